@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
@@ -11,9 +12,10 @@ from numpy.typing import NDArray
 from leaveout.encoders.box import Box
 from leaveout.models import Members, Network
 
-__all__ = ["Application", "Condition", "Form", "Query"]
+__all__ = ["Application", "Condition", "ExactForm", "Form", "Query"]
 
 Floats = NDArray[np.float64]
+Numbers = NDArray[np.float64] | list[Fraction]
 
 _UNIT64 = Fraction(1, 2**52)
 """No number is off by more than this share of its nearest float64."""
@@ -42,6 +44,15 @@ class Application:
 
 
 @dataclass(frozen=True)
+class ExactForm:
+    """The numbers of a `Form`, as they are meant."""
+
+    features: tuple[tuple[int, int, Fraction], ...]
+    scores: tuple[tuple[int, int, Fraction], ...]
+    constant: Fraction
+
+
+@dataclass(frozen=True)
 class Form:
     """A linear function of features and scores.
 
@@ -54,12 +65,24 @@ class Form:
     constant : float
     rounded : bool
         Whether its numbers stand for others, each the nearest float64 to one.
+    exact : ExactForm or None
+        What it stands for, where that is known and is nowhere above it.
     """
 
     features: tuple[tuple[int, int, float], ...] = ()
     scores: tuple[tuple[int, int, float], ...] = ()
     constant: float = 0.0
     rounded: bool = False
+    exact: ExactForm | None = field(default=None, compare=False)
+
+    @property
+    def numbers(self) -> ExactForm:
+        """What it stands for, or its own numbers."""
+        return self.exact or ExactForm(
+            tuple((p, i, Fraction(c)) for p, i, c in self.features),
+            tuple((a, j, Fraction(c)) for a, j, c in self.scores),
+            Fraction(self.constant),
+        )
 
     def value(self, points: list[Floats], scores: list[Floats]) -> float:
         """Evaluate it in float64.
@@ -74,14 +97,24 @@ class Form:
         total += sum(c * float(points[p][i]) for p, i, c in self.features)
         return float(total + sum(c * float(scores[a][j]) for a, j, c in self.scores))
 
-    def least(self, points: list[Floats], scores: list[Floats]) -> Fraction:
+    @property
+    def absolute(self) -> Form:
+        """The same with the absolute values of its numbers."""
+        return Form(
+            tuple((p, i, abs(c)) for p, i, c in self.features),
+            tuple((a, j, abs(c)) for a, j, c in self.scores),
+            abs(self.constant),
+        )
+
+    def least(self, points: Sequence[Numbers], scores: Sequence[Numbers]) -> Fraction:
         """Evaluate it exactly; of rounded numbers, the least that those they stand for may give.
 
         Parameters are those of `value`.
         """
-        terms = [Fraction(self.constant)]
-        terms += [Fraction(c) * Fraction(float(points[p][i])) for p, i, c in self.features]
-        terms += [Fraction(c) * Fraction(float(scores[a][j])) for a, j, c in self.scores]
+        own = self.numbers
+        terms = [own.constant]
+        terms += [c * Fraction(points[p][i]) for p, i, c in own.features]
+        terms += [c * Fraction(scores[a][j]) for a, j, c in own.scores]
         total = sum(terms, Fraction(0))
         return total - _UNIT64 * sum(map(abs, terms), Fraction(0)) if self.rounded else total
 
@@ -92,11 +125,6 @@ class Condition:
 
     form: Form
     strict: bool = False
-
-    def holds(self, points: list[Floats], scores: list[Floats]) -> bool:
-        """Whether it is true; arguments as those of `Form.value`."""
-        value = self.form.value(points, scores)
-        return value > 0 if self.strict else value >= 0
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -10,10 +11,15 @@ from numpy.typing import NDArray
 
 from leaveout.bab.joint_claim import JointClaim
 from leaveout.encoders.query import Condition
+from leaveout.encoders.rational import scores_at
 
 __all__ = ["ClaimReplayer", "Found"]
 
 Floats = NDArray[np.float64]
+Numbers = Floats | list[Fraction]
+
+_EDGE = 1e-9
+"""Of the terms of a form: what float64 may have wrong, and more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,24 +67,38 @@ class ClaimReplayer:
             return None
         wide = [each.astype(np.float64) for each in points]
         own = [int(index[0]) for index in self.joint.members.indices(np.array([member]))]
-        scores, exact = [], []
+        scores, near = [], []
         for a, each in enumerate(query.applications):
             chosen = None if each.family is None else own[each.family]
             applied = self.claim.errors.applied[a]
             scores.append(applied.runner(chosen).scores(points[each.point][None])[0])
             if not query.reals:
-                exact.append(scores[-1].astype(np.float64))
+                near.append(scores[-1].astype(np.float64))
                 continue
-            exact.append(applied.stack(chosen).scores(wide[each.point][None])[0, 0])
-        if not all(np.isfinite(each).all() for each in exact):
+            near.append(applied.stack(chosen).scores(wide[each.point][None])[0, 0])
+        if not all(np.isfinite(each).all() for each in near):
             return None
-        if not all(each.holds(wide, exact) for each in asked.conditions):
+        # On the edge float64 may err either way.
+        if not all(_may_hold(each, wide, near) for each in asked.conditions):
             return None
-        # On the edge float64 may say so of what is not quite one.
+        exact = self._exactly(wide, near) if query.reals else near
         if not all(_holds_exactly(each, wide, exact) for each in asked.conditions):
             return None
         value = _rounded_down(min(form.least(wide, exact) for form in asked.goals))
         return Found(value, tuple(points), tuple(scores), member, case, joint)
+
+    def _exactly(self, points: list[Floats], near: list[Floats]) -> Sequence[Numbers]:
+        """Return exact scores, where networks are written down exactly; else those of float64."""
+        found: list[Numbers] = []
+        for applied, each, known in zip(
+            self.claim.errors.applied, self.claim.query.applications, near, strict=True
+        ):
+            rows = applied.rational
+            if rows is None or not all(layer.exact for layer in rows):
+                found.append(known)
+            else:
+                found.append(scores_at(rows, [Fraction(float(v)) for v in points[each.point]]))
+        return found
 
     def _rounded(self, joint: Floats) -> list[NDArray[np.float32]] | None:
         """Return the points as float32 numbers in their boxes; None if that cannot be."""
@@ -99,7 +119,16 @@ class ClaimReplayer:
         return points
 
 
-def _holds_exactly(condition: Condition, points: list[Floats], scores: list[Floats]) -> bool:
+def _may_hold(condition: Condition, points: list[Floats], scores: list[Floats]) -> bool:
+    form = condition.form
+    sizes = [np.abs(each) for each in points], [np.abs(each) for each in scores]
+    value = form.value(points, scores)
+    return value >= -_EDGE * form.absolute.value(*sizes)
+
+
+def _holds_exactly(
+    condition: Condition, points: list[Floats], scores: Sequence[Numbers]
+) -> bool:
     least = condition.form.least(points, scores)
     return least > 0 if condition.strict else least >= 0
 

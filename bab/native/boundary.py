@@ -30,11 +30,10 @@ Floats = NDArray[np.float64]
 Neuron = tuple[int, int, int]
 """Application, layer, position."""
 
-_NOISE = 64.0
-"""Units of rounding, of a case's terms, that a node above the target is not split for."""
+_NOISE = 1e-10
+"""How near the target bounds are that may never come below it, relative to a case's terms."""
 
 _UNDERFLOW = 1e-30
-_FEW = 4.0
 
 _NEAR_REALS = 2.0**-10
 """How near the target exact arithmetic is tried, relative to the terms of a case."""
@@ -60,27 +59,36 @@ class Boundary:
     ----------
     claim : JointClaim
     space : Space
-    sizes : ndarray of float64, shape (cases,)
-        Sums of absolute terms of each case's forms.
     """
 
-    def __init__(self, claim: JointClaim, space: Space, sizes: Floats) -> None:
-        self._claim, self._space, self._sizes = claim, space, sizes
+    def __init__(self, claim: JointClaim, space: Space) -> None:
+        self._claim, self._space = claim, space
         self._regions = PointRegions(claim, space)
         self._decided = [
             set(case.goals) <= {each.form for each in case.conditions} for case in claim.cases
         ]
         self._begun, self._spent = time.perf_counter(), 0.0
 
-    def noise(self, node: Node) -> float:
-        """Return how far above the target a node is not split any further."""
-        noise = _NOISE * self._space.numbers.unit * float(self._sizes[node.case]) + _UNDERFLOW
-        # Of exact claims these are what float64 rounds where networks are folded.
-        errors = float(node.errors.max(initial=0.0)) if self._claim.query.reals else 0.0
-        return noise + _FEW * errors if np.isfinite(errors) else noise
+    @cached_property
+    def _sizes(self) -> Floats:
+        """About how large the terms of each case are, by neurons at a few points of the region."""
+        claim, forms, box = self._claim, self._claim.forms, self._claim.joint.box
+        points = np.stack([box.lower, (box.lower + box.upper) / 2, box.upper])
+        largest = max(
+            float(np.abs(each).max(initial=0.0)) for each in claim.joint.first.activations(points)
+        )
+        factors = np.abs(forms.scores).max(axis=1) + np.abs(forms.change).max(axis=1)
+        inputs = np.abs(forms.inputs) @ np.abs(points).max(axis=0)
+        rows = np.abs(forms.constant) + inputs + factors * largest
+        return np.array([float(rows[forms.case(i)].max()) for i in range(forms.cases)])
+
+    @cached_property
+    def noise(self) -> float:
+        """See `Settling.noise`; nothing is given up where values are asked for."""
+        return _NOISE * float(self._sizes.max()) + _UNDERFLOW if all(self._decided) else 0.0
 
     def applies(self, node: Node, target: float, *, last: bool) -> bool:
-        """Whether to look at a node: at the last, or where it is near and time is left for it."""
+        """See `Settling.applies`."""
         if not self._decided[node.case] or len(node.members) > 1:
             return False
         if last:
@@ -91,7 +99,7 @@ class Boundary:
             else _NEAR_FLOAT32 * float(node.errors.max(initial=0.0))
         )
         elapsed = time.perf_counter() - self._begun
-        is_near = node.value - target <= near + self.noise(node)
+        is_near = node.value - target <= near + self.noise
         return is_near and self._spent <= _START + _SHARE * elapsed
 
     def settle(self, node: Node) -> Settled:
@@ -228,29 +236,27 @@ class Boundary:
     def _above(self, form: Form, found: list[Bounded]) -> Affine | None:
         """Return a function of the joint point that a form is nowhere above."""
         width = self._claim.joint.box.dimension
-        total = Affine((Fraction(0),) * width, Fraction(form.constant))
-        for point, feature, c in form.features:
+        own = form.numbers
+        total = Affine((Fraction(0),) * width, own.constant)
+        for point, feature, c in own.features:
             row = self._claim.joint.points[point][feature]
-            total = total.plus(
-                Fraction(c), Affine(tuple(Fraction(float(v)) for v in row), Fraction(0))
-            )
-        for a, label, c in form.scores:
+            total = total.plus(c, Affine(tuple(Fraction(float(v)) for v in row), Fraction(0)))
+        for a, label, c in own.scores:
             side = found[a].upper if c > 0 else found[a].lower
             bound = side[label]
             if bound is None:
                 return None
-            total = total.plus(Fraction(c), bound)
+            total = total.plus(c, bound)
         return total
 
     def _is_met(self, case: int, point: list[Fraction]) -> bool:
         claim = self._claim
         reads = [[row.at(point) for row in each] for each in self._reads]
         scores = [scores_at(rows or (), x) for rows, x in zip(self._rows, reads, strict=True)]
-        points = {each.point: x for each, x in zip(claim.query.applications, reads, strict=True)}
+        own = {each.point: x for each, x in zip(claim.query.applications, reads, strict=True)}
+        points = [own.get(p, []) for p in range(len(claim.query.points))]
         for form, strict in self._conditions(case):
-            value = Fraction(form.constant)
-            value += sum((Fraction(c) * points[p][i] for p, i, c in form.features), Fraction(0))
-            value += sum((Fraction(c) * scores[a][j] for a, j, c in form.scores), Fraction(0))
+            value = form.least(points, scores)
             if value <= 0 if strict else value < 0:
                 return False
         return True
@@ -277,15 +283,15 @@ def _most(form: Form, boxes: list[Box], scores: list[Interval]) -> Fraction | No
     """Return the most that a form of computed scores can be; None where nothing is known."""
     if form.rounded:
         return None
-    total = Fraction(form.constant)
-    for point, feature, c in form.features:
-        end = (boxes[point].upper if c > 0 else boxes[point].lower)[feature]
-        total += Fraction(c) * Fraction(float(end))
-    for a, label, c in form.scores:
+    own = form.numbers
+    total = own.constant
+    for point, feature, c in own.features:
+        total += c * Fraction((boxes[point].upper if c > 0 else boxes[point].lower)[feature])
+    for a, label, c in own.scores:
         end = (scores[a].upper if c > 0 else scores[a].lower)[label]
         if not np.isfinite(end):
             return None
-        total += Fraction(c) * Fraction(float(end))
+        total += c * Fraction(end)
     return total
 
 

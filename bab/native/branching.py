@@ -56,12 +56,15 @@ class Brancher:
         Whether phases are split, or inputs alone.
     virtual : bool
         Whether tied phases are of pairs, and may let more count than there is.
+    noise : float
+        What padding may add to a value.
     """
 
     hidden: int
     seed: int
     ties: bool = True
     virtual: bool = True
+    noise: float = 0.0
     _gain: Floats = field(init=False)
     _count: Floats = field(init=False)
     _won: Floats = field(init=False)
@@ -74,13 +77,13 @@ class Brancher:
         self._won, self._tried = np.zeros((2, 3, sizes)), np.zeros((2, 3, sizes))
         self._rng = np.random.default_rng(self.seed)
 
-    def choose(self, node: Node, target: float, noise: float = 0.0) -> list[Split]:
+    def choose(self, node: Node, target: float) -> list[Split]:
         """Return how to split a node (side 0), or several ways to try, the best of which is kept.
 
-        Empty if nothing is left that is worth it, or no more than noise is above the target.
+        Empty if nothing is left that is worth it.
         """
         open_part = node.value - target
-        if open_part <= noise or _open_by_rounding(node, open_part):
+        if _open_by_rounding(node, open_part, self.noise):
             return []
         if len(node.members) > 1 and node.spread > _SPREAD * open_part:
             return [Split("members")]
@@ -187,7 +190,7 @@ def _size(node: Node) -> int:
     return int((node.neuron_score >= 0.0).sum()).bit_length()
 
 
-def _open_by_rounding(node: Node, open_part: float) -> bool:
+def _open_by_rounding(node: Node, open_part: float, noise: float) -> bool:
     """Whether a node stays open only by what float32 rounding hides.
 
     Each form is known but for its error, which counts as often as the form. While the region is
@@ -195,7 +198,7 @@ def _open_by_rounding(node: Node, open_part: float) -> bool:
     """
     used = node.share > 0.0
     rounding = float(node.share[used] @ node.errors[used])
-    if len(node.members) > 1 or open_part > rounding:
+    if len(node.members) > 1 or open_part > rounding + noise:
         return False
     return (
         float(node.input_score.sum()) <= _LITTLE * rounding

@@ -118,13 +118,8 @@ class Claims:
         for i in cases:
             rows = forms.case(i)
             padded[i, : rows.stop - rows.start] = rounding[rows]
-        return Room(padded, np.minimum(1.0, self._sizes))
-
-    @property
-    def _sizes(self) -> Floats:
-        """Sums of the absolute terms of each case's forms, the largest."""
-        forms = self.forms
-        return np.array([float(forms.sizes[forms.case(i)].max()) for i in range(forms.cases)])
+        sizes = np.array([float(forms.sizes[forms.case(i)].max()) for i in cases])
+        return Room(padded, np.minimum(1.0, sizes))
 
     @cached_property
     def seeker(self) -> Seeker:
@@ -143,7 +138,7 @@ class Claims:
             ClaimRounding(self.claim, space),
             tuple(_shifted(space, *region) for region in joint.regions),
             tuple(not joint.is_pair or count <= 1 for count in touching),
-            Boundary(self.claim, space, self._sizes),
+            Boundary(self.claim, space),
         )
 
     def payload(self) -> ClaimPayload:

@@ -31,6 +31,9 @@ _BATCH = 32
 _WIDEST = 512
 """Nodes bounded at once, while sets of members are taken apart."""
 
+_PATIENCE = 4096
+"""Nodes, or as many as before, that are bounded near the target until it is given up."""
+
 _HINTED = 4
 """Nodes that cannot be split any further to keep as hints: there the value is to be found."""
 
@@ -108,8 +111,10 @@ class Explorer:
         self.space, self.clusters, self.kernel = space, clusters, kernel
         self.forms, self.work, self._reach = forms, Work(steps), reach
         self.brancher = Brancher(space.layout.hidden, seed, virtual=bool(forms.touching.any()))
+        if boundary is not None:
+            self.brancher.noise = boundary.noise
         self.records: list[Record] | None = None
-        self.bounded = 0
+        self.bounded = self._near_since = 0
         self.unresolved = -math.inf
         self.unresolved_nodes: list[Node] = []
         self.closed = np.full(space.count, -math.inf)
@@ -176,11 +181,29 @@ class Explorer:
         deadline = Deadline.after(seconds)
         while not deadline.over:
             threshold = max(target, self.unresolved)
-            if self.value <= threshold:
+            if self.value <= threshold or self._in_vain(threshold):
                 self._drop()
                 break
             self._round(threshold)
         return self.stand(target)
+
+    def _in_vain(self, target: float) -> bool:
+        """Whether all that is open has been near the target for so long that it is given up.
+
+        What is left may then hold with equality, which padded bounds never show.
+        """
+        if self.boundary is None or not self.boundary.noise or not self._heap:
+            return False
+        first = self._heap[0][2]
+        hidden = float(first.errors.max(initial=0.0)) + self.boundary.noise
+        if first.value - target > hidden:
+            self._near_since = self.bounded
+            return False
+        if self.bounded - self._near_since <= max(_PATIENCE, self._near_since):
+            return False
+        self.unresolved = max(self.unresolved, self.value)
+        self._hint(first)
+        return True
 
     def _drop(self) -> None:
         for _, _, node in self._heap:
@@ -198,8 +221,7 @@ class Explorer:
                 continue
             if self.bound_rounding is not None:
                 node = self.bound_rounding(node, target)
-            noise = 0.0 if self.boundary is None else self.boundary.noise(node)
-            splits = self.brancher.choose(node, target, noise)
+            splits = self.brancher.choose(node, target)
             if self._is_settled(node, target, last=not splits):
                 continue
             if not splits:

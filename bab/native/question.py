@@ -70,8 +70,9 @@ class Settled:
 class Settling(Protocol):
     """Settles nodes that only padding for rounding keeps open."""
 
-    def noise(self, node: Node) -> float:
-        """Return how far above the target a node is not split any further."""
+    @property
+    def noise(self) -> float:
+        """How near the target a bound is that may never come below it."""
         ...
 
     def applies(self, node: Node, target: float, *, last: bool) -> bool:

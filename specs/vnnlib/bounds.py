@@ -15,7 +15,7 @@ from leaveout.specs.text.source import Position
 from leaveout.specs.vnnlib.combination import combined_bound, contradictory
 from leaveout.specs.vnnlib.formula import Atom, Linear, Place
 from leaveout.specs.vnnlib.propagation import MOST_STEPS, Found, Key, is_relation, propagate
-from leaveout.specs.vnnlib.rounding import above, below
+from leaveout.specs.vnnlib.rounding import above, below, is_exact
 
 __all__ = ["Bounds", "bound_of"]
 
@@ -53,7 +53,7 @@ class Bounds:
         known = self.found.get((spot, upper))
         if known is None or (value < known[0] if upper else value > known[0]):
             self.found[spot, upper] = value, atom
-        return not atom.strict
+        return not atom.strict and is_exact(value)
 
     def follow(
         self, relations: Sequence[Atom], missing: Iterable[Key] | None, steps: int = MOST_STEPS
@@ -151,7 +151,7 @@ class Bounds:
     def says(self, atom: Atom) -> bool:
         """Whether a bound of a case is that of the hull, so that the box says it."""
         bound = bound_of(atom)
-        if bound is None or atom.strict or bound[:2] not in self.hull:
+        if bound is None or atom.strict or bound[:2] not in self.hull or not is_exact(bound[2]):
             return False
         return self.found[bound[:2]][0] == bound[2]
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 
-from leaveout.encoders.query import Application, Condition, Form, Query
+from leaveout.encoders.query import Application, Condition, ExactForm, Form, Query
 from leaveout.models import Network
 from leaveout.specs.text.errors import Slip
 from leaveout.specs.vnnlib.bounds import Bounds
@@ -17,7 +17,7 @@ from leaveout.specs.vnnlib.merging import points_of
 from leaveout.specs.vnnlib.onnx_files import score_of
 from leaveout.specs.vnnlib.problem import Problem
 from leaveout.specs.vnnlib.propagation import Key, is_relation
-from leaveout.specs.vnnlib.rounding import relaxed
+from leaveout.specs.vnnlib.rounding import is_exact, relaxed
 
 __all__ = ["build"]
 
@@ -170,4 +170,16 @@ def _condition(
         for p, c in sorted(terms.items())
         if p.output
     )
-    return Condition(Form(features, scores, constant), atom.strict)
+    exact = None
+    if not all(map(is_exact, (*atom.linear.terms.values(), atom.linear.constant))):
+        meant = sorted(atom.linear.terms.items())
+        exact = ExactForm(
+            tuple((p.network, p.element, c) for p, c in meant if not p.output),
+            tuple(
+                (p.network, score_of(networks[p.network], p.element), c)
+                for p, c in meant
+                if p.output
+            ),
+            atom.linear.constant,
+        )
+    return Condition(Form(features, scores, constant, exact=exact), atom.strict)

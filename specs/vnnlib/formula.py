@@ -8,6 +8,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
+import numpy as np
+
 from leaveout.specs.text.errors import Slip
 from leaveout.specs.text.source import Position
 
@@ -20,6 +22,7 @@ __all__ = [
     "Place",
     "UnreadableError",
     "compared",
+    "nearest_float32",
     "negated",
     "number",
     "product",
@@ -30,6 +33,9 @@ LONGEST_NUMBER = 2000
 """Characters of a number: the longest float64 written out has about 1,100."""
 LARGEST_EXPONENT = 400
 _BITS = 20_000
+_LARGEST32 = float(np.finfo(np.float32).max)
+_BEYOND = Fraction(2**128 - 2**103)
+"""Numbers as large as this are nearer to infinity than to any float32."""
 
 
 class Place(NamedTuple):
@@ -164,8 +170,34 @@ def product(factors: Iterable[Linear]) -> Linear:
     return variable.scaled(scale)
 
 
+@lru_cache(maxsize=4096)
+def nearest_float32(value: Fraction) -> Fraction:
+    """Return the float32 number nearest to a number, of two the even one; itself where none is."""
+    if abs(value) >= _BEYOND:
+        return value
+    near = np.float32(min(max(float(value), -_LARGEST32), _LARGEST32))
+    ends = (np.nextafter(near, np.float32(-np.inf)), near, np.nextafter(near, np.float32(np.inf)))
+    found = [
+        (Fraction(float(each)), int(each.view(np.int32)) & 1) for each in ends if np.isfinite(each)
+    ]
+    return min(found, key=lambda each: (abs(each[0] - value), each[1]))[0]
+
+
+def _as_read(number: Linear, other: Linear) -> Linear:
+    """Return a number that an input is compared with as a runtime reads it."""
+    if number.terms or other.constant or len(other.terms) != 1:
+        return number
+    ((spot, coefficient),) = other.terms.items()
+    if spot.output or abs(coefficient) != 1:
+        return number
+    return Linear(constant=nearest_float32(number.constant))
+
+
 def compared(sign: str, left: Linear, right: Linear, at: Position) -> Formula:
     """Compare two linear functions.
+
+    A number that an input is compared with is the float32 number nearest to it: inputs are float32
+    numbers, and a runtime is given that one.
 
     Parameters
     ----------
@@ -173,6 +205,7 @@ def compared(sign: str, left: Linear, right: Linear, at: Position) -> Formula:
     left, right : Linear
     at : Position
     """
+    left, right = _as_read(left, right), _as_read(right, left)
     if sign in {">=", ">"}:
         return Atom(total([left], [right]), sign == ">", at)
     if sign in {"<=", "<"}:

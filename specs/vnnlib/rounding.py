@@ -9,7 +9,7 @@ from math import lcm
 
 from leaveout.specs.vnnlib.formula import Place
 
-__all__ = ["above", "below", "finite_above", "finite_below", "relaxed"]
+__all__ = ["above", "below", "finite_above", "finite_below", "is_exact", "relaxed"]
 
 
 def _nearest(value: Fraction) -> float:
@@ -46,7 +46,8 @@ def finite_above(value: Fraction) -> Fraction | None:
     return None if math.isinf(near) else Fraction(near)
 
 
-def _exact(value: Fraction) -> bool:
+def is_exact(value: Fraction) -> bool:
+    """Whether float64 holds a number."""
     near = _nearest(value)
     return math.isfinite(near) and Fraction(near) == value
 
@@ -70,10 +71,10 @@ def relaxed(
     constant : float
         Infinite where no float64 is large enough.
     """
-    if not all(map(_exact, terms.values())):
+    if not all(map(is_exact, terms.values())):
         scale = lcm(*(value.denominator for value in terms.values()))
         whole = {spot: value * scale for spot, value in terms.items()}
-        if all(map(_exact, whole.values())):
+        if all(map(is_exact, whole.values())):
             terms, constant = whole, constant * scale
     rounded = {spot: _nearest(value) for spot, value in terms.items()}
     if not all(map(math.isfinite, rounded.values())):

@@ -68,9 +68,8 @@ def format_query(query: Query) -> str:
     for point, box in enumerate(query.points):
         tensor = declared[first[point]].input
         for i in range(box.dimension):
-            low, high = _number(box.lower[i]), _number(box.upper[i])
-            lines.append(f"(assert (>= {tensor.element(i)} {low}))")
-            lines.append(f"(assert (<= {tensor.element(i)} {high}))")
+            lines.append(_bound(tensor.element(i), ">=", box.lower[i]))
+            lines.append(_bound(tensor.element(i), "<=", box.upper[i]))
     for here, application in zip(declared, query.applications, strict=True):
         there = declared[first[application.point]]
         if there is not here:
@@ -130,6 +129,13 @@ def _declaration(each: Declared) -> str:
         for kind, tensor in (("input", each.input), ("output", each.output))
     )
     return f"(declare-network {each.name}{equal}{tensors}\n)"
+
+
+def _bound(name: str, sign: str, value: float) -> str:
+    # Compared with an input alone, a number would be read as the nearest float32.
+    if float(np.float32(value)) == value:
+        return f"(assert ({sign} {name} {_number(value)}))"
+    return f"(assert ({sign} (+ {name} {_number(-value)}) 0.0))"
 
 
 def _number(value: float) -> str:

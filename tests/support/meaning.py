@@ -5,6 +5,8 @@ import re
 from fractions import Fraction
 from operator import eq, ge, gt, le, lt, ne
 
+import numpy as np
+
 COMPARED = {"<=": le, ">=": ge, "<": lt, ">": gt, "=": eq, "==": eq, "!=": ne, "distinct": ne}
 
 
@@ -58,8 +60,32 @@ def truth(tree, at):
             return not truth(parts[0], at)
         case "=>":
             return not truth(parts[0], at) or truth(parts[1], at)
-    sides = [value(part, at) for part in parts]
-    return all(COMPARED[head](a, b) for a, b in itertools.pairwise(sides))
+    return all(
+        COMPARED[head](read(a, b, at), read(b, a, at)) for a, b in itertools.pairwise(parts)
+    )
+
+
+def read(tree, other, at):
+    """Evaluate a side of a comparison: a number beside an input alone is a float32 number."""
+    found = value(tree, at)
+    return float32(found) if is_input(other, at) and not varies(tree, at) else found
+
+
+def is_input(tree, at):
+    """Whether a term is an input, or minus one; their tensors are called X or A."""
+    if isinstance(tree, list) and tree[0] == "-" and len(tree) == 2:
+        return is_input(tree[1], at)
+    return isinstance(tree, str) and tree in at and tree[0] in "XA"
+
+
+def varies(tree, at):
+    """Whether a term names a variable."""
+    return tree in at if isinstance(tree, str) else any(varies(part, at) for part in tree[1:])
+
+
+def float32(number):
+    """Return the float32 number that a runtime reads a decimal as."""
+    return Fraction(float(np.float32(float(number))))
 
 
 def exact(form, points, scores):

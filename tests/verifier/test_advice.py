@@ -115,6 +115,21 @@ def test_of_other_reasons_nothing_is_said_of_time():
     assert "drop --engine" in said(unknown(engine="lucid"), Case(box()))
 
 
+def test_of_a_guarantee_that_only_rounding_keeps_open_a_tie_is_named():
+    reason = "numerical: float32 rounding may move what is asked by 5e-07"
+    told = said(unknown(kind="guarantee", reason=reason), Case(box()))
+    assert "equality" in told
+    assert "more --time does not help" in told
+    assert "equality" not in said(unknown(reason=reason), Case(box()))
+
+
+def test_of_a_guarantee_that_was_searched_it_is_not_said_that_it_was_not():
+    reason = "time: stopped after its share of 8 s"
+    told = said(unknown(kind="guarantee", reason=reason), Case(box()))
+    assert "had no time" not in told
+    assert "find" in told
+
+
 def test_neurons_without_a_phase_are_counted(clinic):
     network, family = clinic
     instance = make_instance(network, family, box())

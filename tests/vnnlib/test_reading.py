@@ -11,10 +11,12 @@ from leaveout.encoders.query import Condition, Form
 from leaveout.errors import ModelError, SpecError
 from leaveout.models.onnx_file import network_from
 from leaveout.specs.vnnlib import load_query, parse_problem, query_of
+from leaveout.specs.vnnlib.formula import nearest_float32
 
 from support import networks
 
 HEAD = "".join(f"(declare-const {name} Real)" for name in ("X_0", "X_1", "Y_0", "Y_1"))
+NEAREST = lambda number: float(np.float32(number))
 BOX = "(assert (and (>= X_0 0) (<= X_0 1) (>= X_1 0) (<= X_1 1)))"
 
 
@@ -26,20 +28,21 @@ def read(text, *nets):
 def test_bounds_are_the_box_and_the_rest_conditions(queries, network):
     query = read(queries["acas_1"], network)
     (box,) = query.points
-    assert box.lower.tolist() == pytest.approx([0.6, -0.5, -0.5], rel=1e-15)
-    assert box.upper.tolist() == pytest.approx([0.679857769, 0.5, -0.45], rel=1e-15)
+    assert box.lower.tolist() == [NEAREST(0.6), -0.5, -0.5]
+    assert box.upper.tolist() == [NEAREST(0.679857769), 0.5, NEAREST(-0.45)]
     assert query.reals
     ((condition,),) = query.cases
     assert condition.form.scores == ((0, 0, 1.0),)
     assert condition.form.constant == pytest.approx(-3.991125645861615)
+    assert condition.form.numbers.constant == -Fraction("3.991125645861615")
     assert not condition.strict
 
 
 def test_a_disjunction_of_boxes_is_their_hull_and_a_case_each(queries, network):
     query = read(queries["acas_6"], network)
     (box,) = query.points
-    assert box.lower.tolist() == pytest.approx([-0.7, -0.5, 0.0], rel=1e-15)
-    assert box.upper.tolist() == pytest.approx([0.7, 0.5, 0.25], rel=1e-15)
+    assert box.lower.tolist() == [NEAREST(-0.7), -0.5, 0.0]
+    assert box.upper.tolist() == [NEAREST(0.7), 0.5, 0.25]
     assert len(query.cases) == 4
     right = Condition(Form(((0, 0, 1.0),), (), -0.25))
     left = Condition(Form(((0, 0, -1.0),), (), -0.25))
@@ -115,11 +118,43 @@ def test_what_cannot_be_scaled_is_relaxed_by_what_the_score_can_reach(narrow):
     assert abs(Fraction(coefficient) - Fraction(text)) * Fraction(largest) <= slack < 1e-13
 
 
-def test_bounds_are_rounded_outwards(narrow):
-    query = read(HEAD + BOX + "(assert (and (>= X_0 0.1) (<= X_0 0.7) (>= (* 3 X_1) 1)))", narrow)
+def test_a_number_beside_an_input_is_the_nearest_float32(narrow):
+    asserted = "(assert (and (>= X_0 0.1) (< X_0 0.7) (<= (- X_1) (- 0 0.1)) (not (> X_1 0.9))))"
+    query = read(HEAD + BOX + asserted, narrow)
     (box,) = query.points
-    assert Fraction(box.lower[0]) <= Fraction("0.1") < Fraction(np.nextafter(box.lower[0], 1))
-    assert Fraction(np.nextafter(box.upper[0], 0)) < Fraction("0.7") <= Fraction(box.upper[0])
+    assert box.lower.tolist() == [NEAREST(0.1), NEAREST(0.1)]
+    assert box.upper.tolist() == [NEAREST(0.7), NEAREST(0.9)]
+    assert query.cases == ((Condition(Form(((0, 0, -1.0),), (), NEAREST(0.7)), strict=True),),)
+
+
+@pytest.mark.parametrize("number", ["0.50000000000000000000000000000001", "(+ 0.5 1e-32)", "0.5"])
+def test_what_is_nearest_to_one_number_is_that_number(number, narrow):
+    asserted = f"(assert (and (>= X_0 {number}) (<= X_0 {number})))"
+    (box,) = read(HEAD + BOX + asserted, narrow).points
+    assert box.lower[0] == box.upper[0] == 0.5
+
+
+def test_between_two_float32_numbers_the_even_one_is_read():
+    step = Fraction(1, 2**23)
+    assert nearest_float32(1 + step / 2) == 1
+    assert nearest_float32(1 + 3 * step / 2) == 1 + 2 * step
+    assert nearest_float32(1 + step / 2 + Fraction(1, 10**40)) == 1 + step
+    assert nearest_float32(-1 - step / 2) == -1
+    assert nearest_float32(Fraction(10) ** 39) == Fraction(10) ** 39
+
+
+def test_outputs_and_sums_are_compared_with_numbers_as_written(narrow):
+    asserted = "(assert (and (>= Y_0 0.1) (<= (+ X_0 X_1) 0.7) (>= (* 3 X_1) 0.1)))"
+    query = read(HEAD + BOX + asserted, narrow)
+    (case,) = query.cases
+    numbers = [condition.form.numbers for condition in case]
+    found = [each.constant / (each.scores or each.features)[0][2] for each in numbers]
+    assert found == [Fraction(-1, 10), Fraction(-7, 10), Fraction(-1, 30)]
+
+
+def test_other_bounds_are_rounded_outwards(narrow):
+    query = read(HEAD + BOX + "(assert (>= (* 3 X_1) 1))", narrow)
+    (box,) = query.points
     assert Fraction(box.lower[1]) <= Fraction(1, 3) < Fraction(np.nextafter(box.lower[1], 1))
 
 

@@ -52,7 +52,7 @@ def advice(result: Result, case: Case) -> tuple[str, ...]:
     """
     if result.verdict != "unknown":
         return ()
-    said = [*_smaller(case), *_time(result), *_engine(result)]
+    said = [*_smaller(case), *_time(result), *_tie(result), *_engine(result)]
     if case.instance is not None:
         said += _widest(case.instance)
     return tuple(said)
@@ -103,9 +103,16 @@ def _smaller(case: Case) -> Iterator[str]:
 
 def _time(result: Result) -> Iterator[str]:
     """Say what the search did in its second half, which is all that is known of the next."""
-    if not (result.reason or "").startswith("time"):
+    reason = result.reason or ""
+    if not reason.startswith("time"):
         return
     courses = [each for each in result.traces if each.seconds[-1] > 0]
+    if not courses and result.kind == "guarantee" and "stopped after" in reason:
+        yield (
+            "more --time may decide it; a find of the least number for which it holds shows how "
+            "near it is"
+        )
+        return
     if not courses:
         yield "its search had no time: give --time more seconds, or ask for less in one run"
         return
@@ -122,6 +129,15 @@ def _time(result: Result) -> Iterator[str]:
         "apart: more --time may bring them closer, and --resume FILE keeps what was found for the "
         "next run"
     )
+
+
+def _tie(result: Result) -> Iterator[str]:
+    """Say what is left of a guarantee once only rounding keeps it open."""
+    if result.kind == "guarantee" and (result.reason or "").startswith("numerical: float32"):
+        yield (
+            "it may hold with equality, or miss it by less than that: more --time does not help; "
+            "leave the claim more room, such as <= 1.001 in place of <= 1"
+        )
 
 
 def _halves(course: TraceRecord) -> tuple[float, float, float]:
