@@ -73,6 +73,23 @@ class Network:
         """Hash of the graph without the weights."""
         return architecture_hash(self.model)
 
+    def computes_as(self, other: Network) -> bool:
+        """Whether a runtime computes the same numbers of both: one graph, one set of parameters."""
+        if self is other:
+            return True
+        versions = [
+            sorted((each.domain, each.version) for each in network.model.opset_import)
+            for network in (self, other)
+        ]
+        return (
+            versions[0] == versions[1]
+            and self.architecture == other.architecture
+            and all(
+                value.tobytes() == other.parameters[name].tobytes()
+                for name, value in self.parameters.items()
+            )
+        )
+
     @property
     def inputs(self) -> int:
         """Width of the flattened input."""

@@ -104,9 +104,12 @@ class Resolver:
         path = self._path(node, "network")
         if path not in self._networks:
             try:
-                network = self._networks[path] = load_network(path)
+                network = load_network(path)
             except ModelError as error:
                 raise self.fail(self.value(node), str(error)) from None
+            # A copy computes the very same numbers: claims then are about one network.
+            known = (each for each in self._networks.values() if each.computes_as(network))
+            self._networks[path] = next(known, network)
             self.notes += [f"{network.source}: {note}" for note in network.graph.notes]
         return self._networks[path]
 

@@ -41,7 +41,8 @@ def build(problem: Problem, networks: Sequence[Network], reals: bool | None = No
     start = problem.networks[0].at
     atoms, rest = conjuncts(problem.formula)
     points = points_of(problem.networks, atoms)
-    moved = _Moved(points)
+    read = [*points, *(points[position] for position, _ in problem.hidden)]
+    moved = _Moved(points, _first_alike(networks, read))
     bounds = Bounds()
     always, possible = _without_constants(map(moved, atoms))
     common = [atom for atom in always if not bounds.tighten(atom)]
@@ -57,7 +58,7 @@ def build(problem: Problem, networks: Sequence[Network], reals: bool | None = No
     boxes = [bounds.box(spots) for spots in inputs]
     if any(empty for _, empty in boxes):
         cases = []
-    points = [*points, *(points[position] for position, _ in problem.hidden)]
+    points = read
     names = [each.name for each in problem.networks] + [node.name for _, node in problem.hidden]
     scores = magnitudes([box for box, _ in boxes], networks, points)
 
@@ -82,19 +83,28 @@ def build(problem: Problem, networks: Sequence[Network], reals: bool | None = No
     )
 
 
-class _Moved:
-    """Say of points what was said of the inputs of networks."""
+def _first_alike(networks: Sequence[Network], points: Sequence[int]) -> list[int]:
+    """Return of each network the first that is the same one and reads the same point."""
+    first: dict[tuple[int, int], int] = {}
+    pairs = zip(networks, points, strict=True)
+    return [first.setdefault((id(each), at), i) for i, (each, at) in enumerate(pairs)]
 
-    def __init__(self, points: Sequence[int]) -> None:
-        self.points = points
-        self.same = list(points) == list(range(len(points)))
+
+class _Moved:
+    """Say of points what was said of inputs, and of outputs that are the same that they are."""
+
+    def __init__(self, points: Sequence[int], outputs: Sequence[int]) -> None:
+        self.points, self.outputs = points, outputs
+        kept = list(range(len(outputs)))
+        self.same = list(points) == kept[: len(points)] and list(outputs) == kept
 
     def __call__(self, atom: Atom) -> Atom:
         if self.same:
             return atom
         terms: dict[Place, Fraction] = {}
         for spot, coefficient in atom.linear.terms.items():
-            to = spot if spot.output else spot._replace(network=self.points[spot.network])
+            moved = (self.outputs if spot.output else self.points)[spot.network]
+            to = spot._replace(network=moved)
             terms[to] = terms.get(to, Fraction(0)) + coefficient
         linear = Linear({spot: c for spot, c in terms.items() if c}, atom.linear.constant)
         return Atom(linear, atom.strict, atom.at)

@@ -122,7 +122,9 @@ def load_query(
     found = []
     for file in files:
         if file not in loaded:
-            loaded[file] = load_model(file)
+            network = load_model(file)
+            known = (each for each in loaded.values() if each.computes_as(network))
+            loaded[file] = next(known, network)
         found.append(loaded[file])
     return query_of(problem, found, reals=reals)
 

@@ -65,6 +65,11 @@ def proved_points(name: str, solved: Solved, *, decides: bool) -> ProvedPoints:
     found = prove_points(
         name, solved.upper, solved.claims, solved.records, solved.sources, decides=decides
     )
+    if found is None and decides and solved.upper < 0.0:
+        raise Unproved(
+            "it holds with so little room that part of it was settled without any, which a "
+            "certificate does not hold"
+        )
     if found is None:
         raise Unproved("its search did not get far enough; let the run take longer")
     return found
