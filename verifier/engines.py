@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from leaveout.bab.native.files.checkpoint import Checkpoint, Checkpoints
 from leaveout.errors import LeaveoutError
-from leaveout.specs import Call, CheckedSpec
+from leaveout.specs import Call, CheckedSpec, Guarantee
 from leaveout.specs.types import FOREST, FORESTS
 from leaveout.verifier.points.decide import decide_formula, make_claims
 from leaveout.verifier.points.idp import Decider
@@ -227,6 +227,9 @@ class NativeLeaks(LucidLeaks):
             return leak
         if self._resolver.is_network(leak.family):
             other = self._resolver.network(leak.family)
+            if isinstance(statement, Guarantee) and other is self._resolver.network(leak.network):
+                wrong = "a network and its copy are one network, which disagrees with nothing"
+                return self._resolver.fail(leak.family, wrong)
             if other.architecture != self._resolver.network(leak.network).architecture:
                 wrong = "neurons of networks of different architectures make no pairs"
                 return self._resolver.fail(leak.family, wrong)
