@@ -67,6 +67,9 @@ class Box:
                 f"box: the lower bound {self.lower[i]:g} of feature {i} exceeds its upper bound "
                 f"{self.upper[i]:g}"
             )
+        # 0 is 0, whatever its sign.
+        object.__setattr__(self, "lower", self.lower + 0.0)
+        object.__setattr__(self, "upper", self.upper + 0.0)
         if self.choices:
             self._shrink(self.choices)
 

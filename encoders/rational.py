@@ -51,11 +51,12 @@ class Affine:
 
     def most(self, lower: Sequence[Fraction], upper: Sequence[Fraction]) -> Fraction:
         """Return its greatest value over a box."""
-        return self.at([h if a > 0 else l for a, l, h in zip(self.slopes, lower, upper, strict=True)])
+        ends = zip(self.slopes, lower, upper, strict=True)
+        return self.at([high if slope > 0 else low for slope, low, high in ends])
 
     def least(self, lower: Sequence[Fraction], upper: Sequence[Fraction]) -> Fraction:
         """Return its least value over a box."""
-        return self.at([l if a > 0 else h for a, l, h in zip(self.slopes, lower, upper, strict=True)])
+        return self.most(upper, lower)
 
 
 def constant(size: int, value: Fraction = _ZERO) -> Affine:
@@ -324,8 +325,10 @@ class Polytope:
             if end is None:
                 continue
             room = abs((end - self._value(row)) / slope)
-            if step is None or room < step or (
-                room == step and leave is not None and variable < self._table[leave][0]
+            if (
+                step is None
+                or room < step
+                or (room == step and leave is not None and variable < self._table[leave][0])
             ):
                 step, leave, leaves_high = room, row, rises
         if leave is None:

@@ -126,9 +126,7 @@ def _may_hold(condition: Condition, points: list[Floats], scores: list[Floats]) 
     return value >= -_EDGE * form.absolute.value(*sizes)
 
 
-def _holds_exactly(
-    condition: Condition, points: list[Floats], scores: Sequence[Numbers]
-) -> bool:
+def _holds_exactly(condition: Condition, points: list[Floats], scores: Sequence[Numbers]) -> bool:
     least = condition.form.least(points, scores)
     return least > 0 if condition.strict else least >= 0
 

@@ -162,7 +162,6 @@ class Boundary:
         )
 
     def _exactly(self, node: Node) -> Settled:
-        claim = self._claim
         if any(rows is None for rows in self._rows) or self._pass > _WORK:
             return _UNKNOWN
         lower, upper = self._regions.joint(node)
@@ -216,8 +215,8 @@ class Boundary:
         if not all(polytope.add(each) for each in (*limits, *(form for form, _ in rows))):
             return None, polytope.pivots * len(lower) * len(rows)
         points = []
-        for form, strict in rows:
-            most, point = polytope.most(form)
+        for above, strict in rows:
+            most, point = polytope.most(above)
             if strict and most <= 0:
                 return None, polytope.pivots * len(lower) * len(rows)
             points.append(point)
@@ -231,7 +230,9 @@ class Boundary:
         claim = self._claim
         asked = [(each.form, each.strict) for each in claim.cases[case].conditions]
         sides = claim.rows[case][len(claim.rows[case]) - claim.sides[case] :]
-        return [each for each in (*asked, *((form, False) for form in sides)) if not each[0].rounded]
+        return [
+            each for each in (*asked, *((form, False) for form in sides)) if not each[0].rounded
+        ]
 
     def _above(self, form: Form, found: list[Bounded]) -> Affine | None:
         """Return a function of the joint point that a form is nowhere above."""

@@ -36,11 +36,13 @@ class PointRegions:
     def joint(self, node: Node) -> tuple[list[Fraction], list[Fraction]]:
         """Return the exact ends of the joint input: a node's, shifted back, within the box."""
         origin, box = self._space.origin, self._claim.joint.box
-        low = [Fraction(float(v)) + Fraction(float(o)) for v, o in zip(node.lower, origin)]
-        high = [Fraction(float(v)) + Fraction(float(o)) for v, o in zip(node.upper, origin)]
-        lower = [max(v, Fraction(float(end))) for v, end in zip(low, box.lower)]
-        upper = [min(v, Fraction(float(end))) for v, end in zip(high, box.upper)]
-        return lower, [max(low, high) for low, high in zip(lower, upper)]
+        low, high = (
+            [Fraction(v) + Fraction(o) for v, o in zip(ends.tolist(), origin.tolist(), strict=True)]
+            for ends in (node.lower, node.upper)
+        )
+        lower = [max(v, Fraction(end)) for v, end in zip(low, box.lower.tolist(), strict=True)]
+        upper = [min(v, Fraction(end)) for v, end in zip(high, box.upper.tolist(), strict=True)]
+        return lower, list(map(max, lower, upper))
 
     def boxes(self, node: Node, *, room: bool = True) -> list[Box]:
         """Return where each point is.

@@ -8,7 +8,6 @@ where two such places meet.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -160,34 +159,33 @@ def _bounds(case: Case) -> list[tuple[Fraction, Fraction]]:
     return [tuple(Fraction(float(np.float32(v))) for v in ends) for ends in case["box"]]  # type: ignore[misc]
 
 
-def _scores(case: Case, point: Point) -> list[Fraction]:
+def _layers(case: Case, point: Point) -> Iterator[list[Fraction]]:
+    """Yield what each layer gives, before and after its ReLU where it has one."""
     values = list(point)
     for k, (weights, bias) in enumerate(case["layers"]):
         values = [
-            Fraction(b) + sum((Fraction(w) * v for w, v in zip(row, values, strict=True)), Fraction(0))
+            sum((Fraction(w) * v for w, v in zip(row, values, strict=True)), Fraction(b))
             for row, b in zip(weights, bias, strict=True)
         ]
+        yield values
         if k + 1 < len(case["layers"]) or case["relu"]:
             values = [max(v, Fraction(0)) for v in values]
-    return values
+            yield values
+
+
+def _scores(case: Case, point: Point) -> list[Fraction]:
+    *_, scores = _layers(case, point)
+    return scores
 
 
 def _turns(case: Case, point: Point) -> list[Fraction]:
     """Return everything whose sign decides: neurons' sums, and comparisons."""
-    found: list[Fraction] = []
-    values = list(point)
-    for k, (weights, bias) in enumerate(case["layers"]):
-        values = [
-            Fraction(b) + sum((Fraction(w) * v for w, v in zip(row, values, strict=True)), Fraction(0))
-            for row, b in zip(weights, bias, strict=True)
-        ]
-        if k + 1 < len(case["layers"]) or case["relu"]:
-            found += values
-            values = [max(v, Fraction(0)) for v in values]
-    for sign, terms, text in itertools.chain.from_iterable(case["cases"]):
-        found.append(_value(case, terms, point, values) - _compared(terms, text))
-        assert sign in _HOLDS
-    return found
+    *found, scores = _layers(case, point)
+    compared = itertools.chain.from_iterable(case["cases"])
+    return [
+        *itertools.chain.from_iterable(found),
+        *(_value(case, t, point, scores) - _compared(t, text) for _, t, text in compared),
+    ]
 
 
 def _value(
@@ -205,7 +203,8 @@ def _compared(terms: list[list[str]], text: str) -> Fraction:
 
 def _met(case: Case, point: Point) -> bool:
     """Whether a point is in the box and meets all conditions of a case."""
-    inside = all(l <= v <= h for v, (l, h) in zip(point, _bounds(case), strict=True))
+    ends = zip(point, _bounds(case), strict=True)
+    inside = all(low <= value <= high for value, (low, high) in ends)
     scores = _scores(case, point)
     return inside and any(
         all(
@@ -294,7 +293,8 @@ def _pieces(places: Iterable[Fraction], low: Fraction, high: Fraction) -> list[F
 def _meetings(case: Case) -> set[Fraction]:
     """Return where on the first axis two lines of the plane meet; of one hidden layer."""
     (weights, bias), *_ = case["layers"]
-    lines = {(Fraction(row[0]), Fraction(row[1]), Fraction(b)) for row, b in zip(weights, bias, strict=True)}
+    rows = zip(weights, bias, strict=True)
+    lines = {(Fraction(row[0]), Fraction(row[1]), Fraction(b)) for row, b in rows}
     low, high = _bounds(case)[1]
     lines |= {(Fraction(0), Fraction(1), -low), (Fraction(0), Fraction(1), -high)}
     for pattern in itertools.product((0, 1), repeat=len(weights)):

@@ -27,7 +27,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
-from leaveout.specs.python.terms import Claim, Term, Value, applied, claim_of, name, names, term
+from leaveout.specs.python.terms import (
+    Claim,
+    Term,
+    Value,
+    applied,
+    claim_of,
+    name,
+    names,
+    number,
+    term,
+)
 from leaveout.specs.table.functions import functions
 from leaveout.specs.text.tree import (
     Binder,
@@ -37,7 +47,6 @@ from leaveout.specs.text.tree import (
     Guarantee,
     Include,
     Let,
-    Number,
     Param,
     Spec,
     Statement,
@@ -124,7 +133,7 @@ def guarantee(name_: str, claim: Claim, *, confidence: float | None = None) -> G
     """
     node = claim_of(claim, f"what '{name_}' states")
     if confidence is not None:
-        node = Confident(node, Number(float(confidence)))
+        node = Confident(node, number(confidence))
     return Guarantee(str(name(name_)), node)
 
 
@@ -162,7 +171,7 @@ def find(
     body = claim if isinstance(claim, Term) or not callable(claim) else claim(name(goal.variable))
     node = claim_of(body, f"what '{name_}' states")
     if confidence is not None:
-        node = Confident(node, Number(float(confidence)))
+        node = Confident(node, number(confidence))
     return Find(str(name(name_)), goal.direction, goal.variable, goal.per_label, node)
 
 
@@ -183,12 +192,12 @@ def but(family: Value, share: float) -> But:
     share : float
         In [0, 1): so many of all rows may be exceptions.
     """
-    return But(family, float(share))
+    return But(family, number(share).value)
 
 
 def _binder(variable: str, over: Value | But) -> Binder:
     if isinstance(over, But):
-        return Binder(variable, term(over.family).node, Number(over.share))
+        return Binder(variable, term(over.family).node, number(over.share))
     return Binder(variable, term(over).node)
 
 

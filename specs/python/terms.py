@@ -34,7 +34,7 @@ from leaveout.specs.text.tokens import KEYWORDS
 from leaveout.specs.text.tree import Let
 from leaveout.specs.typing.arguments import bind
 
-__all__ = ["Claim", "Term", "Value", "applied", "claim_of", "name", "names", "term"]
+__all__ = ["Claim", "Term", "Value", "applied", "claim_of", "name", "names", "number", "term"]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _JOINED = "write '(a > b) & (c > d)': in Python '&', '|' and '~' bind tighter than comparisons"
@@ -160,6 +160,8 @@ def term(value: Value) -> Term:
     ------
     TypeError
         If the language has nothing like it.
+    SpecError
+        If it is a number that float64 does not have.
     """
     if isinstance(value, Term):
         return value
@@ -170,8 +172,22 @@ def term(value: Value) -> Term:
     if isinstance(value, list | tuple):
         return Term(ListOf(tuple(term(item).node for item in value)))
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return Term(Number(float(value)))
+        return Term(number(value))
     raise TypeError(f"expected a number, a text, a list or an expression, got {value!r}")
+
+
+def number(value: float) -> Number:
+    """Return a number of Python's.
+
+    Raises
+    ------
+    SpecError
+        If float64 does not have it.
+    """
+    try:
+        return Number(float(value))
+    except OverflowError:
+        raise SpecError("this number is too large; the largest is about 1.8e308") from None
 
 
 def name(text: str) -> Term:

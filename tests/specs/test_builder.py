@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import leaveout.specs
+from leaveout.encoders import Box
 from leaveout.errors import SpecError
 from leaveout.specs import (
     Function,
@@ -190,3 +191,26 @@ def test_a_notebook_shows_it_in_colour_and_escaped():
     kept = parse('let a = "<b>"  # <i>')._repr_html_()
     assert "&lt;b&gt;" in kept
     assert "# &lt;i&gt;</span>" in kept
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: confidence(name("N"), x) <= 10**400,
+        lambda: box(0, 10**400),
+        lambda: 10**400 * confidence(name("N"), x),
+        lambda: guarantee("g", confidence(name("N"), x) <= 1, confidence=10**400),
+        lambda: leaveout.specs.but(family("f.npz"), 10**400),
+    ],
+)
+def test_a_number_beyond_float64_is_refused_on_one_line(make):
+    with pytest.raises(
+        SpecError, match=r"^this number is too large; the largest is about 1.8e308$"
+    ):
+        make()
+
+
+def test_minus_zero_is_zero():
+    assert str(box(0, -0.0)) == "box(0, 0)"
+    ends = Box(np.array([-0.0]), np.array([-0.0]))
+    assert not np.signbit([ends.lower, ends.upper]).any()

@@ -60,9 +60,7 @@ def truth(tree, at):
             return not truth(parts[0], at)
         case "=>":
             return not truth(parts[0], at) or truth(parts[1], at)
-    return all(
-        COMPARED[head](read(a, b, at), read(b, a, at)) for a, b in itertools.pairwise(parts)
-    )
+    return all(COMPARED[head](read(a, b, at), read(b, a, at)) for a, b in itertools.pairwise(parts))
 
 
 def read(tree, other, at):
