@@ -83,6 +83,7 @@ KINDS: dict[str, tuple[str, float]] = {
     "listed": ("attacks.listed:Listed", 4.0),
     "claims": ("attacks.claims:Claims", 4.0),
     "vnnlib": ("attacks.vnnlib:VnnLib", 3.0),
+    "ends": ("attacks.ends:Ends", 3.0),
     "certificates": ("attacks.certificates:Certificates", 2.0),
     "proofs": ("attacks.proofs:Proofs", 2.0),
 }
