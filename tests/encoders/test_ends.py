@@ -91,7 +91,8 @@ def test_sums_in_any_order_end_there(seed, few):
 def test_where_nothing_is_rounded_ends_are_met(nodes, ends):
     number = lambda value: np.float32(value)
     constants = {
-        "low": number(0.25), "high": number(0.7), "one": number(1.0), "odd": number(0.1), "small": number(2.0**-10),
+        "low": number(0.25), "high": number(0.7), "one": number(1.0), "odd": number(0.1),
+        "small": number(2.0**-10),
         "large": number(2.0**10), "tiny": number(2.0**-70), "huge": number(2.0**70),
     }  # fmt: skip
     used = {name for _, names, _ in nodes for name in names}

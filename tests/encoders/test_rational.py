@@ -1,4 +1,4 @@
-"""Exact arithmetic: programmes against vertices, functions against points, folding against itself."""
+"""Exact arithmetic: programmes against vertices, functions against points, and folding."""
 
 import itertools
 from fractions import Fraction
