@@ -1,9 +1,10 @@
 """A guard of a forest on Adult: what it noises, and how long it takes, on this machine.
 
     python benchmarks/forest_guard.py --data FOLDER [--trees 50] [--depth 20] [--points 2000]
+    python benchmarks/forest_guard.py --set synthetic-10k --train 500 --rows 100
 
-FOLDER holds ``adult.data`` and ``adult.test`` (with a header line). A forest is trained on all
-rows, and a guard is loaded, which makes every deletion. All test points are asked once through the
+FOLDER holds ``adult.data`` and ``adult.test`` (with a header line); synthetic sets need none. A
+forest is trained on all rows, or the first ``--train`` of them, and a guard is loaded, which makes every deletion. All test points are asked once through the
 guard, with its memory on the disk. Times are processor time of the one thread that asks, which
 others on the machine do not lengthen: of the forest alone and of the guard. A noised answer waits
 for the disk besides. Then the members are evaluated by brute force, all of them at ``--points``
@@ -32,7 +33,7 @@ from leaveout.models.forest.family_file import load_forest_family
 from leaveout.models.forest.scored import leaves_of
 from leaveout.verifier.guard import Guard
 
-from forest import adult
+from forest_data import SETS
 
 Floats = NDArray[np.float64]
 
@@ -150,9 +151,10 @@ def _line(name: str, taken: Floats) -> str:
 
 def measure(folder: Path, arguments: argparse.Namespace) -> None:
     """Print the table."""
-    split = adult(arguments.data)
+    split = SETS[arguments.set](arguments.data)
+    train = slice(arguments.train or None)
     settings = {"max_depth": arguments.depth, "k": 5, "random_state": 1}
-    forest = DareForestClassifier(arguments.trees, **settings).fit(split.X, split.y)
+    forest = DareForestClassifier(arguments.trees, **settings).fit(split.X[train], split.y[train])
     forest.save(folder / "forest.npz")
     rows = arguments.rows or len(split.X_test)
     X, memory = np.ascontiguousarray(split.X_test[:rows]), folder / "benchmark.sqlite"
@@ -236,7 +238,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--data", type=Path, help="folder of the data files")
+    parser.add_argument("--set", choices=SETS, default="adult")
+    parser.add_argument("--train", type=int, default=0, help="rows trained on; 0: all")
     parser.add_argument("--trees", type=int, default=50)
     parser.add_argument("--depth", type=int, default=20)
     parser.add_argument("--rows", type=int, default=0, help="test points asked; 0: all")
@@ -245,8 +249,10 @@ def main() -> None:
     parser.add_argument("--deleted", type=int, default=50)
     parser.add_argument("--changes", type=int, default=0)
     arguments = parser.parse_args()
+    if arguments.data is None and not arguments.set.startswith("synthetic"):
+        parser.error(f"--data is needed for {arguments.set}")
     print(f"{platform.processor() or platform.machine()}, {cores()} cores, epsilon 0.2")
-    print(f"Adult, {arguments.trees} trees, depth {arguments.depth}")
+    print(f"{arguments.set}, {arguments.trees} trees, depth {arguments.depth}")
     if arguments.folder is not None:
         measure(arguments.folder, arguments)
         return

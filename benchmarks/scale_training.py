@@ -9,6 +9,7 @@ not depend on them. The first epoch, in which memory is taken, is not counted.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import resource
@@ -240,11 +241,19 @@ def flop(case: Case) -> float:
     return 6.0 * case.stack * case.parameters * case.rows
 
 
+def _case(text: str) -> Case:
+    """Read a size from JSON."""
+    given = json.loads(text)
+    return Case(**{**given, "hidden": tuple(given["hidden"])})
+
+
 def main() -> None:
     """Print one size as JSON."""
-    given = json.loads(sys.argv[1])
-    case = Case(**{**given, "hidden": tuple(given["hidden"])})
-    found = train(case)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("case", type=_case, help="a size, as JSON")
+    found = train(parser.parse_args().case)
     print(json.dumps({"seconds": found.seconds, "bytes": found.bytes}))
 
 
