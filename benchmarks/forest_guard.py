@@ -4,13 +4,13 @@
     python benchmarks/forest_guard.py --set synthetic-10k --train 500 --rows 100
 
 FOLDER holds ``adult.data`` and ``adult.test`` (with a header line); synthetic sets need none. A
-forest is trained on all rows, or the first ``--train`` of them, and a guard is loaded, which makes every deletion. All test points are asked once through the
-guard, with its memory on the disk. Times are processor time of the one thread that asks, which
-others on the machine do not lengthen: of the forest alone and of the guard. A noised answer waits
-for the disk besides. Then the members are evaluated by brute force, all of them at ``--points``
-test points, tree by tree from the root; and ``--deleted`` rows are really deleted and their
-forests asked. ``--changes`` rows are deleted from the folder at last, so that the deletions are
-made anew.
+forest is trained on all rows, or the first ``--train`` of them, and a guard is loaded, which
+makes every deletion. All test points are asked once through the guard, with its memory on the
+disk. Times are processor time of the one thread that asks, which others on the machine do not
+lengthen: of the forest alone and of the guard. A noised answer waits for the disk besides. Then
+the members are evaluated by brute force, all of them at ``--points`` test points, tree by tree
+from the root; and ``--deleted`` rows are really deleted and their forests asked. ``--changes``
+rows are deleted from the folder at last, so that the deletions are made anew.
 """
 
 from __future__ import annotations

@@ -162,6 +162,9 @@ class Query:
         what float32 evaluation gives.
     families : tuple of Members
         What is asked is asked of every member of each.
+    alternatives : tuple of tuple of tuple of Condition
+        A counter-example meets of each all conditions of at least one case, too: what the cases
+        are not multiplied out with.
     """
 
     points: tuple[Box, ...]
@@ -170,3 +173,4 @@ class Query:
     worst: Form | None = None
     reals: bool = False
     families: tuple[Members, ...] = ()
+    alternatives: tuple[tuple[tuple[Condition, ...], ...], ...] = ()

@@ -9,9 +9,10 @@ from fractions import Fraction
 from leaveout.encoders.query import Application, Condition, ExactForm, Form, Query
 from leaveout.models import Network
 from leaveout.specs.text.errors import Slip
+from leaveout.specs.text.source import Position
 from leaveout.specs.vnnlib.bounds import Bounds
-from leaveout.specs.vnnlib.cases import LARGEST, alternatives, conjuncts
-from leaveout.specs.vnnlib.formula import Atom, Linear, Place
+from leaveout.specs.vnnlib.cases import LARGEST, alternatives, conjuncts, multiplied
+from leaveout.specs.vnnlib.formula import Atom, Formula, Linear, Place
 from leaveout.specs.vnnlib.magnitudes import magnitudes
 from leaveout.specs.vnnlib.merging import points_of
 from leaveout.specs.vnnlib.onnx_files import score_of
@@ -46,15 +47,16 @@ def build(problem: Problem, networks: Sequence[Network], reals: bool | None = No
     bounds = Bounds()
     always, possible = _without_constants(map(moved, atoms))
     common = [atom for atom in always if not bounds.tighten(atom)]
-    cases: list[Sequence[Atom]] = []
-    for case in alternatives(rest, start) if possible else []:
-        kept, possible_case = _without_constants(map(moved, case))
-        if possible_case:
-            cases.append(kept)
+    rest, later = multiplied(rest, start)
+    cases, *others = (
+        _possible(each, moved, start) if possible else [] for each in (rest, *([f] for f in later))
+    )
+    if any(not each for each in others):
+        cases = []
     if len(cases) * len(common) > LARGEST:
         raise Slip(start, f"the cases of the query have more than {LARGEST:,} conditions together")
     inputs = _inputs(problem, points)
-    cases = _bound_all(problem, bounds, common, cases, inputs, points)
+    cases = _bound_all(problem, bounds, common, cases, others, inputs, points)
     boxes = [bounds.box(spots) for spots in inputs]
     if any(empty for _, empty in boxes):
         cases = []
@@ -80,7 +82,21 @@ def build(problem: Problem, networks: Sequence[Network], reals: bool | None = No
             for case in cases
         ),
         reals=problem.reals if reals is None else reals,
+        alternatives=tuple(
+            tuple(tuple(_condition(atom, largest, networks) for atom in case) for case in each)
+            for each in (others if cases else [])
+        ),
     )
+
+
+def _possible(rest: list[Formula], moved: _Moved, at: Position) -> list[Sequence[Atom]]:
+    """Write disjunctions as cases, without those that are false whatever the inputs are."""
+    found: list[Sequence[Atom]] = []
+    for case in alternatives(rest, at):
+        kept, possible = _without_constants(map(moved, case))
+        if possible:
+            found.append(kept)
+    return found
 
 
 def _first_alike(networks: Sequence[Network], points: Sequence[int]) -> list[int]:
@@ -132,10 +148,11 @@ def _bound_all(
     bounds: Bounds,
     common: Sequence[Atom],
     cases: list[Sequence[Atom]],
+    others: Sequence[Sequence[Sequence[Atom]]],
     inputs: Sequence[Sequence[Place]],
     points: Sequence[int],
 ) -> list[Sequence[Atom]]:
-    """Bound every input; return the cases that may be met."""
+    """Bound every input, by other disjunctions too; return the cases that may be met."""
     needed = [(spot, upper) for spots in inputs for spot in spots for upper in (False, True)]
     relations = [atom for atom in common if is_relation(atom)]
     if (
@@ -148,8 +165,13 @@ def _bound_all(
     if cases:
         possible = bounds.widen(cases, relations, missing)
         cases = [case for case, kept in zip(cases, possible, strict=True) if kept]
+    for each in others:
+        missing = _missing(needed, bounds)
+        if cases and missing and not any(bounds.widen(each, relations, missing)):
+            cases = []
     if not cases:
         # Nothing is a counter-example, wherever the inputs are.
+        missing = _missing(needed, bounds)
         bounds.close(missing)
     for spot, upper in needed:
         if (spot, upper) not in bounds.found:

@@ -8,9 +8,14 @@ from leaveout.specs.text.errors import Slip
 from leaveout.specs.text.source import Position
 from leaveout.specs.vnnlib.formula import All, Atom, Formula
 
-__all__ = ["LARGEST", "MOST_CASES", "alternatives", "conjuncts"]
+__all__ = ["LARGEST", "MOST_CASES", "alternatives", "conjuncts", "multiplied"]
 
 MOST_CASES = 10_000
+_MOST_MULTIPLIED = 256
+"""Cases that several disjunctions are multiplied out to; more are met one by one."""
+
+_MOST_LEFT = 1_000
+
 LARGEST = 5_000_000
 """Conditions of all cases together."""
 
@@ -85,3 +90,31 @@ def alternatives(rest: list[Formula], at: Position) -> list[tuple[Atom, ...]]:
     if size > LARGEST:
         raise Slip(at, f"the cases of the query have more than {LARGEST:,} conditions together")
     return _expanded(whole)
+
+
+def multiplied(rest: list[Formula], at: Position) -> tuple[list[Formula], list[Formula]]:
+    """Part disjunctions into those to be multiplied out, and those that are left as they are.
+
+    The largest one is among the first, so that what it says of inputs is known of all cases.
+
+    Raises
+    ------
+    Slip
+        If too many are left.
+    """
+    if _count(All(tuple(rest)))[0] <= _MOST_MULTIPLIED:
+        return rest, []
+    kept: list[Formula] = []
+    left: list[Formula] = []
+    cases = 1
+    for each in sorted(rest, key=lambda formula: -_count(formula)[0]):
+        count = _count(each)[0]
+        if kept and cases * count > _MOST_MULTIPLIED:
+            left.append(each)
+        else:
+            kept.append(each)
+            cases *= count
+    if len(left) > _MOST_LEFT:
+        wrong = f"the query has more than {_MOST_LEFT:,} disjunctions that hold together"
+        raise Slip(at, wrong)
+    return kept, left

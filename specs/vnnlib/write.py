@@ -53,7 +53,8 @@ def format_query(query: Query) -> str:
     ----------
     query : Query
         Read back it is the same, if its points are in the order of their first use, its terms in
-        ascending order, no coefficient is 0, and every case may be met by some input.
+        ascending order, no coefficient is 0, every case may be met by some input, and no network
+        is applied to one point twice.
 
     Raises
     ------
@@ -82,7 +83,10 @@ def format_query(query: Query) -> str:
         (each.output, score_of(network, 0))
         for each, network in zip(declared, networks, strict=True)
     ]
-    lines += _cases(query, [(declared[i].input, 0) for i in first], outputs)
+    numbered = [(declared[i].input, 0) for i in first]
+    lines += _cases(query.cases, numbered, outputs)
+    for each in query.alternatives:
+        lines += _cases(each, numbered, outputs)
     return "\n".join(lines) + "\n"
 
 
@@ -147,16 +151,18 @@ def _number(value: float) -> str:
     return text if "." in text else f"{text}.0"
 
 
-def _cases(query: Query, inputs: Sequence[Numbered], outputs: Sequence[Numbered]) -> Iterator[str]:
+def _cases(
+    cases: Sequence[Sequence[Condition]], inputs: Sequence[Numbered], outputs: Sequence[Numbered]
+) -> Iterator[str]:
     # The standard gives numbers the type of a variable they are compared with.
     some = inputs[0][0].element(0)
-    if not query.cases:
+    if not cases:
         yield f"(assert (> {some} {some}))"
         return
-    if query.cases == ((),):
+    if list(cases) == [()]:
         return
     yield "(assert (or"
-    for case in query.cases:
+    for case in cases:
         # Within 'or' a bound of one input stays a condition and is no bound of the box.
         yield "  (and"
         for condition in case:

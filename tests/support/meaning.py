@@ -101,12 +101,15 @@ def holds(query, points, scores):
         for low, x, high in zip(box.lower, point, box.upper):
             if not Fraction(low) <= x <= Fraction(high):
                 return False
-    return any(
-        all(
-            (gt if condition.strict else ge)(exact(condition.form, points, scores), 0)
-            for condition in case
+    return all(
+        any(
+            all(
+                (gt if condition.strict else ge)(exact(condition.form, points, scores), 0)
+                for condition in case
+            )
+            for case in cases
         )
-        for case in query.cases
+        for cases in (query.cases, *query.alternatives)
     )
 
 

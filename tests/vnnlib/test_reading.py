@@ -87,7 +87,8 @@ def test_networks_that_read_equal_inputs_share_a_point(queries, network):
     assert query.points[1].lower.tolist() == [0, 0.25, 0.5]
     assert query.reals
     # What is left of the equalities: two conditions on Xh[1] and Xf[1], one on Xh[0] and Xf[0].
-    assert [len(case) for case in query.cases] == [4, 5]
+    # The network f and the network g are the same here, so that neither output is below the other.
+    assert [len(case) for case in query.cases] == [5]
 
 
 def test_float32_is_about_float32_and_can_be_asked_about_the_reals(queries, network):

@@ -55,7 +55,11 @@ TWO = """\
         ("(assert (<= (- 1e39) X_0))(assert (>= X_0 0))", None),
         ("(assert (<= Y_0 nan))", "7:17: 'nan' is no number"),
         ("(assert " + "(and " * 300 + ")" * 301, "brackets are nested more than 200"),
-        ("(assert (or (!= Y_0 1) (<= Y_0 1)))" * 20, "comes apart into more than 10,000 cases"),
+        (
+            f"(assert (or (and {'(or (!= Y_0 1) (<= Y_0 1))' * 20})))",
+            "comes apart into more than 10,000 cases",
+        ),
+        ("(assert (or (!= Y_0 1) (<= Y_0 1)))" * 1300, "more than 1,000 disjunctions"),
     ],
 )
 def test_version_1(added, message, narrow):

@@ -71,3 +71,18 @@ def test_random_formulas(modern, narrow):
         )
         met += check(head + boxes + formulas, narrow, chance, 60, grid) > 0
     assert met > 100
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_disjunctions_that_are_left_aside(seed, narrow):
+    chance = random.Random(seed)
+    names = ["X_0", "X_1", "Y_0", "Y_1"]
+    head = "".join(f"(declare-const {name} Real)\n" for name in names)
+    head += "(assert (and (<= -1 X_0 1) (<= -1 X_1 1)))\n"
+    formulas = [
+        f"(or {' '.join(random_formula(chance, names, 1) for _ in range(3))})" for _ in range(9)
+    ]
+    text = head + "".join(f"(assert {each})\n" for each in formulas)
+    query = query_of(parse_problem(text), [narrow]).query
+    assert query.alternatives or not query.cases
+    check(text, narrow, chance, 2_000, [Fraction(i, 4) for i in range(-5, 6)])

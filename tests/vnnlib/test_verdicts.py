@@ -165,3 +165,33 @@ def test_one_number_is_y_0(tmp_path):
     assert decide(query, seconds=20).verdict == "proved"
     with pytest.raises(SpecError, match="Y_1"):
         parse_problem(text + "(assert (<= Y_1 0))")
+
+
+@pytest.mark.parametrize(
+    ("asserted", "expected"),
+    [
+        ("(>= Y[0] 2)", "proved"),
+        ("(> (+ X[0] X[1]) 2)", "proved"),
+        ("(>= (+ X[0] X[1]) 2)", "refuted"),
+        ("(and (>= X[0] 0.9) (<= X[1] 0.1) (<= Y[0] 1))", "refuted"),
+        ("(and (>= X[0] 0.3) (<= X[0] 0.7) (<= X[5] 0.4))", "proved"),
+        ("(and (>= (+ X[0] X[1]) 0.3) (<= (+ X[0] X[1]) 0.8))", "proved"),
+    ],
+)
+def test_many_inputs_that_are_low_or_high(asserted, expected):
+    count = 14
+    rng = np.random.default_rng(0)
+    network = network_from(networks.dense(rng, (count, 3, 2), scale=0.01), "n")
+    either = "".join(f"(assert (or (<= X[{i}] 0.1) (>= X[{i}] 0.9)))" for i in range(count))
+    boxes = "".join(f"(assert (<= 0 X[{i}] 1))" for i in range(count))
+    text = (
+        f"(vnnlib-version <2.0>)(declare-network f (declare-input X float32 [{count}])"
+        f"(declare-output Y float32 [2])){boxes}{either}(assert {asserted})"
+    )
+    query = query_of(parse_problem(text), [network]).query
+    assert len(query.cases) <= 256
+    found = decide(query, seconds=120)
+    assert found.verdict == expected
+    if found.points is not None:
+        (x,) = found.points
+        assert ((x <= np.float32(0.1)) | (x >= np.float32(0.9))).all()

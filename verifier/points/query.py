@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +18,17 @@ from leaveout.bab.native.claims import BELOW, Claims, paced
 from leaveout.bab.native.files.proved_points import Source
 from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.search import search_question
-from leaveout.encoders.query import Case, Query
+from leaveout.deadline import Deadline
+from leaveout.encoders import Box
+from leaveout.encoders.query import Case, Condition, Query
+from leaveout.specs.vnnlib.rounding import above, below
 from leaveout.verifier.points.solved import Solved
 from leaveout.verifier.report import Verdict
 
 __all__ = ["Decision", "decide"]
+
+_SHARE, _FIRST = 0.25, 20.0
+"""Share of the time, and most seconds, that a query without its alternatives may take."""
 
 QueryProgress = Callable[[float, float, int, float], None]
 """Called with lower, upper, open nodes and seconds."""
@@ -89,6 +96,8 @@ def decide(
     SpecError
         If a number of a form is too large to reckon with.
     """
+    if query.alternatives:
+        return _one_by_one(query, seconds, seed, progress, solved)
     started = time.perf_counter()
     worst = () if query.worst is None else (query.worst,)
     cases = [Case(each, worst) for each in query.cases]
@@ -122,6 +131,90 @@ def decide(
         found.interrupted,
         found.solved,
     )
+
+
+def _one_by_one(
+    query: Query,
+    seconds: float | None,
+    seed: int,
+    progress: QueryProgress | None,
+    solved: list[Solved] | None,
+) -> Decision:
+    """Decide a query without its alternatives, and take one of them apart where that is not enough.
+
+    What holds without them holds with them, and most of the cases that they make are never met.
+    """
+    deadline, started = Deadline.after(seconds), time.perf_counter()
+    waiting = [(replace(query, alternatives=()), query.alternatives)]
+    open_: Decision | None = None
+    nodes = 0
+    while waiting:
+        part, left = waiting.pop()
+        limit = None if seconds is None else deadline.left * (_SHARE if left else 1.0)
+        limit = min(_FIRST, limit or _FIRST) if left else limit
+        own: list[Solved] | None = None if solved is None else []
+        found = decide(part, seconds=limit, seed=seed, progress=progress, solved=own)
+        nodes += found.nodes
+        found = replace(found, seconds=time.perf_counter() - started, nodes=nodes)
+        if found.verdict == "proved":
+            if solved is not None:
+                solved += own or []
+            continue
+        unmet = [each for each in left if not _is_met(each, found.points)]
+        if (found.verdict == "refuted" and not unmet) or found.interrupted:
+            return found
+        if not left or deadline.over:
+            # Another part may have a counter-example.
+            open_ = found
+            continue
+        split = unmet[0] if unmet else left[0]
+        others = tuple(each for each in left if each is not split)
+        parts = (_with(part, case) for case in reversed(split))
+        waiting += [(each, others) for each in parts if each is not None]
+    if open_ is not None:
+        return replace(open_, verdict="unknown", reason=open_.reason or "time", points=None)
+    return Decision(
+        "proved", None, None, None, -math.inf, -math.inf, time.perf_counter() - started, nodes=nodes
+    )
+
+
+def _is_met(cases: Sequence[Sequence[Condition]], points: Sequence[Any] | None) -> bool:
+    """Whether a point meets all conditions of some case, as far as features alone tell."""
+    if points is None:
+        return False
+    wide = [np.asarray(each, np.float64) for each in points]
+    return any(
+        all(
+            not each.form.scores
+            and (each.form.least(wide, []) > 0 if each.strict else each.form.least(wide, []) >= 0)
+            for each in case
+        )
+        for case in cases
+    )
+
+
+def _with(query: Query, case: Sequence[Condition]) -> Query | None:
+    """Return a query with a case's conditions besides its own; None where no point meets them."""
+    ends = [[box.lower.copy(), box.upper.copy()] for box in query.points]
+    for condition in case:
+        own = condition.form.numbers
+        if own.scores or len(own.features) != 1:
+            continue
+        ((point, feature, factor),) = own.features
+        bound = -own.constant / factor
+        lower, upper = ends[point]
+        if factor > 0:
+            lower[feature] = max(lower[feature], below(bound))
+        else:
+            upper[feature] = min(upper[feature], above(bound))
+    if any((lower > upper).any() for lower, upper in ends):
+        return None
+    boxes = tuple(
+        Box(lower, upper, box.choices)
+        for (lower, upper), box in zip(ends, query.points, strict=True)
+    )
+    cases = tuple((*each, *case) for each in query.cases)
+    return replace(query, points=boxes, cases=cases)
 
 
 def _told(progress: QueryProgress) -> ProgressCallback:
