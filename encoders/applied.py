@@ -24,7 +24,7 @@ __all__ = ["Applied"]
 _EVALUATIONS = 64
 """Members whose evaluation is kept at hand."""
 
-_RATIONAL = 2**20
+_RATIONAL = 2**17
 """Weights that are written down as rational numbers."""
 
 _RUNNERS = 256

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab.joint_claim import JointClaim
-from leaveout.encoders.query import Condition
+from leaveout.encoders.query import Condition, Form
 from leaveout.encoders.rational import scores_at
 
 __all__ = ["ClaimReplayer", "Found"]
@@ -79,9 +79,11 @@ class ClaimReplayer:
         if not all(np.isfinite(each).all() for each in near):
             return None
         # On the edge float64 may err either way.
-        if not all(_may_hold(each, wide, near) for each in asked.conditions):
+        edges = [_edge(each.form, wide, near) for each in asked.conditions]
+        if any(value < -edge for value, edge in edges):
             return None
-        exact = self._exactly(wide, near) if query.reals else near
+        close = query.reals and any(value <= edge for value, edge in edges)
+        exact = self._exactly(wide, near) if close else near
         if not all(_holds_exactly(each, wide, exact) for each in asked.conditions):
             return None
         value = _rounded_down(min(form.least(wide, exact) for form in asked.goals))
@@ -119,11 +121,10 @@ class ClaimReplayer:
         return points
 
 
-def _may_hold(condition: Condition, points: list[Floats], scores: list[Floats]) -> bool:
-    form = condition.form
+def _edge(form: Form, points: list[Floats], scores: list[Floats]) -> tuple[float, float]:
+    """Return the value of a form in float64, and how far off it may be."""
     sizes = [np.abs(each) for each in points], [np.abs(each) for each in scores]
-    value = form.value(points, scores)
-    return value >= -_EDGE * form.absolute.value(*sizes)
+    return form.value(points, scores), _EDGE * form.absolute.value(*sizes)
 
 
 def _holds_exactly(condition: Condition, points: list[Floats], scores: Sequence[Numbers]) -> bool:

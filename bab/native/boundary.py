@@ -42,9 +42,10 @@ _NEAR_FLOAT32 = 16.0
 """How near float32 ends are tried, in errors of float32 evaluation."""
 
 _SHARE, _START = 0.25, 0.2
-"""Share of the time that this may take before a node is given up, and seconds to begin with."""
+"""Share of the time that this may take before a node is given up, and seconds to begin with; less
+where little comes of it."""
 
-_WORK = 600_000
+_WORK = 200_000
 """Products of one node in exact arithmetic."""
 _MOST_ROWS = 60
 
@@ -68,6 +69,7 @@ class Boundary:
             set(case.goals) <= {each.form for each in case.conditions} for case in claim.cases
         ]
         self._begun, self._spent = time.perf_counter(), 0.0
+        self._tried = self._won = 0
 
     @cached_property
     def _sizes(self) -> Floats:
@@ -98,17 +100,19 @@ class Boundary:
             if self._claim.query.reals
             else _NEAR_FLOAT32 * float(node.errors.max(initial=0.0))
         )
-        elapsed = time.perf_counter() - self._begun
-        is_near = node.value - target <= near + self.noise
-        return is_near and self._spent <= _START + _SHARE * elapsed
+        if node.value - target > near + self.noise:
+            return False
+        granted = _START + _SHARE * (time.perf_counter() - self._begun)
+        return self._spent <= granted * (1 + self._won) / (1 + self._tried)
 
     def settle(self, node: Node) -> Settled:
         """Look at a node without padding."""
         begun = time.perf_counter()
-        try:
-            return self._exactly(node) if self._claim.query.reals else self._in_float32(node)
-        finally:
-            self._spent += time.perf_counter() - begun
+        found = self._exactly(node) if self._claim.query.reals else self._in_float32(node)
+        self._spent += time.perf_counter() - begun
+        self._tried += 1
+        self._won += found is not _UNKNOWN
+        return found
 
     def _in_float32(self, node: Node) -> Settled:
         claim = self._claim
