@@ -67,7 +67,7 @@ class ClaimReplayer:
             return None
         wide = [each.astype(np.float64) for each in points]
         own = [int(index[0]) for index in self.joint.members.indices(np.array([member]))]
-        scores, near = [], []
+        scores, near, size = [], [], 0.0
         for a, each in enumerate(query.applications):
             chosen = None if each.family is None else own[each.family]
             applied = self.claim.errors.applied[a]
@@ -75,11 +75,13 @@ class ClaimReplayer:
             if not query.reals:
                 near.append(scores[-1].astype(np.float64))
                 continue
-            near.append(applied.stack(chosen).scores(wide[each.point][None])[0, 0])
+            values = applied.stack(chosen).activations(wide[each.point][None])
+            near.append(values[-1][0, 0])
+            size = max(size, *(float(np.abs(each).max()) for each in values))
         if not all(np.isfinite(each).all() for each in near):
             return None
         # On the edge float64 may err either way.
-        edges = [_edge(each.form, wide, near) for each in asked.conditions]
+        edges = [_edge(each.form, wide, near, size) for each in asked.conditions]
         if any(value < -edge for value, edge in edges):
             return None
         close = query.reals and any(value <= edge for value, edge in edges)
@@ -121,10 +123,16 @@ class ClaimReplayer:
         return points
 
 
-def _edge(form: Form, points: list[Floats], scores: list[Floats]) -> tuple[float, float]:
-    """Return the value of a form in float64, and how far off it may be."""
-    sizes = [np.abs(each) for each in points], [np.abs(each) for each in scores]
-    return form.value(points, scores), _EDGE * form.absolute.value(*sizes)
+def _edge(
+    form: Form, points: list[Floats], scores: list[Floats], size: float
+) -> tuple[float, float]:
+    """Return the value of a form in float64, and how far off it may be.
+
+    Neurons are no larger than ``size``, whose sums may cancel in a score.
+    """
+    points_, scores_ = [np.abs(each) for each in points], [np.abs(each) for each in scores]
+    terms = form.absolute.value(points_, [each + size for each in scores_])
+    return form.value(points, scores), _EDGE * terms
 
 
 def _holds_exactly(condition: Condition, points: list[Floats], scores: Sequence[Numbers]) -> bool:
