@@ -66,7 +66,7 @@ class Form:
     rounded : bool
         Whether its numbers stand for others, each the nearest float64 to one.
     exact : ExactForm or None
-        What it stands for, where that is known and is nowhere above it.
+        What it stands for, where that is known: some multiple of this is nowhere above it.
     """
 
     features: tuple[tuple[int, int, float], ...] = ()

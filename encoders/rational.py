@@ -251,13 +251,13 @@ class Polytope:
         self._table.append((variable, coefficients, constant_))
         row = len(self._table) - 1
         self._row[variable] = row
-        return self._value(row) >= 0 or self._climb(row, _ZERO) >= 0
+        return self._value(row) >= 0 or self._ascend(row, _ZERO) >= 0
 
     def most(self, form: Affine) -> tuple[Fraction, list[Fraction]]:
         """Return the greatest value of a function, and where it is."""
         coefficients, constant_ = self._expressed(form)
         self._table.append((-1, coefficients, constant_))
-        value = self._climb(len(self._table) - 1, None)
+        value = self._ascend(len(self._table) - 1, None)
         self._table.pop()
         return value, self.point()
 
@@ -293,7 +293,7 @@ class Polytope:
                 found[v] = found.get(v, _ZERO) + slope * c
         return {v: c for v, c in found.items() if c}, total
 
-    def _climb(self, goal: int, enough: Fraction | None) -> Fraction:
+    def _ascend(self, goal: int, enough: Fraction | None) -> Fraction:
         """Raise the value of a row, until it is enough or cannot be raised."""
         while enough is None or self._value(goal) < enough:
             coefficients = self._table[goal][1]

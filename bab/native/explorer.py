@@ -17,7 +17,7 @@ from leaveout.bab.native.branching import Brancher
 from leaveout.bab.native.files.records import Proof, Record
 from leaveout.bab.native.kernels.interface import CLOSED, EMPTY, OPEN, Kernel, Work
 from leaveout.bab.native.nodes import Node, Split, batch_of, untied, with_bounds
-from leaveout.bab.native.question import Settling
+from leaveout.bab.native.question import Hint, Settling
 from leaveout.bab.native.space import Space
 from leaveout.deadline import Deadline
 
@@ -117,6 +117,7 @@ class Explorer:
         self.bounded = self._near_since = 0
         self.unresolved = -math.inf
         self.unresolved_nodes: list[Node] = []
+        self.met: list[Hint] = []
         self.closed = np.full(space.count, -math.inf)
         self.bound_rounding, self.boundary = bound_rounding, boundary
         self._names = itertools.count(first, stride)
@@ -255,9 +256,9 @@ class Explorer:
         found = self.boundary.settle(node)
         if found.empty:
             self._settle(replace(node, value=-math.inf))
-        for point in found.points:
-            place = point - self.space.origin
-            self._hint(replace(node, lower=place, upper=place))
+        # Not by way of nodes, whose regions are shifted: a last bit may matter.
+        met = [Hint(each, int(node.members[0]), node.case, node.value) for each in found.points]
+        self.met = [*met, *self.met][:_HINTED]
         return found.empty
 
     def _hint(self, node: Node) -> None:

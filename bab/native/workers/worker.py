@@ -281,7 +281,7 @@ class Worker:
         records = self.explorer.records or []
         if self.explorer.records is not None:
             self.explorer.records = []
-        hints = []
+        hints = list(self.explorer.met)
         for node in [*self.explorer.unresolved_nodes, *self.explorer.urgent(_HINTS)]:
             point = (node.lower + node.upper) / 2 + self.space.origin
             hints.append(Hint(point, int(node.members[0]), node.case, node.value))
