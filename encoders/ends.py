@@ -69,6 +69,8 @@ class _Ends:
         Most terms of a sum since then.
     least : int
         No product of constants since then is below 2 to this power.
+    joined : bool
+        Whether it is a sum of two tensors, which is computed before anything else is done to it.
     """
 
     lower: Floats
@@ -78,6 +80,7 @@ class _Ends:
     matrices: int = 0
     terms: int = 1
     least: int = 0
+    joined: bool = False
 
     @staticmethod
     def of(lower: Floats, upper: Floats) -> _Ends:
@@ -105,11 +108,7 @@ def computed_ends(error: RoundingError, box: Box) -> Interval:
         if step.sums is not None:
             found = _summed(first, step.sums, error, step)
         elif step.sign:
-            second = ends[step.inputs[1]]
-            low, high = (
-                (second.lower, second.upper) if step.sign > 0 else (-second.upper, -second.lower)
-            )
-            found = _Ends.of(_added(first.lower, low, -1.0), _added(first.upper, high, 1.0))
+            found = _joined(first, ends[step.inputs[1]], step.sign)
         else:
             found = _Ends.of(np.maximum(first.lower, 0.0), np.maximum(first.upper, 0.0))
         ends[step.output] = _within(found, error.values, step)
@@ -121,17 +120,39 @@ def _within(ends: _Ends, values: Mapping[str, Floats], step: Step) -> _Ends:
     """Cut ends by what the error analysis knows, which starts a sum anew where it is more."""
     above, below = values[step.output][0], values[step.output][1]
     upper, lower = np.minimum(ends.upper, above), np.maximum(ends.lower, -below)
-    if step.sums is None:
+    if step.sums is None and not step.sign:
         return _Ends.of(lower, upper)
     return replace(ends, lower=lower, upper=upper)
 
 
-def _added(first: Floats, second: Floats, side: float) -> Floats:
-    """Return the end of a sum of two: exact on a grid, else moved outwards by its rounding."""
-    value, size = first + second, np.abs(first) + np.abs(second)
-    bit = np.minimum(lowest_bit(first), lowest_bit(second))
-    room = gamma(4, _UNIT32) * size + 4 * _TINY32
-    return np.asarray(np.where(_is_exact(size, bit), value, value + side * room))
+def _joined(first: _Ends, second: _Ends, sign: int) -> _Ends:
+    """Add two tensors, with the terms of both.
+
+    A runtime may start a sum of products at a residual that is added to it.
+    """
+    unknown = np.full(first.lower.shape, np.inf)
+    if first.low is None or first.high is None or second.low is None or second.high is None:
+        return _Ends(-unknown, unknown, None, None)
+    low, high = (second.low, second.high) if sign > 0 else (second.high, second.low)
+    terms, least = first.terms + second.terms + 1, min(first.least, second.least)
+    roundings = 2 * (terms + _SPARE)
+    sides, room = [], []
+    for one, other in ((first.low, low), (first.high, high)):
+        bit = np.minimum(one.bit, other.bit)
+        side = _Side(one.value + sign * other.value, one.size + other.size, bit)
+        exact = _is_exact(side.size, side.bit) & ((least >= _LEAST_BIT) | (side.size == 0.0))
+        lost = 2 * gamma(roundings, _UNIT32) * side.size + 2 * roundings * _TINY32
+        sides.append(side)
+        room.append(np.where(exact, 0.0, lost + _given(first, one) + _given(second, other)))
+    lower, upper = sides[0].value - room[0], sides[1].value + room[1]
+    matrices = max(first.matrices, second.matrices)
+    return _Ends(lower, upper, sides[0], sides[1], matrices, terms, least, joined=True)
+
+
+def _given(ends: _Ends, side: _Side) -> Floats:
+    """Return how far beyond a side of it a tensor may be already."""
+    beyond = ends.upper - side.value if side is ends.high else side.value - ends.lower
+    return np.maximum(beyond, 0.0)
 
 
 def _is_exact(size: Floats, bit: Integers) -> NDArray[np.bool_]:
@@ -144,6 +165,8 @@ def _summed(ends: _Ends, sums: Sums, error: RoundingError, step: Step) -> _Ends:
     """Follow ends through a linear operator."""
     width = sums.constant.size
     unknown = np.full(width, np.inf)
+    if ends.joined and ends.low is not None:
+        ends = _Ends.of(ends.lower, ends.upper)
     if sums.shift is None or ends.low is None or ends.high is None:
         return _Ends(-unknown, unknown, None, None)
     matrices = ends.matrices + (not _scales(sums))

@@ -63,17 +63,25 @@ class Sums:
     @cached_property
     def terms(self) -> int:
         """Most terms that an output of any network has."""
-        return int(np.count_nonzero(self.sides[0], axis=0).max(initial=0))
+        return int(self.present.sum(axis=0, dtype=np.int64).max(initial=0))
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One operator: linear where it has sums, a join where it has a sign, else a ReLU."""
+    """One operator: linear where it has sums, a join where it has a sign, else a ReLU.
+
+    Attributes
+    ----------
+    terms : int
+        Of a join, what a runtime may add one after the other: it may go on from one input with
+        the products of the sums that the other is.
+    """
 
     inputs: tuple[str, ...]
     output: str
     sums: Sums | None = None
     sign: int = 0
+    terms: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,9 +133,12 @@ def evaluation_of_any(graph: Graph, parameters: Parameters) -> Evaluation:
 def _evaluation(graph: Graph, parameters: Parameters, *, signed: bool) -> Evaluation:
     shapes = {graph.input: graph.input_shape}
     chains: dict[str, Chain] = {}
+    # Terms of the sums that each tensor is, since the last ReLU.
+    terms = {graph.input: 0}
     steps = []
     for node in graph.needed():
         first, out, operator = node.inputs[0], node.output, node.operator
+        terms[out] = 0
         shape = shapes[out] = shapes[first]
         if isinstance(operator, Affine):
             sides, constant, shapes[out], regrouped = _largest(
@@ -143,9 +154,12 @@ def _evaluation(graph: Graph, parameters: Parameters, *, signed: bool) -> Evalua
                 else before or Chain(first)
             )
             shift = _shift(operator, graph, parameters, shape, sides) if signed else None
-            steps.append(Step((first,), out, Sums(sides, constant, rounds, chains[out], shift)))
+            sums = Sums(sides, constant, rounds, chains[out], shift)
+            steps.append(Step((first,), out, sums))
+            terms[out] = terms[first] + (sums.terms + 1) * rounds
         elif isinstance(operator, Join):
-            steps.append(Step(node.inputs, out, sign=operator.sign))
+            terms[out] = 1 + sum(terms[each] for each in node.inputs)
+            steps.append(Step(node.inputs, out, sign=operator.sign, terms=terms[out]))
         else:
             steps.append(Step((first,), out))
     return Evaluation(graph, tuple(steps), signed)

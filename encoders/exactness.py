@@ -21,7 +21,7 @@ Integers = NDArray[np.int64]
 
 NO_BIT = 10_000
 """Of 0, a multiple of everything."""
-_BITS = 53
+_BITS, _LEAST_BIT = 53, -1022
 
 
 def lowest_bit(values: Floats) -> Integers:
@@ -48,7 +48,12 @@ class _Grid:
     @property
     def exact(self) -> bool:
         """Whether float64 holds all of them, and all partial sums."""
-        return self.size == 0.0 or self.size <= 2.0 ** min(self.bit + _BITS, 900)
+        return self.held and (self.size == 0.0 or self.size <= 2.0 ** min(self.bit + _BITS, 900))
+
+    @property
+    def held(self) -> bool:
+        """Whether none of them underflows float64 or leaves its range."""
+        return self.size == 0.0 or (self.bit >= _LEAST_BIT and self.size <= 2.0**900)
 
 
 _NOTHING = _Grid(NO_BIT, 0.0)
@@ -103,13 +108,14 @@ def _through(form: _Form, sums: Sums) -> _Form:
     for source, (grid, copied) in form.linear.items():
         linear[source] = grid.times(matrix), copied and copies
         # What is scaled by a power of two, or copied, is not rounded.
-        exact = exact and (copied or copies or linear[source][0].exact)
+        found = linear[source][0]
+        exact = exact and found.held and (copied or copies or found.exact)
     own = np.abs(sums.shift)
     added = _Grid(int(lowest_bit(own).min(initial=NO_BIT)), float(own.max(initial=0.0)))
     carried = form.constant.times(matrix) if form.constant.size else _NOTHING
     constant = carried.plus(added)
     alone = not carried.size or (copies and not added.size)
-    return _Form(linear, constant, exact and (alone or constant.exact))
+    return _Form(linear, constant, exact and (constant.held if alone else constant.exact))
 
 
 def _copies(sides: Floats) -> bool:

@@ -208,9 +208,10 @@ def _summed(step: Step, values: Mapping[str, Floats], signed: bool) -> tuple[Flo
         if not signed:
             value = first + second
             # Where denormals are flushed, what is read may be one, as what is given.
-            return value, gamma(1, _UNIT32) * value[0] + 3 * _TINY32
+            lost = (2 + step.terms) * _TINY32
+            return value, gamma(step.terms, _UNIT32) * value[0] + lost
         value = first + (second if step.sign > 0 else second.take(_NEGATED, axis=0))
-        return value, _signed(value[0], value[1], np.ones(1), 1.0)
+        return value, _signed(value[0], value[1], np.full(1, float(step.terms)), 1.0)
     parts = first @ sums.sides
     value = parts[0]
     if signed:

@@ -231,7 +231,8 @@ class NativeLeaks(LucidLeaks):
             return leak
         if self._resolver.is_network(leak.family):
             other = self._resolver.network(leak.family)
-            if isinstance(statement, Guarantee) and other is self._resolver.network(leak.network):
+            own, copied = map(self._resolver.first_alike, (leak.network, leak.family))
+            if isinstance(statement, Guarantee) and own is copied:
                 wrong = "a network and its copy are one network, which disagrees with nothing"
                 return self._resolver.fail(leak.family, wrong)
             if other.architecture != self._resolver.network(leak.network).architecture:

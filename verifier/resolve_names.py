@@ -44,6 +44,7 @@ class Resolver:
         self._spec = spec
         self._folder = folder
         self._networks: dict[Path, Network] = {}
+        self._first: dict[int, Network] = {}
         self._families: dict[tuple[Path, str], Family] = {}
         self._forests: dict[Path, Forest] = {}
         self.notes: list[str] = []
@@ -107,11 +108,18 @@ class Resolver:
                 network = load_network(path)
             except ModelError as error:
                 raise self.fail(self.value(node), str(error)) from None
-            # A copy computes the very same numbers: claims then are about one network.
             known = (each for each in self._networks.values() if each.computes_as(network))
-            self._networks[path] = next(known, network)
+            self._first[id(network)] = next(known, network)
+            self._networks[path] = network
             self.notes += [f"{network.source}: {note}" for note in network.graph.notes]
         return self._networks[path]
+
+    def first_alike(self, node: Expression) -> Network:
+        """Return the network an expression stands for, or the one before it that it is a copy of.
+
+        A copy computes the very same numbers.
+        """
+        return self._first[id(self.network(node))]
 
     def family(self, node: Expression, network: Network) -> Family:
         """Load the family an expression stands for, or the family of one of a network.

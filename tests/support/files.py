@@ -24,6 +24,15 @@ find bound: least b per label such that
 """
 
 
+def write_other(path: Path, other: Path) -> None:
+    """Write another network of the architecture of one: each of its numbers doubled."""
+    model = onnx.load(path)
+    for item in model.graph.initializer:
+        value = onnx.numpy_helper.to_array(item)
+        item.CopyFrom(onnx.numpy_helper.from_array((2 * value).astype(value.dtype), item.name))
+    onnx.save(model, other)
+
+
 def write_question(
     folder: Path,
     seed: int = 8,

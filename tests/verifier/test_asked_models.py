@@ -5,19 +5,17 @@ from __future__ import annotations
 import re
 
 import numpy as np
-import onnx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from leaveout import verify
-from leaveout.models import load_network
 from leaveout.models.forest import DareForestClassifier
 from leaveout.verifier.page.first_page.scope import ranges_of
 from leaveout.verifier.report import BoxRecord, ColumnRecord
 
 from support.clinic import write_clinic
-from support.files import write_question
+from support.files import write_other, write_question
 
 
 def test_a_table_keeps_its_columns_units_and_labels(tmp_path):
@@ -46,7 +44,7 @@ def test_arrays_have_no_columns_and_records_left_out_are_counted(tmp_path):
 
 def test_another_model_of_the_specification_lacks_no_record(tmp_path):
     spec = write_question(tmp_path)
-    onnx.save(load_network(tmp_path / "full.onnx").model, tmp_path / "other.onnx")
+    write_other(tmp_path / "full.onnx", tmp_path / "other.onnx")
     claim = "forall x in X: confidence(N, x) > 1 => label(Q, x) == label(N, x)"
     lets = spec.read_text().partition("find")[0]
     spec.write_text(f'{lets}let Q = network("other.onnx")\nguarantee same: {claim}\n')

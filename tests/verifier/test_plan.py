@@ -21,7 +21,7 @@ from leaveout.verifier.cli.app import run
 from leaveout.verifier.plan import plan
 from leaveout.verifier.read_spec import read_spec
 
-from support.files import BOUND, write_question
+from support.files import BOUND, write_other, write_question
 
 HEAD = BOUND[: BOUND.index("find")]
 QUIET = (
@@ -173,7 +173,7 @@ def test_a_plan_of_values_has_no_search(tmp_path):
 
 def test_a_plan_of_two_networks_names_both(tmp_path):
     write_question(tmp_path)
-    (tmp_path / "again.onnx").write_bytes((tmp_path / "full.onnx").read_bytes())
+    write_other(tmp_path / "full.onnx", tmp_path / "again.onnx")
     path = tmp_path / "two.spec"
     path.write_text(
         'let N = network("full.onnx")\nlet Q = network("again.onnx")\n'

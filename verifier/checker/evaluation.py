@@ -21,7 +21,7 @@ from leaveout.verifier.checker.arithmetic import Arithmetic
 from leaveout.verifier.checker.fusing import Fused, after
 from leaveout.verifier.checker.rounding import TINY32, UNIT32, gamma
 
-__all__ = ["Program", "largest_program", "program_of"]
+__all__ = ["Program", "largest_program", "program_of", "summed"]
 
 Floats = NDArray[np.float64]
 
@@ -34,7 +34,10 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True, eq=False)
 class _Step:
-    """One operator; affine where it has a matrix, and rounded unless it only moves numbers."""
+    """One operator; affine where it has a matrix, and rounded unless it only moves numbers.
+
+    A join may be computed as one sum with those it adds: of ``terms`` terms in all.
+    """
 
     inputs: tuple[str, ...]
     output: str
@@ -42,6 +45,7 @@ class _Step:
     constant: Floats | None = None
     run: Fused | None = None
     moves: bool = False
+    terms: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +132,7 @@ class Program:
             elif len(step.inputs) == 2:
                 total = self._number(size[first]) + size[step.inputs[1]]
                 # Where denormals are flushed, both that are read may be one, and what is given.
-                rounding = gamma(1, UNIT32) * total + 3 * TINY32
+                rounding = gamma(step.terms, UNIT32) * total + (2 + step.terms) * TINY32
                 size[step.output] = self._up(total + rounding)
                 passed = self._number(error[first]) + error[step.inputs[1]]
                 error[step.output] = self._up(passed + rounding)
@@ -152,6 +156,20 @@ class Program:
         return found
 
 
+def summed(matrix: Floats, moves: bool) -> int:
+    """Return how many terms an operator adds up at most, its constant among them.
+
+    Parameters
+    ----------
+    matrix : ndarray, shape (m, inputs, outputs)
+        Of each network.
+    moves : bool
+        Whether it only moves numbers.
+    """
+    most = np.count_nonzero((matrix != 0).any(axis=0), axis=0).max(initial=0)
+    return 0 if moves else int(most) + 1
+
+
 def program_of(
     graph: Graph, parameters: Mapping[str, NDArray[np.floating]], numbers: Arithmetic
 ) -> Program:
@@ -167,13 +185,16 @@ def program_of(
     count = max((len(parameters[name]) for name in graph.parameters), default=1)
     shapes = {graph.input: graph.input_shape}
     runs: dict[str, Fused] = {}
+    terms = {graph.input: 0}
     steps = []
     for node in graph.needed():
         shape = shapes[node.inputs[0]]
         if not isinstance(node.operator, Affine):
-            shapes[node.output] = shape
+            shapes[node.output], terms[node.output] = shape, 0
             inputs = node.inputs if isinstance(node.operator, Join) else node.inputs[:1]
-            steps.append(_Step(inputs, node.output))
+            if len(inputs) == 2:
+                terms[node.output] = 1 + terms[inputs[0]] + terms[inputs[1]]
+            steps.append(_Step(inputs, node.output, terms=max(1, terms[node.output])))
             continue
         width = math.prod(shape)
         linear = node.operator.apply(np.eye(width).reshape(1, width, *shape), constants, False)
@@ -184,6 +205,7 @@ def program_of(
         # Asked of the operator: its constants may cancel, and are rounded all the same.
         moves = node.operator.roundings(shape, graph.shapes) == 0
         source, own = node.inputs[0], node.operator.regrouped(constants)
+        terms[node.output] = terms[source] + summed(matrix, moves)
         runs[node.output] = (
             runs.get(source) or Fused(source)
             if moves
@@ -219,7 +241,7 @@ def largest_program(
 
 def _merged(step: _Step, known: _Step | None) -> _Step:
     if step.matrix is None or step.constant is None:
-        return step
+        return step if known is None or known.terms <= step.terms else known
     matrix = step.matrix.max(axis=0, keepdims=True)
     constant = step.constant.max(axis=0, keepdims=True)
     if known is not None and known.matrix is not None and known.constant is not None:

@@ -19,6 +19,7 @@ from leaveout.models.graph import Graph, Join
 from leaveout.models.lowering import stacked_constants
 from leaveout.models.operators import Affine
 from leaveout.verifier.checker.arithmetic import Arithmetic
+from leaveout.verifier.checker.evaluation import summed
 from leaveout.verifier.checker.fusing import Fused, after
 from leaveout.verifier.checker.rounding import TINY32, UNIT32, gamma
 
@@ -71,6 +72,7 @@ class _Step:
     moves: bool = False
     sign: int = 0
     run: Fused | None = None
+    terms: int = 1
 
 
 @dataclass(eq=False)
@@ -193,7 +195,9 @@ class MarginProgram:
                     more, less = less, more
                 most = self._up(self._number(up) + more)
                 least = self._up(self._number(down) + less)
-                added = self._rounded(most, least, np.ones_like(most), np.ones(len(most)))
+                # It may be one sum with those that it adds.
+                terms = np.full_like(most, step.terms)
+                added = self._rounded(most, least, terms, np.ones(len(most)))
                 error = self._number(seen.error[source]) + seen.error[other] + added
             else:
                 seen.above[out], seen.below[out] = self._relu(seen, step, region, layer)
@@ -291,12 +295,15 @@ def margin_program(
     count = max((len(parameters[name]) for name in graph.parameters), default=1)
     shapes = {graph.input: graph.input_shape}
     runs: dict[str, Fused] = {}
+    terms = {graph.input: 0}
     steps = []
     for node in graph.needed():
         shape, operator = shapes[node.inputs[0]], node.operator
-        shapes[node.output] = shape
+        shapes[node.output], terms[node.output] = shape, 0
         if isinstance(operator, Join):
-            steps.append(_Step(tuple(node.inputs), node.output, sign=operator.sign))
+            joined = terms[node.output] = 1 + sum(terms[each] for each in node.inputs)
+            inputs = tuple(node.inputs)
+            steps.append(_Step(inputs, node.output, sign=operator.sign, terms=joined))
         elif isinstance(operator, Affine):
             width = math.prod(shape)
             linear = operator.apply(np.eye(width).reshape(1, width, *shape), constants, False)
@@ -307,6 +314,7 @@ def margin_program(
             # Asked of the operator: its constants may cancel, and are rounded all the same.
             moves = operator.roundings(shape, graph.shapes) == 0
             source, own = node.inputs[0], operator.regrouped(constants)
+            terms[node.output] = terms[source] + summed(matrix, moves)
             runs[node.output] = (
                 runs.get(source) or Fused(source)
                 if moves

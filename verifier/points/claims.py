@@ -202,7 +202,7 @@ class ClaimReader:
     def _network(self, node: Expression) -> Network:
         if isinstance(node, Name) and node.name in self.networks:
             return self.networks[node.name]
-        return self.resolver.network(node)
+        return self.resolver.first_alike(node)
 
     def point_of(self, node: Expression) -> int:
         """Return the position of a point that ``forall`` binds."""
