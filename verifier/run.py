@@ -206,7 +206,7 @@ def verify(
         decider.notes += target.notes
     if guarded is not None:
         decider.notes.append(guarded.write(decider))
-    name = checked.source.name if isinstance(spec, Spec) else str(spec)
+    name = reading.text if isinstance(spec, Spec) else str(spec)
     files = origin.files()
     changed = [
         f"{each.path}: was written to during the run: of which content this is, is not known"

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import msgspec
 import numpy as np
+import onnx
 import pytest
 
+from leaveout import verify
+from leaveout.models import load_family, load_network
+from leaveout.models.replay import with_parameters
+from leaveout.specs import parse
 from leaveout.verifier.cli.app import run
+from leaveout.verifier.evidence.folder import EvidenceFolder
 
 from support.attested import Attested, make_evidence, refused
+from support.files import BOUND, write_question
 
 
 def _lie(attested, change) -> None:
@@ -167,16 +174,12 @@ def test_a_certificate_of_other_inputs_than_the_text_has_is_rejected(attested, c
     attested.respec("let X = box(0, 1)", lets, "test.spec")
     assert "is about other inputs in the results" in refused(attested, capsys)
     # Who tells it as the text has it contradicts the certificate.
-    from leaveout import verify
-
     told = msgspec.to_builtins(verify(attested.folder / "test.spec", workers=1).results)
     attested.reseal(lambda r: [a.update(box=b["box"]) for a, b in zip(r["results"], told)])
     assert "is about other inputs than the certificate" in refused(attested, capsys)
 
 
 def test_networks_whose_weights_lie_beside_them_are_compared_too(tmp_path, monkeypatch, capsys):
-    import onnx
-
     folder = tmp_path / "weights"
     folder.mkdir()
     make_evidence(folder, before=lambda: _apart(folder / "full.onnx"))
@@ -200,8 +203,6 @@ def test_networks_whose_weights_lie_beside_them_are_compared_too(tmp_path, monke
 
 def _apart(path, model=None):
     """Save a network with its weights in another file."""
-    import onnx
-
     found = onnx.load(path) if model is None else model
     path.unlink(missing_ok=True)
     onnx.save_model(found, path, save_as_external_data=True, location="full.data", size_threshold=0)
@@ -371,3 +372,59 @@ def test_params_are_as_they_were_set(several, capsys, given):
     capsys.readouterr()
     assert several.check() == 0
     assert "1 of 1 results are proved again" in capsys.readouterr().out
+
+
+def test_a_param_that_was_set_otherwise_is_told(voted, capsys):
+    assert voted.check() == 0
+    assert "params: not as the specification has them: most = 2" in capsys.readouterr().out
+
+
+def test_definitions_are_told_in_full(voted, capsys):
+    voted.reseal(lambda r: r["statements"][0].update(definitions=[]))
+    assert "'some' is made of most, V, D, which the results do not say" in refused(voted, capsys)
+
+
+def test_a_sentence_of_another_version_is_not_believed(voted, capsys):
+    def change(result):
+        result["leaveout"] = "0.0.1"
+        result["statements"][0]["sentence"] = "No record of any person can ever change any answer."
+
+    voted.reseal(change)
+    assert voted.check() == 3
+    assert "some: proved; NOT proved again: its sentence is not as this" in capsys.readouterr().out
+
+
+def test_a_bound_of_a_guarantee_that_is_not_proved_is_named(several, capsys):
+    several.reseal(lambda r: r["results"][2].update(lower=0.0, upper=1e-4, witness=None))
+    assert several.check() == 0
+    assert "(not 0.0001, as the results have it)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("built", [True, False])
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("{own}/full.onnx", "{own}/family.npz"),
+        ("{own}/./full.onnx", "sub/../family.npz"),
+        ("../{name}/full.onnx", "{own}/members"),
+    ],
+)
+def test_however_files_are_named_honest_evidence_is_proved_again(
+    tmp_path, monkeypatch, capsys, names, built
+):
+    monkeypatch.chdir(tmp_path)
+    write_question(tmp_path)
+    (tmp_path / "sub").mkdir()
+    network = load_network(tmp_path / "full.onnx")
+    (tmp_path / "members").mkdir()
+    members = load_family(tmp_path / "family.npz", network)
+    for at in range(len(members)):
+        own = {name: value[0] for name, value in members.take([at]).items()}
+        onnx.save(with_parameters(network.model, own), tmp_path / "members" / f"{at}.onnx")
+    full, family = (each.format(own=tmp_path, name=tmp_path.name) for each in names)
+    text = BOUND.replace("full.onnx", full).replace("family.npz", family)
+    (tmp_path / "s.spec").write_text(text)
+    with EvidenceFolder.open(tmp_path / "proof", "native", None) as folder:
+        given = parse(text) if built else tmp_path / "s.spec"
+        folder.write(verify(given, workers=1, certificate=folder.certificate))
+    assert run(["check", "proof"]) == 0, capsys.readouterr()

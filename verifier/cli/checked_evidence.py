@@ -46,6 +46,8 @@ def _head(found: CheckedEvidence) -> Iterator[str]:
         "results: what the attestation says is what the results say; pages and tables beside them "
         "are as they were made, and were not made again"
     )
+    if found.params:
+        yield f"params: not as the specification has them: {', '.join(found.params)}"
     again, total = sum(each.proved for each in found.standings), len(found.standings)
     counted = (
         f"{again} of {total} results are proved again" if again else "no result is proved again"

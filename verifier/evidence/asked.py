@@ -70,10 +70,13 @@ class Resolved:
         Of the others the reason.
     folder : Path
         The specification's, as the attested files are seen.
+    params : tuple of str
+        Those that the run gave another value than is written, and which.
     """
 
     names: tuple[str, ...]
     folder: Path
+    params: tuple[str, ...] = ()
     tasks: dict[str, Task] = field(default_factory=dict)
     why: dict[str, str] = field(default_factory=dict)
 
@@ -148,16 +151,18 @@ def _read(
     try:
         written = parse(report.spec, "<text>") if spec is None else load(spec)
         whole = expand(written, base, spec, allowed)
-        whole = with_params(whole, set_otherwise(report.notes, params(whole)))
+        values = set_otherwise(report.notes, params(whole))
+        whole = with_params(whole, values)
     except (LeaveoutError, Slip, RecursionError):
         # No message of the parser is shown: it would quote a file that evidence chose.
         shown = name if spec is None else spec.name
         raise TamperedError(f"{shown}: cannot be read as a specification") from None
     tree = _from_here(whole, subjects, places)
     shown = "the specification" if spec is None else spec.name
-    _hold_results(report, whole, tree, shown)
+    _hold_results(report, whole, tree, places, shown)
     names = tuple(each.name for each in tree.statements if isinstance(each, Guarantee | Find))
-    found = Resolved(names, base)
+    told = tuple(f"{param} = {value}" for param, value in values.items())
+    found = Resolved(names, base, told)
     why = _unreachable(tree, root, base)
     if not why:
         try:
@@ -168,11 +173,14 @@ def _read(
             origin = Origin.of(checked, base, spec)
             _hold_files(origin, subjects, name)
             # Texts that named files of another machine are said otherwise.
-            _hold_words(report, origin, name, same=whole == tree)
+            otherwise = dict(_hold_words(report, origin, name, same=whole == tree))
             if missing := origin.missing():
                 why = f"{missing[0]} is not among the attested files"
             else:
                 _load(found, checked)
+                for each, reason in otherwise.items():
+                    found.tasks.pop(each, None)
+                    found.why[each] = reason
     found.why.update(dict.fromkeys(names, why) if why else {})
     return found
 
@@ -193,11 +201,22 @@ def _specification(
 
 
 def _from_here(tree: Spec, subjects: Sequence[tuple[Subject, Path]], places: Places) -> Spec:
-    """Return a specification that names attested files as seen from its folder."""
-    known: dict[str, str] = {}
-    for subject, _ in subjects:
-        said = os.path.normpath(places.own.absolute() / places.folder / subject.name)
-        known |= {said: subject.name, os.path.realpath(said): subject.name}
+    """Return a specification that names attested files, and their folders, as seen from its own."""
+    names = {os.path.normpath(each.name) for each, _ in subjects}
+    names |= {str(above) for each in list(names) for above in PurePosixPath(each).parents}
+    own = os.path.normpath(places.own.absolute() / places.folder)
+    real = os.path.realpath(own)
+
+    def seen(path: str) -> str:
+        # However it goes there: up and down again, by a path of this machine, or by links in it.
+        ways = [(own, path), (real, path)]
+        if Path(path).is_absolute():
+            ways.append((real, os.path.realpath(path)))
+        for here, there in ways:
+            found = Path(os.path.relpath(Path(here) / there, here)).as_posix()
+            if found in names and found != ".":
+                return found
+        return path
 
     def moved(node: N) -> N:
         changes: dict[str, Any] = {}
@@ -209,8 +228,8 @@ def _from_here(tree: Spec, subjects: Sequence[tuple[Subject, Path]], places: Pla
                 changes[each.name] = tuple(
                     moved(child) if isinstance(child, Node) else child for child in value
                 )
-        if isinstance(node, Text) and Path(node.value).is_absolute():
-            changes["value"] = known.get(os.path.normpath(node.value), node.value)
+        if isinstance(node, Text) and node.value and "\0" not in node.value:
+            changes["value"] = seen(node.value)
         return replace(node, **changes)
 
     return replace(tree, statements=tuple(moved(each) for each in tree.statements))
@@ -229,7 +248,7 @@ def _unreachable(tree: Spec, root: Path, base: Path) -> str:
     return ""
 
 
-def _hold_results(report: Report, whole: Spec, tree: Spec, shown: str) -> None:
+def _hold_results(report: Report, whole: Spec, tree: Spec, places: Places, shown: str) -> None:
     """Hold what results say that they decided against the text.
 
     Raises
@@ -237,17 +256,19 @@ def _hold_results(report: Report, whole: Spec, tree: Spec, shown: str) -> None:
     TamperedError
         If a statement or a definition is another, or a statement has no result.
     """
-    asked: dict[str, list[Guarantee | Find]] = {}
+    asked: dict[str, set[str]] = {}
     lets: set[str] = set()
     # Paths of this machine may stand in the text, and not in the results.
-    for one in (whole, tree):
-        for each in one.statements:
-            if isinstance(each, Guarantee | Find):
-                asked.setdefault(each.name, []).append(each)
-            elif isinstance(each, Let):
-                lets.add(str(each))
+    own = os.path.normpath(places.own.absolute() / places.folder)
+    for each in (*whole.statements, *tree.statements):
+        texts = {str(each).replace(f"{here}{os.sep}", "") for here in (own, os.path.realpath(own))}
+        texts.add(str(each))
+        if isinstance(each, Guarantee | Find):
+            asked.setdefault(each.name, set()).update(texts)
+        elif isinstance(each, Let):
+            lets |= texts
     for said in report.statements:
-        if said.text not in map(str, asked.get(said.name, ())):
+        if said.text not in asked.get(said.name, ()):
             raise TamperedError(
                 f"{shown}: does not have the statement {said.name!r} as the results have it"
             )
@@ -259,7 +280,9 @@ def _hold_results(report: Report, whole: Spec, tree: Spec, shown: str) -> None:
                 )
     decided = {(each.name, each.kind) for each in report.results}
     expected = {
-        (name, "find" if isinstance(own[0], Find) else "guarantee") for name, own in asked.items()
+        (each.name, "find" if isinstance(each, Find) else "guarantee")
+        for each in tree.statements
+        if isinstance(each, Guarantee | Find)
     }
     for name, kind in sorted(decided ^ expected):
         where = "the results leave out" if (name, kind) in expected else "has no"
@@ -294,8 +317,12 @@ def _hold_files(origin: Origin, subjects: Sequence[tuple[Subject, Path]], name: 
             )
 
 
-def _hold_words(report: Report, origin: Origin, name: str, *, same: bool) -> None:
+def _hold_words(
+    report: Report, origin: Origin, name: str, *, same: bool
+) -> Iterator[tuple[str, str]]:
     """Hold what results say of training rows, and their sentences, against files and text.
+
+    Yields the statements that another version says otherwise, and why they are not held.
 
     Raises
     ------
@@ -304,15 +331,21 @@ def _hold_words(report: Report, origin: Origin, name: str, *, same: bool) -> Non
     """
     if report.files and report.training != origin.training():
         raise TamperedError(f"{name}: the training rows are not those that the files are of")
-    sentences = {each.name: each.sentence for each in origin.statements()}
-    if not same or report.leaveout != VERSION:
-        # Another version may say it in other words.
-        return
+    stated = {each.name: each for each in origin.statements()}
     for said in report.statements:
-        if said.sentence != sentences[said.name]:
+        own = stated[said.name]
+        heads = [[d.partition(" = ")[0] for d in each.definitions] for each in (said, own)]
+        if said.names != own.names or heads[0] != heads[1]:
             raise TamperedError(
-                f"{name}: the sentence of the statement {said.name!r} is not what it says"
+                f"{name}: the statement {said.name!r} is made of {', '.join(own.names)}, which the "
+                "results do not say"
             )
+        if said.sentence != own.sentence:
+            if same and report.leaveout == VERSION:
+                raise TamperedError(
+                    f"{name}: the sentence of the statement {said.name!r} is not what it says"
+                )
+            yield said.name, f"its sentence is not as this version, {VERSION}, says it"
 
 
 def _load(found: Resolved, checked: CheckedSpec) -> None:

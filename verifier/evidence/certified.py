@@ -280,6 +280,8 @@ class _OfLeaks(_Asked):
         lower = result.lower or 0.0
         if lower > 0 and not _is_about(self.replayed(result), lower):
             return Standing(result, f"{told}; its leak does not replay", False)
+        if not _reaches(upper, result.upper):
+            told += f" (not {result.upper:.6g}, as the results have it)"
         if result.kind == "guarantee" and result.verdict == "proved":
             threshold = -math.inf if statement.threshold is None else statement.threshold
             return Standing(result, told, upper < 0 or upper <= threshold)
@@ -448,6 +450,9 @@ class _Samples(_Leaks):
 
     def contradiction(self, result: Result, claims: Sequence[Checked]) -> str:
         """See `_Asked.contradiction`: of the lower end of all rows nothing is claimed."""
+        lower, upper = result.lower, result.upper
+        if lower is not None and upper is not None and lower > upper:
+            return f"is at least {lower} and at most {upper} in the results"
         facts = next((each.facts for each in result.facts if each.name == SAMPLE), None)
         if facts is None:
             return "" if result.verdict == "unknown" else "is about its members in the results"

@@ -65,6 +65,8 @@ class CheckedEvidence:
         What the certificate proves, proved again; empty where there is none.
     standings : tuple of Standing
         How each result stands to the certificate.
+    params : tuple of str
+        Params that the run gave another value than the specification has, and which.
     unnamed : tuple of str
         Files beside the attestation that are called as evidence is, and that it does not name.
     """
@@ -77,6 +79,7 @@ class CheckedEvidence:
     checked: tuple[Checked, ...]
     standings: tuple[Standing, ...]
     unnamed: tuple[str, ...] = ()
+    params: tuple[str, ...] = ()
 
 
 def is_attestation(path: Path) -> bool:
@@ -165,6 +168,7 @@ def check_evidence(
         checked=tuple(checked),
         standings=stand,
         unnamed=_unnamed(statement, attestation),
+        params=spec.params,
     )
 
 
