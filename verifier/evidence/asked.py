@@ -171,7 +171,9 @@ def _read(
             why = f"the specification cannot be checked here: {_line(error, base)}"
         else:
             origin = Origin.of(checked, base, spec)
-            _hold_files(origin, subjects, name)
+            # A text in the results has what it included in its place.
+            beside = ("given rows",) if spec is not None else ("given rows", _INCLUDED)
+            _hold_files(origin, subjects, beside, name)
             # Texts that named files of another machine are said otherwise.
             otherwise = dict(_hold_words(report, origin, name, same=whole == tree))
             if missing := origin.missing():
@@ -289,7 +291,12 @@ def _hold_results(report: Report, whole: Spec, tree: Spec, places: Places, shown
         raise TamperedError(f"{shown}: {where} the {kind} {name!r}")
 
 
-def _hold_files(origin: Origin, subjects: Sequence[tuple[Subject, Path]], name: str) -> None:
+def _hold_files(
+    origin: Origin,
+    subjects: Sequence[tuple[Subject, Path]],
+    beside: Sequence[str],
+    name: str,
+) -> None:
     """Hold what is attested of files against what the text says of them.
 
     Raises
@@ -302,7 +309,7 @@ def _hold_files(origin: Origin, subjects: Sequence[tuple[Subject, Path]], name: 
         notes = subject.annotations
         own = expected.get(os.path.normpath(subject.name))
         if own is None:
-            if notes.kind != "given rows":
+            if notes.kind not in beside:
                 raise TamperedError(
                     f"{name}: subject {subject.name!r} is no file that the specification names"
                 )
