@@ -264,7 +264,7 @@ def test_a_checkpoint_that_claims_less_than_a_leak_is_the_one_that_was_believed(
 
 def test_a_checkpoint_of_another_user_is_refused_until_the_key_is_brought(resumed, own_state):
     spec, file, _ = resumed
-    with pytest.raises(CheckpointError, match=f"bring {own_state / 'key'} along"):
+    with pytest.raises(CheckpointError, match=f"machine's key, as {own_state / 'key'}"):
         leaveout.verify(spec, resume=file)
 
 

@@ -50,8 +50,8 @@ def check(
         list[Path] | None,
         typer.Option(
             metavar="PATH",
-            help="Another file that is not where it was, such as ballots; or a folder that the "
-            "certificate may name files of, beside its own. May be repeated.",
+            help="A file that has moved, such as ballots; or a folder to look in, such as the "
+            "specification's own where it lies now. May be repeated.",
             show_default=False,
         ),
     ] = None,

@@ -43,9 +43,9 @@ def run_application(application: typer.Typer, arguments: Sequence[str] | None = 
         if _completes(given):
             # How the shell's questions end; nothing is decided then.
             return int(error.code or 0)
-        if given and _HELP.isdisjoint(given):
+        if given and _HELP.isdisjoint(given) and not isinstance(error.__context__, BrokenPipeError):
             raise
-        # How rich ends where whoever reads the help has left.
+        # How rich ends where whoever reads what it prints has left: the work is done by then.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return int(code or 0)

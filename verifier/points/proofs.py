@@ -250,9 +250,10 @@ class CertificateTarget:
             self._book.write(self.path)
             files = self._book.files
             if not shorten(self.path, files.get("network", []), files.get("family", []), deadline):
+                shown = self.path if self.folder is None else "the certificate"
                 self.notes.append(
-                    f"{self.path}: there was no time to check it, which would have made it "
-                    "shorter; leaveout check proves it again"
+                    f"{shown}: there was no time to check it, which would have made it shorter; "
+                    "leaveout check proves it again"
                 )
         except RejectedError as error:
             self.notes.append(f"leaveout check will not accept the certificate: {error}")

@@ -68,8 +68,8 @@ class Checkpoints:
         except NotOwnError:
             raise CheckpointError(
                 f"{path}: was not written by this user here, or was changed since, so nothing in "
-                f"it is believed: name another file, or remove it (bring {state_folder() / 'key'} "
-                "along to go on with a checkpoint of your own from elsewhere)"
+                f"it is believed: name another file, or remove it (one of your own from another "
+                f"machine needs that machine's key, as {state_folder() / 'key'})"
             ) from None
         except OSError as error:
             raise CheckpointError(f"{path}: {error.strerror or error}") from None
