@@ -250,9 +250,9 @@ class CertificateTarget:
             self._book.write(self.path)
             files = self._book.files
             if not shorten(self.path, files.get("network", []), files.get("family", []), deadline):
-                shown = self.path if self.folder is None else "the certificate"
+                told = str(self.path) if self.folder is None else "the certificate"
                 self.notes.append(
-                    f"{shown}: there was no time to check it, which would have made it shorter; "
+                    f"{told}: there was no time to check it, which would have made it shorter; "
                     "leaveout check proves it again"
                 )
         except RejectedError as error:
