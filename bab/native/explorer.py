@@ -326,7 +326,10 @@ class Explorer:
                     proves = status in {OPEN, CLOSED}
                     self._note(done, target, status, Proof.of(found, i) if proves else None)
                 is_open = status == OPEN and done.value > target
-                result[node.ident] = _Bounded(done, is_open and bool(self._snapped([done])[0]))
+                if is_open and self.records is None:
+                    # What proves a bound says of its children that they are empty.
+                    is_open = bool(self._snapped([done])[0])
+                result[node.ident] = _Bounded(done, is_open)
         return [result[ident] for ident in given]
 
     def _take(self, each: _Bounded) -> None:

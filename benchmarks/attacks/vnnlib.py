@@ -194,7 +194,10 @@ def _exact(value: Floats) -> Any:
 
 
 def _wrong(case: Case, decision: Decision) -> str | None:
-    inputs, nets = Inputs.of(case["box"]), case["nets"]
+    # Beside an input a number is the float32 number nearest to it.
+    box = case["box"]
+    ends = {end: np.float32(box[end]).astype(float) for end in ("lower", "upper")}
+    inputs, nets = Inputs.of({**box, **ends}), case["nets"]
     width = len(inputs.lower)
     models = [model_of(case["net"])]
     if nets == 2:
