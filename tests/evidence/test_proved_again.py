@@ -428,3 +428,14 @@ def test_however_files_are_named_honest_evidence_is_proved_again(
         given = parse(text) if built else tmp_path / "s.spec"
         folder.write(verify(given, workers=1, certificate=folder.certificate))
     assert run(["check", "proof"]) == 0, capsys.readouterr()
+
+
+@pytest.mark.parametrize("threshold", [0.7, 1.5])
+def test_a_guarantee_over_listed_inputs_is_proved_again(tmp_path, monkeypatch, capsys, threshold):
+    monkeypatch.chdir(tmp_path)
+    listed = "grid(box(0, 1), at = [0, 1], values = [[0, 1], [1, 0]])"
+    claim = f"confidence(N, x) > {threshold} => label(M, x) == label(N, x)"
+    head = BOUND.partition("find")[0].replace("box(0, 1)", listed)
+    write_question(tmp_path, seed=4, text=f"{head}guarantee g: forall x in X, M in F: {claim}\n")
+    assert run(["verify", "test.spec", "--workers", "1", "--evidence", "proof"]) == 0
+    assert run(["check", "proof"]) == 0, capsys.readouterr()
