@@ -171,10 +171,22 @@ def _gap(node: Node, points: Any, scores: Any) -> Any:
         (Fraction(f"{f!r}") if exact else f) * (scores if w == "Y" else points)[n, :, i]
         for f, w, n, i in terms
     )
-    total = total - (Fraction(repr(constant)) if exact else constant)
+    read = _as_read(terms, constant)
+    total = total - (Fraction(repr(read)) if exact else read)
     if operator == "==":
         return -abs(total)
     return total if operator[0] == ">" else -total
+
+
+def _as_read(terms: list[Any], constant: float) -> float:
+    """Return a number as a runtime reads it: beside an input alone the nearest float32."""
+    sums: dict[tuple[str, int, int], Fraction] = {}
+    for factor, which, net, place in terms:
+        spot = (which, net, place)
+        sums[spot] = sums.get(spot, Fraction(0)) + Fraction(repr(factor))
+    left = {spot: factor for spot, factor in sums.items() if factor}
+    alone = len(left) == 1 and all(w == "X" and abs(f) == 1 for (w, _, _), f in left.items())
+    return float(np.float32(constant)) if alone else constant
 
 
 def _holds(node: Node, points: Any, scores: Any) -> bool:
