@@ -172,13 +172,13 @@ def _gap(node: Node, points: Any, scores: Any) -> Any:
         for f, w, n, i in terms
     )
     read = _as_read(terms, constant)
-    total = total - (Fraction(repr(read)) if exact else read)
+    total = total - (read if exact else float(read))
     if operator == "==":
         return -abs(total)
     return total if operator[0] == ">" else -total
 
 
-def _as_read(terms: list[Any], constant: float) -> float:
+def _as_read(terms: list[Any], constant: float) -> Fraction:
     """Return a number as a runtime reads it: beside an input alone the nearest float32."""
     sums: dict[tuple[str, int, int], Fraction] = {}
     for factor, which, net, place in terms:
@@ -186,7 +186,7 @@ def _as_read(terms: list[Any], constant: float) -> float:
         sums[spot] = sums.get(spot, Fraction(0)) + Fraction(repr(factor))
     left = {spot: factor for spot, factor in sums.items() if factor}
     alone = len(left) == 1 and all(w == "X" and abs(f) == 1 for (w, _, _), f in left.items())
-    return float(np.float32(constant)) if alone else constant
+    return Fraction(float(np.float32(constant))) if alone else Fraction(repr(constant))
 
 
 def _holds(node: Node, points: Any, scores: Any) -> bool:
