@@ -321,8 +321,13 @@ class _Leaks(_OfLeaks):
         return None if found is None else found.confidence
 
 
-def _other_question(instance: Any, files: FileFacts, folder: Path, subject: Subject) -> str:
-    """Return in what a claim about leaks is of another question; empty where it is not."""
+def _other_question(
+    instance: Any, files: FileFacts, folder: Path, subject: Subject, left_out: int = 0
+) -> str:
+    """Return in what a claim about leaks is of another question; empty where it is not.
+
+    So many members a claim about a sample may leave out.
+    """
     expected = msgspec.convert(question_part(instance, files, folder), QuestionPart)
     for what, own, digest in (
         ("network", expected.network, subject.network_sha256),
@@ -330,8 +335,9 @@ def _other_question(instance: Any, files: FileFacts, folder: Path, subject: Subj
     ):
         if own.sha256 != digest:
             return f"is about another {what} than the certificate"
-    if subject.members != expected.members:
-        return f"is about {expected.members:,} members, the certificate about {subject.members:,}"
+    members = subject.members + left_out
+    if members != expected.members:
+        return f"is about {expected.members:,} members, the certificate about {members:,}"
     if not _same_inputs(subject.inputs, expected.box):
         return "is about other inputs than the certificate"
     return ""
@@ -419,18 +425,11 @@ class _Samples(_Leaks):
         if not isinstance(subject, SampledSubject):
             return _OTHER
         job, part = self.job, subject.part
-        left = len(subject.left_out)
         files = self.task.decider.decider.files(job)
-        base = msgspec.convert(question_part(job.instance, files, self.folder), QuestionPart)
-        own = subject.base
-        if (own.network_sha256, own.family_sha256) != (base.network.sha256, base.family.sha256):
-            return "is about another network or family than the certificate"
-        if own.members + left != base.members:
-            return (
-                f"is about {base.members:,} members, the certificate about {own.members + left:,}"
-            )
-        if not _same_inputs(own.inputs, base.box):
-            return "is about other inputs than the certificate"
+        left = len(subject.left_out)
+        wrong = _other_question(job.instance, files, self.folder, subject.base, left)
+        if wrong:
+            return wrong
         drawn = job.instance.family.manifest.sample
         if msgspec.to_builtins(part.sample) != {
             name: getattr(drawn, name) for name in part.sample.__struct_fields__
@@ -509,7 +508,6 @@ class _Points(_Asked):
 
     def __init__(self, task: FormulaTask, folder: Path) -> None:
         self.task, self.folder = task, folder
-        self._digests: dict[tuple[Path, str], str] = {}
         self._questions = [(each, self._key(self._part(each))) for each in self._asked_cases]
 
     @property
