@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from leaveout.bab.others import Others
 from leaveout.models import Stack
 
-__all__ = ["FEW", "Clusters", "Tree", "make_clusters", "tree_of"]
-
 Floats = NDArray[np.float64]
 Members = NDArray[np.int64]
 
@@ -26,22 +24,12 @@ _LLOYD = 6
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """Sets of members, each but the smallest the union of two others.
+    """Sets of members, each but the smallest the union of two others."""
 
-    Attributes
-    ----------
-    order : ndarray of int64, shape (members,)
-        All members; those of one set stand together.
-    starts, ends : ndarray of int64, shape (sets,)
-        Where the members of each set stand in that order; the first set holds everyone.
-    parts : ndarray of int64, shape (sets, 2)
-        The two sets that each is the union of, which come later; -1 for none.
-    """
-
-    order: Members
-    starts: Members
-    ends: Members
-    parts: Members
+    order: Members  # shape (members,): all members; those of one set stand together
+    starts: Members  # shape (sets,)
+    ends: Members  # shape (sets,)
+    parts: Members  # shape (sets, 2)
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -71,16 +59,7 @@ class Tree:
 
 
 class Clusters:
-    """Two-means on a random sketch of the members' parameters.
-
-    Parameters
-    ----------
-    sketch : ndarray of float64, shape (members, columns)
-        Random projections keep distances between members well enough to cluster them
-        (Johnson and Lindenstrauss).
-    tree : Tree, optional
-        Of all members; grown if not given.
-    """
+    """Two-means on a random sketch of the members' parameters."""
 
     def __init__(self, sketch: Floats, tree: Tree | None = None) -> None:
         self._sketch = sketch
@@ -97,13 +76,7 @@ class Clusters:
 
 
 def tree_of(sketch: Floats) -> Tree:
-    """Split everyone in two again and again, until no set has more than `FEW` members.
-
-    Parameters
-    ----------
-    sketch : ndarray of float64, shape (members, columns)
-        As of `Clusters`.
-    """
+    """Split everyone in two again and again, until no set has more than `FEW` members."""
     order = np.arange(len(sketch), dtype=np.int64)
     starts, ends, parts = [0], [len(sketch)], [(-1, -1)]
     at = 0

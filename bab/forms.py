@@ -9,8 +9,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Forms", "leak_forms", "stacked"]
-
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
@@ -27,39 +25,18 @@ class Forms:
 
     Of each case the largest value of the least *goal* is wanted where no other form, a
     *condition*, is negative.
-
-    Attributes
-    ----------
-    inputs : ndarray of float64, shape (r, inputs)
-    scores : ndarray of float64, shape (r, scores)
-        Coefficients of the first network's scores z.
-    change : ndarray of float64, shape (r, scores)
-        Of the second network's scores minus the first's, d.
-    constant, errors : ndarray of float64, shape (r,)
-        Constants, and how far float32 evaluation may move each form over the whole region.
-    goal : ndarray of bool, shape (r,)
-        Every case has at least one.
-    starts : ndarray of int64, shape (cases + 1,)
-        Where the rows of each case start.
-    sums : ndarray of int64, shape (s, 2)
-        Pairs of rows of a case, counted within it, that may cancel where each alone is loose: their
-        sum is bounded on its own.
-    sum_starts : ndarray of int64, shape (cases + 1,)
-    sizes : ndarray of float64, shape (r,)
-        Bounds of the sums of absolute terms over the whole region: rounding is charged against
-        them.
     """
 
-    inputs: Floats
-    scores: Floats
-    change: Floats
-    constant: Floats
-    errors: Floats
-    goal: NDArray[np.bool_]
-    starts: Integers
-    sums: Integers
-    sum_starts: Integers
-    sizes: Floats
+    inputs: Floats  # shape (r, inputs)
+    scores: Floats  # shape (r, scores): coefficients of the first network's scores z
+    change: Floats  # shape (r, scores): of the second network's scores minus the first's, d
+    constant: Floats  # shape (r,)
+    errors: Floats  # shape (r,)
+    goal: NDArray[np.bool_]  # shape (r,): every case has at least one
+    starts: Integers  # shape (cases + 1,): where the rows of each case start
+    sums: Integers  # shape (s, 2)
+    sum_starts: Integers  # shape (cases + 1,)
+    sizes: Floats  # shape (r,)
 
     @staticmethod
     def of_case(
@@ -116,11 +93,6 @@ class Forms:
         """Return the rows of some cases side by side, shape (n, width), and what they are.
 
         Of a case with fewer rows the rest is neither a goal nor a condition.
-
-        Returns
-        -------
-        rows : ndarray of int64
-        goal, condition : ndarray of bool
         """
         counts = np.diff(self.starts)[cases]
         place = np.arange(int(counts.max(initial=1)))
@@ -132,15 +104,7 @@ class Forms:
     def values(
         self, inputs: Floats, scores: Floats, change: Floats, rows: slice = slice(None)
     ) -> Floats:
-        """Evaluate forms at some points, shape (r, n).
-
-        Parameters
-        ----------
-        inputs : ndarray of float64, shape (n, inputs)
-        scores, change : ndarray of float64, shape (n, scores)
-        rows : slice
-            By default all.
-        """
+        """Evaluate forms at some points, shape (r, n)."""
         linear = self.inputs[rows] @ inputs.T + self.scores[rows] @ scores.T
         linear += self.change[rows] @ change.T
         return np.asarray(linear + self.constant[rows, None])
@@ -161,14 +125,6 @@ def leak_forms(label: int, labels: int, inputs: int, error: float, tie: float) -
     The goals are N's margins over every other label; the condition is that the member's margin
     over the rival is not positive. N's margin over the rival and the condition add up to what the
     margins differ by.
-
-    Parameters
-    ----------
-    label, labels : int
-    inputs : int
-        Of the network.
-    error, tie : float
-        How far float32 evaluation may move a margin of N, and of any member.
     """
     one = np.eye(labels)
     others = [c for c in range(labels) if c != label]

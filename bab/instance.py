@@ -23,31 +23,16 @@ from leaveout.encoders import (
 from leaveout.errors import SpecError
 from leaveout.models import Family, Members, Network
 
-__all__ = ["Instance", "make_instance"]
-
 
 @dataclass(frozen=True, eq=False)
 class Instance:
-    """A network, its family and a box.
-
-    Attributes
-    ----------
-    network : Network
-    family : Family
-    members : Members
-        The family in normal form, lowered as it is asked for.
-    box : Box
-    pair : PairBounds
-        Of N and the hyper-network of all members over the box.
-    network_error, member_error : float
-        How far a float32 confidence of N, or of any member, may be from the exact one.
-    """
+    """A network, its family and a box."""
 
     network: Network
     family: Family
-    members: Members
+    members: Members  # the family in normal form, lowered as it is asked for
     box: Box
-    pair: PairBounds
+    pair: PairBounds  # of N and the hyper-network of all members over the box
     network_error: float
     member_error: float
 
@@ -80,10 +65,6 @@ class Instance:
         """Return the question of a single member, which propagation bounds far lower.
 
         What float32 may round off of any member it may round off of this one.
-
-        Parameters
-        ----------
-        member : int
         """
         family = self.family
         one = Family(family.take([member]), family.removed[[member]], family.manifest)
@@ -93,14 +74,7 @@ class Instance:
         return replace(self, family=one, members=members, pair=pair)
 
     def most(self, label: int, *, matching: bool = True) -> float:
-        """Upper bound of the float32 confidence of any leak, by propagation alone.
-
-        Parameters
-        ----------
-        label : int
-        matching : bool
-            Whether difference intervals are used; without them it is N's largest confidence.
-        """
+        """Upper bound of the float32 confidence of any leak, by propagation alone."""
         exact = confidence_upper(self.network.stack, self.box, self.bounds, label)
         most = exact + self.network_error
         return min(most, self.difference_upper(self.pair, label)) if matching else most
@@ -111,12 +85,6 @@ class Instance:
         Where a member answers rival c', its margin z#_c - z#_c' is at most the tie error; N's
         margin is the member's minus the difference of the two. A member that never loses its margin
         over c' has no leak towards c'; where that goes for every rival the bound is ``-inf``.
-
-        Parameters
-        ----------
-        pair : PairBounds
-            Of the members asked about.
-        label : int
         """
         rivals = [c for c in range(self.labels) if c != label]
         change, member = pair.after[-1], pair.hyper[-1]
@@ -130,16 +98,7 @@ class Instance:
 
 
 def make_instance(network: Network, family: Family, box: Box) -> Instance:
-    """Prepare a question.
-
-    Raises
-    ------
-    SpecError
-        If the box has another dimension than the network's input, or is so large that scores
-        may overflow float32.
-    FamilyError
-        If a member's folded weights are not finite (a division by zero, a negative variance).
-    """
+    """Prepare a question."""
     if box.dimension != network.inputs:
         raise SpecError(
             f"the box has {box.dimension} features, {network.source} reads {network.inputs}"

@@ -14,8 +14,6 @@ from leaveout.encoders.joint import Joint, join
 from leaveout.encoders.query import Case, Form, Query
 from leaveout.errors import SpecError
 
-__all__ = ["FormErrors", "JointClaim", "join_claim"]
-
 Floats = NDArray[np.float64]
 
 _MOST = 1e200
@@ -27,32 +25,15 @@ _FOLDED = 2.0**-27
 
 @dataclass(frozen=True, eq=False)
 class JointClaim:
-    """A claim as an engine reads it.
+    """A claim as an engine reads it."""
 
-    Attributes
-    ----------
-    query : Query
-        Points, applications and families; its own cases are not read.
-    cases : tuple of Case
-        With goals: what is asked, or the case's own conditions.
-    joint : Joint
-    forms : Forms
-        Of each case the goals, then the rest.
-    rows : tuple of tuple of Form
-        What the forms of each case were made from.
-    sides : tuple of int
-        How many of each case's, the last ones, keep points in their boxes.
-    errors : FormErrors
-        Of the query.
-    """
-
-    query: Query
-    cases: tuple[Case, ...]
+    query: Query  # points, applications and families; its own cases are not read
+    cases: tuple[Case, ...]  # with goals: what is asked, or the case's own conditions
     joint: Joint
-    forms: Forms
-    rows: tuple[tuple[Form, ...], ...]
-    sides: tuple[int, ...]
-    errors: FormErrors
+    forms: Forms  # of each case the goals, then the rest
+    rows: tuple[tuple[Form, ...], ...]  # what the forms of each case were made from
+    sides: tuple[int, ...]  # how many of each case's, the last ones, keep points in their boxes
+    errors: FormErrors  # of the query
 
 
 def join_claim(query: Query, cases: Sequence[Case], *, apart: bool = False) -> JointClaim:
@@ -60,20 +41,6 @@ def join_claim(query: Query, cases: Sequence[Case], *, apart: bool = False) -> J
 
     Of a case without goals the conditions on scores are the goals, so that a largest value below 0
     refutes it; one without conditions either is met everywhere, by 0.
-
-    Parameters
-    ----------
-    query : Query
-    cases : sequence of Case
-    apart : bool
-        Do not propagate the difference of two networks alike, as a baseline to measure against.
-
-    Raises
-    ------
-    SpecError
-        If a number of a form is not finite, or so large that float64 ends near.
-    FamilyError
-        If a member's folded weights are not finite.
     """
     errors = FormErrors(query)
     for each in errors.applied:
@@ -144,17 +111,7 @@ def _inside(query: Query, joint: Joint, case: int) -> list[Form]:
 
 
 class FormErrors:
-    """Bounds how far rounding may move forms: in float32, or in what is folded for exact claims.
-
-    Parameters
-    ----------
-    query : Query
-
-    Attributes
-    ----------
-    applied : tuple of Applied
-        The query's applications.
-    """
+    """Bounds how far rounding may move forms: in float32, or in what is folded for exact claims."""
 
     def __init__(self, query: Query) -> None:
         self._query = query
@@ -174,22 +131,7 @@ class FormErrors:
         members: Sequence[int] | None = None,
         hidden: Sequence[Sequence[Interval]] | None = None,
     ) -> Floats:
-        """Bound how far rounding may move some forms.
-
-        Parameters
-        ----------
-        forms : sequence of Form
-        boxes : sequence of Box, optional
-            Where each point lies; by default anywhere, and members are any.
-        members : sequence of int, optional
-            One of each family.
-        hidden : sequence of sequence of Interval, optional
-            Of each application, bounds of its hidden pre-activations, where they are known.
-
-        Returns
-        -------
-        ndarray of float64, shape (forms,)
-        """
+        """Bound how far rounding may move some forms."""
         if boxes is not None:
             return self._bounded(forms, boxes, members, hidden)
         new = {form.scores: form for form in forms if form.scores not in self._anywhere}

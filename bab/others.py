@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from leaveout.models import Stack
 
-__all__ = ["Others"]
-
 
 class Others(Protocol):
     """Networks of the first one's architecture, some at a time."""

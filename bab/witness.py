@@ -10,37 +10,20 @@ from numpy.typing import NDArray
 from leaveout.bab.instance import Instance
 from leaveout.models import confidence
 
-__all__ = ["Replayer", "Witness"]
-
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Witness:
-    """A leak, with every number as onnxruntime computes it in float32.
+    """A leak, with every number as onnxruntime computes it in float32."""
 
-    Attributes
-    ----------
-    x : ndarray of float32, shape (d,)
-        In the box.
-    member : int
-        Position in the family.
-    removed : int
-        Row of the training point this member lacks.
-    label : int
-        Label N answers.
-    confidence : float
-        Confidence of ``label`` in N, above 0.
-    scores, member_scores : ndarray of float32, shape (labels,)
-    """
-
-    x: NDArray[np.float32]
-    member: int
-    removed: int
-    label: int
-    confidence: float
-    scores: NDArray[np.float32]
-    member_scores: NDArray[np.float32]
+    x: NDArray[np.float32]  # shape (d,): in the box
+    member: int  # position in the family
+    removed: int  # row of the training point this member lacks
+    label: int  # label N answers
+    confidence: float  # confidence of ``label`` in N, above 0
+    scores: NDArray[np.float32]  # shape (labels,)
+    member_scores: NDArray[np.float32]  # shape (labels,)
 
     @property
     def value(self) -> float:
@@ -60,14 +43,7 @@ class Replayer:
         return tuple(found for (own, _), found in self._worst.items() if own == label)
 
     def replay(self, point: Floats, member: int, label: int) -> Witness | None:
-        """Round a candidate to float32 and return a witness if it is a leak, else None.
-
-        Parameters
-        ----------
-        point : ndarray of float64, shape (d,)
-        member : int
-        label : int
-        """
+        """Round a candidate to float32 and return a witness if it is a leak, else None."""
         x = self._instance.box.float32(point)
         if not self._instance.box.contains(x.astype(np.float64)):
             return None

@@ -9,7 +9,7 @@ import json
 import re
 from pathlib import Path
 
-from leaveout.specs.table.functions import BUILT_IN
+from leaveout.specs.table import BUILT_IN
 from leaveout.specs.table.reference import described, grammar
 
 ROOT = Path(__file__).resolve().parent.parent

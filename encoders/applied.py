@@ -19,8 +19,6 @@ from leaveout.errors import FamilyError
 from leaveout.models import Members, Network, Stack
 from leaveout.models.replay import Runner
 
-__all__ = ["Applied"]
-
 _EVALUATIONS = 64
 """Members whose evaluation is kept at hand."""
 
@@ -35,12 +33,6 @@ class Applied:
     """A network alone, or members of a family in its place.
 
     What a method says without a member holds of the network alone, or else of any member.
-
-    Parameters
-    ----------
-    network : Network
-    members : Members, optional
-        Of the network's architecture.
     """
 
     def __init__(self, network: Network, members: Members | None = None) -> None:
@@ -53,13 +45,7 @@ class Applied:
 
     @cached_property
     def hyper(self) -> HyperNetwork:
-        """The hyper-network of all members.
-
-        Raises
-        ------
-        FamilyError
-            If a member's folded weights are not finite (a division by zero, a negative variance).
-        """
+        """The hyper-network of all members."""
         assert self.members is not None
         with np.errstate(all="ignore"):
             hyper = hyper_network(self.members)

@@ -13,55 +13,21 @@ from leaveout.encoders.hyper_network import HyperNetwork, difference
 from leaveout.encoders.interval import Interval, gamma
 from leaveout.models import Stack
 
-__all__ = [
-    "PairBounds",
-    "confidence_upper",
-    "hyper_bounds",
-    "network_bounds",
-    "pair_bounds",
-    "relu_difference",
-]
-
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class PairBounds:
-    """Bounds of a network, a hyper-network and their difference, layer by layer.
+    """Bounds of a network, a hyper-network and their difference, layer by layer."""
 
-    Attributes
-    ----------
-    network, hyper : tuple of Interval
-        Pre-activations of each layer.
-    before, after : tuple of Interval
-        Member minus network, before and after the ReLU of each layer (equal for the last).
-    """
-
-    network: tuple[Interval, ...]
-    hyper: tuple[Interval, ...]
+    network: tuple[Interval, ...]  # pre-activations of each layer
+    hyper: tuple[Interval, ...]  # pre-activations of each layer
     before: tuple[Interval, ...]
     after: tuple[Interval, ...]
 
 
 def network_bounds(network: Stack, box: Box) -> tuple[Interval, ...]:
-    """Pre-activation bounds of every layer: backward linear bounds, cut with plain intervals.
-
-    Parameters
-    ----------
-    network : Stack
-        Of one network.
-    box : Box
-
-    Returns
-    -------
-    tuple of Interval
-        One a layer, of the layer's width; sound in exact arithmetic over the box (padded).
-
-    Notes
-    -----
-    The relaxation is that of CROWN (Zhang et al., NeurIPS 2018): the chord above an unstable
-    ReLU, and below it the slope 0 or 1 that leaves the smaller triangle.
-    """
+    """Pre-activation bounds of every layer: backward linear bounds, cut with plain intervals."""
     pre: list[Interval] = []
     sources = [Interval(box.lower, box.upper)]
     for layer in network.layers:
@@ -164,15 +130,6 @@ def pair_bounds(
     The difference intervals are LUCID's (section 6.2), with the exact hull of the difference of
     two ReLUs in place of its triangle inequality; the hyper-network's own bounds are cut with
     the network's plus the difference.
-
-    Parameters
-    ----------
-    network : Stack
-        Of one network, N.
-    hyper : HyperNetwork
-    bounds : tuple of Interval
-        `network_bounds` of N over ``box``.
-    box : Box
     """
     delta = difference(hyper, network)
     inputs = Interval(box.lower, box.upper)

@@ -13,44 +13,16 @@ from numpy.typing import NDArray
 from leaveout.encoders.choices import Choices
 from leaveout.errors import SpecError
 
-__all__ = ["Box", "Choices"]
-
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Box:
-    """All x with ``lower <= x <= upper`` whose discrete features take listed values.
+    """All x with ``lower <= x <= upper`` whose discrete features take listed values."""
 
-    Parameters
-    ----------
-    lower, upper : ndarray of float64, shape (d,)
-        In the units the network reads.
-    choices : sequence of Choices
-        What discrete features may take; no feature is in two of them.
-
-    Attributes
-    ----------
-    lower, upper : ndarray of float64, shape (d,)
-        The hull: of discrete features the least and greatest value that is left.
-    choices : tuple of Choices
-        Only rows between the bounds.
-
-    Raises
-    ------
-    SpecError
-        If a bound is not finite, a lower bound exceeds its upper bound, a feature is in two
-        choices, or no row of a choice lies between the bounds.
-
-    Notes
-    -----
-    Every claim is about exactly this set: a point a last bit away from a listed value is outside
-    it. `nearest` tells which point of the set it stands for.
-    """
-
-    lower: Floats
-    upper: Floats
-    choices: tuple[Choices, ...] = ()
+    lower: Floats  # shape (d,)
+    upper: Floats  # shape (d,)
+    choices: tuple[Choices, ...] = ()  # only rows between the bounds
 
     def __post_init__(self) -> None:
         if self.lower.shape != self.upper.shape or self.lower.ndim != 1:

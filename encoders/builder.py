@@ -9,8 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from leaveout.solvers import Problem
 
-__all__ = ["ProblemBuilder"]
-
 Floats = NDArray[np.float64]
 Columns = NDArray[np.int64]
 

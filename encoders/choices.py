@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from leaveout.errors import SpecError
 
-__all__ = ["MOST", "WIDE", "Choices"]
-
 Floats = NDArray[np.float64]
 Columns = NDArray[np.int64]
 
@@ -33,32 +31,10 @@ class Choices:
     A grid is one column, a one-hot group the rows of an identity matrix, a category on the circle
     a table of (cos, sin) pairs. Independent coordinates are choices of their own, so that no
     product of their values is ever formed.
-
-    Parameters
-    ----------
-    columns : array of int, shape (g,)
-        Features, each once.
-    values : array of float, shape (v, g)
-        A row each; shape (v,) where there is one column.
-    exact : bool
-        Keep the values as they are: they are in scaled units, not what a network reads.
-
-    Attributes
-    ----------
-    columns : ndarray of int64, shape (g,)
-    values : ndarray of float64, shape (v, g)
-        Sorted, without duplicates, and unless ``exact`` rounded to float32, so that each is the
-        very number a network reads.
-
-    Raises
-    ------
-    SpecError
-        If there are no columns or no rows, a column is negative or there twice, rows have
-        another width, or a value is not finite in float32.
     """
 
-    columns: Columns
-    values: Floats
+    columns: Columns  # shape (g,)
+    values: Floats  # shape (v, g)
     exact: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -103,18 +79,7 @@ class Choices:
         return known, np.repeat(np.arange(len(sizes)), sizes), starts, uses
 
     def within(self, lower: Floats, upper: Floats) -> Choices:
-        """Return the rows that lie in a box.
-
-        Parameters
-        ----------
-        lower, upper : ndarray of float64, shape (d,)
-            Of every feature, not only of these columns.
-
-        Raises
-        ------
-        SpecError
-            If a column is not one of the features, or no row lies in the box.
-        """
+        """Return the rows that lie in a box."""
         if self.columns.max() >= len(lower):
             raise SpecError(
                 f"box: feature {self.columns.max()} is out of range: there are {len(lower)} "
@@ -179,19 +144,7 @@ class Choices:
         return found
 
     def snap(self, lower: Floats, upper: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-        """Shrink sub-boxes of these columns to the hull of the rows in them.
-
-        Parameters
-        ----------
-        lower, upper : ndarray of float64, shape (n, g)
-
-        Returns
-        -------
-        lower, upper : ndarray of float64, shape (n, g)
-            As they were where no row is inside.
-        empty : ndarray of bool, shape (n,)
-            Where no row is inside.
-        """
+        """Shrink sub-boxes of these columns to the hull of the rows in them."""
         if len(self.columns) == 1:
             return self._snap_one(lower, upper)
         low, high = self.hull

@@ -20,8 +20,6 @@ from leaveout.encoders.exactness import NO_BIT, lowest_bit
 from leaveout.encoders.interval import Interval, gamma
 from leaveout.encoders.rounding import RoundingError
 
-__all__ = ["computed_ends"]
-
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
@@ -34,20 +32,11 @@ _SPARE = 8
 
 @dataclass(frozen=True, eq=False)
 class _Side:
-    """Numbers with every term at one end, before anything is rounded.
-
-    Attributes
-    ----------
-    value : ndarray of float64
-    size : ndarray of float64
-        Sums of the absolute values of all terms since the last activation.
-    bit : ndarray of int64
-        What all of these terms are multiples of.
-    """
+    """Numbers with every term at one end, before anything is rounded."""
 
     value: Floats
-    size: Floats
-    bit: Integers
+    size: Floats  # sums of the absolute values of all terms since the last activation
+    bit: Integers  # what all of these terms are multiples of
 
     @staticmethod
     def of(values: Floats) -> _Side:
@@ -56,30 +45,15 @@ class _Side:
 
 @dataclass(frozen=True, eq=False)
 class _Ends:
-    """Ends of a tensor, as computed; and how they come of the last activation.
-
-    Attributes
-    ----------
-    lower, upper : ndarray of float64
-    low, high : _Side or None
-        None where that is not followed any further: constants may be multiplied beforehand.
-    matrices : int
-        How many operators since then do more than scale by powers of two and add.
-    terms : int
-        Most terms of a sum since then.
-    least : int
-        No product of constants since then is below 2 to this power.
-    joined : bool
-        Whether it is a sum of two tensors, which is computed before anything else is done to it.
-    """
+    """Ends of a tensor, as computed; and how they come of the last activation."""
 
     lower: Floats
     upper: Floats
     low: _Side | None
     high: _Side | None
-    matrices: int = 0
-    terms: int = 1
-    least: int = 0
+    matrices: int = 0  # how many operators since then do more than scale by powers of two and add
+    terms: int = 1  # most terms of a sum since then
+    least: int = 0  # no product of constants since then is below 2 to this power
     joined: bool = False
 
     @staticmethod
@@ -88,19 +62,7 @@ class _Ends:
 
 
 def computed_ends(error: RoundingError, box: Box) -> Interval:
-    """Bound the scores that float32 evaluation gives over a box.
-
-    Parameters
-    ----------
-    error : RoundingError
-        Of one network over the box; finite.
-    box : Box
-
-    Returns
-    -------
-    Interval
-        Of each score; infinite where nothing is known.
-    """
+    """Bound the scores that float32 evaluation gives over a box."""
     graph = error.evaluation.graph
     ends = {graph.input: _Ends.of(box.lower, box.upper)}
     for step in error.evaluation.steps:

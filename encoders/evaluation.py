@@ -18,8 +18,6 @@ from leaveout.models.operators.elementwise import Scale
 from leaveout.models.operators.reduction import Reduce
 from leaveout.models.operators.window import AveragePool, GlobalAveragePool
 
-__all__ = ["Evaluation", "Step", "Sums", "evaluation_of", "evaluation_of_any"]
-
 Floats = NDArray[np.float64]
 Parameters = Mapping[str, NDArray[np.floating]]
 
@@ -31,29 +29,13 @@ _NUMBERS = 2**24
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """The sums of products of a linear operator.
+    """The sums of products of a linear operator."""
 
-    Attributes
-    ----------
-    sides : ndarray of float64, shape (2 or 1, inputs, outputs)
-        The matrix's positive part and its negative part, both at least 0; of any network one
-        matrix, of the largest absolute values.
-    constant : ndarray of float64, shape (outputs,)
-        Absolute terms of the constant part; of any network the largest.
-    rounds : bool
-        Whether more is done than to move numbers.
-    chain : Chain
-        With the linear operators before it.
-    shift : ndarray of float64, shape (outputs,), or None
-        The constant part of one network whose matrix and constant float64 holds exactly, as the
-        runtime reads them; None of others.
-    """
-
-    sides: Floats
-    constant: Floats
-    rounds: bool
-    chain: Chain
-    shift: Floats | None = None
+    sides: Floats  # shape (2 or 1, inputs, outputs)
+    constant: Floats  # shape (outputs,)
+    rounds: bool  # whether more is done than to move numbers
+    chain: Chain  # with the linear operators before it
+    shift: Floats | None = None  # shape (outputs,)
 
     @cached_property
     def present(self) -> NDArray[np.float32]:
@@ -68,14 +50,7 @@ class Sums:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One operator: linear where it has sums, a join where it has a sign, else a ReLU.
-
-    Attributes
-    ----------
-    terms : int
-        Of a join, what a runtime may add one after the other: it may go on from one input with
-        the products of the sums that the other is.
-    """
+    """One operator: linear where it has sums, a join where it has a sign, else a ReLU."""
 
     inputs: tuple[str, ...]
     output: str
@@ -86,47 +61,22 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """Networks of one graph as a runtime evaluates them, operator by operator.
-
-    Attributes
-    ----------
-    graph : Graph
-    steps : tuple of Step
-    signed : bool
-        Whether it is one network, and what is above 0 is told apart from what is below.
-    """
+    """Networks of one graph as a runtime evaluates them, operator by operator."""
 
     graph: Graph
     steps: tuple[Step, ...]
-    signed: bool
+    signed: bool  # whether it is one network, and what is above 0 is told apart from what is below
 
 
 def evaluation_of(graph: Graph, parameters: Parameters) -> Evaluation:
-    """Prepare one network.
-
-    Parameters
-    ----------
-    graph : Graph
-    parameters : mapping of str to ndarray, shape (1, *shape)
-
-    Raises
-    ------
-    ValueError
-        If there are several.
-    """
+    """Prepare one network."""
     if any(len(parameters[name]) != 1 for name in graph.parameters):
         raise ValueError("terms of several networks cannot be told apart by sign")
     return _evaluation(graph, parameters, signed=True)
 
 
 def evaluation_of_any(graph: Graph, parameters: Parameters) -> Evaluation:
-    """Prepare what is as large as any of some networks, in absolute values.
-
-    Parameters
-    ----------
-    graph : Graph
-    parameters : mapping of str to ndarray, shape (m, *shape)
-    """
+    """Prepare what is as large as any of some networks, in absolute values."""
     return _evaluation(graph, parameters, signed=False)
 
 

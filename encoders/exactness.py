@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from leaveout.encoders.evaluation import Evaluation, Sums
 
-__all__ = ["NO_BIT", "exact_layers", "lowest_bit"]
-
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
@@ -69,18 +67,7 @@ class _Form:
 
 
 def exact_layers(evaluation: Evaluation) -> tuple[bool, ...]:
-    """Tell of each layer whether its folded weights are the exact ones, nothing rounded.
-
-    Parameters
-    ----------
-    evaluation : Evaluation
-        Of one network.
-
-    Returns
-    -------
-    tuple of bool
-        In the order of the layers of the network's `Stack`.
-    """
+    """Tell of each layer whether its folded weights are the exact ones, nothing rounded."""
     graph = evaluation.graph
     basis = _Grid(0, 1.0)
     forms = {graph.input: _Form({0: (basis, True)}, _NOTHING, True)}

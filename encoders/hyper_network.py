@@ -12,50 +12,27 @@ from numpy.typing import NDArray
 from leaveout.encoders.interval import Interval
 from leaveout.models import Members, Stack
 
-__all__ = ["HyperLayer", "HyperNetwork", "difference", "hyper_network"]
-
 
 @dataclass(frozen=True, eq=False)
 class HyperLayer:
-    """One affine map with interval parameters.
+    """One affine map with interval parameters."""
 
-    Attributes
-    ----------
-    weights : mapping of int to Interval, shape (outputs, inputs)
-        By source, as in `leaveout.models.Layer`.
-    bias : Interval, shape (outputs,)
-    """
-
-    weights: Mapping[int, Interval]
-    bias: Interval
+    weights: Mapping[int, Interval]  # shape (outputs, inputs)
+    bias: Interval  # shape (outputs,)
 
 
 @dataclass(frozen=True, eq=False)
 class HyperNetwork:
-    """The smallest interval network that holds every member of a set (LUCID, Definition 5.1).
-
-    Attributes
-    ----------
-    layers : tuple of HyperLayer
-    members : int
-        How many networks it abstracts; the parameters of one are points.
-    """
+    """The smallest interval network that holds every member of a set (LUCID, Definition 5.1)."""
 
     layers: tuple[HyperLayer, ...]
-    members: int
+    members: int  # how many networks it abstracts; the parameters of one are points
 
 
 def hyper_network(
     networks: Stack | Members, chosen: NDArray[np.int64] | None = None
 ) -> HyperNetwork:
-    """Return the hyper-network of some networks; members are lowered a few at a time.
-
-    Parameters
-    ----------
-    networks : Stack or Members
-    chosen : ndarray of int64, optional
-        Positions of the networks to abstract, at least one; all by default.
-    """
+    """Return the hyper-network of some networks; members are lowered a few at a time."""
     if isinstance(networks, Stack):
         return _hull(networks if chosen is None else networks.take(chosen))
     hulls = (_hull(stack) for _, stack in networks.chunks(chosen))

@@ -16,8 +16,6 @@ from leaveout.encoders.scaling import ScaledPair
 from leaveout.models import Layer
 from leaveout.solvers import Outcome, Problem, Status
 
-__all__ = ["CONFIRMED", "MARGIN", "Encoding", "IdpProblem", "encode_idp"]
-
 Floats = NDArray[np.float64]
 Columns = NDArray[np.int64]
 
@@ -69,30 +67,15 @@ class Encoding:
 
 @dataclass(frozen=True, eq=False)
 class IdpProblem:
-    """An encoded problem, and how to read its outcome in the network's own units.
-
-    Attributes
-    ----------
-    problem : Problem
-        Maximises the confidence; its elastic form minimises how far the constraints are missed.
-    inputs : ndarray of int, shape (d,)
-        Columns of the input.
-    box : Box
-    input_factors : ndarray of float64, shape (d,)
-    score_factor : float
-    relaxed : int
-        ReLUs relaxed although a binary would have been exact.
-    tolerance : float
-        Of the solver.
-    """
+    """An encoded problem, and how to read its outcome in the network's own units."""
 
     problem: Problem
-    inputs: Columns
+    inputs: Columns  # shape (d,): columns of the input
     box: Box
-    input_factors: Floats
+    input_factors: Floats  # shape (d,)
     score_factor: float
-    relaxed: int
-    tolerance: float
+    relaxed: int  # reLUs relaxed although a binary would have been exact
+    tolerance: float  # of the solver
 
     @property
     def _pad(self) -> float:
@@ -135,28 +118,7 @@ def encode_idp(
     tie: float,
     elastic: bool = False,
 ) -> IdpProblem:
-    """Encode: maximise the confidence of ``label`` in N where a member does not answer it.
-
-    Parameters
-    ----------
-    pair : ScaledPair
-        N and the hyper-network of a set of members, scaled.
-    box : Box
-        In the network's own units; what ``pair`` was scaled from.
-    label : int
-    encoding : Encoding
-    floor : float
-        Only confidences of at least this matter (a cut-off).
-    tie : float
-        The member's exact confidence may be this far above 0 (its float32 evaluation error).
-    elastic : bool
-        Instead of maximising, minimise by how much the cut-off and the leak are missed. This
-        problem always has a solution; a positive dual bound proves the first one infeasible.
-
-    Returns
-    -------
-    IdpProblem
-    """
+    """Encode: maximise the confidence of ``label`` in N where a member does not answer it."""
     margin = encoding.margin
     builder = ProblemBuilder()
     inputs = builder.add_variables(pair.box.lower, pair.box.upper, "x")

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["UNIT", "Interval", "gamma"]
-
 Floats = NDArray[np.float64]
 
 UNIT = 2.0**-53
@@ -29,12 +27,7 @@ def gamma(operations: int, unit: float = UNIT) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Interval:
-    """An array of intervals.
-
-    Attributes
-    ----------
-    lower, upper : ndarray of float64, of one shape
-    """
+    """An array of intervals."""
 
     lower: Floats
     upper: Floats
@@ -69,13 +62,7 @@ class Interval:
         return Interval(self.lower + other.lower, self.upper + other.upper).padded(pad)
 
     def meet(self, other: Interval) -> Interval:
-        """Intersection of two intervals that both contain the true values.
-
-        Raises
-        ------
-        ArithmeticError
-            If they are apart by more than rounding explains: one of them is wrong.
-        """
+        """Intersection of two intervals that both contain the true values."""
         lower = np.maximum(self.lower, other.lower)
         upper = np.minimum(self.upper, other.upper)
         if (lower - upper > 1e-9 * (self.magnitude + other.magnitude)).any():

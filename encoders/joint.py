@@ -15,8 +15,6 @@ from leaveout.encoders.choices import Choices
 from leaveout.encoders.query import Case, Condition, Query
 from leaveout.models.stack import Layer, Stack
 
-__all__ = ["Joint", "JointMembers", "Place", "join"]
-
 Floats = NDArray[np.float64]
 Members = NDArray[np.int64]
 
@@ -26,50 +24,23 @@ _CHUNK = 64
 
 @dataclass(frozen=True)
 class Place:
-    """Where the scores of an application are.
+    """Where the scores of an application are."""
 
-    Attributes
-    ----------
-    start : int
-        First of its scores among the first network's.
-    second : bool
-        Whether they are the second network's.
-    hidden : tuple of int
-        Where its neurons start in each of its own hidden layers among those of the joint network.
-    """
-
-    start: int
-    second: bool
+    start: int  # first of its scores among the first network's
+    second: bool  # whether they are the second network's
     hidden: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """A network and others of its architecture, over a joint input.
+    """A network and others of its architecture, over a joint input."""
 
-    Attributes
-    ----------
-    first : Stack
-        One network.
-    members : JointMembers
-        What the second network is, for every combination of members that is asked about.
-    box : Box
-        Of the joint input u: of each point its features, or how far they are from those of an
-        earlier point of the same network.
-    regions : tuple of (ndarray, ndarray)
-        Lower and upper bounds of the part of the box that each case is about.
-    points : tuple of ndarray, shape (features, joint)
-        Each point is its matrix times u.
-    places : tuple of Place
-        Of each application.
-    """
-
-    first: Stack
+    first: Stack  # one network
     members: JointMembers
     box: Box
     regions: tuple[tuple[Floats, Floats], ...]
-    points: tuple[Floats, ...]
-    places: tuple[Place, ...]
+    points: tuple[Floats, ...]  # shape (features, joint): each point is its matrix times u
+    places: tuple[Place, ...]  # of each application
 
     @property
     def is_pair(self) -> bool:
@@ -84,20 +55,11 @@ class Joint:
 
 @dataclass(frozen=True, eq=False)
 class JointMembers:
-    """The second network, some combinations of members at a time.
-
-    Attributes
-    ----------
-    query : Query
-    points : tuple of ndarray
-        As those of the joint.
-    chosen : tuple of int
-        The applications that make it up, side by side.
-    """
+    """The second network, some combinations of members at a time."""
 
     query: Query
-    points: tuple[Floats, ...]
-    chosen: tuple[int, ...]
+    points: tuple[Floats, ...]  # as those of the joint
+    chosen: tuple[int, ...]  # the applications that make it up, side by side
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -139,13 +101,6 @@ def join(query: Query, cases: Sequence[Case], *, apart: bool = False) -> Joint:
     difference of the two points, else over ``(x, y)``. Any others are put side by side in one
     network. So are members of families, unless one is compared with a network: the second network
     then is what the first one is with members in the places of their families.
-
-    Parameters
-    ----------
-    query : Query
-    cases : sequence of Case
-    apart : bool
-        Put all side by side, as a baseline to measure against.
     """
     near = [_near(query, case.conditions) for case in cases]
     known = [each for each in near if each is not None]

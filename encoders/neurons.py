@@ -9,8 +9,6 @@ from leaveout.encoders.builder import ProblemBuilder
 from leaveout.encoders.interval import Interval
 from leaveout.encoders.scaling import NEGLIGIBLE
 
-__all__ = ["Neurons"]
-
 Floats = NDArray[np.float64]
 Columns = NDArray[np.int64]
 

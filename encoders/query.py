@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from leaveout.encoders.box import Box
 from leaveout.models import Members, Network
 
-__all__ = ["Application", "Condition", "ExactForm", "Form", "Query"]
-
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.float64] | list[Fraction]
 
@@ -23,23 +21,11 @@ _UNIT64 = Fraction(1, 2**52)
 
 @dataclass(frozen=True)
 class Application:
-    """A network, or any member of a family, applied to a point.
+    """A network, or any member of a family, applied to a point."""
 
-    Attributes
-    ----------
-    network : Network
-        Of a family one network of its architecture.
-    point : int
-        Position of its input in `Query.points`.
-    name : str
-        What messages call it.
-    family : int or None
-        Position of the family in `Query.families`; None for the network itself.
-    """
-
-    network: Network
-    point: int
-    name: str = ""
+    network: Network  # of a family one network of its architecture
+    point: int  # position of its input in `Query.points`
+    name: str = ""  # what messages call it
     family: int | None = None
 
 
@@ -54,25 +40,12 @@ class ExactForm:
 
 @dataclass(frozen=True)
 class Form:
-    """A linear function of features and scores.
-
-    Attributes
-    ----------
-    features : tuple of (int, int, float)
-        Point, feature, coefficient; no place occurs twice.
-    scores : tuple of (int, int, float)
-        Application, label, coefficient; no place occurs twice.
-    constant : float
-    rounded : bool
-        Whether its numbers stand for others, each the nearest float64 to one.
-    exact : ExactForm or None
-        What it stands for, where that is known: some multiple of this is nowhere above it.
-    """
+    """A linear function of features and scores."""
 
     features: tuple[tuple[int, int, float], ...] = ()
     scores: tuple[tuple[int, int, float], ...] = ()
     constant: float = 0.0
-    rounded: bool = False
+    rounded: bool = False  # whether its numbers stand for others, each the nearest float64 to one
     exact: ExactForm | None = field(default=None, compare=False)
 
     @property
@@ -85,14 +58,7 @@ class Form:
         )
 
     def value(self, points: list[Floats], scores: list[Floats]) -> float:
-        """Evaluate it in float64.
-
-        Parameters
-        ----------
-        points : list of ndarray of float64, shape (features,)
-        scores : list of ndarray of float64, shape (labels,)
-            Of each application.
-        """
+        """Evaluate it in float64."""
         total = self.constant
         total += sum(c * float(points[p][i]) for p, i, c in self.features)
         return float(total + sum(c * float(scores[a][j]) for a, j, c in self.scores))
@@ -145,32 +111,12 @@ class Case:
 
 @dataclass(frozen=True)
 class Query:
-    """Points, what is computed of them, and what would be a counter-example.
+    """Points, what is computed of them, and what would be a counter-example."""
 
-    Attributes
-    ----------
-    points : tuple of Box
-        The set each point is from.
-    applications : tuple of Application
-    cases : tuple of tuple of Condition
-        A counter-example meets all conditions of at least one case. No case means there is none;
-        a case without conditions is met everywhere.
-    worst : Form or None
-        How bad a counter-example is, where that is asked.
-    reals : bool
-        Whether the claim is about exact arithmetic on the networks' weights, rather than about
-        what float32 evaluation gives.
-    families : tuple of Members
-        What is asked is asked of every member of each.
-    alternatives : tuple of tuple of tuple of Condition
-        A counter-example meets of each all conditions of at least one case, too: what the cases
-        are not multiplied out with.
-    """
-
-    points: tuple[Box, ...]
+    points: tuple[Box, ...]  # the set each point is from
     applications: tuple[Application, ...]
     cases: tuple[tuple[Condition, ...], ...]
-    worst: Form | None = None
+    worst: Form | None = None  # how bad a counter-example is, where that is asked
     reals: bool = False
-    families: tuple[Members, ...] = ()
+    families: tuple[Members, ...] = ()  # what is asked is asked of every member of each
     alternatives: tuple[tuple[tuple[Condition, ...], ...], ...] = ()

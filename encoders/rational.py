@@ -15,8 +15,6 @@ import numpy as np
 
 from leaveout.models import Stack
 
-__all__ = ["Affine", "Bounded", "Phases", "Polytope", "Rows", "bounded", "rows_of", "scores_at"]
-
 Phases = Mapping[tuple[int, int], int]
 """Of hidden neurons, by layer and position: 1 where it is active, -1 where it is not."""
 
@@ -105,21 +103,13 @@ def scores_at(layers: Sequence[Rows], point: Sequence[Fraction]) -> list[Fractio
 
 @dataclass(frozen=True)
 class Bounded:
-    """A network over a box.
+    """A network over a box."""
 
-    Attributes
-    ----------
-    lower, upper : tuple of (Affine or None)
-        Of each score; None where nothing bounds it.
-    limits : tuple of Affine
-        What is not negative where the phases are those that were asked for.
-    open : mapping of (int, int) to Fraction
-        Hidden neurons of either phase, and how far the functions about each are apart.
-    """
-
-    lower: tuple[Affine | None, ...]
-    upper: tuple[Affine | None, ...]
-    limits: tuple[Affine, ...]
+    lower: tuple[Affine | None, ...]  # of each score; None where nothing bounds it
+    upper: tuple[Affine | None, ...]  # of each score; None where nothing bounds it
+    limits: tuple[
+        Affine, ...
+    ]  # what is not negative where the phases are those that were asked for
     open: Mapping[tuple[int, int], Fraction]
 
 
@@ -130,17 +120,7 @@ def bounded(
     upper: Sequence[Fraction],
     phases: Phases,
 ) -> Bounded:
-    """Keep every score of a network between affine functions.
-
-    Parameters
-    ----------
-    layers : sequence of Rows
-    inputs : sequence of Affine
-        What the network reads, as functions of the box's point.
-    lower, upper : sequence of Fraction
-        The box.
-    phases : Phases
-    """
+    """Keep every score of a network between affine functions."""
     sources: list[list[tuple[Affine | None, Affine | None]]] = [[(each, each) for each in inputs]]
     limits: list[Affine] = []
     free: dict[tuple[int, int], Fraction] = {}
@@ -228,10 +208,6 @@ class Polytope:
     """The points of a box where some affine functions are not negative.
 
     Functions are added one by one; a point where all of them hold is kept.
-
-    Parameters
-    ----------
-    lower, upper : sequence of Fraction
     """
 
     def __init__(self, lower: Sequence[Fraction], upper: Sequence[Fraction]) -> None:

@@ -14,8 +14,6 @@ from leaveout.encoders.evaluation import Evaluation, Step, evaluation_of_any
 from leaveout.encoders.interval import Interval, gamma
 from leaveout.models.graph import Graph
 
-__all__ = ["RoundingError", "confidence_error", "rounding_error"]
-
 Floats = NDArray[np.float64]
 
 _UNIT32 = 2.0**-24
@@ -40,40 +38,16 @@ _NEGATED = np.array([1, 0, 2])
 
 @dataclass(frozen=True, eq=False)
 class RoundingError:
-    """What rounding may do in a region.
-
-    Attributes
-    ----------
-    evaluation : Evaluation
-    values : dict of str to ndarray of float64, shape (2 or 3, width)
-        Of each tensor: no computed value is more than this above 0; nor, where signs are told
-        apart, more than this below 0, else the first row is of absolute values; and how far
-        computed values may be from exact ones.
-    local : dict of str to ndarray of float64, shape (width,)
-        What the operator that makes the tensor may add to its error.
-    slope : dict of str to (ndarray, ndarray)
-        Of each ReLU: the least and greatest change of its output a unit of its input.
-    finite : bool
-        Whether no sum may overflow float32; else nothing is known, and every bound is infinite.
-    """
+    """What rounding may do in a region."""
 
     evaluation: Evaluation
-    values: dict[str, Floats]
-    local: dict[str, Floats]
+    values: dict[str, Floats]  # shape (2 or 3, width)
+    local: dict[str, Floats]  # shape (width,)
     slope: dict[str, tuple[Floats, Floats]]
     finite: bool
 
     def of_forms(self, forms: Floats) -> Floats:
-        """Bound how far rounding moves ``forms @ scores``, taken exactly of computed scores.
-
-        Parameters
-        ----------
-        forms : ndarray of float64, shape (n, labels)
-
-        Returns
-        -------
-        ndarray of float64, shape (n,)
-        """
+        """Bound how far rounding moves ``forms @ scores``, taken exactly of computed scores."""
         if not self.finite:
             return np.full(len(forms), np.inf)
         parts = range(0, max(1, len(forms)), _TOGETHER)
@@ -155,22 +129,7 @@ class RoundingError:
 
 
 def rounding_error(evaluation: Evaluation, bounds: Sequence[Interval], box: Box) -> RoundingError:
-    """Follow float32 evaluation forward through a region.
-
-    Parameters
-    ----------
-    evaluation : Evaluation
-    bounds : sequence of Interval
-        Of the exact pre-activations of each layer, of every network, wherever in the box the
-        answer matters.
-    box : Box
-
-    Notes
-    -----
-    What is computed is the exact network with every sum moved by what its own operations round,
-    whatever their order: running error analysis (Higham, *Accuracy and Stability of Numerical
-    Algorithms*, sections 3.1 and 3.3). The activations' known bounds keep magnitudes small.
-    """
+    """Follow float32 evaluation forward through a region."""
     source, signed = evaluation.graph.input, evaluation.signed
     above, below = np.maximum(box.upper, 0.0), np.maximum(-box.lower, 0.0)
     sides = [above, below] if signed else [np.maximum(above, below)]
@@ -252,24 +211,9 @@ def _signed(above: Floats, below: Floats, terms: Floats, reach: float) -> Floats
 
 def confidence_error(
     graph: Graph,
-    parameters: Mapping[str, NDArray[np.floating]],
+    parameters: Mapping[str, NDArray[np.floating]],  # shape (m, *shape)
     bounds: Sequence[Interval],
     box: Box,
 ) -> float:
-    """Bound ``|float32 confidence - exact confidence|`` over the box, of any network and label.
-
-    Parameters
-    ----------
-    graph : Graph
-    parameters : mapping of str to ndarray, shape (m, *shape)
-        Of all the networks the bound must hold for.
-    bounds : sequence of Interval
-        Bounds of the pre-activations of each layer that hold for all of them.
-    box : Box
-
-    Returns
-    -------
-    float
-        In units of the scores; infinite where a sum may overflow float32.
-    """
+    """Bound ``|float32 confidence - exact confidence|`` over the box, of any network and label."""
     return rounding_error(evaluation_of_any(graph, parameters), bounds, box).of_confidence()

@@ -13,8 +13,6 @@ from leaveout.encoders.hyper_network import HyperLayer, HyperNetwork
 from leaveout.encoders.interval import Interval
 from leaveout.models import Layer, Stack
 
-__all__ = ["NEGLIGIBLE", "ScaledPair", "scaled"]
-
 Floats = NDArray[np.float64]
 
 NEGLIGIBLE = 2.0**-20
@@ -23,29 +21,14 @@ NEGLIGIBLE = 2.0**-20
 
 @dataclass(frozen=True, eq=False)
 class ScaledPair:
-    """A network, a hyper-network, their bounds and the box, all in scaled units.
-
-    Attributes
-    ----------
-    network : Stack
-    hyper : HyperNetwork
-    bounds : PairBounds
-        ``network``, ``hyper`` and ``before`` in units of ``inner``, ``after`` of ``outer``.
-    box : Box
-    inner : tuple of ndarray of float64
-        A factor a neuron and layer: true pre-activation = scaled one times the factor. All
-        scores share one.
-    outer : tuple of ndarray of float64
-        The same of the outputs of each source, the input first. A neuron's is its inner factor,
-        unless all that can pass its ReLU is a negligible share of its range.
-    """
+    """A network, a hyper-network, their bounds and the box, all in scaled units."""
 
     network: Stack
     hyper: HyperNetwork
     bounds: PairBounds
     box: Box
     inner: tuple[Floats, ...]
-    outer: tuple[Floats, ...]
+    outer: tuple[Floats, ...]  # the same of the outputs of each source, the input first
 
     @property
     def largest(self) -> float:

@@ -12,8 +12,6 @@ from onnx import numpy_helper
 from leaveout.models.onnx_signature import DOMAINS, dimensions
 from leaveout.models.onnx_values import read_parameters
 
-__all__ = ["architecture_hash", "earlier_hash", "is_of_architecture", "stated_architecture"]
-
 _USUAL = [["", 17]]
 """The opset that is left out: hashes of networks that ``leaveout train`` writes are as ever."""
 

@@ -18,18 +18,6 @@ from leaveout.models.npz import Streamed, array_names, put_array, read_arrays
 from leaveout.names import hint
 from leaveout.user_key import leave_room, mark_file
 
-__all__ = [
-    "MANIFEST",
-    "archive_names",
-    "expect_arrays",
-    "holds_archive",
-    "holds_arrays",
-    "manifest_array",
-    "read_archive",
-    "read_manifest",
-    "write_archive",
-]
-
 MANIFEST = "manifest"
 """The array that says in JSON what the others cannot."""
 
@@ -51,29 +39,7 @@ def write_archive(
     most: int = 0o666,
     purpose: str | None = None,
 ) -> None:
-    """Write arrays, whole or not at all, as numpy does: the same arrays give the same bytes.
-
-    Parameters
-    ----------
-    path : Path
-    arrays : mapping of str to ndarray or Streamed
-        In order; `manifest_array` makes the one called `MANIFEST`.
-    kind : type of LeaveoutError
-        To raise.
-    compressed : bool
-        Only what is not compressed can be mapped.
-    most : int
-        As `leaveout.files.written_whole` takes it.
-    purpose : str, optional
-        Of the mark of this user that the file gets; see `leaveout.user_key`.
-
-    Raises
-    ------
-    LeaveoutError
-        Of the given kind, if the file cannot be written; what was there is still there.
-    ValueError
-        If an array holds Python objects.
-    """
+    """Write arrays, whole or not at all, as numpy does: the same arrays give the same bytes."""
     method = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
     try:
         with written_whole(path, most) as stream:
@@ -94,13 +60,7 @@ def manifest_array(manifest: object) -> NDArray[np.uint8]:
 
 
 def holds_archive(path: Path, kind: type[LeaveoutError]) -> bool:
-    """Whether a file is an archive by its first bytes; what is not may be a table.
-
-    Raises
-    ------
-    LeaveoutError
-        Of the given kind, if it cannot be read, or only its name is that of an archive.
-    """
+    """Whether a file is an archive by its first bytes; what is not may be a table."""
     try:
         with open_file(path, ARCHIVE) as stream:
             start = stream.read(len(_ZIP))
@@ -115,22 +75,7 @@ def holds_archive(path: Path, kind: type[LeaveoutError]) -> bool:
 def read_archive(
     path: Path, kind: type[LeaveoutError], only: Collection[str] | None = None
 ) -> dict[str, NDArray[Any]]:
-    """Return the arrays of an archive.
-
-    Parameters
-    ----------
-    path : Path
-    kind : type of LeaveoutError
-        To raise.
-    only : collection of str, optional
-        Names of those to read; all by default.
-
-    Raises
-    ------
-    LeaveoutError
-        Of the given kind, if the file cannot be read, is damaged, holds objects, or does not fit
-        into memory.
-    """
+    """Return the arrays of an archive."""
     with _refused(path, kind):
         return read_arrays(path, only=only)
 
@@ -169,31 +114,12 @@ def _refused(path: Path, kind: type[LeaveoutError]) -> Iterator[None]:
 
 def read_manifest(
     path: Path,
-    raw: NDArray[Any],
+    raw: NDArray[Any],  # shape (bytes,)
     form: type[M],
     kind: type[LeaveoutError],
     version: int | None = None,
 ) -> M:
-    """Return the manifest that an array holds.
-
-    Parameters
-    ----------
-    path : Path
-        For messages.
-    raw : ndarray of uint8, shape (bytes,)
-    form : type
-        Of the manifest, as msgspec takes it.
-    kind : type of LeaveoutError
-        To raise.
-    version : int, optional
-        The one that its field ``version`` must say; it is read first, since another one's
-        manifest may have another form.
-
-    Raises
-    ------
-    LeaveoutError
-        Of the given kind, if it is damaged or of another version.
-    """
+    """Return the manifest that an array holds."""
     if raw.dtype != np.uint8 or raw.ndim != 1:
         raise kind(
             f"{path}: {MANIFEST!r} holds {raw.dtype} of shape {raw.shape}, expected the bytes of a "
@@ -222,27 +148,7 @@ def expect_arrays(
     *,
     expected: str | None = None,
 ) -> None:
-    """Refuse an archive without some arrays, or with others than those.
-
-    Parameters
-    ----------
-    path : Path
-        For messages.
-    arrays : collection of str
-        Names of those there are.
-    kind : type of LeaveoutError
-        To raise.
-    needed : collection of str
-    more : collection of str, optional
-        What else there may be; anything by default.
-    expected : str, optional
-        What the message says was expected; the names of ``needed`` by default.
-
-    Raises
-    ------
-    LeaveoutError
-        Of the given kind, naming the array.
-    """
+    """Refuse an archive without some arrays, or with others than those."""
     if more is not None:
         known = (*needed, *more)
         for name in arrays:

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
 
-__all__ = ["rows_and_labels", "same_features"]
-
 F = TypeVar("F", np.float32, np.float64)
 
 _LARGEST = np.finfo(np.float32).max
@@ -23,29 +21,11 @@ _LARGEST = np.finfo(np.float32).max
 def rows_and_labels(
     source: Path | str,
     names: tuple[str, str],
-    X: NDArray[Any],
-    y: NDArray[Any],
+    X: NDArray[Any],  # shape (rows, features)
+    y: NDArray[Any],  # shape (rows,)
     kind: type[F],
 ) -> tuple[NDArray[F], NDArray[np.int64]]:
-    """Return features and labels, or say of which row they cannot be used.
-
-    Parameters
-    ----------
-    source : Path or str
-        What messages call the file.
-    names : tuple of str
-        What they call the two arrays.
-    X : ndarray of numbers, shape (rows, features)
-    y : ndarray of numbers, shape (rows,)
-    kind : type
-        That features get.
-
-    Raises
-    ------
-    TrainingError
-        If a feature is no finite number in the range of float32, a label no whole number from 0,
-        or there are not as many of both.
-    """
+    """Return features and labels, or say of which row they cannot be used."""
     values = _features(source, names[0], X, kind)
     labels = _labels(source, names[1], y)
     if len(values) != len(labels):

@@ -8,23 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Cells", "CellsReader"]
-
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """The cells of a column; what is true of a word need be found out but once.
+    """The cells of a column; what is true of a word need be found out but once."""
 
-    Attributes
-    ----------
-    words : sequence of str
-        The distinct cells, in the order in which rows first have them.
-    codes : ndarray of int32, shape (rows,)
-        The word of each row.
-    """
-
-    words: Sequence[str]
-    codes: NDArray[np.int32]
+    words: Sequence[str]  # the distinct cells, in the order in which rows first have them
+    codes: NDArray[np.int32]  # shape (rows,): the word of each row
 
     @classmethod
     def of(cls, cells: Iterable[str]) -> Cells:

@@ -13,8 +13,6 @@ from leaveout.errors import TrainingError
 from leaveout.models.cells import Cells
 from leaveout.models.table import Table
 
-__all__ = ["cell", "frame_table", "header_of", "is_frame", "values_of"]
-
 
 def is_frame(given: object) -> bool:
     """Whether what a program holds has columns with names."""
@@ -22,20 +20,7 @@ def is_frame(given: object) -> bool:
 
 
 def frame_table(frame: Any, source: str) -> Table:
-    """Return a data frame as a table, every cell a text from which the same value is read.
-
-    Parameters
-    ----------
-    frame : data frame
-        Of pandas, polars or others: ``frame.columns``, and ``frame[column]`` to iterate over.
-    source : str
-        What messages call it.
-
-    Raises
-    ------
-    TrainingError
-        If names of columns are missing or not distinct.
-    """
+    """Return a data frame as a table, every cell a text from which the same value is read."""
     header = header_of(frame, source)
     columns = [[_shown(value) for value in values_of(frame[name])] for name in frame.columns]
     rows = range(len(columns[0]) if columns else 0)

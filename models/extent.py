@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from leaveout.models.graph import Node
 from leaveout.models.operators import Affine, Relu, Shape, Shapes
 
-__all__ = ["LARGEST", "Extent"]
-
 LARGEST = 2**26
 """Numbers that a network may take written out, 512 MiB in float64."""
 
@@ -21,20 +19,6 @@ class Extent:
     (`leaveout.models.lower`), and the analysis of rounding has one a linear operator
     (`leaveout.encoders.Evaluation`), each made from the identity. So a convolution takes as much
     as the dense layer with the same inputs and outputs.
-
-    Parameters
-    ----------
-    name : str
-        The input tensor.
-    shape : tuple of int
-        Its shape, of one sample.
-    constants : mapping of str to tuple of int
-        Shapes of the constants; those of constants read later may be added to it.
-
-    Attributes
-    ----------
-    total : int
-        Numbers up to here.
     """
 
     def __init__(self, name: str, shape: Shape, constants: Shapes) -> None:
@@ -45,14 +29,7 @@ class Extent:
         self.total = width * width
 
     def add(self, node: Node, shape: Shape, after: Shape) -> None:
-        """Count a node.
-
-        Parameters
-        ----------
-        node : Node
-        shape, after : tuple of int
-            Of one sample of its first input, and of its output.
-        """
+        """Count a node."""
         width = math.prod(after)
         if isinstance(node.operator, Relu):
             self._sources[node.output] = {node.output: width}

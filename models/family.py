@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from leaveout.errors import FamilyError
 
-__all__ = ["DataFacts", "Family", "Manifest", "Sample"]
-
 
 class DataFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What is remembered of the training data, never the data itself.

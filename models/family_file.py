@@ -15,8 +15,6 @@ from leaveout.models.archive import MANIFEST, manifest_array, read_manifest, wri
 from leaveout.models.family import Family, Manifest
 from leaveout.models.npz import ChangedError, Streamed, read_arrays
 
-__all__ = ["FAMILY", "load_family_file", "save_family_file", "save_members"]
-
 FAMILY = "family.npz"
 """What the file is called beside its network."""
 
@@ -46,13 +44,7 @@ def save_members(
     manifest: Manifest,
     parameters: Mapping[str, NDArray[np.float32]] | Mapping[str, Streamed],
 ) -> None:
-    """Write what a family consists of, which need not fit into memory, as `save_family_file` does.
-
-    Raises
-    ------
-    FamilyError
-        As `save_family_file`.
-    """
+    """Write a family as `save_family_file` does, without holding all of it in memory."""
     clash = {_REMOVED, MANIFEST} & set(parameters)
     if clash:
         raise FamilyError(f"{path}: a parameter may not be named {sorted(clash)[0]!r}")

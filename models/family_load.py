@@ -15,8 +15,6 @@ from leaveout.models.family_file import FAMILY, load_family_file
 from leaveout.models.flaws import first_flaw
 from leaveout.models.onnx_file import Network, load_network
 
-__all__ = ["load_family", "match"]
-
 
 def load_family(path: Path | str, network: Network) -> Family:
     """Load a family file, or a folder of ONNX files, whose members have N's architecture.
@@ -42,14 +40,7 @@ def load_family(path: Path | str, network: Network) -> Family:
 
 
 def match(family: Family, network: Network, where: str) -> None:
-    """Check that the members are networks of ``network``'s architecture.
-
-    Raises
-    ------
-    FamilyError
-        Naming the first parameter that is missing, unknown or of another shape, or the first
-        member that divides by zero or has a negative variance.
-    """
+    """Check that the members are networks of ``network``'s architecture."""
     for name, shape in network.graph.parameters.items():
         if name not in family.parameters:
             raise FamilyError(

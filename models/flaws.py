@@ -12,38 +12,18 @@ from leaveout.models.graph import Graph
 from leaveout.models.lowering import stacked_constants
 from leaveout.models.operators import Affine
 
-__all__ = ["Flaw", "first_flaw"]
-
 
 @dataclass(frozen=True)
 class Flaw:
-    """What is wrong.
-
-    Attributes
-    ----------
-    node : str
-    member : int
-        Which of the networks; 0 where the constants are shared by all.
-    why : str
-    """
+    """What is wrong."""
 
     node: str
-    member: int
+    member: int  # which of the networks; 0 where the constants are shared by all
     why: str
 
 
 def first_flaw(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -> Flaw | None:
-    """Find a network of which an operator divides by zero, or has a negative variance.
-
-    Parameters
-    ----------
-    graph : Graph
-    parameters : mapping of str to ndarray, shape (m, *shape)
-
-    Returns
-    -------
-    Flaw or None
-    """
+    """Find a network of which an operator divides by zero, or has a negative variance."""
     constants = stacked_constants(graph, parameters)
     for node in graph.nodes:
         if isinstance(node.operator, Affine):

@@ -13,8 +13,6 @@ from leaveout.models.graph import Graph, Join
 from leaveout.models.operators import Affine, Constants, Relu
 from leaveout.models.stack import Layer, Stack
 
-__all__ = ["lower", "stacked_constants"]
-
 Floats = NDArray[np.float64]
 
 
@@ -80,17 +78,7 @@ class _Stacked(Mapping[str, Floats]):
 
 
 def stacked_constants(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -> Constants:
-    """Everything constant in ``graph``, in float64 and stacked.
-
-    Parameters
-    ----------
-    graph : Graph
-    parameters : mapping of str to ndarray, shape (m, *shape)
-
-    Returns
-    -------
-    mapping of str to ndarray of float64, shape (m or 1, *shape)
-    """
+    """Everything constant in ``graph``, in float64 and stacked."""
     return _Stacked(graph, parameters)
 
 

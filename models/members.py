@@ -14,8 +14,6 @@ from leaveout.models.graph import Graph
 from leaveout.models.lowering import lower
 from leaveout.models.stack import Stack
 
-__all__ = ["Members"]
-
 _CHUNK = 2**26
 _KEPT = 200 * 10**6
 """Bytes up to which the whole family is kept lowered: a search takes the same members thousands

@@ -21,17 +21,6 @@ from numpy.typing import NDArray
 
 from leaveout.files import ARCHIVE, open_file
 
-__all__ = [
-    "UNPACKED",
-    "ChangedError",
-    "Streamed",
-    "array_names",
-    "put_array",
-    "read_arrays",
-    "refuse_bombs",
-    "refusing_damage",
-]
-
 UNPACKED = 2**32
 """Most bytes that the compressed arrays of an archive may unpack to."""
 
@@ -61,15 +50,7 @@ class ChangedError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Streamed:
-    """An array that is written part by part, so that it need not fit into memory.
-
-    Attributes
-    ----------
-    shape : tuple of int
-    dtype : numpy.dtype
-    parts : callable
-        Yields it in pieces along the first axis, in order; called once for each time it is written.
-    """
+    """An array that is written part by part, so that it need not fit into memory."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -81,13 +62,7 @@ class Streamed:
         return math.prod(self.shape) * self.dtype.itemsize
 
     def write(self, stream: IO[bytes]) -> None:
-        """Write it as numpy writes the whole array in C order.
-
-        Raises
-        ------
-        ValueError
-            If the parts are not the array that was promised.
-        """
+        """Write it as numpy writes the whole array in C order."""
         described = {
             "descr": npy.dtype_to_descr(self.dtype),
             "fortran_order": False,
@@ -115,25 +90,6 @@ def read_arrays(
 
     Float32 arrays in C order that are stored without compression are mapped read-only where they
     lie, so that their size does not matter; all others are read. Checksums are verified of both.
-
-    Parameters
-    ----------
-    path : Path
-    mapped_from : int, optional
-        Size of the file, in bytes, from which on arrays are mapped; never by default.
-    only : collection of str, optional
-        Names of those to read; all by default.
-    strangers : bool
-        Whether the file comes from anybody: see `refuse_bombs`.
-
-    Raises
-    ------
-    ChangedError
-        If the sizes in the file contradict each other.
-    OSError
-        If it cannot be read.
-    ValueError
-        If it is not an archive of plain arrays, or unpacks to more than it may.
     """
     # One descriptor throughout: a file that is replaced meanwhile is still read to its end.
     with refusing_damage(), open_file(path, ARCHIVE) as file, zipfile.ZipFile(file) as archive:
@@ -155,21 +111,7 @@ def read_arrays(
 def put_array(
     archive: zipfile.ZipFile, name: str, array: NDArray[Any] | Streamed, *, packed: bool = False
 ) -> None:
-    """Write an array into an archive, as numpy does; it need not be kept.
-
-    Parameters
-    ----------
-    archive : ZipFile
-    name : str
-    array : ndarray or Streamed
-    packed : bool
-        Whether to compress it, however the archive holds others.
-
-    Raises
-    ------
-    ValueError
-        If it holds Python objects.
-    """
+    """Write an array into an archive, as numpy does; it need not be kept."""
     info = zipfile.ZipInfo(f"{name}.npy")
     info.compress_type = zipfile.ZIP_DEFLATED if packed else archive.compression
     # The size is not known before, and may be large, as numpy takes it to be.
@@ -193,26 +135,7 @@ def refuse_bombs(
     *,
     strangers: bool = False,
 ) -> None:
-    """Refuse an archive that unpacks to more than it may, before anything is unpacked.
-
-    Parameters
-    ----------
-    archive : ZipFile
-    size : int
-        Bytes of the file.
-    only : collection of str, optional
-        Names of the arrays that will be read.
-    strangers : bool
-        Whether the file comes from anybody: what is read of it may then be 64 times as large as
-        the file, or 256 MiB.
-
-    Raises
-    ------
-    ChangedError
-        If what it stores plainly is larger than the file.
-    ValueError
-        If what it compresses is larger.
-    """
+    """Refuse an archive that unpacks to more than it may, before anything is unpacked."""
     infos = archive.infolist()
     plain = sum(each.file_size for each in infos if each.compress_type == zipfile.ZIP_STORED)
     if plain > size:

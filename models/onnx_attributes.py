@@ -8,37 +8,16 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-__all__ = [
-    "ANY",
-    "AUTO_PAD",
-    "FINITE",
-    "FLAG",
-    "NOT_NEGATIVE",
-    "PADS",
-    "POSITIVE",
-    "SIZES",
-    "Accepted",
-    "accepting",
-    "only",
-]
-
 
 @dataclass(frozen=True)
 class Accepted:
     """Values of an attribute that an operator models.
 
     The type is that of ONNX's own schema, against which the node was checked before.
-
-    Attributes
-    ----------
-    holds : callable
-        Whether a value is one of them.
-    expected : str
-        What they are, for messages.
     """
 
-    holds: Callable[[Any], bool]
-    expected: str
+    holds: Callable[[Any], bool]  # whether a value is one of them
+    expected: str  # what they are, for messages
 
 
 def only(value: Any) -> Accepted:

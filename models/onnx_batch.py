@@ -9,8 +9,6 @@ from leaveout.models.onnx_use import UnsupportedError, Use
 from leaveout.models.operators import Operator
 from leaveout.models.operators.shape import Identity, Reshape
 
-__all__ = ["batch_axis"]
-
 _ALIKE = frozenset(
     [
         "Abs",
@@ -44,24 +42,7 @@ _CURE = "export the model with a batch axis: a sample of shape [1, ...]"
 
 
 def batch_axis(use: Use, bare: Set[str]) -> Operator | None:
-    """Return what a node does that adds a batch axis, or drops one, of a batch of one sample.
-
-    Parameters
-    ----------
-    use : Use
-    bare : set of str
-        Tensors without a batch axis.
-
-    Returns
-    -------
-    Operator or None
-        None if it does neither.
-
-    Raises
-    ------
-    UnsupportedError
-        If its data has no batch axis, and it is not known to mean the same then.
-    """
+    """Return what a node does that adds a batch axis, or drops one, of a batch of one sample."""
     if not use.variables or not use.alone:
         return None
     kind = use.proto.op_type

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-__all__ = ["TELLING", "cure", "with_cure"]
-
 _SMOOTH = (
     "it is no piecewise linear function, and those alone are read; train with ReLU, LeakyReLU or "
     "Hardsigmoid instead"
@@ -71,15 +69,7 @@ _OTHER = (
 
 
 def cure(operator: str, known: Iterable[str] | str) -> str:
-    """Return the end of a refusal: why an operator is not read, and what to do.
-
-    Parameters
-    ----------
-    operator : str
-        ONNX's type.
-    known : iterable of str, or str
-        Types that are read, which are listed where nothing better is known; or a reason.
-    """
+    """Return the end of a refusal: why an operator is not read, and what to do."""
     if operator in _CURES:
         return f"not supported: {_CURES[operator]}"
     if isinstance(known, str):

@@ -12,21 +12,9 @@ from onnx.external_data_helper import ExternalDataInfo
 from leaveout.errors import ModelError
 from leaveout.files import MODEL, open_file, read_whole
 
-__all__ = ["files_of", "take_in"]
-
 
 def files_of(path: Path) -> list[Path]:
-    """Return the file of a network, and after it those that keep its weights, by name.
-
-    Parameters
-    ----------
-    path : Path
-
-    Returns
-    -------
-    list of Path
-        The file alone where it cannot be read as a network.
-    """
+    """Return the file of a network, and after it those that keep its weights, by name."""
     try:
         model = onnx.load_model_from_string(read_whole(path, MODEL))
     except (DecodeError, ValueError, OSError):
@@ -36,20 +24,7 @@ def files_of(path: Path) -> list[Path]:
 
 
 def take_in(model: onnx.ModelProto, path: Path) -> None:
-    """Put weights from other files into the model, which says then that it holds them itself.
-
-    Parameters
-    ----------
-    model : onnx.ModelProto
-        Changed in place.
-    path : Path
-        Where it was read.
-
-    Raises
-    ------
-    ModelError
-        If such a file is missing, lies outside the model's folder, or is too short or too large.
-    """
+    """Put weights from other files into the model, which says then that it holds them itself."""
     total = 0
     for item in _elsewhere(model):
         info = ExternalDataInfo(item)

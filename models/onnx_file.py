@@ -26,15 +26,6 @@ from leaveout.models.operator_check import check_operators
 from leaveout.models.replay import Runner, with_parameters
 from leaveout.models.stack import Stack
 
-__all__ = [
-    "Network",
-    "architecture_hash",
-    "check_against_onnxruntime",
-    "load_network",
-    "network_from",
-    "network_from_bytes",
-]
-
 _SAMPLES = 32
 _TOLERANCE = 2.0**-14
 """Allowed float32 error relative to the magnitude of the sums: far above the rounding of any
@@ -131,21 +122,7 @@ def network_from(model: onnx.ModelProto, source: str) -> Network:
 
 
 def network_from_bytes(content: bytes, source: str, beside: Path | None = None) -> Network:
-    """Load a network from what an ONNX file holds.
-
-    Parameters
-    ----------
-    content : bytes
-    source : str
-        For messages.
-    beside : Path, optional
-        Where the file lies: weights may be kept in another one beside it.
-
-    Raises
-    ------
-    ModelError
-        As `load_network` does.
-    """
+    """Load a network from what an ONNX file holds."""
     try:
         model = onnx.load_from_string(content)
         if beside is not None:
@@ -178,11 +155,6 @@ def check_against_onnxruntime(network: Network) -> None:
     The scores are those of onnxruntime with its optimisations on. They are allowed what cancels in
     a whole network, which is far more than a rounding; so it is the comparison of the single
     operators (`leaveout.models.operator_check`) that no misreading passes.
-
-    Raises
-    ------
-    ModelError
-        If they differ by more than float32 rounding explains.
     """
     check_operators(network.model, network.graph, network.parameters, network.source)
     rng = np.random.default_rng(0)

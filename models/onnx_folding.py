@@ -15,8 +15,6 @@ from leaveout.errors import ModelError
 from leaveout.models.onnx_use import BATCH, UnsupportedError
 from leaveout.models.replay import one_line, session
 
-__all__ = ["FOLDED", "folded"]
-
 _MOVES = {
     *("Cast", "Concat", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze"),
     "Unsqueeze",
@@ -48,28 +46,7 @@ _WHOLE = {onnx.TensorProto.INT64, onnx.TensorProto.INT32}
 def folded(
     proto: onnx.NodeProto, values: Mapping[str, NDArray[Any]], opset: int, where: str
 ) -> list[NDArray[Any]]:
-    """Compute a node of constants that are no parameters.
-
-    Parameters
-    ----------
-    proto : onnx.NodeProto
-        Of an operator of `FOLDED`.
-    values : mapping of str to ndarray
-        Of its inputs.
-    opset : int
-    where : str
-        For messages.
-
-    Returns
-    -------
-    list of ndarray
-        Of each output that has a name, in order.
-
-    Raises
-    ------
-    UnsupportedError
-        If it computes with the size of the batch, or cannot be run.
-    """
+    """Compute a node of constants that are no parameters."""
     given = {name: values[name] for name in proto.input if name}
     if any(_holds_batch(value) for value in given.values()):
         casts = any(each.name == "to" and each.i not in _WHOLE for each in proto.attribute)

@@ -29,8 +29,6 @@ from leaveout.models.operators.elementwise import BatchNormalization, Scale, Shi
 from leaveout.models.operators.shape import Identity
 from leaveout.models.operators.window import GlobalAveragePool
 
-__all__ = ["OPERATORS"]
-
 
 def _gemm(use: Use) -> Operator:
     return Gemm(

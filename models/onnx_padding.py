@@ -10,25 +10,12 @@ from leaveout.models.operators import Relu
 from leaveout.models.operators.moving import Place, Take
 from leaveout.models.operators.shape import Identity, Permute, Reshape
 
-__all__ = ["refuse_padded"]
-
 
 def refuse_padded(source: str, nodes: Sequence[Node]) -> None:
     """Refuse a maximum over windows of data that was padded with constants.
 
     onnxruntime makes one node of a Pad with zeros and a MaxPool, and then takes no number for the
     padding instead of 0. Where all data are at least 0 that is the same.
-
-    Parameters
-    ----------
-    source : str
-        The tensor that is pooled.
-    nodes : sequence of Node
-        All that were read up to it.
-
-    Raises
-    ------
-    UnsupportedError
     """
     made = {node.output: node for node in nodes}
     node = made.get(source)

@@ -12,8 +12,6 @@ from leaveout.models.operators.moving import Place, Take
 from leaveout.models.operators.reduction import Reduce
 from leaveout.models.operators.shape import Identity
 
-__all__ = ["gather", "pad", "pads_of", "reduction", "reduction_axes", "slices", "split"]
-
 _FAR = 2**31 - 1
 """An end that is beyond every axis."""
 

@@ -12,8 +12,6 @@ from onnx import TensorProto, helper, numpy_helper
 from leaveout.errors import ModelError
 from leaveout.models.onnx_sklearn import is_linear, write_out
 
-__all__ = ["prepared"]
-
 _HALVES = {TensorProto.FLOAT16, TensorProto.BFLOAT16}
 _LABELS = (
     "the outputs {names} are dropped: labels and confidences are those of the scores that they "
@@ -23,20 +21,10 @@ _LABELS = (
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A model to be read, and what is known of it.
-
-    Attributes
-    ----------
-    model : onnx.ModelProto
-    notes : tuple of str
-        What a user should know.
-    columns : int
-        How many scores it must give, those being the outputs of the file one by one; 0 where they
-        are not.
-    """
+    """A model to be read, and what is known of it."""
 
     model: onnx.ModelProto
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what a user should know
     columns: int = 0
 
 
@@ -46,18 +34,6 @@ def prepared(model: onnx.ModelProto, where: str) -> Prepared:
     Labels and dictionaries of probabilities, as skl2onnx writes beside the scores, are left out.
     Weights stored in half precision and cast before any use become float32 numbers. Scalers and
     linear models of scikit-learn are written out, so that members may differ in their numbers.
-
-    Parameters
-    ----------
-    model : onnx.ModelProto
-        Not changed; returned where there is nothing to do.
-    where : str
-        For messages.
-
-    Raises
-    ------
-    ModelError
-        If it cannot be told which output holds the scores.
     """
     scores, note, columns = _scores(model, where)
     halves = _halves(model)

@@ -33,30 +33,12 @@ from leaveout.models.operators import Affine, Shape
 from leaveout.models.operators.moving import BesideZero
 from leaveout.models.rewrites import REWRITES, Draft, Last, Rewrite, rewritten
 
-__all__ = ["read_graph"]
-
 SEVERAL = {"Split"}
 """Operators of which every output is read."""
 
 
 def read_graph(model: onnx.ModelProto, where: str, notes: Sequence[str] = ()) -> Graph:
-    """Read the layer graph of a model; nothing is computed, and no matrix is made.
-
-    Parameters
-    ----------
-    model : onnx.ModelProto
-    where : str
-        File name for messages.
-    notes : sequence of str
-        What a user should know already.
-
-    Raises
-    ------
-    ModelError
-        If the model has several inputs or outputs, an unknown input shape, an operator, an
-        attribute, an opset or a type outside the supported ones, a parameter that is not finite,
-        shapes that do not fit, or more numbers than `leaveout.models.extent.LARGEST` written out.
-    """
+    """Read the layer graph of a model; nothing is computed, and no matrix is made."""
     initialisers = {item.name for item in model.graph.initializer}
     name, shape, alone = only_input(model, initialisers, where)
     output = only_output(model, where)

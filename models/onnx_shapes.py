@@ -8,8 +8,6 @@ from leaveout.models.onnx_use import BATCH, UnsupportedError, Use
 from leaveout.models.operators import Operator
 from leaveout.models.operators.shape import Permute, Reshape
 
-__all__ = ["flatten", "reshape", "squeeze", "transpose", "unsqueeze"]
-
 
 def flatten(use: Use) -> Operator:
     """Read Flatten."""

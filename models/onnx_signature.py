@@ -11,16 +11,6 @@ from leaveout.models.onnx_use import OPSETS
 from leaveout.models.operators import Shape
 from leaveout.models.rewrites import Last
 
-__all__ = [
-    "DOMAINS",
-    "MOST_AXES",
-    "dimensions",
-    "last_of",
-    "only_input",
-    "only_output",
-    "opset_of",
-]
-
 DOMAINS = {"", "ai.onnx"}
 """Names of ONNX's own operators."""
 

@@ -12,8 +12,6 @@ from onnx import TensorProto, helper, numpy_helper
 from leaveout.errors import ModelError
 from leaveout.models.replay import session
 
-__all__ = ["is_linear", "write_out"]
-
 Floats = NDArray[np.float32]
 
 _KINDS = {"Scaler", "LinearClassifier", "LinearRegressor"}
@@ -31,11 +29,6 @@ def write_out(model: onnx.ModelProto, where: str) -> None:
     """Write scalers and linear models as sums and products with initialisers, in place.
 
     Each is held against onnxruntime, on samples.
-
-    Raises
-    ------
-    ModelError
-        If one is not what it is read as.
     """
     nodes = list(model.graph.node)
     taken = {name for each in nodes for name in (*each.output, *each.input)}

@@ -13,18 +13,6 @@ from numpy.typing import NDArray
 from leaveout.models.onnx_attributes import Accepted
 from leaveout.models.operators import Operator, Shape
 
-__all__ = [
-    "BATCH",
-    "OPSETS",
-    "TRAINING",
-    "Kind",
-    "Modelled",
-    "UnsupportedError",
-    "Use",
-    "attributes_of",
-    "why_not",
-]
-
 OPSETS = range(7, 24)
 """Versions of ONNX's operator set whose operators are modelled."""
 
@@ -178,14 +166,7 @@ class Modelled:
 
 
 def why_not(use: Use, inputs: tuple[Kind, ...], attributes: Mapping[str, Accepted]) -> str:
-    """Tell what of a node's attributes and inputs is not modelled; empty if everything is.
-
-    Parameters
-    ----------
-    use : Use
-    inputs, attributes
-        As `Modelled` has them.
-    """
+    """Tell what of a node's attributes and inputs is not modelled; empty if everything is."""
     for name, value in attributes_of(use.proto).items():
         if name not in attributes:
             return f"its attribute {name!r} is not supported"

@@ -13,8 +13,6 @@ from onnx import TensorProto, numpy_helper
 from leaveout.errors import ModelError
 from leaveout.models.onnx_use import UnsupportedError, attributes_of
 
-__all__ = ["constant_value", "initial_values", "read_parameters", "refuse_other_files"]
-
 _ELSEWHERE = (
     "is kept in another file; save the model in one, as in "
     "onnx.save(onnx.load('model.onnx'), 'whole.onnx')"
@@ -36,32 +34,14 @@ def read_parameters(model: onnx.ModelProto) -> dict[str, NDArray[Any]]:
 
 
 def refuse_other_files(model: onnx.ModelProto, where: str) -> None:
-    """Refuse a model that keeps an initialiser in another file.
-
-    Raises
-    ------
-    ModelError
-    """
+    """Refuse a model that keeps an initialiser in another file."""
     for item in model.graph.initializer:
         if item.data_location == TensorProto.EXTERNAL or item.external_data:
             raise ModelError(f"{where}: initialiser {item.name!r} {_ELSEWHERE}")
 
 
 def initial_values(model: onnx.ModelProto, where: str) -> dict[str, NDArray[Any]]:
-    """Read all initialisers.
-
-    Parameters
-    ----------
-    model : onnx.ModelProto
-    where : str
-        File name for messages.
-
-    Raises
-    ------
-    ModelError
-        If one is of another type than float32, float64, int64, int32 and bool, is kept in another
-        file or sparsely, is there twice, is damaged, or is not finite.
-    """
+    """Read all initialisers."""
     if model.graph.sparse_initializer:
         name = model.graph.sparse_initializer[0].values.name
         raise ModelError(
@@ -79,13 +59,7 @@ def initial_values(model: onnx.ModelProto, where: str) -> dict[str, NDArray[Any]
 
 
 def constant_value(proto: onnx.NodeProto) -> NDArray[Any]:
-    """Value of a Constant node.
-
-    Raises
-    ------
-    UnsupportedError
-        If it is no number, or as `initial_values` does.
-    """
+    """Value of a Constant node."""
     given = attributes_of(proto)
     if len(given) != 1:
         raise UnsupportedError(f"it has {len(given)} values, expected one")

@@ -6,8 +6,6 @@ from leaveout.models.onnx_use import UnsupportedError, Use
 from leaveout.models.operators import Operator, Shape
 from leaveout.models.operators.window import AveragePool, Conv, Window
 
-__all__ = ["average_pool", "conv", "fits", "window_of"]
-
 
 def window_of(use: Use, kernel: Shape) -> Window:
     """Read where a kernel is laid."""

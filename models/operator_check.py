@@ -20,8 +20,6 @@ from leaveout.models.onnx_signature import dimensions
 from leaveout.models.operators import Affine, Constants, Shape, Shapes
 from leaveout.models.replay import one_line, session
 
-__all__ = ["check_operators"]
-
 Floats = NDArray[np.float64]
 
 _UNIT32 = 2.0**-24
@@ -42,35 +40,6 @@ def check_operators(
     The nodes stand side by side in one model, each with inputs of its own, and run with
     onnxruntime's optimisations off: so no error of one operator hides one of the next, and no
     operator is fed zeros by a ReLU. Inputs are dense, sparse and zero, of sizes from 2^-10 to 2^10.
-
-    Parameters
-    ----------
-    model : onnx.ModelProto
-    graph : Graph
-        As read from it.
-    parameters : mapping of str to ndarray
-    source : str
-        For messages.
-
-    Raises
-    ------
-    ModelError
-        If one differs by more than the roundings of its own operations.
-
-    Notes
-    -----
-    What float32 computes of a sum of products differs from the exact sum by at most ``gamma(k)``
-    times the sum of the absolute terms, whatever the order, where a term meets at most ``k``
-    roundings (Higham, *Accuracy and Stability of Numerical Algorithms*, section 3.1). Each operator
-    says its ``k`` (`leaveout.models.operators.Affine.roundings`); where an input has fewer numbers
-    that are not 0 than a sum has terms, the additions of zeros round nothing and are taken off. Of
-    an input with one such number that leaves a few roundings however wide the layer is; of
-    operators that only move numbers nothing is left, nor of ReLU. What underflows is lost whole:
-    as much as the smallest normal number times what it would have met.
-
-    An operator that was rewritten (`leaveout.models.rewrites`) is held against all the nodes it was
-    written as, and allowed what these are charged: their own roundings, and those of the nodes
-    before them, passed on.
     """
     rng = np.random.default_rng(0)
     if not graph.nodes:
@@ -118,22 +87,12 @@ class _Constants:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """One output of a node of the file.
-
-    Attributes
-    ----------
-    proto : onnx.NodeProto
-    output : str
-    nodes : tuple of Node
-        What it was read as, the last of which gives its output; none where it gives a constant.
-    variable : tuple of int
-        Positions of its inputs that depend on the network's input.
-    """
+    """One output of a node of the file."""
 
     proto: onnx.NodeProto
     output: str
     nodes: tuple[Node, ...]
-    variable: tuple[int, ...]
+    variable: tuple[int, ...]  # positions of its inputs that depend on the network's input
 
     @property
     def direct(self) -> bool:

@@ -13,20 +13,11 @@ from onnx import numpy_helper
 from leaveout.errors import ModelError
 from leaveout.models.graph import Graph
 
-__all__ = ["Runner", "one_line", "session", "with_parameters"]
-
 
 def with_parameters(
     model: onnx.ModelProto, parameters: Mapping[str, NDArray[np.floating]]
 ) -> onnx.ModelProto:
-    """Copy a model and replace the values of some initialisers.
-
-    Parameters
-    ----------
-    model : onnx.ModelProto
-    parameters : mapping of str to ndarray
-        Values by the name of the initialiser; the dtype of the model is kept.
-    """
+    """Copy a model and replace the values of some initialisers."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     for item in copy.graph.initializer:
@@ -41,21 +32,7 @@ def with_parameters(
 def session(
     model: onnx.ModelProto, where: str, *, optimised: bool = True
 ) -> onnxruntime.InferenceSession:
-    """Open a model in onnxruntime, on one CPU thread.
-
-    Parameters
-    ----------
-    model : onnx.ModelProto
-    where : str
-        For messages.
-    optimised : bool
-        Whether onnxruntime may rewrite the graph, as it does for its users.
-
-    Raises
-    ------
-    ModelError
-        If onnxruntime refuses the model.
-    """
+    """Open a model in onnxruntime, on one CPU thread."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
@@ -76,22 +53,7 @@ def one_line(error: Exception) -> str:
 
 
 class Runner:
-    """One network in onnxruntime, on one CPU thread.
-
-    Parameters
-    ----------
-    model : onnx.ModelProto
-    graph : Graph
-        As read from it: it names the tensor to read the scores from (before a trailing softmax,
-        where there is one), and whether that is one number, to which the other score is 0.
-    where : str
-        For messages.
-
-    Raises
-    ------
-    ModelError
-        If onnxruntime refuses the model.
-    """
+    """One network in onnxruntime, on one CPU thread."""
 
     def __init__(self, model: onnx.ModelProto, graph: Graph, where: str) -> None:
         copy = onnx.ModelProto()
@@ -114,22 +76,7 @@ class Runner:
         self._bare = graph.input in graph.bare, output in graph.bare
 
     def scores(self, points: NDArray[np.floating]) -> NDArray[np.float32]:
-        """Scores in float32.
-
-        Parameters
-        ----------
-        points : ndarray, shape (p, inputs)
-            Flattened samples; rounded to float32.
-
-        Returns
-        -------
-        ndarray of float32, shape (p, labels)
-
-        Raises
-        ------
-        ModelError
-            If onnxruntime cannot run the model.
-        """
+        """Scores in float32."""
         samples = np.asarray(points, dtype=np.float32).reshape(-1, *self._shape)
         scores = self._of(samples)
         if self._number and scores.size == len(samples):

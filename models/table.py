@@ -15,8 +15,6 @@ from leaveout.files import TABLE, opened_text, why_unread
 from leaveout.models.cells import Cells, CellsReader
 from leaveout.names import hint
 
-__all__ = ["OnHeader", "OnRead", "Table", "check_header", "number", "read_table"]
-
 OnRead = Callable[[float], None]
 """Told which share of a file is read, from time to time."""
 
@@ -32,26 +30,13 @@ _MOST_FRACTIONAL_LABELS = 20
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """What a table holds, and where in the file.
-
-    Attributes
-    ----------
-    path : Path
-    header : list of str
-        Names of the columns, all different.
-    columns : tuple of Cells
-        One for each name; perhaps without any row.
-    lines : sequence of int
-        The line of the file each row ends on, from 1.
-    unit : str
-        What messages call a line, where the table is none of a file.
-    """
+    """What a table holds, and where in the file."""
 
     path: Path
-    header: list[str]
-    columns: tuple[Cells, ...]
-    lines: Sequence[int]
-    unit: str = "line"
+    header: list[str]  # names of the columns, all different
+    columns: tuple[Cells, ...]  # one for each name; perhaps without any row
+    lines: Sequence[int]  # the line of the file each row ends on, from 1
+    unit: str = "line"  # what messages call a line, where the table is none of a file
 
     @classmethod
     def of_rows(
@@ -102,12 +87,7 @@ class Table:
         return replace(self, columns=columns, lines=[self.lines[i] for i in rows])
 
     def require(self, name: str, why: str) -> None:
-        """Refuse the table, with the reason, if it has no column of this name.
-
-        Raises
-        ------
-        TrainingError
-        """
+        """Refuse the table, with the reason, if it has no column of this name."""
         if name not in self.header:
             shown = ", ".join(self.header[:_SHOWN])
             more = f", ... ({len(self.header)} columns)" if len(self.header) > _SHOWN else ""
@@ -119,13 +99,7 @@ class Table:
     def label_and_features(
         self, label: str | None, identity: str | None = None
     ) -> tuple[str, list[str]]:
-        """Return the column to predict and the others, in order, but the one that names rows.
-
-        Raises
-        ------
-        TrainingError
-            If either is missing, or the columns are not separated by commas.
-        """
+        """Return the column to predict and the others, in order, but the one that names rows."""
         if len(self.header) == 1 and ";" in self.header[0]:
             raise TrainingError(
                 f"{self.path}, line 1: one column only, with ';' in its name; separate columns by "
@@ -146,13 +120,7 @@ class Table:
         return label, names
 
     def labels(self, column: str) -> list[str]:
-        """Return the distinct cells of a column of labels: in order as numbers if all are.
-
-        Raises
-        ------
-        TrainingError
-            If they look like measurements.
-        """
+        """Return the distinct cells of a column of labels: in order as numbers if all are."""
         distinct = sorted(self.cells(column).words)
         read = {cell: number(cell) for cell in distinct}
         numbers = {
@@ -184,20 +152,7 @@ def number(cell: str) -> float | None:
 def read_table(
     path: Path, on_read: OnRead | None = None, on_header: OnHeader | None = None
 ) -> Table:
-    """Read a table.
-
-    Parameters
-    ----------
-    path : Path
-        UTF-8, commas, the first line names the columns. Blanks around cells do not count.
-    on_read : callable or None
-    on_header : callable or None
-
-    Raises
-    ------
-    TrainingError
-        With file and line of what is no table.
-    """
+    """Read a table."""
     lines = array("q")
     last = 0
     try:

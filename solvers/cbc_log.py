@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["CbcLog"]
-
 NUMBER = r"([-+]?[\d.]+(?:e[-+]?\d+)?)"
 POSSIBLE = re.compile(rf"Partial search - best objective \S+ \(best possible {NUMBER}\)")
 LOWER = re.compile(rf"^Lower bound:\s+{NUMBER}", re.MULTILINE)
@@ -17,12 +15,7 @@ NOTHING = 1e40
 
 @dataclass(frozen=True)
 class CbcLog:
-    """A log of CBC 2.10, of a problem it minimised.
-
-    Attributes
-    ----------
-    text : str
-    """
+    """A log of CBC 2.10, of a problem it minimised."""
 
     text: str
 

@@ -13,8 +13,6 @@ from scipy.sparse import csr_array
 from leaveout.solvers.problem import Problem
 from leaveout.solvers.protocol import Feature, Settings, Status
 
-__all__ = ["CASES", "Case", "problem"]
-
 INF = float("inf")
 SOLVED = frozenset({Status.OPTIMAL})
 INTEGER = frozenset({Feature.INTEGER})
@@ -49,7 +47,7 @@ class Case:
 
 
 def problem(
-    objective: ArrayLike,
+    objective: ArrayLike,  # shape (n,)
     rows: Sequence[tuple[Sequence[float], float, float]] = (),
     *,
     lower: ArrayLike = 0.0,
@@ -58,17 +56,7 @@ def problem(
     maximise: bool = False,
     offset: float = 0.0,
 ) -> Problem:
-    """State a small problem densely.
-
-    Parameters
-    ----------
-    objective : array_like, shape (n,)
-    rows : sequence of (coefficients, lower, upper)
-    lower, upper, integer : array_like
-        One value, or one a variable.
-    maximise : bool
-    offset : float
-    """
+    """State a small problem densely."""
     costs = np.asarray(objective, dtype=np.float64)
     count = costs.size
     dense = np.array([row[0] for row in rows], dtype=np.float64).reshape(len(rows), count)

@@ -14,8 +14,6 @@ from leaveout.solvers.problem import Problem
 from leaveout.solvers.protocol import Feature, Licence, Outcome, Settings, Solver, Status
 from leaveout.solvers.vendor import vendor
 
-__all__ = ["Gurobi"]
-
 DROPPED = 1e-13
 TIGHTEST_TOLERANCE = 1e-9
 LOOSEST_TOLERANCE = 1e-2

@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from leaveout.solvers.problem import Problem
     from leaveout.solvers.protocol import Outcome, Settings
 
-__all__ = ["Reply", "Request"]
-
 
 @dataclass(frozen=True, eq=False)
 class Request:
@@ -22,17 +20,8 @@ class Request:
 
 @dataclass(frozen=True, eq=False)
 class Reply:
-    """What came of it; all fields ``None`` says that the child is ready.
-
-    Attributes
-    ----------
-    outcome : Outcome or None
-    error : str or None
-        Message of a `LeaveoutError`, which the parent raises again.
-    failure : str or None
-        Any other exception, which the parent reports as a failed outcome.
-    """
+    """What came of it; all fields ``None`` says that the child is ready."""
 
     outcome: Outcome | None = None
-    error: str | None = None
-    failure: str | None = None
+    error: str | None = None  # message of a `LeaveoutError`, which the parent raises again
+    failure: str | None = None  # any other exception, which the parent reports as a failed outcome

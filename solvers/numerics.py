@@ -8,25 +8,9 @@ import numpy as np
 
 from leaveout.solvers.problem import Problem
 
-__all__ = ["clip", "finite_or", "without_tiny"]
-
 
 def without_tiny(problem: Problem, dropped: float, tolerance: float) -> Problem | None:
-    """Drop coefficients up to ``dropped``, if no row can tell within ``tolerance``.
-
-    Parameters
-    ----------
-    problem : Problem
-    dropped : float
-        Largest absolute coefficient that the back end would drop itself.
-    tolerance : float
-        Most that the dropped terms of one row may add up to over the box.
-
-    Returns
-    -------
-    Problem or None
-        ``None`` where the dropped terms could matter.
-    """
+    """Drop coefficients up to ``dropped``, if no row can tell within ``tolerance``."""
     matrix = problem.matrix
     tiny = np.abs(matrix.data) <= dropped
     if not tiny.any():

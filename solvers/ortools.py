@@ -26,8 +26,6 @@ from leaveout.solvers.protocol import Feature, Licence, Outcome, Settings, Solve
 from leaveout.solvers.scip import parameters
 from leaveout.solvers.vendor import vendor
 
-__all__ = ["OrTools"]
-
 # MathOpt loads the model before it sets SCIP's and HiGHS's own thresholds.
 DROPPED = 1e-9
 BEYOND = 1e20
@@ -45,11 +43,6 @@ class OrTools(Solver):
     Its library clashes with that of highspy when both are loaded, so every call outside a
     `SolverProcess` starts one of its own. CP-SAT and PDLP are left out: the one rounds
     coefficients, the other stops at a loose tolerance, and neither bound would be a proof.
-
-    Parameters
-    ----------
-    backend : {"SCIP", "HIGHS", "GLOP"}
-        Glop takes no integer variables.
     """
 
     name = "ortools"

@@ -13,19 +13,6 @@ from leaveout.solvers.numerics import without_tiny
 from leaveout.solvers.problem import Problem
 from leaveout.solvers.protocol import Outcome, Settings, Solution, Status
 
-__all__ = [
-    "along_a_ray",
-    "failed",
-    "infeasible",
-    "left",
-    "prepared",
-    "settled",
-    "solution",
-    "stopped",
-    "unbounded",
-    "worthless",
-]
-
 LEAST_TIME = 0.01
 
 Solve = Callable[[Problem, Settings], Outcome]
@@ -84,17 +71,6 @@ def settled(
 
     A back end that says "infeasible or unbounded", or "unbounded" because it found a ray and
     never looked for a point, has left the question open; a feasible point answers it.
-
-    Parameters
-    ----------
-    solve : callable
-        The back end's own solve.
-    problem : Problem
-    settings : Settings
-    started : float
-        ``time.perf_counter()`` when the first call began: the second has what is left.
-    message : str
-        The back end's words for the first call.
     """
     if not problem.objective.any():
         # Nothing can be unbounded without an objective.
@@ -120,20 +96,6 @@ def along_a_ray(
 
     With finite numbers a feasible mixed-integer problem is unbounded exactly if its relaxation
     is (Meyer 1974, Mathematical Programming 7:223-235), but some tree searches never end on one.
-
-    Parameters
-    ----------
-    relaxation, solve : callable
-        Solve the relaxation, and the problem without its objective.
-    problem : Problem
-    settings : Settings
-    started : float
-        ``time.perf_counter()`` when the call began.
-
-    Returns
-    -------
-    Outcome or None
-        ``None`` where the relaxation is bounded, or could not be decided.
     """
     box_is_open = np.isinf(problem.lower).any() or np.isinf(problem.upper).any()
     if not (box_is_open and problem.objective.any()):
@@ -147,17 +109,7 @@ def along_a_ray(
 def prepared(
     solve: Solve, problem: Problem, settings: Settings | None, *, dropped: float = 0.0
 ) -> Outcome:
-    """Run a back end on a problem it can read, and time it.
-
-    Parameters
-    ----------
-    solve : callable
-        Called with a problem that has variables and no coefficient up to ``dropped``.
-    problem : Problem
-    settings : Settings, optional
-    dropped : float
-        Largest absolute coefficient that the back end takes for zero.
-    """
+    """Run a back end on a problem it can read, and time it."""
     settings = settings or Settings()
     if not problem.variables:
         return _without_variables(problem, settings)

@@ -15,8 +15,6 @@ from leaveout.solvers.outcomes import failed, left
 from leaveout.solvers.problem import Problem
 from leaveout.solvers.protocol import Outcome, Settings
 
-__all__ = ["SolverProcess", "inside_worker"]
-
 WORKER = "leaveout.solvers.worker"
 
 

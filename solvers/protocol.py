@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from leaveout.errors import SolverError
 from leaveout.solvers.problem import Problem
 
-__all__ = ["CanSolve", "Feature", "Licence", "Outcome", "Settings", "Solution", "Solver", "Status"]
-
 
 class Feature(StrEnum):
     """What a back end can do; a solver lists its own as data."""

@@ -27,8 +27,6 @@ from leaveout.solvers.problem import Problem
 from leaveout.solvers.protocol import Feature, Licence, Outcome, Settings, Solution, Solver, Status
 from leaveout.solvers.vendor import vendor
 
-__all__ = ["Pulp"]
-
 CBC = "PULP_CBC_CMD"
 DROPPED = 1e-12
 TIGHTEST_GAP = 1e-12
@@ -41,11 +39,6 @@ class Pulp(Solver):
     CBC writes its points with eight digits, so tolerances are not listed although they are
     asked for. Of the other solvers PuLP passes on neither dual bounds nor tolerances: their
     dual bounds are worthless here.
-
-    Parameters
-    ----------
-    backend : str
-        ``CBC``, or a name of ``pulp.listSolvers()`` such as ``HiGHS``.
     """
 
     name = "pulp"

@@ -16,8 +16,6 @@ from leaveout.names import nearest_name
 from leaveout.references import find_reference
 from leaveout.solvers.protocol import Feature, Licence, Solver
 
-__all__ = ["BUILT_IN", "GROUP", "SolverRow", "available", "describe", "find_solver", "known"]
-
 GROUP = "leaveout.solvers"
 
 BUILT_IN: Mapping[str, str] = {
@@ -31,32 +29,15 @@ BUILT_IN: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class SolverRow:
-    """One row of ``leaveout solvers``.
+    """One row of ``leaveout solvers``."""
 
-    Attributes
-    ----------
-    name : str
-        What ``--solver`` takes.
-    installed : bool
-    version : str or None
-        Installed version of the distribution the solver needs.
-    features : tuple of Feature
-        In the order in which `Feature` lists them.
-    licence : Licence
-        Terms and size limits without a bought licence.
-    options : str or None
-        What ``name:option`` selects, or None where the solver takes no option.
-    distribution : str
-        Who provides the back end: ``leaveout`` or a plug-in.
-    """
-
-    name: str
+    name: str  # what ``--solver`` takes
     installed: bool
-    version: str | None
-    features: tuple[Feature, ...]
-    licence: Licence
-    options: str | None
-    distribution: str
+    version: str | None  # installed version of the distribution the solver needs
+    features: tuple[Feature, ...]  # in the order in which `Feature` lists them
+    licence: Licence  # terms and size limits without a bought licence
+    options: str | None  # what ``name:option`` selects, or None where the solver takes no option
+    distribution: str  # who provides the back end: ``leaveout`` or a plug-in
 
 
 @functools.cache

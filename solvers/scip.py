@@ -22,8 +22,6 @@ from leaveout.solvers.problem import Problem
 from leaveout.solvers.protocol import Feature, Licence, Outcome, Settings, Solver, Status
 from leaveout.solvers.vendor import vendor
 
-__all__ = ["Scip", "parameters"]
-
 DROPPED = 1e-12
 TIGHTEST_TOLERANCE = 1e-9
 INFINITY = 1e20

@@ -8,23 +8,9 @@ from typing import Any
 from leaveout.errors import SolverError
 from leaveout.solvers.protocol import Solver
 
-__all__ = ["vendor"]
-
 
 def vendor(solver: type[Solver], module: str | None = None) -> Any:
-    """Import the package that ``solver`` needs.
-
-    Parameters
-    ----------
-    solver : type of Solver
-    module : str, optional
-        A module inside the package; defaults to the package itself.
-
-    Raises
-    ------
-    SolverError
-        If the package is not installed, or is and cannot be imported.
-    """
+    """Import the package that ``solver`` needs."""
     if not solver.is_available():
         raise SolverError(
             f"solver {solver.name!r} needs the package {solver.package!r}, which is not "

@@ -8,8 +8,6 @@ import sys
 from leaveout.frames import follow, own_channel, write_frame
 from leaveout.solvers.messages import Reply, Request
 
-__all__ = ["main"]
-
 
 def main(spec: str) -> None:
     """Serve problems for the solver ``spec`` until the parent closes the pipe."""

@@ -23,11 +23,9 @@ from leaveout.specs.python.builder import (
     param,
     spec,
 )
-from leaveout.specs.table.functions import Function, Parameter, functions
-from leaveout.specs.text.included import expand, load
-from leaveout.specs.text.parse import parse
-from leaveout.specs.text.source import Position, Source
-from leaveout.specs.text.tree import (
+from leaveout.specs.table.functions import functions
+from leaveout.specs.table.signatures import Function, Parameter
+from leaveout.specs.text.expressions import (
     And,
     Arithmetic,
     Binder,
@@ -35,12 +33,8 @@ from leaveout.specs.text.tree import (
     Compare,
     Confident,
     Expression,
-    Find,
     ForAll,
-    Guarantee,
     Implies,
-    Include,
-    Let,
     ListOf,
     Name,
     Negate,
@@ -49,11 +43,12 @@ from leaveout.specs.text.tree import (
     Number,
     Option,
     Or,
-    Param,
-    Spec,
-    Statement,
     Text,
 )
+from leaveout.specs.text.included import expand, load
+from leaveout.specs.text.parse import parse
+from leaveout.specs.text.source import Position, Source
+from leaveout.specs.text.tree import Find, Guarantee, Include, Let, Param, Spec, Statement
 from leaveout.specs.types import Type
 from leaveout.specs.typing.check import CheckedSpec, check
 from leaveout.specs.typing.params import params, with_params

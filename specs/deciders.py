@@ -17,21 +17,6 @@ from typing import Any, Literal, TypeAlias
 
 from numpy.typing import NDArray
 
-__all__ = [
-    "Accuracy",
-    "Arguments",
-    "Bounds",
-    "Curve",
-    "Decided",
-    "Decider",
-    "Evidence",
-    "Facts",
-    "LabelAccuracy",
-    "Proof",
-    "Say",
-    "nothing_said",
-]
-
 Facts: TypeAlias = Mapping[str, int | float | str | tuple[int, ...]]
 """What shows something, for programs to read."""
 
@@ -90,73 +75,34 @@ class Curve:
 
 @dataclass(frozen=True)
 class LabelAccuracy:
-    """How right the answers to the test points of one true label are.
-
-    Attributes
-    ----------
-    label : int
-    name : str
-        What the label is called; empty where it has no name.
-    points, right : int
-        Test points of this true label, and how many of them are answered right.
-    lower, upper : int
-        Of these, how many stay so whatever changes: at least, and at most.
-    """
+    """How right the answers to the test points of one true label are."""
 
     label: int
-    name: str
-    points: int
-    right: int
-    lower: int
-    upper: int
+    name: str  # what the label is called; empty where it has no name
+    points: int  # test points of this true label, and how many of them are answered right
+    right: int  # test points of this true label, and how many of them are answered right
+    lower: int  # of these, how many stay so whatever changes: at least, and at most
+    upper: int  # of these, how many stay so whatever changes: at least, and at most
 
 
 @dataclass(frozen=True)
 class Accuracy:
-    """How right answers to test points are, label by label, as reports keep it beside a share.
+    """How right answers to test points are, label by label, as reports keep it beside a share."""
 
-    Attributes
-    ----------
-    votes, file : str
-        What answers, such as ``dpa``, and the file it is read from.
-    unit : str
-        What changes, such as ``edits``.
-    count : int
-        How many of them the labels' numbers withstand; of a find, the number it found.
-    together : bool
-        Whether one attack is on all test points, rather than on each by itself. Then the ends of a
-        label's number are of other attacks: the lower one of those on each point by itself, the
-        upper one of the worst attack known.
-    points, right : int
-        Test points, and how many of them are answered right where nothing changes.
-    common : int
-        The label that is most often true; the smaller one on a tie.
-    common_name : str
-    common_points : int
-        Test points of that label: whoever answers nothing else is right as often.
-    undefended_right : int or None
-        Test points that one model trained on all rows answers right, where that is known.
-    lower, upper : int or None
-        Of the test points that count, those of `labels`, how many are answered right whatever
-        changes: at least, and at most; None where something else is asked.
-    labels : tuple of LabelAccuracy
-        Those that were asked about and have test points.
-    """
-
-    votes: str
-    file: str
-    unit: str
-    count: int
-    together: bool
-    points: int
-    right: int
-    common: int
+    votes: str  # what answers, such as ``dpa``, and the file it is read from
+    file: str  # what answers, such as ``dpa``, and the file it is read from
+    unit: str  # what changes, such as ``edits``
+    count: int  # how many of them the labels' numbers withstand; of a find, the number it found
+    together: bool  # whether one attack is on all test points, rather than on each by itself
+    points: int  # test points, and how many of them are answered right where nothing changes
+    right: int  # test points, and how many of them are answered right where nothing changes
+    common: int  # the label that is most often true; the smaller one on a tie
     common_name: str
-    common_points: int
+    common_points: int  # test points of that label: whoever answers nothing else is right as often
     undefended_right: int | None
     lower: int | None
     upper: int | None
-    labels: tuple[LabelAccuracy, ...]
+    labels: tuple[LabelAccuracy, ...]  # those that were asked about and have test points
 
 
 @dataclass(frozen=True)

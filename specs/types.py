@@ -4,33 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = [
-    "ACCESS",
-    "AUDIT",
-    "BALLOTS",
-    "BOOLEAN",
-    "EDIT_VOTES",
-    "FAMILY",
-    "FOREST",
-    "FORESTS",
-    "INPUTS",
-    "LABEL",
-    "LIST",
-    "NETWORK",
-    "NUMBER",
-    "POINT",
-    "RECORD",
-    "RECORDS",
-    "RELABEL_VOTES",
-    "SHARDED",
-    "TABLE",
-    "TEST_POINT",
-    "TEST_POINTS",
-    "TEXT",
-    "WORD",
-    "Type",
-]
-
 
 @dataclass(frozen=True)
 class Type:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from leaveout.verifier.report import Report, Result, WitnessRecord
+    from leaveout.verifier.records import WitnessRecord
+    from leaveout.verifier.report import Report, Result
     from leaveout.verifier.run import verify
 
 __all__ = ["Report", "Result", "WitnessRecord", "verify"]

@@ -9,27 +9,10 @@ from leaveout.specs.deciders import Accuracy, LabelAccuracy
 from leaveout.verifier.amounts import counted, share
 from leaveout.verifier.report import Result
 
-__all__ = [
-    "AccuracyTable",
-    "baseline",
-    "label_text",
-    "least",
-    "no_better",
-    "right_share",
-    "safe_share",
-    "tables",
-]
-
 
 @dataclass(frozen=True)
 class AccuracyTable:
-    """The statements about one vote over one file of ballots.
-
-    Attributes
-    ----------
-    columns : tuple of (str, Accuracy)
-        The name of a statement, and how right the vote is under what it asks about.
-    """
+    """The statements about one vote over one file of ballots."""
 
     columns: tuple[tuple[str, Accuracy], ...]
 

@@ -5,20 +5,6 @@ from __future__ import annotations
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
-__all__ = [
-    "MISSING",
-    "bound",
-    "counted",
-    "duration",
-    "ends",
-    "given",
-    "percent",
-    "plain",
-    "same",
-    "share",
-    "span",
-]
-
 MISSING = "–"
 _DIGITS = 6
 _SAME = 1e-9

@@ -29,8 +29,6 @@ from leaveout.verifier.warm_up import kernels_of_values
 if TYPE_CHECKING:
     from leaveout.verifier.points.forest_leaks import ForestDecider, ForestJob
 
-__all__ = ["ForestTask", "FormulaTask", "LeakTask", "SampledTask", "ValueTask", "engines"]
-
 
 @dataclass(frozen=True, eq=False)
 class LeakTask:

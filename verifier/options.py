@@ -12,7 +12,6 @@ from leaveout.errors import SolverError, SpecError
 if TYPE_CHECKING:
     from leaveout.bab import LucidOptions, NativeOptions
 
-__all__ = ["ENGINES", "VerifyOptions"]
 
 ENGINES = ("native", "lucid")
 """Engines by name; the first is the default."""

@@ -23,44 +23,21 @@ from leaveout.verifier.tasks import Context, Task
 if TYPE_CHECKING:
     from leaveout.verifier.points.forest_leaks import ForestJob
 
-__all__ = ["Plan", "Planned", "PlannedForests", "PlannedFormula", "PlannedValue", "plan"]
-
 
 @dataclass(frozen=True)
 class Planned:
-    """A statement about leaks.
-
-    Attributes
-    ----------
-    name : str
-    kind : {"guarantee", "find"}
-    network, family : str
-        Files; the family is empty where members were not read from a file.
-    other : str
-        The file of the one network that takes the place of a family; empty for a family.
-    layers : tuple of int
-        Neurons of each layer, the scores last.
-    inputs : int
-        Features the network reads.
-    listed : int
-        Of these, features that take listed values only.
-    labels : int
-        Labels the network has.
-    asked : tuple of int
-        Labels that each need a search of their own.
-    members : int
-    """
+    """A statement about leaks."""
 
     name: str
     kind: str
-    network: str
-    family: str
-    other: str
-    layers: tuple[int, ...]
-    inputs: int
-    listed: int
-    labels: int
-    asked: tuple[int, ...]
+    network: str  # files; the family is empty where members were not read from a file
+    family: str  # files; the family is empty where members were not read from a file
+    other: str  # the file of the one network that takes the place of a family; empty for a family
+    layers: tuple[int, ...]  # neurons of each layer, the scores last
+    inputs: int  # features the network reads
+    listed: int  # of these, features that take listed values only
+    labels: int  # labels the network has
+    asked: tuple[int, ...]  # labels that each need a search of their own
     members: int
 
     @property
@@ -95,27 +72,13 @@ class Planned:
 
 @dataclass(frozen=True)
 class PlannedFormula:
-    """A statement about points in another way than leaks.
-
-    Attributes
-    ----------
-    name : str
-    kind : {"guarantee", "find"}
-    points : tuple of (str, int)
-        Names, and how many features each has.
-    applications : tuple of (str, int)
-        Networks at points, and neurons with a ReLU.
-    cases : int
-        Conjunctions of linear conditions, each searched on its own.
-    members : int
-        How many members, or combinations of members, it is about; 0 where it names no family.
-    """
+    """A statement about points in another way than leaks."""
 
     name: str
     kind: str
-    points: tuple[tuple[str, int], ...]
-    applications: tuple[tuple[str, int], ...]
-    cases: int
+    points: tuple[tuple[str, int], ...]  # names, and how many features each has
+    applications: tuple[tuple[str, int], ...]  # networks at points, and neurons with a ReLU
+    cases: int  # conjunctions of linear conditions, each searched on its own
     members: int
 
     @property
@@ -140,30 +103,16 @@ class PlannedFormula:
 
 @dataclass(frozen=True)
 class PlannedForests:
-    """A statement about leaks of a forest.
-
-    Attributes
-    ----------
-    name : str
-    kind : {"guarantee", "find"}
-    forest, other : str
-        Files; the other is empty where every row's deletion is asked about.
-    trees, rows : int
-        Of the forest.
-    inputs : int
-        Features it reads.
-    asked : tuple of int
-        Labels that each need a search of their own.
-    """
+    """A statement about leaks of a forest."""
 
     name: str
     kind: str
-    forest: str
-    other: str
-    trees: int
-    rows: int
-    inputs: int
-    asked: tuple[int, ...]
+    forest: str  # files; the other is empty where every row's deletion is asked about
+    other: str  # files; the other is empty where every row's deletion is asked about
+    trees: int  # of the forest
+    rows: int  # of the forest
+    inputs: int  # features it reads
+    asked: tuple[int, ...]  # labels that each need a search of their own
 
     @property
     def searches(self) -> int:

@@ -15,32 +15,16 @@ from leaveout.specs.text.place import pointed
 from leaveout.specs.typing.params import Value, shown
 from leaveout.verifier.resolve_names import Resolver
 
-__all__ = ["Reading", "read_spec"]
-
 
 @dataclass(frozen=True)
 class Reading:
-    """A specification, ready to be decided.
-
-    Attributes
-    ----------
-    checked : CheckedSpec
-    folder : Path
-        What relative paths are relative to.
-    text : str
-        What is decided: the text as read, or, with included files or other values of params,
-        the canonical text with all of that in its place.
-    notes : tuple of str
-        The value of each param.
-    digest : str
-        sha256 of the file, in hexadecimal; empty for a tree.
-    """
+    """A specification, ready to be decided."""
 
     checked: CheckedSpec
-    folder: Path
+    folder: Path  # what relative paths are relative to
     text: str
-    notes: tuple[str, ...]
-    digest: str
+    notes: tuple[str, ...]  # the value of each param
+    digest: str  # sha256 of the file, in hexadecimal; empty for a tree
 
     def resolver(self) -> Resolver:
         """Return what evaluates the expressions of the specification."""
@@ -60,24 +44,7 @@ def read_spec(
     values: Mapping[str, Value] | None = None,
     allowed: Sequence[Path] = (),
 ) -> Reading:
-    """Read a specification and what it includes, set its params, and check it.
-
-    Parameters
-    ----------
-    spec : path or Spec
-    folder : path, optional
-        What relative paths are relative to; by default the specification's folder, or the
-        working directory for a tree.
-    values : mapping of str to float or str, optional
-        Other values for params.
-    allowed : sequence of Path
-        Folders that files may be included from, beside the specification's own.
-
-    Raises
-    ------
-    SpecError
-        If the specification, a file it includes, or a value cannot be used.
-    """
+    """Read a specification and what it includes, set its params, and check it."""
     file = None if isinstance(spec, Spec) else Path(spec)
     if isinstance(spec, Spec):
         parsed, digest = with_text(spec), ""

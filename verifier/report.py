@@ -74,72 +74,29 @@ SAMPLE = "sample"
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """One answer; ``find ... per label`` gives one a label.
+    """One answer; ``find ... per label`` gives one a label."""
 
-    Attributes
-    ----------
-    name : str
-        Of the guarantee or find.
-    kind : {"guarantee", "find"}
-    verdict : {"proved", "refuted", "unknown"}
-        Of a find, "proved" means that the bounds agree.
-    lower : float or None
-        Confidence of the worst leak found, 0 if none was.
-    upper : float or None
-        No leak has a higher confidence.
-    label : int or None
-        None where the statement is about every label and no one label decides it.
-    label_name : str
-        What the training data calls it; empty where it does not.
-    witness : WitnessRecord or None
-    seconds : float
-    engine : str
-    solver : str or None
-        None where no solver was used.
-    reason : str or None
-        Of "unknown": time, solver or numerical, and what happened.
-    advice : tuple of str
-        Of "unknown": what may help, a line each.
-    box : BoxRecord
-        Of several points the first one's.
-    members : int
-    example : ExampleRecord or None
-        The counter-example, or for a find the worst one, of a claim that is not about leaks.
-    curves : tuple of Curve
-        What a report can draw of it.
-    confidence : float or None
-        What the verdict holds with, where it rests on samples; None where it is certain.
-    facts : tuple of FactsRecord
-        What was computed on the way, whatever the verdict.
-    traces : tuple of TraceRecord
-        One a label that was searched; none where the bounds were known already.
-    groups : tuple of GroupsRecord
-        Of a find over a family by the native engine, one a label that was searched.
-    accuracies : tuple of Accuracy
-        Of a statement about votes, one a share or median of them that it is about.
-    """
-
-    name: str
+    name: str  # of the guarantee or find
     kind: Literal["guarantee", "find"]
-    verdict: Verdict
-    lower: float | None
-    upper: float | None
-    label: int | None
+    verdict: Verdict  # of a find, "proved" means that the bounds agree
+    lower: float | None  # confidence of the worst leak found, 0 if none was
+    upper: float | None  # no leak has a higher confidence
+    label: int | None  # None where the statement is about every label and no one label decides it
     witness: WitnessRecord | None
     seconds: float
     engine: str
-    solver: str | None
-    reason: str | None
-    box: BoxRecord
+    solver: str | None  # None where no solver was used
+    reason: str | None  # of "unknown": time, solver or numerical, and what happened
+    box: BoxRecord  # of several points the first one's
     members: int
     example: ExampleRecord | None = None
-    curves: tuple[Curve, ...] = ()
+    curves: tuple[Curve, ...] = ()  # what a report can draw of it
     confidence: float | None = None
-    facts: tuple[FactsRecord, ...] = ()
+    facts: tuple[FactsRecord, ...] = ()  # what was computed on the way, whatever the verdict
     traces: tuple[TraceRecord, ...] = ()
     groups: tuple[GroupsRecord, ...] = ()
-    label_name: str = ""
-    advice: tuple[str, ...] = ()
+    label_name: str = ""  # what the training data calls it; empty where it does not
+    advice: tuple[str, ...] = ()  # of "unknown": what may help, a line each
     accuracies: tuple[Accuracy, ...] = ()
 
     def called(self, label: int) -> str:
@@ -165,47 +122,15 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything a run found.
+    """Everything a run found."""
 
-    Attributes
-    ----------
-    leaveout : str
-        Version.
-    spec : str
-        File, or the text of a specification built in Python.
-    results : tuple of Result
-        In the order of the specification.
-    notes : tuple of str
-        What a reader of the results should know.
-    spec_sha256 : str
-        Of the file, in hexadecimal; empty for a specification built in Python.
-    answers : tuple of AnswersRecord
-        Of the rows that were given, one a network and family.
-    date : str
-        When the run ended, in UTC, as in 2026-03-01T09:30:00Z.
-    folder : str
-        What relative paths of the specification are relative to, seen from the folder of this
-        file; where the results were not written to one, from the folder that the run was started
-        in.
-    files : tuple of FileRecord
-        What the run read, the specification first; of results of earlier versions none.
-    statements : tuple of StatementRecord
-        As they were decided, in the order of the specification.
-    training : tuple of TrainingRecord
-        What families and forests say of the rows they were trained on.
-    by_row : tuple of ByRowRecord
-        What is proved of each training row, one a model and set of inputs.
-    models : tuple of ModelRecord
-        What statements about leaks are about, one a model and what it is compared with.
-    """
-
-    leaveout: str
-    spec: str
-    results: tuple[Result, ...]
-    notes: tuple[str, ...] = ()
-    spec_sha256: str = ""
-    answers: tuple[AnswersRecord, ...] = ()
-    date: str = ""
+    leaveout: str  # version
+    spec: str  # file, or the text of a specification built in Python
+    results: tuple[Result, ...]  # in the order of the specification
+    notes: tuple[str, ...] = ()  # what a reader of the results should know
+    spec_sha256: str = ""  # of the file, in hexadecimal; empty for a specification built in Python
+    answers: tuple[AnswersRecord, ...] = ()  # of the rows that were given, one a network and family
+    date: str = ""  # when the run ended, in UTC, as in 2026-03-01T09:30:00Z
     folder: str = ""
     files: tuple[FileRecord, ...] = ()
     statements: tuple[StatementRecord, ...] = ()
@@ -231,13 +156,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return any(name in (each.name, each) for each in self.results)
 
     def __getitem__(self, name: str) -> tuple[Result, ...]:
-        """Return the results of a statement: one, or of ``per label`` one a label, in order.
-
-        Raises
-        ------
-        KeyError
-            If no statement has this name.
-        """
+        """Return the results of a statement: one, or of ``per label`` one a label, in order."""
         found = tuple(each for each in self.results if each.name == name)
         if not found:
             names = dict.fromkeys(each.name for each in self.results)
@@ -248,13 +167,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
     def table(self) -> Any:
-        """Return a pandas DataFrame, a row a result.
-
-        Raises
-        ------
-        LeaveoutError
-            If pandas is not installed.
-        """
+        """Return a pandas DataFrame, a row a result."""
         return _view("verifier.report_views:frame")(self)
 
     def rows(self, data: Any = None) -> list[RowRecord]:
@@ -275,22 +188,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the bounds, and the confidences of rows that were given, with matplotlib.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to; of a new figure by default.
-
-        Returns
-        -------
-        matplotlib Axes
-
-        Raises
-        ------
-        LeaveoutError
-            If matplotlib is not installed, or no result has a bound.
-        """
+        """Draw the bounds, and the confidences of rows that were given, with matplotlib."""
         return _view("verifier.report_views:chart")(self, ax)
 
     def __repr__(self) -> str:
@@ -317,11 +215,6 @@ def write_json(report: Report, path: Path) -> None:
     """Write a report, whole or not at all; a link is followed.
 
     Paths in it are then seen from the file's folder, see `leaveout.verifier.evidence.placing`.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written; what was there is still there.
     """
     placed = _view("verifier.evidence.placing:placed")
     write_whole(path, placed(report, path.resolve().parent).to_json())

@@ -9,9 +9,8 @@ import numpy as np
 from leaveout.errors import LeaveoutError
 from leaveout.references import find_reference
 from leaveout.verifier.amounts import span
-from leaveout.verifier.report import AnswersRecord, Report, Result
-
-__all__ = ["chart", "frame", "lines"]
+from leaveout.verifier.records import AnswersRecord
+from leaveout.verifier.report import Report, Result
 
 _SPREAD = 0.25
 """How far points of a label lie from its line, of the distance between lines."""
@@ -35,13 +34,7 @@ def _head(result: Result) -> str:
 
 
 def frame(report: Report) -> Any:
-    """Return a pandas DataFrame of the results.
-
-    Raises
-    ------
-    LeaveoutError
-        If pandas is not installed.
-    """
+    """Return a pandas DataFrame of the results."""
     columns = (
         "name",
         "kind",
@@ -62,13 +55,7 @@ def frame(report: Report) -> Any:
 
 
 def chart(report: Report, ax: Any = None) -> Any:
-    """Draw the bounds of each result, and the confidences of given rows, into matplotlib axes.
-
-    Raises
-    ------
-    LeaveoutError
-        If matplotlib is not installed, or no result has a bound.
-    """
+    """Draw the bounds of each result, and the confidences of given rows, into matplotlib axes."""
     shown = [each for each in report.results if each.lower is not None or each.upper is not None]
     if not shown:
         raise LeaveoutError("no result has a bound to draw; report.results holds what there is")

@@ -12,8 +12,9 @@ import numpy as np
 from leaveout.errors import FamilyError, ForestError, LeaveoutError, ModelError, cause
 from leaveout.models import Family, Manifest, Network, load_family, load_network
 from leaveout.specs import Call, CheckedSpec, Expression, Function, Let, Name, Node, Text
-from leaveout.specs.table.functions import Bound, is_built_in
+from leaveout.specs.table.functions import is_built_in
 from leaveout.specs.table.listed import Unknown
+from leaveout.specs.table.signatures import Bound
 from leaveout.specs.text.constants import constant
 from leaveout.specs.text.errors import Slip, pointing
 from leaveout.specs.types import INPUTS, Type
@@ -22,23 +23,9 @@ from leaveout.specs.typing.arguments import bind
 if TYPE_CHECKING:
     from leaveout.models.forest import Forest
 
-__all__ = ["Resolver"]
-
 
 class Resolver:
-    """Evaluates closed expressions; each file is read once.
-
-    Parameters
-    ----------
-    spec : CheckedSpec
-    folder : Path
-        What relative paths are relative to.
-
-    Attributes
-    ----------
-    notes : list of str
-        What a reader of any result should know of the networks it is about.
-    """
+    """Evaluates closed expressions; each file is read once."""
 
     def __init__(self, spec: CheckedSpec, folder: Path) -> None:
         self._spec = spec
@@ -122,15 +109,7 @@ class Resolver:
         return self._first[id(self.network(node))]
 
     def family(self, node: Expression, network: Network) -> Family:
-        """Load the family an expression stands for, or the family of one of a network.
-
-        Parameters
-        ----------
-        node : Expression
-            ``family(...)`` or ``network(...)``.
-        network : Network
-            N, whose architecture the members must have.
-        """
+        """Load the family an expression stands for, or the family of one of a network."""
         call = self.value(node)
         if self.is_network(node):
             other = self.network(node)

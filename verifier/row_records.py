@@ -8,103 +8,49 @@ import msgspec
 
 from leaveout.errors import LeaveoutError
 
-__all__ = ["RowLabelRecord", "RowPointsRecord", "RowRecord", "RowsError"]
-
 
 class RowsError(LeaveoutError):
     """Results that say nothing of single rows, or files that are not those of the results."""
 
 
 class RowLabelRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What is proved of a row about the answers with one label.
-
-    Attributes
-    ----------
-    label : int
-    name : str
-        Empty where the training data gives none.
-    bound : float or None
-        No leak that the row's absence causes has a higher confidence, and below 0 there is none;
-        None of a row that was not left out.
-    leak : float or None
-        Confidence of the worst leak found, replayed; None where none is known.
-    member_label : int or None
-        What is answered there without the row.
-    member_label_name : str
-    x : tuple of float
-        The leak's input, as the model reads it; empty where it was not kept.
-    """
+    """What is proved of a row about the answers with one label."""
 
     label: int
-    name: str
+    name: str  # empty where the training data gives none
     bound: float | None
     leak: float | None = None
-    member_label: int | None = None
+    member_label: int | None = None  # what is answered there without the row
     member_label_name: str = ""
-    x: tuple[float, ...] = ()
+    x: tuple[
+        float, ...
+    ] = ()  # the leak's input, as the model reads it; empty where it was not kept
 
 
 class RowPointsRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Which of some given points' answers a row's absence changes.
+    """Which of some given points' answers a row's absence changes."""
 
-    Attributes
-    ----------
-    data : str
-        What the points are called.
-    points : int
-        How many there are.
-    changed : tuple of int
-        Those that the model without the row answers otherwise, or with a tie, counted from 0: as
-        onnxruntime computes it in float32, forests in float64.
-    places : tuple of str
-        The same as the file counts them, such as ``line 3``.
-    not_excluded : int
-        How many the bounds alone do not rule out.
-    """
-
-    data: str
-    points: int
+    data: str  # what the points are called
+    points: int  # how many there are
     changed: tuple[int, ...]
-    places: tuple[str, ...]
-    not_excluded: int
+    places: tuple[str, ...]  # the same as the file counts them, such as ``line 3``
+    not_excluded: int  # how many the bounds alone do not rule out
 
 
 class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What is proved of one training row, of one model and set of inputs.
+    """What is proved of one training row, of one model and set of inputs."""
 
-    Attributes
-    ----------
-    row : int
-        As `removed` of a witness counts it.
-    name : str
-        What the training data calls it; empty where it does not.
-    model : {"network", "forest"}
-    network : str
-        The file of the network or forest.
-    statements : tuple of str
-        That the bounds come from.
-    members : int
-        How many members lack the row. 0: it was not left out, and nothing is proved of it.
-    bound, leak : float or None
-        The greatest of the labels' that were asked about.
-    labels : tuple of RowLabelRecord
-    words : str
-        The same in a sentence.
-    points : RowPointsRecord or None
-        Where points were given, and the row was left out.
-    """
-
-    row: int
-    name: str
+    row: int  # as `removed` of a witness counts it
+    name: str  # what the training data calls it; empty where it does not
     model: Literal["network", "forest"]
-    network: str
-    statements: tuple[str, ...]
-    members: int
-    bound: float | None
-    leak: float | None
+    network: str  # the file of the network or forest
+    statements: tuple[str, ...]  # that the bounds come from
+    members: int  # how many members lack the row
+    bound: float | None  # the greatest of the labels' that were asked about
+    leak: float | None  # the greatest of the labels' that were asked about
     labels: tuple[RowLabelRecord, ...]
-    words: str
-    points: RowPointsRecord | None = None
+    words: str  # the same in a sentence
+    points: RowPointsRecord | None = None  # where points were given, and the row was left out
 
     @property
     def called(self) -> str:

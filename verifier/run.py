@@ -42,8 +42,6 @@ from leaveout.version import VERSION
 if TYPE_CHECKING:
     from leaveout.verifier.guard.target import BoundsTarget
 
-__all__ = ["usable_features", "verify"]
-
 
 _LONG = 5.0
 """Seconds from which on single rows have time of their own."""
@@ -260,13 +258,7 @@ def _bounds_target(path: Path | str | None) -> BoundsTarget | None:
 
 
 def usable_features(options: VerifyOptions) -> frozenset[Feature] | None:
-    """Hold names and options against what is there; return what the solver, if any, can do.
-
-    Raises
-    ------
-    SolverError
-        If there is no such solver, or it gives no dual bounds.
-    """
+    """Hold names and options against what is there; return what the solver, if any, can do."""
     options.lucid(None)
     features = find_solver(options.solver).features
     if options.engine != "lucid":

@@ -20,27 +20,16 @@ from leaveout.verifier.engines import (
 from leaveout.verifier.points.advice import Case, advice
 from leaveout.verifier.points.asked_models import forest_record, gathered, network_record
 from leaveout.verifier.points.network_job import Job
-from leaveout.verifier.report import ModelRecord, Result
+from leaveout.verifier.records import ModelRecord
+from leaveout.verifier.report import Result
 from leaveout.verifier.resolve_names import Resolver
 from leaveout.verifier.tasks import Context, Engine, Task
 from leaveout.verifier.time_sharing import Clock
 from leaveout.verifier.unused_options import in_vain
 
-__all__ = ["Statements", "task_of"]
-
 
 class Statements:
-    """The statements of a specification, loaded.
-
-    Parameters
-    ----------
-    context : Context
-
-    Raises
-    ------
-    LeaveoutError
-        If a statement cannot be decided, or a file it names cannot be used.
-    """
+    """The statements of a specification, loaded."""
 
     def __init__(self, context: Context) -> None:
         self._options, self._engines = context.options, engines(context)
@@ -55,12 +44,7 @@ class Statements:
         return [task.job for task in self.tasks if isinstance(task, LeakTask)]
 
     def refuse_forests(self, option: str) -> None:
-        """Refuse an option that networks need, where forests are all there is.
-
-        Raises
-        ------
-        SpecError
-        """
+        """Refuse an option that networks need, where forests are all there is."""
         if not self.leaks and any(isinstance(task, ForestTask) for task in self.tasks):
             raise SpecError(
                 f"{option}: is of networks; of a forest the guard itself finds which answers some "
@@ -99,13 +83,7 @@ class Statements:
         return gathered(found)
 
     def resume(self, store: Checkpoints) -> list[Checkpoint]:
-        """Go on from checkpoints; returns those of these statements.
-
-        Raises
-        ------
-        CheckpointError
-            If the file is damaged, or of other statements.
-        """
+        """Go on from checkpoints; returns those of these statements."""
         return [checkpoint for task in self.tasks for checkpoint in task.resume(store)]
 
     def decide(self, clock: Clock) -> list[Result]:
@@ -145,13 +123,7 @@ class Statements:
 
 
 def task_of(statement: Guarantee | Find, engines: Sequence[Engine]) -> Task:
-    """Load a statement by the first engine that accepts it.
-
-    Raises
-    ------
-    LeaveoutError
-        If none does, or a file it names cannot be used.
-    """
+    """Load a statement by the first engine that accepts it."""
     refusals = []
     for engine in engines:
         refusal = engine.accepts(statement)

@@ -20,39 +20,18 @@ from leaveout.verifier.resolve_names import Resolver
 from leaveout.verifier.time_sharing import Clock
 from leaveout.verifier.unused_options import Kind
 
-__all__ = ["Context", "Engine", "Statement", "Task"]
-
 Statement = Guarantee | Find
 
 
 @dataclass(frozen=True)
 class Context:
-    """What engines are made of.
-
-    Attributes
-    ----------
-    checked : CheckedSpec
-    resolver : Resolver
-    folder : Path
-        What relative paths are relative to.
-    options : VerifyOptions
-    decider : Decider
-        Of statements about leaks.
-    progress : callable, optional
-    certificate : CertificateTarget, optional
-        What proves statements over points is added to it; that of leaks is the decider's.
-    executor : Executor, optional
-        Starts the explorers of all searches of the native engine; by default each has its own.
-    is_asked : bool
-        Whether statements are to be decided: what a sample was asked before is then held against
-        them.
-    """
+    """What engines are made of."""
 
     checked: CheckedSpec
     resolver: Resolver
-    folder: Path
+    folder: Path  # what relative paths are relative to
     options: VerifyOptions
-    decider: Decider
+    decider: Decider  # of statements about leaks
     progress: StatementProgress | None = None
     certificate: CertificateTarget | None = None
     executor: Executor | None = None
@@ -83,13 +62,7 @@ class Task(Protocol):
         ...
 
     def resume(self, store: Checkpoints) -> list[Checkpoint]:
-        """Go on from checkpoints; return those of this statement.
-
-        Raises
-        ------
-        CheckpointError
-            If the file is damaged, or of another statement.
-        """
+        """Go on from checkpoints; return those of this statement."""
         ...
 
     def decide(self, clock: Clock) -> list[Result]:
@@ -106,13 +79,7 @@ class Engine(Protocol):
         ...
 
     def accepts(self, statement: Statement) -> LeaveoutError | None:
-        """Return why a statement is none of this engine's; None where it is one.
-
-        Raises
-        ------
-        LeaveoutError
-            If a file that tells cannot be used.
-        """
+        """Return why a statement is none of this engine's; None where it is one."""
         ...
 
     def load(self, statement: Statement) -> Task:

@@ -9,8 +9,6 @@ from typing import TypeVar
 from leaveout.bab import SearchResult
 from leaveout.deadline import Deadline
 
-__all__ = ["Clock", "in_turn"]
-
 Part = TypeVar("Part")
 W = TypeVar("W")
 
@@ -19,20 +17,7 @@ _MOSTLY = 0.5
 
 
 class Clock:
-    """Shares the time of a run fairly among what is left to do.
-
-    Parameters
-    ----------
-    seconds : float or None
-    started : float
-        Of `time.perf_counter`, when the run began.
-    jobs : int
-
-    Attributes
-    ----------
-    interrupted : bool
-        Whether Ctrl-C was pressed: nothing is begun any more.
-    """
+    """Shares the time of a run fairly among what is left to do."""
 
     def __init__(self, seconds: float | None, started: float, jobs: int) -> None:
         self._deadline = Deadline.after(seconds, started)
@@ -85,22 +70,7 @@ def in_turn(
     floor: float,
     decide: bool,
 ) -> list[SearchResult[W]]:
-    """Search what a statement asks about, one part after the other.
-
-    Parameters
-    ----------
-    parts : sequence
-        A job of the clock each.
-    search : callable
-        Called with a part and its floor; it asks the clock for the part's time.
-    unsearched : callable
-        Says what is known of a part that Ctrl-C kept from being searched.
-    clock : Clock
-    floor : float
-        Of the first part. What one part finds is the floor of the next.
-    decide : bool
-        One counter-example above the floor is all that is asked for: the parts after it are left.
-    """
+    """Search what a statement asks about, one part after the other."""
     found: list[SearchResult[W]] = []
     for part in parts:
         try:

@@ -7,8 +7,6 @@ from dataclasses import fields
 
 from leaveout.verifier.options import VerifyOptions
 
-__all__ = ["USED", "Kind", "in_vain"]
-
 Kind = str
 """Of a claim: a key of `USED`."""
 
@@ -34,14 +32,7 @@ USED: Mapping[Kind, frozenset[str]] = {
 
 
 def in_vain(options: VerifyOptions, claims: Iterable[tuple[str, Kind]]) -> list[str]:
-    """Return a note for each option that was set though some claims do not read it.
-
-    Parameters
-    ----------
-    options : VerifyOptions
-    claims : iterable of (str, str)
-        Name and kind of each.
-    """
+    """Return a note for each option that was set though some claims do not read it."""
     listed = list(claims)
     notes = []
     for each in fields(options):

@@ -11,13 +11,12 @@ import numpy as np
 
 from leaveout.bab.native.warm_up import rehearse
 from leaveout.specs import CheckedSpec, Find, Guarantee
-from leaveout.specs.text.tree import Call
+from leaveout.specs.text.expressions import Call
 from leaveout.verifier.values.reachable import reachable
 
 if TYPE_CHECKING:
     from leaveout.models.forest import DareForestClassifier
 
-__all__ = ["KERNELS", "Say", "kernels_of_values", "warm"]
 
 Say = Callable[[str], None]
 """Shows a line to whoever waits."""
@@ -30,20 +29,7 @@ _LOST = (
 
 
 def warm(kernels: Iterable[str], say: Say | None = None) -> float:
-    """Compile what is not compiled yet.
-
-    Parameters
-    ----------
-    kernels : iterable of str
-        Names of `KERNELS`.
-    say : callable, optional
-        Called once where something is to be compiled, and where it cannot be kept.
-
-    Returns
-    -------
-    float
-        Seconds from the first compilation on; 0 where all was compiled before.
-    """
+    """Compile what is not compiled yet."""
     wanted = list(dict.fromkeys(kernels))
     if not wanted:
         return 0.0

@@ -16,8 +16,6 @@ from leaveout.bab.attack.slp import PROGRAM, ascend
 from leaveout.bab.joint_claim import JointClaim
 from leaveout.deadline import Deadline
 
-__all__ = ["Seeker"]
-
 Floats = NDArray[np.float64]
 Lanes = NDArray[np.int64]
 
@@ -37,13 +35,7 @@ _AGAIN = 2
 
 
 class Seeker:
-    """Seeks in one claim.
-
-    Parameters
-    ----------
-    claim : JointClaim
-    seed : int
-    """
+    """Seeks in one claim."""
 
     def __init__(self, claim: JointClaim, seed: int = 0) -> None:
         self.claim = claim
@@ -57,15 +49,7 @@ class Seeker:
         return ClaimField.of(self.claim, self.replay, self.rng)
 
     def first(self, deadline: Deadline, enough: float = float("inf")) -> Found | None:
-        """Seek anywhere, in every case and of all members.
-
-        Parameters
-        ----------
-        deadline : Deadline
-            Some samples are looked at even where it is over.
-        enough : float
-            Any value above will do.
-        """
+        """Seek anywhere, in every case and of all members."""
         if self._sampled is None:
             with threadpool_limits(1, user_api="blas"):
                 self._sampled = self._samples(deadline)

@@ -24,8 +24,6 @@ from leaveout.deadline import Deadline
 from leaveout.encoders import Box
 from leaveout.models import Stack
 
-__all__ = ["ClaimField"]
-
 Floats = NDArray[np.floating[Any]]
 Lanes = NDArray[np.int64]
 
@@ -56,32 +54,15 @@ _FEWEST, _MOST = 16, 2**24
 
 @dataclass(frozen=True, eq=False)
 class ClaimField:
-    """A `Field`: the cases of a claim, lane by lane: of each member all cases in turn.
-
-    Attributes
-    ----------
-    claim : JointClaim
-    forms : Forms
-        The question's, conditions scaled so that they are about as steep as goals.
-    replayer : callable
-        From a joint point, a case and a member the counter-example, if it is one.
-    network : Nets
-        The first network.
-    sizes : tuple of float
-        Typical pre-activations of each layer.
-    sides : ndarray of float64, shape (2, cases, d)
-        Lower and upper bounds of each case's part of the box.
-    terms : ndarray of float64, shape (rows,)
-        Sizes of the terms of each form, where scores are about 1.
-    """
+    """A `Field`: the cases of a claim, lane by lane: of each member all cases in turn."""
 
     claim: JointClaim
-    forms: Forms
+    forms: Forms  # the question's, conditions scaled so that they are about as steep as goals
     replayer: Callable[[NDArray[np.float64], int, int], Found | None]
-    network: Nets
-    sizes: tuple[float, ...]
-    sides: NDArray[np.float64]
-    terms: NDArray[np.float64]
+    network: Nets  # the first network
+    sizes: tuple[float, ...]  # typical pre-activations of each layer
+    sides: NDArray[np.float64]  # shape (2, cases, d)
+    terms: NDArray[np.float64]  # shape (rows,)
 
     least = -np.inf
 
@@ -237,18 +218,11 @@ class ClaimField:
 
 @dataclass(frozen=True, eq=False)
 class ClaimExact:
-    """An `Exact` of some lanes.
-
-    Attributes
-    ----------
-    field : ClaimField
-    lanes : ndarray of int64, shape (m,)
-    points : ndarray of float64, shape (m, 1, d)
-    """
+    """An `Exact` of some lanes."""
 
     field: ClaimField
-    lanes: Lanes
-    points: Floats
+    lanes: Lanes  # shape (m,)
+    points: Floats  # shape (m, 1, d)
 
     @property
     def levels(self) -> int:

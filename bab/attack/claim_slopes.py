@@ -14,8 +14,6 @@ from leaveout.bab.attack.slp import Model
 from leaveout.bab.forms import Forms
 from leaveout.models import Stack
 
-__all__ = ["FormPairs", "Rows", "WholeForms"]
-
 Floats = NDArray[np.floating[Any]]
 
 
@@ -67,26 +65,14 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class FormPairs:
-    """The least goal of each lane, and the limit that is missed by most.
+    """The least goal of each lane, and the limit that is missed by most."""
 
-    Attributes
-    ----------
-    network : Nets
-        The first network.
-    seconds : Nets or None
-        The second one of each lane; None where there is none.
-    rows : Rows
-    lower, upper : ndarray, broadcast to shape (m, p, d)
-    slack : ndarray, shape (m, 1)
-        Of each lane.
-    """
-
-    network: Nets
-    seconds: Nets | None
+    network: Nets  # the first network
+    seconds: Nets | None  # the second one of each lane; None where there is none
     rows: Rows
-    lower: Floats
-    upper: Floats
-    slack: Floats
+    lower: Floats  # shape (m, p, d)
+    upper: Floats  # shape (m, p, d)
+    slack: Floats  # shape (m, 1): of each lane
 
     @property
     def slacks(self) -> tuple[Floats, ...]:
@@ -141,29 +127,15 @@ def _least(values: Floats, width: float) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, eq=False)
 class WholeForms:
-    """Every goal and every condition of one lane.
+    """Every goal and every condition of one lane."""
 
-    Attributes
-    ----------
-    network : Stack
-        The first network.
-    second : Stack or None
-        Of one network.
-    forms : Forms
-        Of all cases.
-    case : int
-    lower, upper : ndarray of float64, shape (d,)
-    slack : ndarray of float64, shape (rows,)
-        Of the case's rows.
-    """
-
-    network: Stack
-    second: Stack | None
-    forms: Forms
+    network: Stack  # the first network
+    second: Stack | None  # of one network
+    forms: Forms  # of all cases
     case: int
-    lower: Floats
-    upper: Floats
-    slack: Floats
+    lower: Floats  # shape (d,)
+    upper: Floats  # shape (d,)
+    slack: Floats  # shape (rows,): of the case's rows
 
     @property
     def slacks(self) -> tuple[float, ...]:

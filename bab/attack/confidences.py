@@ -11,24 +11,15 @@ from numpy.typing import NDArray
 
 from leaveout.models import Stack
 
-__all__ = ["Nets", "Passed", "Sloped", "evaluate", "margins"]
-
 Floats = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, eq=False)
 class Nets:
-    """Networks side by side, laid out for batched products.
+    """Networks side by side, laid out for batched products."""
 
-    Attributes
-    ----------
-    weights : tuple of mapping of int to ndarray, shape (m, inputs, outputs)
-        A layer each; by source, as in `leaveout.models.stack.Layer`, but transposed.
-    biases : tuple of ndarray, shape (m, 1, outputs)
-    """
-
-    weights: tuple[Mapping[int, Floats], ...]
-    biases: tuple[Floats, ...]
+    weights: tuple[Mapping[int, Floats], ...]  # shape (m, inputs, outputs)
+    biases: tuple[Floats, ...]  # shape (m, 1, outputs)
 
     @staticmethod
     def of(stack: Stack, dtype: type[np.floating[Any]] = np.float64) -> Nets:
@@ -78,16 +69,10 @@ class Nets:
 
 @dataclass(frozen=True, eq=False)
 class Sloped:
-    """Confidences and their gradients.
+    """Confidences and their gradients."""
 
-    Attributes
-    ----------
-    value : ndarray, shape (m, p)
-    slope : ndarray, shape (m, p, d)
-    """
-
-    value: Floats
-    slope: Floats
+    value: Floats  # shape (m, p)
+    slope: Floats  # shape (m, p, d)
 
 
 def margins(scores: Floats, label: int) -> Floats:
@@ -102,24 +87,7 @@ def margins(scores: Floats, label: int) -> Floats:
 def evaluate(
     nets: Nets, points: Floats, label: int, widths: tuple[float, ...] | None = None
 ) -> Sloped:
-    """Confidence in ``label`` and its gradient, of every network at its own points.
-
-    Parameters
-    ----------
-    nets : Nets
-        Of m networks, or of one that reads all the points.
-    points : ndarray, shape (m, p, d)
-    label : int
-    widths : tuple of float, optional
-        A layer each. Every ReLU is rounded off within so much of 0, and the maximum over the
-        rivals by the last of them. None: the networks as they are.
-
-    Returns
-    -------
-    Sloped
-        Unsmoothed, of the linear region a point lies in; a neuron at exactly 0 counts as
-        inactive.
-    """
+    """Confidence in ``label`` and its gradient, of every network at its own points."""
     passed = Passed.through(nets, points, widths)
     last = 0.0 if widths is None else widths[-1]
     margin, top = _margin(passed.scores, label, last)
@@ -128,22 +96,12 @@ def evaluate(
 
 @dataclass(frozen=True, eq=False)
 class Passed:
-    """Networks evaluated at points, kept so that slopes can be had.
-
-    Attributes
-    ----------
-    nets : Nets
-    scores : ndarray, shape (m, p, scores)
-    gates : list of ndarray
-        Slopes of the ReLUs of each hidden layer.
-    shape : tuple of int
-        Of the points.
-    """
+    """Networks evaluated at points, kept so that slopes can be had."""
 
     nets: Nets
-    scores: Floats
-    gates: list[Floats]
-    shape: tuple[int, ...]
+    scores: Floats  # shape (m, p, scores)
+    gates: list[Floats]  # slopes of the ReLUs of each hidden layer
+    shape: tuple[int, ...]  # of the points
 
     @staticmethod
     def through(nets: Nets, points: Floats, widths: tuple[float, ...] | None = None) -> Passed:
@@ -163,13 +121,7 @@ class Passed:
         return Passed(nets, scores.reshape(*shape[:-1], scores.shape[-1]), gates, shape)
 
     def slopes(self, top: Floats) -> Floats:
-        """Return the slopes of linear functions of the scores, shape (m, p, d).
-
-        Parameters
-        ----------
-        top : ndarray, shape (m, p, scores)
-            Coefficients, a function each point.
-        """
+        """Return the slopes of linear functions of the scores, shape (m, p, d)."""
         last, weights = len(self.gates), self.nets.weights
         if len(self.nets) == 1:
             top = top.reshape(1, -1, top.shape[-1])

@@ -13,8 +13,6 @@ from leaveout.bab.joint_claim import JointClaim
 from leaveout.encoders.query import Condition, Form
 from leaveout.encoders.rational import scores_at
 
-__all__ = ["ClaimReplayer", "Found"]
-
 Floats = NDArray[np.float64]
 Numbers = Floats | list[Fraction]
 
@@ -24,37 +22,18 @@ _EDGE = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """A replayed counter-example.
-
-    Attributes
-    ----------
-    value : float
-        The least goal, of float32 points and scores (of exact scores for claims over the reals).
-    points : tuple of ndarray of float32, shape (features,)
-    scores : tuple of ndarray of float32, shape (labels,)
-        Of every application, as onnxruntime gives them.
-    member : int
-        Which combination of members it is one of; 0 where there is no family.
-    case : int
-    place : ndarray of float64, shape (joint,)
-        The joint point that it came of.
-    """
+    """A replayed counter-example."""
 
     value: float
-    points: tuple[NDArray[np.float32], ...]
-    scores: tuple[NDArray[np.float32], ...]
-    member: int
+    points: tuple[NDArray[np.float32], ...]  # shape (features,)
+    scores: tuple[NDArray[np.float32], ...]  # shape (labels,)
+    member: int  # which combination of members it is one of; 0 where there is no family
     case: int
-    place: Floats
+    place: Floats  # shape (joint,): the joint point that it came of
 
 
 class ClaimReplayer:
-    """Replays candidates of one claim.
-
-    Parameters
-    ----------
-    claim : JointClaim
-    """
+    """Replays candidates of one claim."""
 
     def __init__(self, claim: JointClaim) -> None:
         self.claim, self.joint = claim, claim.joint

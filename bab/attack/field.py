@@ -14,8 +14,6 @@ from leaveout.bab.attack.smoothing import Pass
 from leaveout.deadline import Deadline
 from leaveout.encoders import Box
 
-__all__ = ["Exact", "Field", "Sought", "View"]
-
 Floats = NDArray[np.floating[Any]]
 Lanes = NDArray[np.int64]
 
@@ -34,21 +32,11 @@ W_co = TypeVar("W_co", bound=Sought, covariant=True)
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """Points to start from.
+    """Points to start from."""
 
-    Attributes
-    ----------
-    points : ndarray, shape (n, d)
-    score : callable
-        From some lanes and a deadline how promising each point is for each, shape (m, n); ``-inf``
-        where not at all.
-    schedules : tuple of tuple of Pass
-        How to ascend from the most promising ones.
-    """
-
-    points: Floats
+    points: Floats  # shape (n, d)
     score: Callable[[Lanes, Deadline], Floats]
-    schedules: tuple[tuple[Pass, ...], ...]
+    schedules: tuple[tuple[Pass, ...], ...]  # how to ascend from the most promising ones
 
 
 class Exact(Protocol):
@@ -105,16 +93,7 @@ class Field(Protocol[W_co]):
         ...
 
     def views(self, sample: Floats, seen: int, most: int) -> list[View]:
-        """Return where to start from.
-
-        Parameters
-        ----------
-        sample : ndarray, shape (n, d)
-        seen : int
-            About how many points may be scored for all lanes.
-        most : int
-            How many of the samples may be used.
-        """
+        """Return where to start from."""
         ...
 
     def score(self, points: Floats, lanes: Lanes, until: Deadline) -> Floats:

@@ -13,8 +13,6 @@ from leaveout.bab.witness import Replayer, Witness
 from leaveout.deadline import NEVER, Deadline
 from leaveout.models import confidence
 
-__all__ = ["better", "find_leak", "improve", "improve_many"]
-
 Points = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
@@ -37,22 +35,7 @@ def find_leak(
     deadline: Deadline = NEVER,
     enough: float = float("inf"),
 ) -> Witness | None:
-    """Search for a leak of high confidence in ``label`` over all members.
-
-    Parameters
-    ----------
-    instance : Instance
-    label : int
-    replayer : Replayer
-    seed : int
-    ascents, deadline, enough
-        Of `leaveout.bab.attack.multistart.attack`.
-
-    Returns
-    -------
-    Witness or None
-        The best leak found and replayed.
-    """
+    """Search for a leak of high confidence in ``label`` over all members."""
     rng = np.random.default_rng(seed)
     field = make_field(instance, label, replayer, sample_of(instance.box, rng, SEEN))
     return attack(field, rng, ascents=ascents, deadline=deadline, enough=enough)
@@ -62,23 +45,12 @@ def improve(
     instance: Instance,
     label: int,
     replayer: Replayer,
-    point: Points,
+    point: Points,  # shape (d,)
     member: int,
     *,
     at_least: float = 0.0,
 ) -> Witness | None:
-    """Ascend from a candidate, and back off from the tie until the leak replays in float32.
-
-    Parameters
-    ----------
-    instance : Instance
-    label : int
-    replayer : Replayer
-    point : ndarray of float64, shape (d,)
-    member : int
-    at_least : float
-        As in `improve_many`.
-    """
+    """Ascend from a candidate, and back off from the tie until the leak replays in float32."""
     members = np.asarray([member], np.int64)
     return improve_many(instance, label, replayer, point[None], members, at_least=at_least)
 
@@ -87,25 +59,12 @@ def improve_many(
     instance: Instance,
     label: int,
     replayer: Replayer,
-    points: Points,
-    members: Indices,
+    points: Points,  # shape (p, d)
+    members: Indices,  # shape (p,)
     *,
     at_least: float = 0.0,
 ) -> Witness | None:
-    """Ascend from many candidates at once; see `leaveout.bab.attack.refine.refine`.
-
-    Parameters
-    ----------
-    instance : Instance
-    label : int
-    replayer : Replayer
-    points : ndarray of float64, shape (p, d)
-        Moved to the nearest points of the box.
-    members : ndarray of int64, shape (p,)
-        Of each point.
-    at_least : float
-        Leaks of a lower confidence are worthless: give up as soon as none is in sight.
-    """
+    """Ascend from many candidates at once; see `leaveout.bab.attack.refine.refine`."""
     if not len(points):
         return None
     sample = instance.box.sample(np.random.default_rng(0), _SAMPLE)

@@ -20,8 +20,6 @@ from leaveout.deadline import Deadline
 from leaveout.encoders import Box
 from leaveout.models import Stack
 
-__all__ = ["LeakField", "make_field"]
-
 Floats = NDArray[np.floating[Any]]
 Indices = NDArray[np.int64]
 
@@ -41,30 +39,16 @@ _SLACKS = (3e-7, 3e-6, 3e-5)
 
 @dataclass(frozen=True, eq=False)
 class LeakField:
-    """A `Field`: one label's question, a lane a member.
-
-    Attributes
-    ----------
-    instance : Instance
-    label : int
-    replayer : Replayer
-    network : Nets
-        N in float32.
-    lower, upper : ndarray of float32, shape (d,)
-    sizes : tuple of float
-        Typical pre-activations of each layer.
-    scale : float
-        Typical score.
-    """
+    """A `Field`: one label's question, a lane a member."""
 
     instance: Instance
     label: int
     replayer: Replayer
-    network: Nets
-    lower: Floats
-    upper: Floats
-    sizes: tuple[float, ...]
-    scale: float
+    network: Nets  # N in float32
+    lower: Floats  # shape (d,)
+    upper: Floats  # shape (d,)
+    sizes: tuple[float, ...]  # typical pre-activations of each layer
+    scale: float  # typical score
 
     least = 0.0
 
@@ -149,19 +133,7 @@ class LeakField:
         return points[np.argsort(away, kind="stable")]
 
     def margins(self, points: Floats, members: Indices, deadline: Deadline) -> Floats:
-        """Confidence of members at points they share.
-
-        Parameters
-        ----------
-        points : ndarray of float32, shape (p, d)
-        members : ndarray of int64, shape (m,)
-        deadline : Deadline
-            Members not reached by then get ``inf``: they do not leak.
-
-        Returns
-        -------
-        ndarray of float32, shape (m, p)
-        """
+        """Confidence of members at points they share."""
         found = np.full((len(members), len(points)), np.inf, np.float32)
         for start, nets in self._blocks(members, len(points)):
             if deadline.over:
@@ -183,22 +155,12 @@ class LeakField:
 
 @dataclass(frozen=True, eq=False)
 class LeakExact:
-    """An `Exact` of some members.
-
-    Attributes
-    ----------
-    field : LeakField
-    members : Stack
-    points : ndarray of float64, shape (m, 1, d)
-        Where ascents start.
-    scale : float
-        Typical score.
-    """
+    """An `Exact` of some members."""
 
     field: LeakField
     members: Stack
-    points: Floats
-    scale: float
+    points: Floats  # shape (m, 1, d): where ascents start
+    scale: float  # typical score
 
     @property
     def _slacks(self) -> tuple[float, ...]:

@@ -14,34 +14,19 @@ from leaveout.bab.attack.slp import Model
 from leaveout.encoders import Box
 from leaveout.models import Stack
 
-__all__ = ["Margins", "Pairs"]
-
 Floats = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """N's confidence is the goal, each member's margin the limit.
+    """N's confidence is the goal, each member's margin the limit."""
 
-    Attributes
-    ----------
-    network : Nets
-        N alone.
-    members : Nets
-        Of m members; p points belong to each.
-    label : int
-    lower, upper : ndarray, broadcast to shape (m, p, d)
-        Where each point may go.
-    slack : float
-        In units of the scores.
-    """
-
-    network: Nets
-    members: Nets
+    network: Nets  # N alone
+    members: Nets  # of m members; p points belong to each
     label: int
-    lower: Floats
-    upper: Floats
-    slack: float
+    lower: Floats  # shape (m, p, d): where each point may go
+    upper: Floats  # shape (m, p, d): where each point may go
+    slack: float  # in units of the scores
 
     @staticmethod
     def of(
@@ -68,23 +53,14 @@ class Margins:
     """N's margin over each rival is a goal of its own, for one member.
 
     Where two rivals tie, the slope of one margin lowers the other.
-
-    Attributes
-    ----------
-    network, member : Stack
-        Of one network each.
-    label : int
-    lower, upper : ndarray of float64, shape (d,)
-    slack : float
-        In units of the scores.
     """
 
-    network: Stack
-    member: Stack
+    network: Stack  # of one network each
+    member: Stack  # of one network each
     label: int
-    lower: Floats
-    upper: Floats
-    slack: float
+    lower: Floats  # shape (d,)
+    upper: Floats  # shape (d,)
+    slack: float  # in units of the scores
 
     @property
     def slacks(self) -> tuple[float]:

@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from leaveout.models import Stack
 
-__all__ = ["jacobians"]
-
 Floats = NDArray[np.float64]
 
 _NUMBERS = 2**22
@@ -16,20 +14,7 @@ _NUMBERS = 2**22
 
 
 def jacobians(network: Stack, points: Floats) -> tuple[Floats, Floats]:
-    """Scores and Jacobians of one network at many points.
-
-    Parameters
-    ----------
-    network : Stack
-        Of one network.
-    points : ndarray of float64, shape (p, d)
-
-    Returns
-    -------
-    scores : ndarray of float64, shape (p, labels)
-    jacobian : ndarray of float64, shape (p, labels, d)
-        Of the linear region each point lies in; a neuron at exactly 0 counts as inactive.
-    """
+    """Scores and Jacobians of one network at many points."""
     dimension = points.shape[1]
     widest = max(dimension, *(layer.width for layer in network.layers))
     chunk = max(1, _NUMBERS // (widest * dimension))

@@ -17,8 +17,6 @@ from leaveout.bab.attack.smoothing import COARSE, FINE, Pass, smooth_ascent
 from leaveout.deadline import NEVER, Deadline
 from leaveout.encoders import Box
 
-__all__ = ["SEEN", "attack", "sample_of"]
-
 Floats = NDArray[np.floating[Any]]
 Lanes = NDArray[np.int64]
 
@@ -58,24 +56,7 @@ def attack(
     deadline: Deadline = NEVER,
     enough: float = float("inf"),
 ) -> W | None:
-    """Seek a counter-example of high value over all lanes.
-
-    Parameters
-    ----------
-    field : Field
-    rng : numpy.random.Generator
-    ascents : int
-        How many lanes' best points are finished and replayed at most.
-    deadline : Deadline
-        Kept within about a second.
-    enough : float
-        Any value above will do.
-
-    Returns
-    -------
-    W or None
-        The best found and replayed.
-    """
+    """Seek a counter-example of high value over all lanes."""
     if deadline.over:
         return None
     # Thousands of small products: a second thread costs more than it gives, the more so where

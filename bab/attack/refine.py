@@ -12,8 +12,6 @@ from leaveout.bab.attack.slp import PROGRAM, ascend
 from leaveout.bab.attack.smoothing import QUICK, smooth_ascent
 from leaveout.deadline import NEVER, Deadline
 
-__all__ = ["better", "finish", "refine"]
-
 Floats = NDArray[np.floating[Any]]
 Points = NDArray[np.float64]
 Lanes = NDArray[np.int64]
@@ -36,30 +34,13 @@ _SHORT = 0.01
 
 def refine(
     field: Field[W],
-    points: Points,
-    lanes: Lanes,
+    points: Points,  # shape (p, d)
+    lanes: Lanes,  # shape (p,)
     *,
     at_least: float,
     deadline: Deadline = NEVER,
 ) -> W | None:
-    """Ascend from many candidates at once; finish and replay only the most promising.
-
-    Parameters
-    ----------
-    field : Field
-    points : ndarray of float64, shape (p, d)
-        Moved to the nearest points of the box.
-    lanes : ndarray of int64, shape (p,)
-        Of each point.
-    at_least : float
-        Less is worthless: give up as soon as no more is in sight.
-    deadline : Deadline
-
-    Returns
-    -------
-    W or None
-        The best; it may be below ``at_least``.
-    """
+    """Ascend from many candidates at once; finish and replay only the most promising."""
     if not len(points):
         return None
     starts = _starts(field, points, np.random.default_rng(0))
@@ -79,24 +60,14 @@ def refine(
 
 def finish(
     field: Field[W],
-    points: Points,
-    lanes: Lanes,
+    points: Points,  # shape (p, d)
+    lanes: Lanes,  # shape (p,)
     *,
     steps: int = 40,
     radius: float = 0.02,
     deadline: Deadline = NEVER,
 ) -> W | None:
-    """Ascend a last time in float64, and replay: the best first, until none can be better.
-
-    Parameters
-    ----------
-    field : Field
-    points : ndarray of float64, shape (p, d)
-        Points of the box.
-    lanes : ndarray of int64, shape (p,)
-    steps, radius, deadline
-        Of `ascend`.
-    """
+    """Ascend a last time in float64, and replay: the best first, until none can be better."""
     exact = field.exact(lanes, points)
     found = ascend(exact.problem(), points[:, None], steps=steps, radius=radius, deadline=deadline)
     best: W | None = None

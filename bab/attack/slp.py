@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from leaveout.bab.attack.confidences import Sloped
 from leaveout.deadline import NEVER, Deadline
 
-__all__ = ["KNAPSACK", "PROGRAM", "Ascent", "Model", "Problem", "Step", "ascend"]
-
 Floats = NDArray[np.floating[Any]]
 
 _STEPS = 60
@@ -31,18 +29,10 @@ _PENALTY = 100.0
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """Goals and limits near some points, each with a value and a slope.
+    """Goals and limits near some points, each with a value and a slope."""
 
-    Attributes
-    ----------
-    goals : tuple of Sloped
-        The least counts.
-    limits : tuple of Sloped
-        Met where they are at most 0.
-    """
-
-    goals: tuple[Sloped, ...]
-    limits: tuple[Sloped, ...]
+    goals: tuple[Sloped, ...]  # the least counts
+    limits: tuple[Sloped, ...]  # met where they are at most 0
 
     @property
     def value(self) -> Floats:
@@ -83,50 +73,29 @@ class Problem(Protocol):
 
 @dataclass(frozen=True)
 class Step:
-    """How the linear programs are solved, and how trust regions grow and shrink.
-
-    Attributes
-    ----------
-    solve : callable
-        From a model, how far each coordinate may go down and up, what each limit is wanted below
-        and the price, the steps, shape (m, p, d).
-    growth, shrinkage : float
-    nearest : float
-        Smallest trust region of use, in sides of the box.
-    """
+    """How the linear programs are solved, and how trust regions grow and shrink."""
 
     solve: Callable[[Model, Floats, Floats, list[Floats], float], Floats]
     growth: float
     shrinkage: float
-    nearest: float
+    nearest: float  # smallest trust region of use, in sides of the box
 
 
 @dataclass(frozen=True, eq=False)
 class Ascent:
-    """Where ascents ended.
+    """Where ascents ended."""
 
-    Attributes
-    ----------
-    points : ndarray, shape (m, p, d)
-        The best that met all limits, those that do by the slack first; where none did, the last
-        one.
-    value : ndarray, shape (m, p)
-        The least goal there, ``-inf`` where none met the limits.
-    worth : ndarray, shape (m, p)
-        The least goal of the last points, less the price on what they miss.
-    last : ndarray, shape (m, p, d)
-        The last points, to go on from.
-    """
-
-    points: Floats
-    value: Floats
-    worth: Floats
-    last: Floats
+    points: Floats  # shape (m, p, d)
+    value: Floats  # shape (m, p): the least goal there, ``-inf`` where none met the limits
+    worth: (
+        Floats  # shape (m, p): the least goal of the last points, less the price on what they miss
+    )
+    last: Floats  # shape (m, p, d): the last points, to go on from
 
 
 def ascend(
     problem: Problem,
-    points: Floats,
+    points: Floats,  # shape (m, p, d)
     step: Step | None = None,
     *,
     steps: int = _STEPS,
@@ -138,22 +107,6 @@ def ascend(
     """Ascend from many points at once.
 
     A step that does not pay when the networks are evaluated shrinks the region.
-
-    Parameters
-    ----------
-    problem : Problem
-    points : ndarray, shape (m, p, d)
-    step : Step, optional
-        By default `KNAPSACK`.
-    steps : int
-    radius : float
-        Of the first trust region, in sides of the box.
-    penalty : float
-        A unit that a limit misses costs so much of the goals.
-    widths : tuple of float, optional
-        How far ReLUs are rounded off; see `evaluate`. What meets limits then may not do so in the
-        networks themselves.
-    deadline : Deadline
     """
     step = step or KNAPSACK
     lower, upper = problem.lower, problem.upper

@@ -17,29 +17,16 @@ from leaveout.bab.attack.confidences import Nets
 from leaveout.bab.attack.slp import Ascent, Problem, ascend
 from leaveout.deadline import NEVER, Deadline
 
-__all__ = ["COARSE", "FINE", "PLAIN", "QUICK", "Pass", "layer_sizes", "smooth_ascent"]
-
 Floats = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True)
 class Pass:
-    """One ascent of a schedule.
+    """One ascent of a schedule."""
 
-    Attributes
-    ----------
-    tau : float
-        Half-width of the rounding, in typical sizes of each layer's pre-activations.
-    radius : float
-        First trust region, in sides of the box.
-    penalty : float
-        Of the member's margin. A soft one lets an ascent leave the curved constraint and come back.
-    steps : int
-    """
-
-    tau: float
-    radius: float
-    penalty: float = 5.0
+    tau: float  # half-width of the rounding, in typical sizes of each layer's pre-activations
+    radius: float  # first trust region, in sides of the box
+    penalty: float = 5.0  # of the member's margin
     steps: int = 10
 
 
@@ -85,28 +72,14 @@ def layer_sizes(network: Nets, points: Floats) -> tuple[float, ...]:
 
 def smooth_ascent(
     problem: Problem,
-    points: Floats,
+    points: Floats,  # shape (m, p, d)
     schedule: tuple[Pass, ...],
     sizes: tuple[float, ...],
     *,
     hopeless: float = 0.0,
     deadline: Deadline = NEVER,
 ) -> Ascent:
-    """Run the ascents of a schedule one after the other.
-
-    Parameters
-    ----------
-    problem : Problem
-    points : ndarray, shape (m, p, d)
-    schedule : tuple of Pass
-        The last without rounding.
-    sizes : tuple of float
-        Of `layer_sizes`.
-    hopeless : float
-        Give up where no ascent of the first pass is worth more.
-    deadline : Deadline
-        What rounding is left is skipped then.
-    """
+    """Run the ascents of a schedule one after the other."""
     for each in schedule[:-1]:
         if deadline.over:
             break

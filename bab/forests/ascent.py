@@ -9,31 +9,13 @@ import numpy as np
 from leaveout.bab.forests.descent import copy_into, settle, subroutine
 from leaveout.bab.forests.layout import Listed, Scratch, Trees
 
-__all__ = ["ascend", "merit", "near", "settle_on", "surround"]
-
 _STEEP = 3.0
 """How much more the member's margin weighs, while it answers the label, than the whole's."""
 
 
 @subroutine
 def merit(trees: Trees, box: Any, reward: float, room: Scratch) -> tuple[float, bool]:
-    """Return how near a cell is to a leak of high confidence, or that confidence, and which.
-
-    Parameters
-    ----------
-    trees : Trees
-    box : ndarray of int32, shape (2, features)
-        Codes, twice.
-    reward : float
-        1 to look for high confidence, 0 to look for any leak.
-    room : Scratch
-
-    Returns
-    -------
-    float
-    bool
-        Whether it is a leak.
-    """
+    """Return how near a cell is to a leak of high confidence, or that confidence, and which."""
     labels, c = trees.shares.shape[1], trees.numbers[0]
     means = room.means
     for d in range(labels):
@@ -112,27 +94,7 @@ def _try(
 def ascend(
     trees: Trees, listed: Listed, most: Any, box: Any, rounds: int, reward: float, room: Scratch
 ) -> tuple[float, bool]:
-    """Move features of a cell, one at a time, as long as that is for the better.
-
-    Parameters
-    ----------
-    trees : Trees
-    listed : Listed
-    most : ndarray of int32, shape (features,)
-    box : ndarray of int32, shape (2, features)
-        The codes of a cell, twice; moved.
-    rounds : int
-        At most so many passes over the thresholds on the paths.
-    reward : float
-    room : Scratch
-
-    Returns
-    -------
-    float
-        As of `merit`.
-    bool
-        Whether it is a leak.
-    """
+    """Move features of a cell, one at a time, as long as that is for the better."""
     trial = np.empty(box.shape, np.int32)
     nodes = trees.nodes
     now, leaks = merit(trees, box, reward, room)

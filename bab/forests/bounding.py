@@ -9,8 +9,6 @@ import numpy as np
 from leaveout.bab.forests.descent import bound_tree, settle, subroutine
 from leaveout.bab.forests.layout import Listed, Scratch, Trees
 
-__all__ = ["begin", "bound", "narrow", "value"]
-
 
 @subroutine
 def begin(trees: Trees, member: int, room: Scratch) -> None:
@@ -88,27 +86,7 @@ def value(trees: Trees, at: Any, room: Scratch) -> float:
 def bound(
     trees: Trees, box: Any, at: Any, split: Any, levels: int, padding: float, room: Scratch
 ) -> tuple[float, bool]:
-    """Bound the leaks in a box, and choose what to split.
-
-    Parameters
-    ----------
-    trees : Trees
-    box : ndarray of int32, shape (2, features)
-    at : ndarray of int32, shape (2, trees)
-        Nodes above all leaves that the box reaches; taken further down.
-    split : ndarray of int32, shape (2,)
-        Set to what to split.
-    levels : int
-    padding : float
-    room : Scratch
-
-    Returns
-    -------
-    float
-        No leak has a greater confidence; -inf if there is none.
-    bool
-        Whether it is that of a leak: the box is a single cell.
-    """
+    """Bound the leaks in a box, and choose what to split."""
     count, labels, c = at.shape[1], trees.shares.shape[1], trees.numbers[0]
     kinds = room.sums.shape[1]
     for d in range(labels):

@@ -9,8 +9,6 @@ from numba.extending import register_jitable
 
 from leaveout.bab.forests.layout import Scratch, Trees
 
-__all__ = ["OPTIONS", "bound_tree", "copy_into", "go_down", "settle", "subroutine"]
-
 # No fast mathematics: sums must be those that a forest computes.
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 subroutine = register_jitable(**OPTIONS)
@@ -133,20 +131,7 @@ def _put(
 def bound_tree(
     trees: Trees, box: Any, a: int, b: int, tree: int, levels: int, room: Scratch
 ) -> None:
-    """Bound what a tree contributes in a box, on each side of its first open split.
-
-    Parameters
-    ----------
-    trees : Trees
-    box : ndarray of int32, shape (2, features)
-        Changed on the way, and then as it was.
-    a, b : int
-        Where the tree is settled.
-    tree : int
-    levels : int
-        How many open splits are followed down a path before whole subtrees are bounded.
-    room : Scratch
-    """
+    """Bound what a tree contributes in a box, on each side of its first open split."""
     nodes, stack, parts = trees.nodes, room.stack, room.parts[tree]
     changed, instead = room.changed[0, tree], room.changed[1, tree]
     for side in range(2):

@@ -16,8 +16,6 @@ from leaveout.bab.forests.descent import OPTIONS, copy_into, subroutine
 from leaveout.bab.forests.layout import Frontier, Listed, Scratch, Trees
 from leaveout.compiling import kept
 
-__all__ = ["DONE", "FOUND", "FULL", "STOPPED", "ascend_near", "explore", "package_stamp", "ranges"]
-
 DONE, FOUND, FULL, STOPPED = 0, 1, 2, 3
 """Why `explore` returns: all members are done; a leak; no slot is free; it was told to stop."""
 
@@ -178,32 +176,7 @@ def _compile(stamp: int) -> tuple[Callable[..., Any], ...]:
         budget: int, levels: int, cutoff: NDArray[np.float64], stop: NDArray[np.int64],
         upper: NDArray[np.float64], front: Frontier, room: Scratch,
     ) -> int:  # fmt: skip
-        """Search members one after another, each with a budget of boxes, until there is news.
-
-        Parameters
-        ----------
-        trees : Trees
-        listed : Listed
-        most : ndarray of int32, shape (features,)
-        members : ndarray of int64
-            Those that cannot exceed the cutoff are left out.
-        budget : int
-            Boxes to bound for each; the first is the whole set of inputs.
-        levels : int
-        cutoff : ndarray of float64, shape (1,)
-            Only leaks above it are looked for; others may raise it meanwhile.
-        stop : ndarray of int64, shape (1,)
-            Not 0: return.
-        upper : ndarray of float64, shape (members of the family,)
-            Lowered.
-        front : Frontier
-        room : Scratch
-
-        Returns
-        -------
-        int
-            `DONE`, `FOUND`, `FULL` or `STOPPED`; after `FOUND` or `FULL`, called again, it goes on.
-        """
+        """Search members one after another, each with a budget of boxes, until there is news."""
         _ = stamp
         state, values = front.state, front.values
         while True:
@@ -244,21 +217,7 @@ def _compile(stamp: int) -> tuple[Callable[..., Any], ...]:
         trees: Trees, listed: Listed, most: NDArray[np.int32], member: int, rounds: int,
         reward: float, cells: NDArray[np.int32], room: Scratch, found: NDArray[np.int32],
     ) -> float:  # fmt: skip
-        """Look for a leak of a member near a cell, or near where its changes are.
-
-        Parameters
-        ----------
-        cells : ndarray of int32, shape (cells, features)
-            A single cell is where to begin. Of several, that which is nearest to most changes is
-            tried beside the centre of these.
-        found : ndarray of int32, shape (features,)
-            Set to the codes of the best leak.
-
-        Returns
-        -------
-        float
-            Its confidence; -inf if there is none.
-        """
+        """Look for a leak of a member near a cell, or near where its changes are."""
         _ = stamp
         best = -np.inf
         begin(trees, member, room)

@@ -17,8 +17,6 @@ from leaveout.bab.forests.layout import Listed, Scratch, Trees, scratch
 from leaveout.bab.forests.question import Question
 from leaveout.compiling import kept
 
-__all__ = ["BoxTrees", "NotProvedError", "margin_of", "record_boxes"]
-
 _LEVELS = 4
 """How many open splits of a tree the bound follows, as the last rounds of the search do."""
 _PADDING = 3.0
@@ -35,21 +33,11 @@ class NotProvedError(Exception):
 
 @dataclass(frozen=True, eq=False)
 class BoxTrees:
-    """Trees of boxes, one a member, in preorder, one after another.
+    """Trees of boxes, one a member, in preorder, one after another."""
 
-    Attributes
-    ----------
-    size : ndarray of int32, shape (members,)
-        How many nodes each has.
-    feature : ndarray of int32, shape (nodes,)
-        What a box is split on; -1 for a leaf.
-    value : ndarray of float64, shape (inner nodes,)
-        At most that goes left.
-    """
-
-    size: NDArray[np.int32]
-    feature: NDArray[np.int32]
-    value: NDArray[np.float64]
+    size: NDArray[np.int32]  # shape (members,): how many nodes each has
+    feature: NDArray[np.int32]  # shape (nodes,): what a box is split on; -1 for a leaf
+    value: NDArray[np.float64]  # shape (inner nodes,): at most that goes left
 
 
 def margin_of(question: Question) -> float:
@@ -60,23 +48,7 @@ def margin_of(question: Question) -> float:
 def record_boxes(
     question: Question, label: int, upper: float, *, most: int, threads: int = 1
 ) -> BoxTrees:
-    """Split the set of inputs, for each member, until no box may hold a leak above a bound.
-
-    Parameters
-    ----------
-    question : Question
-    label : int
-    upper : float
-        At least what the search proved, and `margin_of` more where that is no threshold.
-    most : int
-        Nodes that may be recorded.
-    threads : int
-
-    Raises
-    ------
-    NotProvedError
-        If that takes more nodes, or there is a leak.
-    """
+    """Split the set of inputs, for each member, until no box may hold a leak above a bound."""
     trees, padding = question.trees(label), _PADDING * question.padding()
     parts = [
         np.arange(first, min(first + _PART, question.members))

@@ -18,41 +18,23 @@ from leaveout.errors import ForestError
 from leaveout.models.forest.family import ForestFamily
 from leaveout.models.forest.scored import ScoredForest
 
-__all__ = ["Question"]
-
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """Forests, cut to cells; made once, it serves every label.
-
-    Attributes
-    ----------
-    whole : ScoredForest
-    others : ForestFamily or ScoredForest
-        A single forest is a family of one member.
-    overlay : Overlay
-    labels : tuple of list
-        The labels of the whole forest and of the others, in Python.
-    """
+    """Forests, cut to cells; made once, it serves every label."""
 
     whole: ScoredForest
-    others: ForestFamily | ScoredForest
+    others: ForestFamily | ScoredForest  # a single forest is a family of one member
     overlay: Overlay
-    labels: tuple[list[Any], list[Any]]
+    labels: tuple[
+        list[Any], list[Any]
+    ]  # the labels of the whole forest and of the others, in Python
 
     @classmethod
     def of(cls, whole: ScoredForest, others: ForestFamily | ScoredForest, box: Box) -> Self:
-        """Cut a set of inputs at the thresholds of forests.
-
-        Raises
-        ------
-        ForestError
-            If the labels of one forest are numbers and those of the other texts.
-        ValueError
-            If the box has too few features, or a leaf's shares are no shares.
-        """
+        """Cut a set of inputs at the thresholds of forests."""
         if isinstance(others, ForestFamily):
             known = whole.classes.tolist()
             return cls(whole, others, overlay_family(others, box), (known, known))

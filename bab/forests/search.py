@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from leaveout.models.forest.family import ForestFamily
     from leaveout.models.forest.scored import ScoredForest
 
-__all__ = ["search_forests"]
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
@@ -62,7 +61,7 @@ def search_forests(
     seconds: float | None = None,
     gap: float = 1e-3,
     threads: int = 1,
-    tries: Floats | None = None,
+    tries: Floats | None = None,  # shape (points, features)
     known: ForestWitness | None = None,
     progress: ProgressCallback | None = None,
     question: Question | None = None,
@@ -72,42 +71,6 @@ def search_forests(
     A leak is an input of the set, and a member, such that the whole forest answers the label and
     the member does not. Answers, confidences and ties are those of `ScoredForest.probabilities`,
     float for float.
-
-    Parameters
-    ----------
-    whole : ScoredForest
-    others : ForestFamily or ScoredForest
-        Its leave-one-out family, or one other forest.
-    box : Box
-        The set of inputs.
-    label : int
-        Which of the whole forest's labels.
-    floor : float
-        With ``decide``, what a leak is to exceed; -1e-9 if any leak counts, also at a tie.
-    decide : bool
-        Only tell whether there is a leak above the floor.
-    seconds : float, optional
-    gap : float
-        Relative gap at which to stop.
-    threads : int
-    tries : ndarray of float64, shape (points, features), optional
-        Inputs to ask first; those outside the set are left out.
-    known : ForestWitness, optional
-        A leak that is known already.
-    progress : callable, optional
-        Called in this thread.
-    question : Question, optional
-        `Question.of` the same forests and box, where several labels are asked about.
-
-    Returns
-    -------
-    SearchResult of ForestWitness
-        Ctrl-C ends the search, with the bounds reached.
-
-    Raises
-    ------
-    ForestError
-        If the labels of one forest are numbers and those of the other texts.
     """
     start = time.perf_counter()
     question = question or Question.of(whole, others, box)

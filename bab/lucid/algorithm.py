@@ -14,7 +14,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.attack.leak_attack import better, find_leak, improve
+from leaveout.bab.attack.leak_attack import find_leak, improve
+from leaveout.bab.attack.refine import better
 from leaveout.bab.instance import Instance
 from leaveout.bab.lucid.clustering import features, partition
 from leaveout.bab.lucid.options import LucidOptions
@@ -24,8 +25,6 @@ from leaveout.bab.result import EngineResult, Progress, ProgressCallback, Reason
 from leaveout.bab.witness import Replayer, Witness
 from leaveout.deadline import Deadline
 from leaveout.models import confidence
-
-__all__ = ["search"]
 
 _TICK = 0.25
 _USED = 0.95
@@ -43,28 +42,7 @@ def search(
     known: EngineResult | None = None,
     progress: ProgressCallback | None = None,
 ) -> EngineResult:
-    """Bound the largest confidence of a leak with one label, from both sides.
-
-    Parameters
-    ----------
-    instance : Instance
-    label : int
-    options : LucidOptions
-    floor : float
-        Leaks of at most this confidence do not matter: the search ends as soon as none above it
-        is possible.
-    decide : bool
-        End as soon as one leak above the floor is found, too.
-    known : EngineResult, optional
-        Of an earlier search for this label; its witness and bounds are taken over.
-    progress : callable, optional
-        Called a few times a second.
-
-    Returns
-    -------
-    EngineResult
-        At the deadline, or on Ctrl-C, the best sound bounds so far.
-    """
+    """Bound the largest confidence of a leak with one label, from both sides."""
     return _Search(instance, label, options, floor, decide, known, progress).run()
 
 

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from leaveout.models import Members as Networks
 
-__all__ = ["elbow", "features", "partition"]
-
 Floats = NDArray[np.float64]
 Members = NDArray[np.int64]
 
@@ -27,16 +25,6 @@ def features(networks: Networks, members: Members) -> Floats:
     few copies), 128 random sums of them, which keep squared distances to about an eighth
     (Achlioptas, *Database-friendly random projections*, 2003). Clusters steer the search; no
     bound rests on them.
-
-    Parameters
-    ----------
-    networks : leaveout.models.Members
-    members : ndarray of int64
-        The set, at least one.
-
-    Returns
-    -------
-    ndarray of float64, shape (len(members), columns)
     """
     if len(members) * networks.size <= _LARGEST or networks.size <= _DIRECTIONS:
         return networks.take(members).flat()
@@ -86,13 +74,7 @@ def partition(parameters: Floats, members: Members, seed: int = 0) -> list[Membe
 
 
 def elbow(inertia: list[float]) -> int:
-    """Return the position, at least 1, farthest below the chord of a falling curve.
-
-    Parameters
-    ----------
-    inertia : list of float
-        Of k-means with 1, 2, ... clusters; at least two.
-    """
+    """Return the position, at least 1, farthest below the chord of a falling curve."""
     curve = np.asarray(inertia)
     chord = np.linspace(curve[0], curve[-1], len(curve))
     below = chord - curve

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from leaveout.bab.lucid.variants import VARIANTS, Variant
 from leaveout.solvers import Feature, find_solver
 
-__all__ = ["LOOSE", "TIGHT", "LucidOptions"]
-
 TIGHT = 1e-9
 """Tolerance asked of solvers."""
 
@@ -21,36 +19,14 @@ _SHARE = 12
 
 @dataclass(frozen=True)
 class LucidOptions:
-    """How to search.
-
-    Attributes
-    ----------
-    variant : Variant
-    solver : str
-        ``name`` or ``name:option``.
-    workers : int
-        Solver processes.
-    seconds : float or None
-        Time for one label; None for none.
-    set_seconds : float or None
-        Time for one MILP; by default a twelfth of ``seconds``, or the paper's 40 minutes.
-    gap : float
-        Relative gap at which the bounds count as closed.
-    witnesses : bool
-        Look for witnesses, drop sets below them and give them to MILPs as a cut-off. Off, the
-        search is the paper's.
-    tighten : bool
-        Solve a single member again without relax-if-similar, or for longer, where that is what
-        keeps the bounds apart. Off, the search is the paper's.
-    seed : int
-    """
+    """How to search."""
 
     variant: Variant = field(default_factory=lambda: VARIANTS["LUCID"])
-    solver: str = "highs"
-    workers: int = 1
-    seconds: float | None = None
+    solver: str = "highs"  # ``name`` or ``name:option``
+    workers: int = 1  # solver processes
+    seconds: float | None = None  # time for one label; None for none
     set_seconds: float | None = None
-    gap: float = 1e-3
+    gap: float = 1e-3  # relative gap at which the bounds count as closed
     witnesses: bool = True
     tighten: bool = True
     seed: int = 0

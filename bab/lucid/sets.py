@@ -15,8 +15,6 @@ from leaveout.encoders.bounds import hyper_bounds
 from leaveout.encoders.scaling import ScaledPair, scaled
 from leaveout.solvers import Outcome, Settings, SolverProcess, Status
 
-__all__ = ["Bounded", "MemberSet", "bound_set"]
-
 Floats = NDArray[np.float64]
 
 State = Literal["fresh", "exact", "relaxed", "stopped", "numerical", "failed"]
@@ -30,26 +28,12 @@ _LARGEST = 1e6
 
 @dataclass(frozen=True, eq=False)
 class MemberSet:
-    """Members that share one hyper-network.
-
-    Attributes
-    ----------
-    members : ndarray of int64
-    upper : float
-        No leak of these members has a higher confidence.
-    encoding : Encoding
-        How its next problem is encoded.
-    limit : float
-        Seconds its next problem may take.
-    state : {"fresh", "exact", "relaxed", "stopped", "numerical", "failed"}
-        How its last problem ended; "exact" has nothing left to gain but by splitting.
-    detail : str
-    """
+    """Members that share one hyper-network."""
 
     members: NDArray[np.int64]
-    upper: float
-    encoding: Encoding
-    limit: float
+    upper: float  # no leak of these members has a higher confidence
+    encoding: Encoding  # how its next problem is encoded
+    limit: float  # seconds its next problem may take
     state: State = "fresh"
     detail: str = ""
 
@@ -66,22 +50,7 @@ class Bounded:
 def bound_set(
     instance: Instance, task: MemberSet, label: int, floor: float, worker: SolverProcess
 ) -> Bounded:
-    """Bound the leaks of a set: by propagation if that is enough, else by a MILP.
-
-    Parameters
-    ----------
-    instance : Instance
-    task : MemberSet
-    label : int
-    floor : float
-        Leaks of at most this confidence do not matter.
-    worker : SolverProcess
-
-    Returns
-    -------
-    Bounded
-        With an upper bound that is never above the task's own.
-    """
+    """Bound the leaks of a set: by propagation if that is enough, else by a MILP."""
     deadline = Deadline.after(task.limit)
     network, box = instance.network.stack, instance.box
     hyper = hyper_network(instance.members, task.members)

@@ -10,20 +10,11 @@ from typing import Self, TypeVar
 
 from leaveout.solvers import SolverProcess
 
-__all__ = ["SolverPool"]
-
 T = TypeVar("T")
 
 
 class SolverPool:
-    """Run tasks that need a solver, at most ``workers`` at a time.
-
-    Parameters
-    ----------
-    solver : str
-        ``name`` or ``name:option``.
-    workers : int
-    """
+    """Run tasks that need a solver, at most ``workers`` at a time."""
 
     def __init__(self, solver: str, workers: int) -> None:
         self._processes = [SolverProcess(solver) for _ in range(workers)]

@@ -7,26 +7,14 @@ from dataclasses import dataclass
 from leaveout.encoders import Encoding
 from leaveout.errors import SpecError
 
-__all__ = ["VARIANTS", "Variant", "find_variant"]
-
 
 @dataclass(frozen=True)
 class Variant:
-    """Which of LUCID's techniques a run uses.
-
-    Attributes
-    ----------
-    name : str
-    hyper : bool
-        Start from one hyper-network of all members; otherwise from every member alone.
-    branch : bool
-        Branch and bound over sets of members.
-    encoding : Encoding
-    """
+    """Which of LUCID's techniques a run uses."""
 
     name: str
-    hyper: bool
-    branch: bool
+    hyper: bool  # start from one hyper-network of all members; otherwise from every member alone
+    branch: bool  # branch and bound over sets of members
     encoding: Encoding
 
 
@@ -45,13 +33,7 @@ VARIANTS: dict[str, Variant] = {
 
 
 def find_variant(name: str) -> Variant:
-    """Return a variant by name, whatever its case.
-
-    Raises
-    ------
-    SpecError
-        Listing the known names.
-    """
+    """Return a variant by name, whatever its case."""
     for known, variant in VARIANTS.items():
         if known.lower() == name.lower():
             return variant

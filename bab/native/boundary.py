@@ -24,8 +24,6 @@ from leaveout.encoders.ends import computed_ends
 from leaveout.encoders.query import Form
 from leaveout.encoders.rational import Affine, Bounded, Phases, Polytope, Rows, bounded, scores_at
 
-__all__ = ["Boundary"]
-
 Floats = NDArray[np.float64]
 Neuron = tuple[int, int, int]
 """Application, layer, position."""
@@ -54,13 +52,7 @@ _UNKNOWN = Settled(False)
 
 
 class Boundary:
-    """Settles nodes of a claim that is decided.
-
-    Parameters
-    ----------
-    claim : JointClaim
-    space : Space
-    """
+    """Settles nodes of a claim that is decided."""
 
     def __init__(self, claim: JointClaim, space: Space) -> None:
         self._claim, self._space = claim, space

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from leaveout.bab.native.nodes import Node, Split
 from leaveout.bab.native.rounding_bound import SMALL_REGION
 
-__all__ = ["Brancher"]
-
 Floats = NDArray[np.float64]
 
 _SPREAD = 0.3
@@ -47,24 +45,13 @@ class Brancher:
     """Keeps the gains of splits: pseudo-costs a neuron, and an average a kind of split.
 
     Gains are relative to the part of a bound that is above the target, so that they compare.
-
-    Attributes
-    ----------
-    hidden : int
-    seed : int
-    ties : bool
-        Whether phases are split, or inputs alone.
-    virtual : bool
-        Whether tied phases are of pairs, and may let more count than there is.
-    noise : float
-        What padding may add to a value.
     """
 
     hidden: int
     seed: int
-    ties: bool = True
-    virtual: bool = True
-    noise: float = 0.0
+    ties: bool = True  # whether phases are split, or inputs alone
+    virtual: bool = True  # whether tied phases are of pairs, and may let more count than there is
+    noise: float = 0.0  # what padding may add to a value
     _gain: Floats = field(init=False)
     _count: Floats = field(init=False)
     _won: Floats = field(init=False)
@@ -113,16 +100,7 @@ class Brancher:
         return splits
 
     def learn(self, split: Split, node: Node, children: list[float], target: float) -> float:
-        """Remember what a split won, and return how much.
-
-        Parameters
-        ----------
-        split : Split
-        node : Node
-        children : list of float
-            Values of the children, side 0 first; minus infinity for an empty one.
-        target : float
-        """
+        """Remember what a split won, and return how much."""
         if split.kind not in _KINDS:
             return 0.0
         open_part = max(node.value - target, 1e-300)

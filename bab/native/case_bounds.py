@@ -8,19 +8,11 @@ from fractions import Fraction
 from leaveout.bab.joint_claim import FormErrors
 from leaveout.encoders.query import Case, Form, Query
 
-__all__ = ["Propagation"]
-
 
 class Propagation:
     """Upper bounds over the counter-examples of cases of one query.
 
     Each network is propagated once.
-
-    Parameters
-    ----------
-    query : Query
-    errors : FormErrors
-        Of the query.
     """
 
     def __init__(self, query: Query, errors: FormErrors) -> None:
@@ -34,16 +26,6 @@ class Propagation:
         """Bound the least goal over the counter-examples of a case; infinite if nothing is known.
 
         Of scores as the query takes them: computed in float32, or over the reals.
-
-        Parameters
-        ----------
-        case : Case
-            Without goals, its conditions' own forms.
-
-        Returns
-        -------
-        float
-            Minus infinity where a condition holds nowhere.
         """
         conditions = [self._upper(each.form) for each in case.conditions]
         if case.goals and any(bound < 0.0 for bound in conditions):

@@ -28,8 +28,6 @@ from leaveout.bab.native.space import Space, make_space
 from leaveout.deadline import Deadline
 from leaveout.encoders import Box
 
-__all__ = ["BELOW", "STEPS", "Claims", "paced"]
-
 Floats = NDArray[np.float64]
 
 STEPS = 40
@@ -61,15 +59,7 @@ def paced(options: NativeOptions, *, decides: bool) -> NativeOptions:
 
 
 class Claims:
-    """A `Question`: the largest least goal over the counter-examples of some cases.
-
-    Parameters
-    ----------
-    claim : JointClaim
-    label : int
-        What is shown beside its progress; -1 for nothing.
-    seed : int
-    """
+    """A `Question`: the largest least goal over the counter-examples of some cases."""
 
     least = -math.inf
     # The roots often settle the question.
@@ -219,13 +209,7 @@ class ClaimPayload:
 
 
 class ClaimRounding:
-    """Bounds evaluation errors of forms over a node's own region, where they may help.
-
-    Parameters
-    ----------
-    claim : JointClaim
-    space : Space
-    """
+    """Bounds evaluation errors of forms over a node's own region, where they may help."""
 
     def __init__(self, claim: JointClaim, space: Space) -> None:
         self._claim, self._regions = claim, PointRegions(claim, space)

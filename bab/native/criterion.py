@@ -8,33 +8,18 @@ from typing import Any
 
 from leaveout.bab.native.question import NOTHING, Finding, Question
 
-__all__ = ["Criterion", "shown"]
-
 _ROUNDED = 0.01
 """Largest relative gap that is put down to float32 evaluation and still called closed."""
 
 
 @dataclass(frozen=True, eq=False)
 class Criterion:
-    """Says when the bounds of a question suffice.
-
-    Attributes
-    ----------
-    question : Question
-    floor : float
-        Counter-examples of at most this value do not matter.
-    decide : bool
-        Whether one above the floor is all that is asked for.
-    gap : float
-        Relative gap at which bounds agree.
-    room : float
-        How far below the floor a bound is to be that decides, so that it can be proved again.
-    """
+    """Says when the bounds of a question suffice."""
 
     question: Question[Any]
-    floor: float
-    decide: bool
-    gap: float
+    floor: float  # counter-examples of at most this value do not matter
+    decide: bool  # whether one above the floor is all that is asked for
+    gap: float  # relative gap at which bounds agree
     room: float = 0.0
 
     @property
@@ -59,18 +44,7 @@ class Criterion:
         return max(self.cut, enough - 1e-12 * abs(enough))
 
     def is_met(self, found: Finding | None, upper: float, rounding: float, *, at: float) -> bool:
-        """Whether the question is answered: nothing is left to find, or the bounds agree.
-
-        Parameters
-        ----------
-        found : Finding or None
-            The best counter-example.
-        upper : float
-        rounding : float
-            Bounds so close agree: what float32 evaluation may shift them by.
-        at : float
-            Where an upper bound says that nothing is left to find: the floor, or the cut.
-        """
+        """Whether the question is answered: nothing is left to find, or the bounds agree."""
         if upper <= max(at, self.least, NOTHING):
             return True
         if found is None:

@@ -13,8 +13,6 @@ from leaveout.bab.native.files.saved import Saved
 from leaveout.bab.native.question import Finding
 from leaveout.bab.result import Reason
 
-__all__ = ["Enclosure"]
-
 Floats = NDArray[np.float64]
 
 W = TypeVar("W", bound=Finding)
@@ -24,28 +22,7 @@ _CLOSED, _ENOUGH = 4.0, 2.0
 
 
 class Enclosure(Generic[W]):
-    """The best counter-example found, and what is proved of all of them.
-
-    Parameters
-    ----------
-    criterion : Criterion
-        When these bounds suffice.
-    reported : bool
-        Whether only what workers report counts: a certificate does not hold what was proved before
-        or otherwise.
-
-    Attributes
-    ----------
-    witness : Finding or None
-    before : ndarray of float64, shape (members,)
-        No counter-example of a member has a higher value, by what was proved before this search.
-    proved : float
-        Nor has any, by what its workers proved.
-    cut : float
-        The largest target under which nodes were settled.
-    contradicted : bool
-        Whether a replayed counter-example contradicts a bound: then nothing proved is used.
-    """
+    """The best counter-example found, and what is proved of all of them."""
 
     def __init__(self, criterion: Criterion, *, reported: bool) -> None:
         self.criterion, self._question, self._reported = criterion, criterion.question, reported
@@ -96,14 +73,7 @@ class Enclosure(Generic[W]):
     def verdict(
         self, upper: float, stopped: tuple[Reason, str] | None
     ) -> tuple[bool, Reason | None, str]:
-        """Return whether the question is settled; if not, a reason and a sentence on it.
-
-        Parameters
-        ----------
-        upper : float
-        stopped : tuple of str and str, optional
-            What ended the search, if something did.
-        """
+        """Return whether the question is settled; if not, a reason and a sentence on it."""
         if self.contradicted:
             return (
                 False,
@@ -138,25 +108,12 @@ class Enclosure(Generic[W]):
             self.witness, self._near = found, self._question.rounding_near(found)
 
     def prove(self, value: float) -> None:
-        """Keep what the workers' reports prove of all members: it holds whatever happens next.
-
-        Parameters
-        ----------
-        value : float
-            Of the worst open node. Where none is open, there is no counter-example above the
-            targets that were met.
-        """
+        """Keep what the workers' reports prove of all members: it holds whatever happens next."""
         self.cut = max(self.cut, self.target)
         self.proved = min(self.proved, max(value, self.cut))
 
     def bounds(self, values: Floats) -> tuple[float, Floats]:
-        """Return the upper bound of all members and that of each.
-
-        Parameters
-        ----------
-        values : ndarray of float64, shape (members,)
-            What the workers prove of each.
-        """
+        """Return the upper bound of all members and that of each."""
         members = np.minimum(np.minimum(self.before, values), self.proved)
         members = np.maximum(members, self.criterion.least)
         if self.witness is not None and self.witness.value > members[self.witness.member]:

@@ -21,8 +21,6 @@ from leaveout.bab.native.question import Hint, Settling
 from leaveout.bab.native.space import Space
 from leaveout.deadline import Deadline
 
-__all__ = ["Explorer", "Stand"]
-
 Floats = NDArray[np.float64]
 
 RoundingBound = Callable[[Node, float], Node]
@@ -40,21 +38,12 @@ _HINTED = 4
 
 @dataclass(frozen=True)
 class Stand:
-    """Where an explorer stands.
+    """Where an explorer stands."""
 
-    Attributes
-    ----------
-    value : float
-        Largest value of an open node; minus infinity where none is.
-    open_nodes, bounded : int
-    worth_going_on : bool
-        Whether a node is left that could lower the value.
-    """
-
-    value: float
+    value: float  # largest value of an open node; minus infinity where none is
     open_nodes: int
     bounded: int
-    worth_going_on: bool
+    worth_going_on: bool  # whether a node is left that could lower the value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,28 +58,6 @@ class Explorer:
     """Owns a frontier; nothing of what it was given is above its value or the targets it met.
 
     Values are those of float32 evaluation throughout.
-
-    Parameters
-    ----------
-    space : Space
-    clusters : Clusters or None
-        Needed where there are several members.
-    kernel : Kernel
-    forms : Forms
-        As `Forms.over` gives them.
-    steps : int
-        Of the dual ascent.
-    reach : float
-        As of `NativeOptions`.
-    seed : int
-    first : int
-        First number to name nodes by.
-    stride : int
-        From one number to the next, so that several explorers never use the same.
-    bound_rounding : callable, optional
-        Bounds evaluation errors of a node anew, given the target, where that may help.
-    boundary : Settling, optional
-        Settles nodes that only padding for rounding keeps open.
     """
 
     def __init__(

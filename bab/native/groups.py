@@ -13,8 +13,6 @@ from leaveout.bab.native.explorer import Explorer
 from leaveout.bab.native.nodes import Node, batch_of, with_bounds
 from leaveout.bab.native.question import Prepared
 
-__all__ = ["Group", "capped", "grow", "root_bounds"]
-
 Floats = NDArray[np.float64]
 Members = NDArray[np.int64]
 
@@ -27,20 +25,11 @@ _READ = 2**28
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """A set of members whose networks are alike.
+    """A set of members whose networks are alike."""
 
-    Attributes
-    ----------
-    parent : int
-        Position of the group it is a part of, earlier in the list; -1 for all members.
-    members : ndarray of int64
-    upper : float
-        No counter-example of any of them has a higher value, as computed in float32.
-    """
-
-    parent: int
+    parent: int  # position of the group it is a part of, earlier in the list; -1 for all members
     members: Members
-    upper: float
+    upper: float  # no counter-example of any of them has a higher value, as computed in float32
 
 
 def grow(
@@ -54,18 +43,6 @@ def grow(
 
     What is split holds the worst counter-example or might: a group whose own bound is no higher
     than the value of one that was found is left whole.
-
-    Parameters
-    ----------
-    clusters : Clusters
-    count : int
-        Members there are.
-    bound : callable
-        Returns a bound of each of some groups.
-    enough : float
-        Groups with no higher bound are left whole.
-    size : int
-        Parameters of a member, once a case.
     """
     everyone = np.arange(count, dtype=np.int64)
     groups = [Group(-1, everyone, bound([everyone])[0])]
@@ -91,16 +68,7 @@ def grow(
 
 
 def capped(groups: list[Group], known: Floats, least: float) -> list[Group]:
-    """Lower the bounds of groups to what is known of their members, and of their parts.
-
-    Parameters
-    ----------
-    groups : list of Group
-    known : ndarray of float64, shape (members,)
-        No counter-example of a member is above this.
-    least : float
-        No bound is given below this.
-    """
+    """Lower the bounds of groups to what is known of their members, and of their parts."""
     uppers = [max(least, min(each.upper, float(known[each.members].max()))) for each in groups]
     most = [least] * len(groups)
     inner = {each.parent for each in groups}

@@ -13,8 +13,6 @@ from leaveout.bab.native.layout import Layout, layout_of
 from leaveout.bab.others import Others
 from leaveout.models import Stack
 
-__all__ = ["Difference", "Hulls", "shifted"]
-
 Floats = NDArray[np.float64]
 Members = NDArray[np.int64]
 
@@ -24,22 +22,13 @@ _KEPT = 2**28
 
 @dataclass(frozen=True, eq=False)
 class Difference:
-    """Hull of the differences of one set of members.
+    """Hull of the differences of one set of members."""
 
-    Attributes
-    ----------
-    centre, radius : ndarray of float64, shape (weights,)
-    shift, slack : ndarray of float64, shape (hidden + labels,)
-        The same of biases.
-    exact : bool
-        Whether there is one difference only.
-    """
-
-    centre: Floats
-    radius: Floats
-    shift: Floats
-    slack: Floats
-    exact: bool
+    centre: Floats  # shape (weights,)
+    radius: Floats  # shape (weights,)
+    shift: Floats  # shape (hidden + labels,): the same of biases
+    slack: Floats  # shape (hidden + labels,): the same of biases
+    exact: bool  # whether there is one difference only
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,17 +54,6 @@ class Hulls:
 
     Each member is read once for all large sets of the tree, whose hulls are put together from
     those of their parts. Others are read when they are asked for, several sets together.
-
-    Parameters
-    ----------
-    first : Stack
-    members : Others
-    origin : ndarray of float64, shape (inputs,)
-        By which inputs are shifted.
-    tree : Tree, optional
-        Nothing is read before it is asked for where there is none.
-    most : int
-        Bytes that its hulls may take, but for that of everyone.
     """
 
     def __init__(

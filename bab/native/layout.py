@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from leaveout.models import Stack
 
-__all__ = ["Layout", "layout_of"]
-
 Floats = NDArray[np.float64]
 
 
@@ -21,25 +19,14 @@ class Layout:
     Outputs of all layers (pre-activations) are one vector: the ``hidden`` neurons layer by layer,
     then the scores. Sources are one vector too: the inputs, then the hidden neurons. Weights are
     one vector, a row-major matrix a block; a block joins one source to one layer.
-
-    Attributes
-    ----------
-    inputs, hidden, labels : int
-    starts : ndarray of int64, shape (layers + 1,)
-        Where the outputs of each layer start; the last entry is the length of the vector.
-    blocks : ndarray of int64, shape (blocks, 5)
-        Layer (from 0), start of the source, width of the source, offset in the weights, and
-        source (0 the inputs, k the output of layer k - 1). In order of the layers.
-    weights : int
-        Length of the weight vector.
     """
 
     inputs: int
     hidden: int
     labels: int
-    starts: NDArray[np.int64]
-    blocks: NDArray[np.int64]
-    weights: int
+    starts: NDArray[np.int64]  # shape (layers + 1,)
+    blocks: NDArray[np.int64]  # shape (blocks, 5)
+    weights: int  # length of the weight vector
 
     @property
     def layers(self) -> int:

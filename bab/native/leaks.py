@@ -34,20 +34,12 @@ from leaveout.errors import FamilyError
 from leaveout.models import Family, Members, load_family_file
 from leaveout.models.onnx_file import network_from
 
-__all__ = ["LeakPayload", "Leaks", "search"]
-
 _BY_PATH = 2**25
 """Bytes from which on a family travels as the name of its file."""
 
 
 class Leaks:
-    """A `Question`: the largest confidence of N in a label that some member does not share.
-
-    Parameters
-    ----------
-    instance : Instance
-    label : int
-    """
+    """A `Question`: the largest confidence of N in a label that some member does not share."""
 
     least = 0.0
     seeks_first = True
@@ -162,45 +154,22 @@ class Leaks:
 
 @dataclass(frozen=True, eq=False)
 class LeakPayload:
-    """Leaks of one label, without what is large or can be had again.
+    """Leaks of one label, without what is large or can be had again."""
 
-    Attributes
-    ----------
-    model : bytes
-        The network.
-    source : str
-        Of the network.
-    family : Family or None
-    path, digest : str
-        Where the family is read from where it is not here, and what it must then be.
-    box : Box
-    pair : PairBounds
-    clusters : Clusters
-        Found once for all workers and labels.
-    network_error, member_error : float
-    label : int
-    """
-
-    model: bytes
-    source: str
+    model: bytes  # the network
+    source: str  # of the network
     family: Family | None
-    path: str
-    digest: str
+    path: str  # where the family is read from where it is not here, and what it must then be
+    digest: str  # where the family is read from where it is not here, and what it must then be
     box: Box
     pair: PairBounds
-    clusters: Clusters
+    clusters: Clusters  # found once for all workers and labels
     network_error: float
     member_error: float
     label: int
 
     def open(self) -> Leaks:
-        """Return the question.
-
-        Raises
-        ------
-        FamilyError
-            If the family's file cannot be read, or is not what it was.
-        """
+        """Return the question."""
         network = network_from(onnx.load_model_from_string(self.model), self.source)
         family = self.family
         if family is None:

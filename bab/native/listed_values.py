@@ -20,32 +20,18 @@ from numpy.typing import NDArray
 
 from leaveout.encoders import Box, Choices
 
-__all__ = ["Listed"]
-
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Listed:
-    """Features that take listed values only, shifted.
+    """Features that take listed values only, shifted."""
 
-    Attributes
-    ----------
-    tables : tuple of Choices
-        Rows in shifted units, rounded once.
-    """
-
-    tables: tuple[Choices, ...]
+    tables: tuple[Choices, ...]  # rows in shifted units, rounded once
 
     @classmethod
     def of(cls, box: Box, origin: Floats) -> Listed:
-        """Shift the listed values of a box.
-
-        Parameters
-        ----------
-        box : Box
-        origin : ndarray of float64, shape (inputs,)
-        """
+        """Shift the listed values of a box."""
         return cls(
             tuple(
                 Choices(each.columns, each.values - origin[each.columns], exact=True)
@@ -54,21 +40,7 @@ class Listed:
         )
 
     def shrink(self, lower: Floats, upper: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-        """Shrink shifted regions to the hulls of the rows in them.
-
-        Parameters
-        ----------
-        lower, upper : ndarray of float64, shape (n, inputs)
-            Left as they are.
-
-        Returns
-        -------
-        lower, upper : ndarray of float64, shape (n, inputs)
-            Hold every point of the set that the regions hold.
-        empty : ndarray of bool, shape (n,)
-            Which regions hold none: a lower bound exceeds its upper bound, or a table has no row
-            inside.
-        """
+        """Shrink shifted regions to the hulls of the rows in them."""
         empty: NDArray[np.bool_] = np.any(lower > upper, axis=1)
         lower, upper = lower.copy(), upper.copy()
         for table in self.tables:

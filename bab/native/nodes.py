@@ -13,8 +13,6 @@ from leaveout.bab.native.kernels.interface import Batch, Bounded
 from leaveout.bab.native.layout import Layout
 from leaveout.bab.native.space import Space
 
-__all__ = ["Node", "Split", "batch_of", "root_node", "untied", "with_bounds"]
-
 Floats = NDArray[np.float64]
 Members = NDArray[np.int64]
 
@@ -23,59 +21,23 @@ Kind = Literal["root", "input", "members", "phase", "untied"]
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """What a node is of its parent.
-
-    Attributes
-    ----------
-    kind : {"root", "input", "members", "phase", "untied"}
-        Untied, it covers the same region without any of the tied phases, and is its only child.
-    index : int
-        Input, or hidden neuron; the case of a root.
-    side : int
-        0 and 1 for the two children: below and above the point, tied on and off.
-    point : float
-        Of an input split.
-    """
+    """What a node is of its parent."""
 
     kind: Kind
-    index: int = 0
-    side: int = 0
-    point: float = 0.0
+    index: int = 0  # input, or hidden neuron; the case of a root
+    side: int = 0  # 0 and 1 for the two children: below and above the point, tied on and off
+    point: float = 0.0  # of an input split
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Node:
-    """One node of the search tree; arrays as in `kernels.batch.Batch`, without the first axis.
+    """One node of the search tree; arrays as in `kernels.batch.Batch`, without the first axis."""
 
-    Attributes
-    ----------
-    ident, parent : int
-        The parent of a root is -1.
-    split : Split
-    members : ndarray of int64
-    case : int
-        What is asked of it: see `Forms`.
-    errors : ndarray of float64, shape (rows,)
-        How far float32 evaluation may move each form of the case here.
-    rounding_width : float
-        Mean width of the region over which the errors were bounded.
-    value : float
-        No counter-example of the node has a higher value, but for those cut away.
-    spread : float
-        How much of the value comes from the set holding more than its centre; 0 for one member.
-    plain : bool
-        Whether phases are not to be tied below this node.
-    cap : float
-        What was proved of the region otherwise.
-    cut_at : float
-        Those of at most this value may have been cut away; minus infinity if none was.
-    """
-
-    ident: int
-    parent: int
+    ident: int  # the parent of a root is -1
+    parent: int  # the parent of a root is -1
     split: Split
     members: Members
-    case: int
+    case: int  # what is asked of it: see `Forms`
     lower: Floats
     upper: Floats
     state: Floats
@@ -85,13 +47,13 @@ class Node:
     share: Floats
     input_score: Floats
     neuron_score: Floats
-    errors: Floats
-    rounding_width: float
-    value: float
+    errors: Floats  # shape (rows,): how far float32 evaluation may move each form of the case here
+    rounding_width: float  # mean width of the region over which the errors were bounded
+    value: float  # no counter-example of the node has a higher value, but for those cut away
     warm: bool
     spread: float = 0.0
-    plain: bool = False
-    cap: float = np.inf
+    plain: bool = False  # whether phases are not to be tied below this node
+    cap: float = np.inf  # what was proved of the region otherwise
     cut_at: float = -np.inf
 
     @property
@@ -110,19 +72,7 @@ def root_node(
     *,
     plain: bool = False,
 ) -> Node:
-    """Return the node of all counter-examples of one case, for some members.
-
-    Parameters
-    ----------
-    space : Space
-    forms : Forms
-    members : ndarray of int64
-    case, ident : int
-    region : (ndarray, ndarray), optional
-        Lower and upper bounds of where they are, shifted; by default everywhere.
-    plain : bool
-        Whether phases are not to be tied.
-    """
+    """Return the node of all counter-examples of one case, for some members."""
     lower, upper = (space.lower, space.upper) if region is None else region
     layout, rows = space.layout, forms.case(case)
     share, errors = np.zeros(forms.width), np.zeros(forms.width)
@@ -173,14 +123,7 @@ def untied(node: Node, split: Split, ident: int, layout: Layout, cap: float) -> 
 
 
 def batch_of(nodes: list[Node], target: float, stop_at: float) -> tuple[Batch, list[Members]]:
-    """Lay nodes side by side; the sets of members they are about are listed once each.
-
-    Parameters
-    ----------
-    nodes : list of Node
-    target, stop_at : float
-        What need not be bounded further, and what the ascent stops at.
-    """
+    """Lay nodes side by side; the sets of members they are about are listed once each."""
     groups: dict[bytes, int] = {}
     listed: list[Members] = []
     which = np.empty(len(nodes), np.int64)

@@ -17,17 +17,6 @@ from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.space import Space
 from leaveout.deadline import Deadline
 
-__all__ = [
-    "NOTHING",
-    "Finding",
-    "Hint",
-    "Payload",
-    "Prepared",
-    "Question",
-    "Settled",
-    "Settling",
-]
-
 Floats = NDArray[np.float64]
 Members = NDArray[np.int64]
 
@@ -53,18 +42,10 @@ class Finding(Protocol):
 
 @dataclass(frozen=True)
 class Settled:
-    """What is known of a node without padding for rounding.
+    """What is known of a node without padding for rounding."""
 
-    Attributes
-    ----------
-    empty : bool
-        Whether no point of it is a counter-example.
-    points : tuple of ndarray of float64
-        Joint points that are, or are near one.
-    """
-
-    empty: bool
-    points: tuple[Floats, ...] = ()
+    empty: bool  # whether no point of it is a counter-example
+    points: tuple[Floats, ...] = ()  # joint points that are, or are near one
 
 
 class Settling(Protocol):
@@ -86,50 +67,25 @@ class Settling(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Hint:
-    """Where a counter-example may be: the middle of an urgent node, and one of its members.
+    """Where a counter-example may be: the middle of an urgent node, and one of its members."""
 
-    Attributes
-    ----------
-    point : ndarray of float64, shape (inputs,)
-    member, case : int
-    value : float
-        Of the node.
-    """
-
-    point: Floats
+    point: Floats  # shape (inputs,)
     member: int
     case: int
-    value: float
+    value: float  # of the node
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A question as an explorer reads it.
-
-    Attributes
-    ----------
-    space : Space
-    forms : Forms
-        As `Forms.over` gives them.
-    clusters : Clusters or None
-        Needed where there are several members.
-    bound_rounding : callable
-        Bounds evaluation errors of a node anew, given the target, where that may help.
-    regions : tuple of (ndarray, ndarray) or None
-        Lower and upper bounds of each case's part of the region, shifted; None for the whole.
-    ties : tuple of bool or None
-        Whether phases may be tied in each case; None for all.
-    boundary : Settling or None
-        Settles nodes that only padding for rounding keeps open.
-    """
+    """A question as an explorer reads it."""
 
     space: Space
-    forms: Forms
-    clusters: Clusters | None
+    forms: Forms  # as `Forms.over` gives them
+    clusters: Clusters | None  # needed where there are several members
     bound_rounding: Callable[[Node, float], Node]
     regions: tuple[tuple[Floats, Floats], ...] | None = None
-    ties: tuple[bool, ...] | None = None
-    boundary: Settling | None = None
+    ties: tuple[bool, ...] | None = None  # whether phases may be tied in each case; None for all
+    boundary: Settling | None = None  # settles nodes that only padding for rounding keeps open
 
     @property
     def may_tie(self) -> bool:

@@ -13,8 +13,6 @@ from leaveout.bab.native.nodes import Node
 from leaveout.bab.native.space import Space
 from leaveout.encoders import Box, Interval
 
-__all__ = ["PointRegions"]
-
 Floats = NDArray[np.float64]
 
 _ROOM = 1e-9
@@ -22,13 +20,7 @@ _ROOM = 1e-9
 
 
 class PointRegions:
-    """Reads nodes of a claim.
-
-    Parameters
-    ----------
-    claim : JointClaim
-    space : Space
-    """
+    """Reads nodes of a claim."""
 
     def __init__(self, claim: JointClaim, space: Space) -> None:
         self._claim, self._space = claim, space
@@ -45,14 +37,7 @@ class PointRegions:
         return lower, list(map(max, lower, upper))
 
     def boxes(self, node: Node, *, room: bool = True) -> list[Box]:
-        """Return where each point is.
-
-        Parameters
-        ----------
-        node : Node
-        room : bool
-            Whether a checker may find the region a little larger.
-        """
+        """Return where each point is."""
         claim, origin = self._claim, self._space.origin
         low = np.nextafter(node.lower + origin, -np.inf)
         high = np.nextafter(node.upper + origin, np.inf)

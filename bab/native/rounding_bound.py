@@ -13,8 +13,6 @@ from leaveout.bab.native.space import Space
 from leaveout.bab.witness import Witness
 from leaveout.encoders import Box, Interval, rounding_error
 
-__all__ = ["SMALL_REGION", "LeakRounding", "rounding_near", "with_room"]
-
 Floats = NDArray[np.float64]
 
 _ROOM = 1.0 + 1e-3
@@ -41,12 +39,6 @@ class LeakRounding:
 
     What rounding may do to a margin there is less than over the box: activations are smaller, and
     most phases above a sum are known (`leaveout.encoders.RoundingError`).
-
-    Parameters
-    ----------
-    instance : Instance
-    label : int
-    space : Space
     """
 
     def __init__(self, instance: Instance, label: int, space: Space) -> None:
@@ -88,13 +80,7 @@ class LeakRounding:
 
 
 def with_room(errors: Floats, before: Floats, whole: Floats) -> Floats:
-    """Return errors that a checker does not find too small, where they are below those before.
-
-    Parameters
-    ----------
-    errors, before, whole : ndarray of float64, shape (rows,)
-        What is found of a region, what was known, and what holds of everything.
-    """
+    """Return errors that a checker does not find too small, where they are below those before."""
     return np.minimum(before, np.maximum(_ROOM * errors, _SHARE * whole) + _UNDERFLOW)
 
 

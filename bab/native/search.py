@@ -28,8 +28,6 @@ from leaveout.bab.native.workers.worker import FailedError, WorkerState
 from leaveout.bab.result import Progress, ProgressCallback, SearchResult
 from leaveout.deadline import NEVER, Deadline
 
-__all__ = ["NativeSearch", "search_question"]
-
 Floats = NDArray[np.float64]
 
 W = TypeVar("W", bound=Finding)
@@ -58,41 +56,7 @@ def search_question(
     groups: Callable[[list[Group]], None] | None = None,
     executor: Executor | None = None,
 ) -> SearchResult[W]:
-    """Bound the largest value of a counter-example, from both sides.
-
-    Parameters
-    ----------
-    question : Question
-    options : NativeOptions
-    floor : float
-        Counter-examples of at most this value do not matter: the search ends as soon as none above
-        it is possible.
-    decide : bool
-        End as soon as one above the floor is found, too.
-    known : SearchResult, optional
-        Of an earlier search; its witness and bounds are taken over.
-    progress : callable, optional
-        Called a few times a second.
-    checkpoint : Checkpoint, optional
-        Where the search goes on from, and where it says how far it got.
-    proofs : callable, optional
-        Called with what a certificate needs, where the options ask for one.
-    groups : callable, optional
-        Called with the members in groups, each with its bound, where there was something to search.
-    executor : Executor, optional
-        Starts the explorers, of the kind and number that the options say; by default one of the
-        search's own, which ends with it.
-
-    Returns
-    -------
-    SearchResult
-        At the deadline, or on Ctrl-C, the best sound bounds so far.
-
-    Raises
-    ------
-    LeaveoutError
-        If an option or the checkpoint cannot be used.
-    """
+    """Bound the largest value of a counter-example, from both sides."""
     with _lent(executor, options) as lent:
         made = NativeSearch(
             question, options, lent, floor=floor, decide=decide, known=known, progress=progress,

@@ -11,8 +11,6 @@ from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.question import Finding, Hint, Question
 from leaveout.deadline import Deadline
 
-__all__ = ["Seeking"]
-
 W = TypeVar("W", bound=Finding)
 
 _FIRST = 0.2
@@ -32,24 +30,7 @@ _AGAIN = 3.0
 
 
 class Seeking(Generic[W]):
-    """Shares a search's time between bounding and seeking, and keeps what is found.
-
-    Parameters
-    ----------
-    question : Question
-    options : NativeOptions
-    known : Enclosure
-        Takes what is found.
-    deadline : Deadline
-        Of the search, which begins now.
-
-    Attributes
-    ----------
-    done : bool
-        Whether counter-examples were sought anywhere, and not cut short.
-    explored : float
-        Seconds of bounding so far; the search counts them.
-    """
+    """Shares a search's time between bounding and seeking, and keeps what is found."""
 
     def __init__(
         self, question: Question[W], options: NativeOptions, known: Enclosure[W], deadline: Deadline
@@ -81,11 +62,6 @@ class Seeking(Generic[W]):
         """Seek anywhere if it is time, each time as long as was explored so far.
 
         Most that is true is proved long before.
-
-        Returns
-        -------
-        bool
-            Whether it was time.
         """
         if self.done or self.explored < self._next:
             return False

@@ -20,8 +20,6 @@ from leaveout.encoders import Box
 from leaveout.encoders.interval import gamma
 from leaveout.models import Stack
 
-__all__ = ["Space", "make_space"]
-
 Floats = NDArray[np.float64]
 Members = NDArray[np.int64]
 
@@ -113,17 +111,7 @@ class Space:
 
 
 def make_space(first: Stack, members: Others, box: Box, clusters: Clusters | None = None) -> Space:
-    """Bring networks into the kernels' form.
-
-    Parameters
-    ----------
-    first : Stack
-        Of one network.
-    members : Others
-    box : Box
-    clusters : Clusters, optional
-        Hulls of its large sets are found at once, reading each member a single time.
-    """
+    """Bring networks into the kernels' form."""
     layout = layout_of(first)
     origin = np.minimum(box.lower, 0.0)
     weights = layout.weights_of(first)[0]

@@ -7,8 +7,6 @@ from enum import StrEnum
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.result import Reason
 
-__all__ = ["Stop"]
-
 
 class Stop(StrEnum):
     """Why a search ended; where several hold, the first is told."""
@@ -19,15 +17,7 @@ class Stop(StrEnum):
     NODES = "nodes"
 
     def why(self, options: NativeOptions, failure: str) -> tuple[Reason, str]:
-        """Return the reason of the result, and a sentence on it.
-
-        Parameters
-        ----------
-        options : NativeOptions
-            Of the search.
-        failure : str
-            What failed.
-        """
+        """Return the reason of the result, and a sentence on it."""
         match self:
             case Stop.INTERRUPTED:
                 return "time", "interrupted"

@@ -14,8 +14,6 @@ from leaveout.bab.native.space import make_space
 from leaveout.encoders.box import Box
 from leaveout.models.stack import Layer, Stack
 
-__all__ = ["rehearse"]
-
 
 class _One:
     """A single other network."""

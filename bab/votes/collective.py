@@ -11,29 +11,17 @@ from numpy.typing import NDArray
 from leaveout.deadline import Deadline
 from leaveout.solvers import Problem
 
-__all__ = ["COUNTED", "Batch", "CollectiveProblem", "SearchResult", "Shared", "Summed"]
-
 COUNTED = 256
 """A whole, in which it is said how far something counts."""
 
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What a search found.
+    """What a search found."""
 
-    Attributes
-    ----------
-    units : tuple of int
-        The best attack.
-    lost : int
-        Points it loses.
-    upper : int
-        No attack loses more.
-    """
-
-    units: tuple[int, ...]
-    lost: int
-    upper: int
+    units: tuple[int, ...]  # the best attack
+    lost: int  # points it loses
+    upper: int  # no attack loses more
 
 
 class CollectiveProblem(Protocol):
@@ -58,11 +46,6 @@ class CollectiveProblem(Protocol):
         """Return a MILP whose optimum is how many points one attack can lose.
 
         None where it would be too large.
-
-        Parameters
-        ----------
-        at_least : int
-            Points that an attack known already loses.
         """
 
     def attack_in(self, solution: NDArray[np.float64]) -> tuple[int, ...] | None:
@@ -74,20 +57,11 @@ class CollectiveProblem(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Test points, and how many of them one attack loses at most.
+    """Test points, and how many of them one attack loses at most."""
 
-    Attributes
-    ----------
-    points : ndarray of int64
-        Ascending.
-    upper : int
-    units : tuple of int
-        An attack on them.
-    """
-
-    points: NDArray[np.int64]
+    points: NDArray[np.int64]  # ascending
     upper: int
-    units: tuple[int, ...] = ()
+    units: tuple[int, ...] = ()  # an attack on them
 
     @property
     def saved(self) -> int:
@@ -104,23 +78,12 @@ class Summed:
     the sum of m_b times the bound of each batch, of the greatest weights of units (sums of y_j
     times a share) that may be poisoned, and of what is missing of each point, 1 - y_j - m_b, if it
     is positive.
-
-    Attributes
-    ----------
-    upper : int
-        That sum.
-    batches : tuple of Batch
-        Of different points; a point may be in none.
-    taken : ndarray of uint16, shape (batches,)
-        Each m_b; `COUNTED` stands for 1.
-    counted : ndarray of uint16, shape (points at stake,)
-        Each y_j, likewise.
     """
 
-    upper: int
-    batches: tuple[Batch, ...]
-    taken: NDArray[np.uint16]
-    counted: NDArray[np.uint16]
+    upper: int  # that sum
+    batches: tuple[Batch, ...]  # of different points; a point may be in none
+    taken: NDArray[np.uint16]  # shape (batches,): each m_b; `COUNTED` stands for 1
+    counted: NDArray[np.uint16]  # shape (points at stake,): each y_j, likewise
 
 
 @runtime_checkable

@@ -14,8 +14,6 @@ import numpy as np
 from leaveout.bab.votes.collective import Batch, CollectiveProblem, Shared
 from leaveout.deadline import Deadline
 
-__all__ = ["Told", "in_batches"]
-
 _FIRST = 16
 """Points of the first batches."""
 
@@ -35,15 +33,7 @@ Told = Callable[[str], None]
 def in_batches(
     problem: CollectiveProblem, deadline: Deadline, tell: Told
 ) -> Iterator[tuple[Batch, ...]]:
-    """Yield the batches known that do not lose all of their points to one attack, more and more.
-
-    Parameters
-    ----------
-    problem : CollectiveProblem
-    deadline : Deadline
-        There is one.
-    tell : callable
-    """
+    """Yield the batches known that do not lose all of their points to one attack, more and more."""
     order = problem.hardest_first() if isinstance(problem, Shared) else problem.points
     starts = range(0, len(order), _FIRST)
     known, growing = list[Batch](), list[tuple[int, Batch]]()

@@ -16,60 +16,28 @@ from numpy.typing import NDArray
 from leaveout.compiling import kept
 from leaveout.encoders.votes.collective import Stakes
 
-__all__ = ["Counters", "counters_of"]
-
 Bits = NDArray[np.uint64]
 
 
 @dataclass(frozen=True, eq=False)
 class Counters:
-    """What units gain, as bits: words of the first pair of each point, of the second, ...
+    """What units gain, as bits: words of the first pair of each point, of the second, ..."""
 
-    Attributes
-    ----------
-    gains : ndarray of uint64, shape (units, 2, words)
-        Pairs that a unit gains 1, and 2.
-    start : ndarray of uint64, shape (bits, words)
-        The counters.
-    widths : ndarray of int64, shape (most pairs of a point,)
-        Words of the first pairs, of the second, ...; a point is the same bit in each.
-    """
-
-    gains: Bits
-    start: Bits
-    widths: NDArray[np.int64]
+    gains: Bits  # shape (units, 2, words): pairs that a unit gains 1, and 2
+    start: Bits  # shape (bits, words): the counters
+    widths: NDArray[np.int64]  # shape (most pairs of a point,)
 
     def work(self, budget: int) -> float:
         """Return how many words are looked at, about."""
         return float(math.comb(len(self.gains), budget) * self.gains.shape[2])
 
     def task(self, first: int, units: NDArray[np.int64], best: int) -> int:
-        """Go through the attacks that begin with a unit.
-
-        Parameters
-        ----------
-        first : int
-        units : ndarray of int64, shape (budget,)
-            Overwritten by an attack that loses more than ``best``.
-        best : int
-
-        Returns
-        -------
-        int
-            What the best attack loses, or ``best``.
-        """
+        """Go through the attacks that begin with a unit."""
         return int(_task(self.gains, self.start, self.widths, first, units, best))
 
 
 def counters_of(stakes: Stakes, order: NDArray[np.int64]) -> Counters | None:
-    """Return the counters of an attack, None where units share members or are of families.
-
-    Parameters
-    ----------
-    stakes : Stakes
-    order : ndarray of int64, shape (units,)
-        In which units are taken.
-    """
+    """Return the counters of an attack, None where units share members or are of families."""
     if stakes.reach.shape[1] != 1 or len(stakes.sizes) > 1:
         return None
     gains = stakes.gains[stakes.reach[order, 0]]

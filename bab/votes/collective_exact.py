@@ -24,8 +24,6 @@ from leaveout.deadline import NEVER, Deadline
 from leaveout.encoders.votes.collective import CollectiveAttack
 from leaveout.solvers import CanSolve, Settings, Status
 
-__all__ = ["CollectiveBounds", "worst_attack"]
-
 _SEARCHED = "a search of all attacks"
 _SINGLE = "what single points survive"
 _SHARES = "shares of the units in every point"
@@ -43,34 +41,15 @@ _TOLERANCE = 1e-4
 
 @dataclass(frozen=True)
 class CollectiveBounds:
-    """How many points one attack can lose.
+    """How many points one attack can lose."""
 
-    Attributes
-    ----------
-    attack : CollectiveAttack
-        The best one known; it loses ``lower`` points.
-    upper : int
-        No attack loses more.
-    reason : str
-        Why they differ: starts with ``time`` or ``solver``.
-    proof : str
-        What the upper bound comes from.
-    points : ndarray of int64
-        At stake.
-    summed : Summed or None
-        The sum that the upper bound is; None where it is that of a search of all attacks, of a
-        MILP, or how many points are at stake.
-    interrupted : bool
-        Whether Ctrl-C ended it; the bounds are what was known then.
-    """
-
-    attack: CollectiveAttack
-    upper: int
-    reason: str
-    proof: str
-    points: NDArray[np.int64]
+    attack: CollectiveAttack  # the best one known; it loses ``lower`` points
+    upper: int  # no attack loses more
+    reason: str  # why they differ: starts with ``time`` or ``solver``
+    proof: str  # what the upper bound comes from
+    points: NDArray[np.int64]  # at stake
     summed: Summed | None = None
-    interrupted: bool = False
+    interrupted: bool = False  # whether Ctrl-C ended it; the bounds are what was known then
 
     @property
     def lower(self) -> int:
@@ -92,15 +71,6 @@ def worst_attack(
     """Return bounds of the loss from one attack on all points; exact if there is time.
 
     Ctrl-C ends it as a deadline does, at once.
-
-    Parameters
-    ----------
-    problem : CollectiveProblem
-    solver : CanSolve
-        With dual bounds. It is asked only where the search does not end in half the time.
-    deadline : Deadline
-    tell : callable
-        Is told in words how far it is.
     """
     tell(f"at most {len(problem.points):,} points, searching all attacks")
     left = deadline.limit

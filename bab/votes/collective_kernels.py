@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from leaveout.compiling import kept
 
-__all__ = ["add", "bound", "bound_from", "explore", "heaviest", "losses", "open_pairs"]
-
 _SLACK = 1e-6
 """Added to sums of quotients before they are rounded down."""
 

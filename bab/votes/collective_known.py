@@ -15,8 +15,6 @@ from leaveout.encoders.votes.known_problem import KnownLevels, known_levels, kno
 from leaveout.encoders.votes.known_stakes import KnownStakes
 from leaveout.solvers import Problem
 
-__all__ = ["KnownProblem"]
-
 _BRIEF = 3.0
 """Seconds of the search, where a solver may be asked after it: that is better at large ones."""
 
@@ -30,10 +28,6 @@ class KnownProblem:
 
     A member that is in an attack e times has had e edits, and votes at every point whatever so
     many edits make it vote there.
-
-    Attributes
-    ----------
-    stakes : KnownStakes
     """
 
     stakes: KnownStakes

@@ -15,20 +15,13 @@ from leaveout.encoders.votes.collective import Stakes
 from leaveout.encoders.votes.collective_problem import collective_problem
 from leaveout.solvers import Problem
 
-__all__ = ["PluralityProblem"]
-
 _LARGEST = 2**20
 """Gains that are not 0 beyond which the search alone has to do."""
 
 
 @dataclass(frozen=True, eq=False)
 class PluralityProblem:
-    """See `leaveout.bab.votes.collective.CollectiveProblem`.
-
-    Attributes
-    ----------
-    stakes : Stakes
-    """
+    """See `leaveout.bab.votes.collective.CollectiveProblem`."""
 
     stakes: Stakes
 

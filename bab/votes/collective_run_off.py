@@ -15,8 +15,6 @@ from leaveout.encoders.votes.run_off_problem import run_off_collective_problem
 from leaveout.encoders.votes.run_off_stakes import RunOffStakes
 from leaveout.solvers import Problem
 
-__all__ = ["RunOffProblem"]
-
 _LARGEST = 2**20
 """Gains that are not 0 beyond which the search alone has to do."""
 
@@ -26,12 +24,7 @@ _WORK = 2**21
 
 @dataclass(frozen=True, eq=False)
 class RunOffProblem:
-    """See `leaveout.bab.votes.collective.CollectiveProblem`.
-
-    Attributes
-    ----------
-    stakes : RunOffStakes
-    """
+    """See `leaveout.bab.votes.collective.CollectiveProblem`."""
 
     stakes: RunOffStakes
 
@@ -50,10 +43,6 @@ class RunOffProblem:
         Units are taken in order of weight; the subsets that begin with a unit are one task. A
         branch is cut where even shares of the points lose no more than the best attack known: of
         every pair the demand that is furthest from met is looked at alone.
-
-        Parameters
-        ----------
-        deadline : Deadline
         """
         stakes = self.stakes
         if not len(stakes.points) or not stakes.budget:

@@ -19,8 +19,6 @@ from leaveout.bab.votes.collective_kernels import (
 from leaveout.deadline import NEVER, Deadline
 from leaveout.encoders.votes.collective import Stakes
 
-__all__ = ["search"]
-
 _STEPS = 200
 """Nodes between two looks at the clock."""
 
@@ -43,11 +41,6 @@ def search(stakes: Stakes, deadline: Deadline = NEVER) -> SearchResult:
     skipped, and a branch of it cut, where even a fractional attack loses no more than the best
     known: every lost point costs at least 1 in shares ``gain / need`` of the units poisoned. Where
     that takes long, and there are not too many, every attack is tried instead.
-
-    Parameters
-    ----------
-    stakes : Stakes
-    deadline : Deadline
     """
     if not len(stakes.needs) or not stakes.budget:
         return SearchResult((), 0, 0)

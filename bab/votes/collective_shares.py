@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from leaveout.bab.votes.collective import COUNTED, Batch, Summed
 from leaveout.encoders.votes.collective import Stakes
 
-__all__ = ["hardest_first", "summed"]
-
 Wide = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -47,12 +45,6 @@ def summed(stakes: Stakes, batches: tuple[Batch, ...] = ()) -> Summed | None:
     """Return the least sum that bounds what one attack loses.
 
     None where there are too many shares for a programme, or it fails.
-
-    Parameters
-    ----------
-    stakes : Stakes
-    batches : tuple of Batch
-        Of different points at stake.
     """
     points = np.unique(stakes.points)
     gains = stakes.units * len(stakes.needs)

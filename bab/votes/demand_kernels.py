@@ -12,53 +12,28 @@ from numpy.typing import NDArray
 
 from leaveout.compiling import kept
 
-__all__ = ["Facts", "State", "add", "bound_from", "explore", "heaviest", "lost_now"]
-
 _SLACK = 1e-6
 """Added to sums of quotients before they are rounded down."""
 
 
 class Facts(NamedTuple):
-    """What stays as it is; see `leaveout.encoders.votes.run_off_stakes.RunOffStakes`.
+    """What stays as it is; see `leaveout.encoders.votes.run_off_stakes.RunOffStakes`."""
 
-    Attributes
-    ----------
-    reach : ndarray of int64, shape (units, members a unit reaches)
-        In the order in which units are taken.
-    gains : ndarray of int8, shape (members, demands)
-    needs : ndarray of int32, shape (demands,)
-    tops : ndarray of int32, shape (demands,)
-        The most that one unit gains.
-    starts : ndarray of int64, shape (pairs + 1,)
-    owner : ndarray of int64, shape (pairs,)
-        Ascending; the test point of each pair.
-    """
-
-    reach: NDArray[np.int64]
-    gains: NDArray[np.int8]
-    needs: NDArray[np.int32]
-    tops: NDArray[np.int32]
-    starts: NDArray[np.int64]
-    owner: NDArray[np.int64]
+    reach: NDArray[np.int64]  # shape (units, members a unit reaches)
+    gains: NDArray[np.int8]  # shape (members, demands)
+    needs: NDArray[np.int32]  # shape (demands,)
+    tops: NDArray[np.int32]  # shape (demands,): the most that one unit gains
+    starts: NDArray[np.int64]  # shape (pairs + 1,)
+    owner: NDArray[np.int64]  # shape (pairs,): ascending; the test point of each pair
 
 
 class State(NamedTuple):
-    """What changes from one attack to the next.
+    """What changes from one attack to the next."""
 
-    Attributes
-    ----------
-    covered : ndarray of int64, shape (members,)
-        How many poisoned units reach each member.
-    sums : ndarray of int32, shape (demands,)
-        What the freed members gain.
-    active, keys : ndarray of int64, shape (pairs,)
-        Pairs that are open, and of each the demand that is furthest from met.
-    """
-
-    covered: NDArray[np.int64]
-    sums: NDArray[np.int32]
-    active: NDArray[np.int64]
-    keys: NDArray[np.int64]
+    covered: NDArray[np.int64]  # shape (members,): how many poisoned units reach each member
+    sums: NDArray[np.int32]  # shape (demands,): what the freed members gain
+    active: NDArray[np.int64]  # shape (pairs,)
+    keys: NDArray[np.int64]  # shape (pairs,)
 
 
 @kept(nogil=True)

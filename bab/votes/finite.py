@@ -12,8 +12,6 @@ from leaveout.encoders.votes.finite_ballots import checked
 from leaveout.errors import SpecError
 from leaveout.solvers import CanSolve, find_solver
 
-__all__ = ["finite_attack", "finite_attack_within", "finite_exact", "finite_published"]
-
 Ints = NDArray[np.int32]
 
 
@@ -23,24 +21,6 @@ def finite_published(votes: ArrayLike, labels: int, offsets: ArrayLike) -> Ints:
     The greatest r such that, for each other label, the r buckets that gain it most gain no more
     than it lacks (Wang, Levine and Feizi, ICML 2022). A lower bound, because a member that two
     poisoned buckets reach is counted twice.
-
-    Parameters
-    ----------
-    votes : array of int, shape (points, members)
-        What each member votes for; the prediction has most votes, the smallest label of those.
-    labels : int
-    offsets : array of int, shape (d,)
-        Distinct: bucket h reaches the members (h + s) mod ``members``, for each offset s.
-
-    Returns
-    -------
-    ndarray of int32, shape (points,)
-
-    Raises
-    ------
-    SpecError
-        If there are fewer than two labels, no members, votes are no integers from 0 to
-        ``labels - 1``, or offsets are no distinct integers from 0 to ``members - 1``.
     """
     ballots, spots = checked(votes, labels, offsets)
     found = np.empty(len(ballots), np.int32)
@@ -49,48 +29,21 @@ def finite_published(votes: ArrayLike, labels: int, offsets: ArrayLike) -> Ints:
 
 
 def finite_exact(
-    votes: ArrayLike,
+    votes: ArrayLike,  # shape (points, members)
     labels: int,
-    offsets: ArrayLike,
+    offsets: ArrayLike,  # shape (d,)
     *,
     need: int | None = None,
     solver: CanSolve | None = None,
     seconds: float | None = None,
-    lower: ArrayLike | None = None,
-    upper: ArrayLike | None = None,
+    lower: ArrayLike | None = None,  # shape (points,)
+    upper: ArrayLike | None = None,  # shape (points,)
 ) -> tuple[Ints, Ints]:
     """Return how many poisoned buckets each prediction survives.
 
     Most points are closed without a solver: by weights that prove a bound, and by a search for an
     attack. What they leave open goes to one mixed-integer programme for each label that may still
     pass the prediction.
-
-    Parameters
-    ----------
-    votes : array of int, shape (points, members)
-    labels : int
-    offsets : array of int, shape (d,)
-    need : int, optional
-        Go no further with a point once its lower bound is at least this, or its upper bound less.
-    solver : CanSolve, optional
-        HiGHS by default.
-    seconds : float, optional
-        Time limit of all programmes together; 0 for none of them.
-    lower, upper : array of int, shape (points,), optional
-        Bounds that are already proved, to start from.
-
-    Returns
-    -------
-    lower, upper : ndarray of int32, shape (points,)
-        Equal where a point was closed. The lower one rests on whole-number weights or the solver's
-        dual bound, the upper one on an attack that was counted again, or on what was given.
-
-    Raises
-    ------
-    SpecError
-        As `finite_published`, or if given bounds contradict each other or what was found.
-    SolverError
-        If the solver is not installed, or its licence is too small.
     """
     ballots, spots = checked(votes, labels, offsets)
     points, members = ballots.shape
@@ -120,40 +73,14 @@ def finite_exact(
 
 
 def finite_attack(
-    votes: ArrayLike,
+    votes: ArrayLike,  # shape (members,)
     labels: int,
-    offsets: ArrayLike,
+    offsets: ArrayLike,  # shape (d,)
     *,
     solver: CanSolve | None = None,
     seconds: float | None = None,
 ) -> tuple[Ints, Ints]:
-    """Return an attack on one test point with one bucket more than it survives.
-
-    Parameters
-    ----------
-    votes : array of int, shape (members,)
-    labels : int
-    offsets : array of int, shape (d,)
-    solver : CanSolve, optional
-        HiGHS by default.
-    seconds : float, optional
-        Time limit; when it ends the best attack found so far is returned, one bucket more than the
-        upper bound of `finite_exact`.
-
-    Returns
-    -------
-    buckets : ndarray of int32, shape (radius + 1,)
-        The poisoned buckets, ascending.
-    votes : ndarray of int32, shape (members,)
-        What all members then vote: other than before only where a poisoned bucket reaches.
-
-    Raises
-    ------
-    SpecError
-        As `finite_published`.
-    SolverError
-        If the solver is not installed, or its licence is too small.
-    """
+    """Return an attack on one test point with one bucket more than it survives."""
     ballots, spots = checked(np.asarray(votes)[None], labels, offsets)
     known = (0, ballots.shape[1] - 1)
     deadline = Deadline.after(seconds)
@@ -164,39 +91,15 @@ def finite_attack(
 
 
 def finite_attack_within(
-    votes: ArrayLike,
+    votes: ArrayLike,  # shape (members,)
     labels: int,
-    offsets: ArrayLike,
+    offsets: ArrayLike,  # shape (d,)
     most: int,
     *,
     solver: CanSolve | None = None,
     seconds: float | None = None,
 ) -> Ints | None:
-    """Return some buckets, no more than ``most``, that change one prediction when poisoned.
-
-    Parameters
-    ----------
-    votes : array of int, shape (members,)
-    labels : int
-    offsets : array of int, shape (d,)
-    most : int
-    solver : CanSolve, optional
-        HiGHS by default; asked only where exchanges do not suffice.
-    seconds : float, optional
-        Its time limit.
-
-    Returns
-    -------
-    ndarray of int32 or None
-        None where none was found.
-
-    Raises
-    ------
-    SpecError
-        As `finite_published`.
-    SolverError
-        If the solver is not installed, or its licence is too small.
-    """
+    """Return some buckets, no more than ``most``, that change one prediction when poisoned."""
     ballots, spots = checked(np.asarray(votes)[None], labels, offsets)
     found = bracketed(ballots[0], labels, spots, (0, ballots.shape[1] - 1), most)
     if not found.is_settled(most):

@@ -15,8 +15,6 @@ from leaveout.encoders.votes import finite_kernels as kernels
 from leaveout.encoders.votes.finite_programme import finite_problem
 from leaveout.solvers import CanSolve
 
-__all__ = ["Bracket", "bracketed", "solve"]
-
 Ints = NDArray[np.int32]
 Counts = NDArray[np.int64]
 
@@ -32,35 +30,16 @@ _EXCHANGES = 200
 
 @dataclass(eq=False)
 class Bracket:
-    """What is known of one point; it only ever narrows.
+    """What is known of one point; it only ever narrows."""
 
-    Attributes
-    ----------
-    votes : ndarray of int32, shape (members,)
-    offsets : ndarray of int64, shape (d,)
-    best : int
-        The prediction.
-    gap : ndarray of int64, shape (labels,)
-        What the gain of each label must exceed.
-    edits : ndarray of int64, shape (labels,)
-        Buckets that are needed for each label to pass the prediction, at least; more than there
-        are at the prediction itself.
-    cheapest : int
-        Buckets that change the prediction: of the smallest attack found, or as given.
-    buckets : ndarray of int32
-        The smallest attack found, ascending.
-    turned : ndarray of int32, shape (members,)
-        What all members vote under this attack.
-    """
-
-    votes: Ints
-    offsets: Counts
-    best: int
-    gap: Counts
-    edits: Counts
-    cheapest: int
-    buckets: Ints
-    turned: Ints
+    votes: Ints  # shape (members,)
+    offsets: Counts  # shape (d,)
+    best: int  # the prediction
+    gap: Counts  # shape (labels,): what the gain of each label must exceed
+    edits: Counts  # shape (labels,)
+    cheapest: int  # buckets that change the prediction: of the smallest attack found, or as given
+    buckets: Ints  # the smallest attack found, ascending
+    turned: Ints  # shape (members,): what all members vote under this attack
 
     @property
     def lower(self) -> int:
@@ -101,23 +80,7 @@ class Bracket:
 def bracketed(
     votes: Ints, labels: int, offsets: Counts, known: tuple[int, int], need: int | None
 ) -> Bracket:
-    """Bound how many poisoned buckets a prediction survives, without a solver.
-
-    Parameters
-    ----------
-    votes : ndarray of int32, shape (members,)
-    labels : int
-    offsets : ndarray of int64, shape (d,)
-    known : tuple of int
-        Bounds already proved.
-    need : int or None
-        Stop once the lower bound is at least this, or the upper bound less.
-
-    Returns
-    -------
-    Bracket
-        Its lower bound exceeds its upper one only if the known bounds are wrong.
-    """
+    """Bound how many poisoned buckets a prediction survives, without a solver."""
     members = len(votes)
     gap, edits = np.zeros(labels, np.int64), np.zeros(labels, np.int64)
     best = int(kernels.gaps(votes, gap))
@@ -148,21 +111,6 @@ def solve(found: Bracket, need: int | None, solver: CanSolve, seconds: float | N
     """Narrow a bracket by one programme for each label that may still pass the prediction.
 
     What one label's programme finds cuts off the others'.
-
-    Parameters
-    ----------
-    found : Bracket
-        Changed in place.
-    need : int or None
-        Stop once the lower bound is at least this, or the upper bound less.
-    solver : CanSolve
-    seconds : float or None
-        Time limit, of which each label gets its share.
-
-    Raises
-    ------
-    SolverError
-        If the solver is not installed, or its licence is too small.
     """
     deadline = Deadline.after(seconds)
     labels = found.open_labels()

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from leaveout.bab.votes.finite_weights import UNIT, best_weights
 from leaveout.encoders.votes import finite_kernels as kernels
 
-__all__ = ["FiniteLog", "log_of", "open_labels"]
-
 Counts: TypeAlias = NDArray[np.int64]
 
 _STEPS = 300
@@ -30,17 +28,10 @@ _AGAIN = 3
 
 @dataclass(frozen=True, eq=False)
 class FiniteLog:
-    """Rows, and the weights of those that are -1.
+    """Rows, and the weights of those that are -1."""
 
-    Attributes
-    ----------
-    rows : ndarray of int32, shape (rows,)
-    weights : ndarray of uint16, shape (number of -1, members)
-        In 256ths.
-    """
-
-    rows: NDArray[np.int32]
-    weights: NDArray[np.uint16]
+    rows: NDArray[np.int32]  # shape (rows,)
+    weights: NDArray[np.uint16]  # shape (number of -1, members): in 256ths
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,15 +69,7 @@ class _Node:
 
 
 def open_labels(votes: NDArray[np.int32], labels: int, offsets: Counts, edits: int) -> list[int]:
-    """Return the labels that ``edits`` buckets may let pass, as far as the published argument goes.
-
-    Parameters
-    ----------
-    votes : ndarray of int32, shape (members,)
-    labels : int
-    offsets : ndarray of int64, shape (d,)
-    edits : int
-    """
+    """Return the labels that so many buckets may let pass, by the published argument."""
     gap, least = np.zeros(labels, np.int64), np.zeros(labels, np.int64)
     hits = np.zeros((labels, len(votes)), np.int32)
     best = int(kernels.gaps(votes, gap))
@@ -98,24 +81,7 @@ def open_labels(votes: NDArray[np.int32], labels: int, offsets: Counts, edits: i
 def log_of(
     votes: NDArray[np.int32], labels: int, offsets: Counts, label: int, edits: int, most: int = 2000
 ) -> FiniteLog | None:
-    """Return a log of why ``edits`` buckets do not let a label pass the prediction.
-
-    Parameters
-    ----------
-    votes : ndarray of int32, shape (members,)
-    labels : int
-    offsets : ndarray of int64, shape (d,)
-    label : int
-        Any but the prediction.
-    edits : int
-    most : int
-        Rows, at most.
-
-    Returns
-    -------
-    FiniteLog or None
-        None where the rows did not suffice, or there is such an attack.
-    """
+    """Return a log of why ``edits`` buckets do not let a label pass the prediction."""
     members = len(votes)
     gap = np.zeros(labels, np.int64)
     best = int(kernels.gaps(votes, gap))

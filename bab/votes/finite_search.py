@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from leaveout.compiling import kept
 
-__all__ = ["attack"]
-
 Counts = NDArray[np.int64]
 
 
@@ -45,23 +43,6 @@ def attack(gain: Counts, offsets: Counts, gap: int, least: int, most: int, steps
     """Search for few buckets that let a label pass the prediction.
 
     Greedily, then with one bucket less as long as exchanges of one for another find that.
-
-    Parameters
-    ----------
-    gain : ndarray of int64, shape (members,)
-        What choosing each member's vote gains the label on the prediction: 0, 1 or 2.
-    offsets : ndarray of int64, shape (d,)
-    gap : int
-        What the gains together must exceed.
-    least, most : int
-        Stop at that few; give up beyond that many.
-    steps : int
-        Exchanges to try for each number of buckets.
-
-    Returns
-    -------
-    ndarray of int64
-        The buckets, ascending; none where no more than ``most`` were found.
     """
     members, spread = len(gain), len(offsets)
     cover, own = np.zeros(members, np.int64), np.zeros(members, np.int64)

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from leaveout.solvers import CanSolve, Problem, Settings, Status
 
-__all__ = ["PADDING", "least_whole"]
-
 PADDING = 1e-3
 """How far a dual bound may lie above the optimum it bounds.
 
@@ -23,22 +21,7 @@ more, because the optimum is a whole number too.
 def least_whole(
     problem: Problem, solver: CanSolve, seconds: float | None
 ) -> tuple[float, NDArray[np.float64] | None]:
-    """Minimise a programme whose optimum is a whole number.
-
-    Parameters
-    ----------
-    problem : Problem
-    solver : CanSolve
-    seconds : float or None
-
-    Returns
-    -------
-    least : float
-        No point is below: a whole number, ``inf`` if there is no point, ``-inf`` if nothing was
-        proved.
-    point : ndarray of float64, shape (n,), or None
-        The best point found, up to tolerances: a candidate to be counted again.
-    """
+    """Minimise a programme whose optimum is a whole number."""
     if seconds is not None and seconds <= 0:
         return -math.inf, None
     outcome = solver.solve(problem, Settings(time_limit=seconds))

@@ -11,8 +11,6 @@ from scipy.sparse import coo_array, csr_array
 from leaveout.bab.votes.finite_solving import least_whole
 from leaveout.solvers import CanSolve, Problem
 
-__all__ = ["finite_edits_to", "forces"]
-
 Counts = NDArray[np.int64]
 
 
@@ -26,33 +24,15 @@ def forces(
 
 
 def finite_edits_to(
-    ballot: NDArray[np.int32],
+    ballot: NDArray[np.int32],  # shape (members,)
     labels: int,
-    offsets: Counts,
+    offsets: Counts,  # shape (d,)
     target: int,
     *,
     solver: CanSolve,
     seconds: float | None = None,
 ) -> tuple[int, Counts]:
-    """Return how many buckets are needed to make a label win at one point, and some that do.
-
-    Parameters
-    ----------
-    ballot : ndarray of int32, shape (members,)
-    labels : int
-    offsets : ndarray of int64, shape (d,)
-    target : int
-        Not what is answered.
-    solver : CanSolve
-    seconds : float, optional
-
-    Returns
-    -------
-    least : int
-        Fewer do not suffice: the programme's dual bound.
-    buckets : ndarray of int64
-        That do, counted again; all of them where no fewer were found.
-    """
+    """Return how many buckets are needed to make a label win at one point, and some that do."""
     least, point = least_whole(_problem(ballot, labels, offsets, target), solver, seconds)
     everything = np.arange(len(ballot))
     found = everything if point is None else np.flatnonzero(point[: len(ballot)] > 0.5)

@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from leaveout.compiling import kept
 
-__all__ = ["UNIT", "best_weights", "weighted"]
-
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -89,27 +87,6 @@ def weighted(
     published argument is y = a; the best y is the dual of the linear relaxation. Subgradients
     look for it, and what they find is added up in whole numbers. Where r buckets may do, a bucket
     may still be one that none of them can be, because too little is left beside it.
-
-    Parameters
-    ----------
-    gain : ndarray of int64, shape (members,)
-        What choosing each member's vote gains the label on the prediction: 0, 1 or 2.
-    offsets : ndarray of int64, shape (d,)
-    gap : int
-        What the gains together must exceed.
-    least : int
-        Edits known to be needed.
-    most : int
-        Look for no better bound than this.
-    steps : int
-        Weights to try for each number of edits.
-
-    Returns
-    -------
-    least : int
-        Edits that are needed, at least as many as given.
-    fit : ndarray of bool, shape (members,)
-        Buckets of which any attack of just that many consists.
     """
     members, spread = len(gain), len(offsets)
     weight = gain.astype(np.float64)
@@ -140,37 +117,15 @@ def weighted(
 
 @kept(nogil=True)
 def best_weights(
-    gain: Counts,
-    offsets: Counts,
+    gain: Counts,  # shape (members,)
+    offsets: Counts,  # shape (d,)
     goal: int,
     left: int,
-    fit: NDArray[np.bool_],
+    fit: NDArray[np.bool_],  # shape (members,)
     steps: int,
-    found: Counts,
+    found: Counts,  # shape (members,)
 ) -> int:
-    """Look for the weights that bound what some buckets gain best.
-
-    Parameters
-    ----------
-    gain : ndarray of int64, shape (members,)
-        0, 1 or 2.
-    offsets : ndarray of int64, shape (d,)
-    goal : int
-        Stop once the bound is no more; in units of one over `UNIT`, as are weights and bounds.
-    left : int
-        Buckets that are poisoned.
-    fit : ndarray of bool, shape (members,)
-        Buckets that may be.
-    steps : int
-        Weights to try.
-    found : ndarray of int64, shape (members,)
-        Overwritten: the best weights.
-
-    Returns
-    -------
-    int
-        Their bound.
-    """
+    """Look for the weights that bound what some buckets gain best."""
     members, spread = len(gain), len(offsets)
     weight, slope = gain.astype(np.float64), np.zeros(members)
     whole, sums = np.zeros(members, np.int64), np.zeros(members, np.int64)

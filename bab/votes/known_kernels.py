@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from leaveout.compiling import kept
 
-__all__ = ["count_lost", "explore"]
-
 _FIRST, _TURNS = 60, 6
 """Turns of looking for better prices of points, at the root and at any other node."""
 

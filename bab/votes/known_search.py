@@ -9,8 +9,6 @@ from leaveout.bab.votes.known_kernels import explore
 from leaveout.deadline import NEVER, Deadline
 from leaveout.encoders.votes.known_stakes import KnownStakes
 
-__all__ = ["search"]
-
 _WORK = 5e6
 """Numbers looked at between two looks at the clock."""
 
@@ -26,11 +24,6 @@ def search(stakes: KnownStakes, deadline: Deadline = NEVER) -> SearchResult:
     from 0 to 1, and the points lost are at most the sum of 1 - y and of y times the shares of the
     points that each member takes, over the best use of the budget that is left, a knapsack. A
     subgradient search looks for prices that make the bound small (Lagrangian relaxation).
-
-    Parameters
-    ----------
-    stakes : KnownStakes
-    deadline : Deadline
     """
     points, owner = np.unique(stakes.points, return_inverse=True)
     if not len(points):

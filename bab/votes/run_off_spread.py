@@ -17,8 +17,6 @@ from leaveout.encoders.votes.run_off_problem import run_off_pair_problem
 from leaveout.encoders.votes.run_off_stakes import RunOffStakes, run_off_stakes
 from leaveout.solvers import CanSolve
 
-__all__ = ["SpreadRunOff", "spread_run_off_published"]
-
 Ints = NDArray[np.int32]
 Wide = NDArray[np.int64]
 
@@ -36,18 +34,6 @@ def spread_run_off_published(
     those after which another may have entered the run-off and may have won it against the winner.
     Each of these gaps is closed by the units that gain most, as if no two shared a member and as
     if an edit served that gap alone.
-
-    Parameters
-    ----------
-    votes : ndarray of int32, shape (points, members)
-    scores : ndarray of float, shape (points, members, labels)
-    labels : int
-    offsets : tuple of int
-        Unit h reaches the members ``(h + offset) mod members``.
-
-    Returns
-    -------
-    ndarray of int64, shape (points,)
     """
     ballots, numbers = checked(votes, scores, labels)
     found = np.empty(len(ballots), np.int64)
@@ -58,37 +44,16 @@ def spread_run_off_published(
 
 @dataclass(eq=False)
 class SpreadRunOff:
-    """What is known of one test point; it only ever narrows.
-
-    Parameters
-    ----------
-    votes : ndarray of int32, shape (members,)
-    scores : ndarray of float, shape (members, labels)
-    offsets : tuple of int
-        Unit h reaches the members ``(h + offset) mod members``.
-    lower : int
-        Units that the winner survives for sure.
-
-    Attributes
-    ----------
-    winner : int
-    least : ndarray of int64, shape (labels, labels)
-        Units it takes to let t win against s, at least; more than there are where t is the winner,
-        or s.
-    units : ndarray of int32
-        The smallest attack found, ascending.
-    finalists : tuple of int
-        t and s of that attack.
-    """
+    """What is known of one test point; it only ever narrows."""
 
     votes: Ints
     scores: Scores
     offsets: tuple[int, ...]
     lower: int = 0
     winner: int = field(init=False)
-    least: Wide = field(init=False)
-    units: Ints = field(init=False)
-    finalists: tuple[int, int] = field(init=False)
+    least: Wide = field(init=False)  # shape (labels, labels)
+    units: Ints = field(init=False)  # the smallest attack found, ascending
+    finalists: tuple[int, int] = field(init=False)  # t and s of that attack
 
     def __post_init__(self) -> None:
         members, labels = self.scores.shape
@@ -121,13 +86,7 @@ class SpreadRunOff:
         return self.lowest >= self.highest
 
     def search(self, need: int | None) -> None:
-        """Look for attacks, greedily and by exchanges.
-
-        Parameters
-        ----------
-        need : int or None
-            Stop once it is known whether the winner survives so many units.
-        """
+        """Look for attacks, greedily and by exchanges."""
         for t, s in self._open():
             if self.is_settled(need):
                 return
@@ -135,21 +94,7 @@ class SpreadRunOff:
                 self._search_pair(t, s)
 
     def solve(self, need: int | None, solver: CanSolve, seconds: float | None) -> None:
-        """Narrow by one programme for each pair that a smaller attack may help.
-
-        Parameters
-        ----------
-        need : int or None
-            Stop once it is known whether the winner survives so many units.
-        solver : CanSolve
-        seconds : float or None
-            Time limit, of which each pair gets its share.
-
-        Raises
-        ------
-        SolverError
-            If the solver is not installed, or its licence is too small.
-        """
+        """Narrow by one programme for each pair that a smaller attack may help."""
         deadline = Deadline.after(seconds)
         pairs = self._open()
         for order, (t, s) in enumerate(pairs):
@@ -237,15 +182,7 @@ class SpreadRunOff:
 
 
 def _greedy(stake: RunOffStakes, kept: Wide, most: int) -> Wide | None:
-    """Add units to those kept until all demands of the one pair are met; None if ``most`` are not.
-
-    Parameters
-    ----------
-    stake : RunOffStakes
-        Of one pair.
-    kept : ndarray of int64
-    most : int
-    """
+    """Add units until all demands of one pair are met; None if more than ``most`` are needed."""
     gains = stake.gains.astype(np.int64)
     short = stake.needs.astype(np.int64)
     chosen = kept.tolist()

@@ -25,8 +25,6 @@ from scipy.sparse import csr_array, eye_array, kron, vstack
 
 from leaveout.models.votes.ballots import NEVER
 
-__all__ = ["PRICES", "UNIT", "ForcedVotes", "thresholds_to"]
-
 UNIT = 2**20
 """Prices are whole multiples of one over this."""
 
@@ -39,38 +37,18 @@ _MOST = 2**62
 
 @dataclass(frozen=True, eq=False)
 class ForcedVotes:
-    """What it costs to make a label win at one point.
+    """What it costs to make a label win at one point."""
 
-    Attributes
-    ----------
-    least : int or None
-        No votes that do so cost less; None where no number of edits suffices.
-    prices : ndarray of int64, shape (PRICES, labels)
-        What proves that, in ``UNIT``-ths: for each T the best of them.
-    cost : int or None
-        Of the votes found; None where there are none.
-    votes : ndarray of int32, shape (parts,)
-        What all members then vote; those before where there are none.
-    """
-
-    least: int | None
-    prices: NDArray[np.int64]
-    cost: int | None
-    votes: NDArray[np.int32]
+    least: int | None  # no votes that do so cost less; None where no number of edits suffices
+    prices: NDArray[np.int64]  # shape (PRICES, labels)
+    cost: int | None  # of the votes found; None where there are none
+    votes: NDArray[np.int32]  # shape (parts,)
 
 
 def thresholds_to(
     ballot: NDArray[np.int32], thresholds: NDArray[np.int32], target: int
 ) -> ForcedVotes:
-    """Return the cheapest votes that make a label win at one point, and prices that prove it.
-
-    Parameters
-    ----------
-    ballot : ndarray of int32, shape (parts,)
-    thresholds : ndarray of int32, shape (parts, labels)
-        Edits that make a member vote a label; `NEVER` where none do.
-    target : int
-    """
+    """Return the cheapest votes that make a label win at one point, and prices that prove it."""
     parts, labels = thresholds.shape
     finite = thresholds.astype(np.int64)
     # Dearer than all that can be paid, so whatever needs such a vote is known by its cost.

@@ -29,7 +29,8 @@ from leaveout.verifier.evidence.certified import Standing
 from leaveout.verifier.evidence.checking import check_evidence
 from leaveout.verifier.evidence.keys import make_keys, read_signer
 from leaveout.verifier.evidence.placing import placed
-from leaveout.verifier.report import FileRecord, Report, Result
+from leaveout.verifier.origin.records import FileRecord
+from leaveout.verifier.report import Report, Result
 
 from attacks.certificate_content import Content
 from attacks.evidence_worlds import WORLDS

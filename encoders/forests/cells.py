@@ -9,37 +9,20 @@ from numpy.typing import NDArray
 
 from leaveout.encoders.box import Box
 
-__all__ = ["Cells", "Groups", "cut_box"]
-
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Features that take listed rows together, in codes.
+    """Features that take listed rows together, in codes."""
 
-    Attributes
-    ----------
-    of : ndarray of int32, shape (features,)
-        Which group a feature is in, -1 for none.
-    column_start : ndarray of int64, shape (groups + 1,)
-    columns : ndarray of int32
-        The features of each group, one group after another.
-    row_start : ndarray of int64, shape (groups + 1,)
-        Where the codes of each group's rows begin in ``rows``, and where the last end.
-    rows : ndarray of int32
-        Rows of different codes, flat.
-    values : tuple of ndarray of float64
-        For each group the values that each row of codes stands for.
-    """
-
-    of: Codes
-    column_start: NDArray[np.int64]
-    columns: Codes
-    row_start: NDArray[np.int64]
-    rows: Codes
-    values: tuple[Floats, ...]
+    of: Codes  # shape (features,): which group a feature is in, -1 for none
+    column_start: NDArray[np.int64]  # shape (groups + 1,)
+    columns: Codes  # the features of each group, one group after another
+    row_start: NDArray[np.int64]  # shape (groups + 1,)
+    rows: Codes  # rows of different codes, flat
+    values: tuple[Floats, ...]  # for each group the values that each row of codes stands for
 
 
 _DIGITS = 12
@@ -52,22 +35,11 @@ class Cells:
 
     Every code of a feature stands for a value of the set; features outside groups take theirs
     independently of all others.
-
-    Attributes
-    ----------
-    most : ndarray of int32, shape (features,)
-        The greatest code of each feature.
-    start : ndarray of int64, shape (features + 1,)
-        Where each feature's values begin.
-    values : ndarray of float64
-        The greatest value that each code stands for.
-    box : Box
-    groups : Groups
     """
 
-    most: Codes
-    start: NDArray[np.int64]
-    values: Floats
+    most: Codes  # shape (features,): the greatest code of each feature
+    start: NDArray[np.int64]  # shape (features + 1,): where each feature's values begin
+    values: Floats  # the greatest value that each code stands for
     box: Box
     groups: Groups
 
@@ -88,11 +60,6 @@ class Cells:
         """Return an input of the set with these codes, shape (features,).
 
         Of the numbers that have a code, one of few digits is taken.
-
-        Raises
-        ------
-        ValueError
-            If no row of a group has its codes.
         """
         places = self.start[:-1] + codes
         x: Floats = self.values[places]
@@ -114,22 +81,7 @@ class Cells:
 
 
 def cut_box(box: Box, feature: NDArray[np.int32], threshold: Floats) -> tuple[Cells, Codes]:
-    """Cut a set of inputs at the thresholds of nodes.
-
-    Parameters
-    ----------
-    box : Box
-    feature : ndarray of int32, shape (nodes,)
-        -1 for a leaf.
-    threshold : ndarray of float64, shape (nodes,)
-        Inputs of at most that go left, compared in float64.
-
-    Returns
-    -------
-    Cells
-    ndarray of int32, shape (nodes,)
-        The greatest code that is at most a node's threshold, -1 if none is; 0 for a leaf.
-    """
+    """Cut a set of inputs at the thresholds of nodes."""
     listed: dict[int, Floats] = {}
     for each in box.choices:
         for column, values in zip(each.columns.tolist(), each.values.T, strict=True):

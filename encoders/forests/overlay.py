@@ -13,8 +13,6 @@ from leaveout.encoders.forests.cells import Cells, cut_box
 from leaveout.models.forest.family import ForestFamily
 from leaveout.models.forest.scored import ScoredForest, ScoredTree, before_rounding
 
-__all__ = ["Overlay", "Split", "overlay_family", "overlay_two"]
-
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 _NONE = np.zeros(0, np.int64)
@@ -22,55 +20,28 @@ _NONE = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Nodes of trees, those of the whole forest first: each of its trees in preorder.
+    """Nodes of trees, those of the whole forest first: each of its trees in preorder."""
 
-    Attributes
-    ----------
-    feature : ndarray of int32, shape (nodes,)
-        -1 for a leaf.
-    cut : ndarray of int32, shape (nodes,)
-        Inputs whose code is at most that go left.
-    left, right : ndarray of int64, shape (nodes,)
-        Of a leaf, ``left`` is its row of ``shares``.
-    shares : ndarray of float64, shape (answers, labels)
-    """
-
-    feature: NDArray[np.int32]
-    cut: NDArray[np.int32]
-    left: Longs
-    right: Longs
-    shares: Floats
+    feature: NDArray[np.int32]  # shape (nodes,): -1 for a leaf
+    cut: NDArray[np.int32]  # shape (nodes,): inputs whose code is at most that go left
+    left: Longs  # shape (nodes,): of a leaf, ``left`` is its row of ``shares``
+    right: Longs  # shape (nodes,): of a leaf, ``left`` is its row of ``shares``
+    shares: Floats  # shape (answers, labels)
 
 
 @dataclass(frozen=True, eq=False)
 class Overlay:
-    """The members of a family on the forest they differ from.
-
-    Attributes
-    ----------
-    cells : Cells
-    nodes : Split
-    roots : ndarray of int64, shape (trees + 1,)
-        Where each tree of the whole forest begins, and where the last ends.
-    start : ndarray of int64, shape (members + 1,)
-    tree : ndarray of int32, shape (changes,)
-    node, instead : ndarray of int64, shape (changes,)
-        In that tree of the member, ``instead`` stands for ``node``.
-    divisors : tuple of int
-        How many trees the whole forest and the members have; the shorter sum ends in zeros.
-    labels : int
-        Of both sides together.
-    """
+    """The members of a family on the forest they differ from."""
 
     cells: Cells
     nodes: Split
-    roots: Longs
-    start: Longs
-    tree: NDArray[np.int32]
-    node: Longs
-    instead: Longs
+    roots: Longs  # shape (trees + 1,)
+    start: Longs  # shape (members + 1,)
+    tree: NDArray[np.int32]  # shape (changes,)
+    node: Longs  # shape (changes,): in that tree of the member, ``instead`` stands for ``node``
+    instead: Longs  # shape (changes,): in that tree of the member, ``instead`` stands for ``node``
     divisors: tuple[int, int]
-    labels: int
+    labels: int  # of both sides together
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,16 +102,7 @@ def _roots(family: ForestFamily, roots: Longs) -> Longs:
 def overlay_two(
     one: ScoredForest, other: ScoredForest, box: Box, columns: tuple[Longs, Longs], labels: int
 ) -> Overlay:
-    """Return a forest and another over a box.
-
-    Parameters
-    ----------
-    one, other : ScoredForest
-    box : Box
-    columns : tuple of ndarray of int64
-        Which of the labels those of each forest are.
-    labels : int
-    """
+    """Return a forest and another over a box."""
     count = max(len(one.trees), len(other.trees))
     sides = [
         _joined(_padded(each, count, at, labels), each.rounds_inputs)
@@ -168,13 +130,7 @@ def overlay_two(
 
 
 def _differences(nodes: Split, whole: Longs, new: Longs) -> tuple[Longs, Longs]:
-    """Find where each tree and another first differ; lead equal subtrees back to the whole's.
-
-    Returns
-    -------
-    node, instead : ndarray of int64, shape (trees,)
-        -1 where nothing differs.
-    """
+    """Find where each tree and another first differ; lead equal subtrees back to the whole's."""
     levels: list[tuple[Longs, Longs, NDArray[np.bool_], NDArray[np.bool_]]] = []
     a, b = whole, new
     while len(a):

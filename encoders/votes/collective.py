@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from leaveout.encoders.votes.tally import Tally
 
-__all__ = ["CollectiveAttack", "Stakes", "lost_points", "stakes_of"]
-
 _CHUNK = 1024
 """Pairs looked at together."""
 
@@ -23,31 +21,14 @@ class Stakes:
     the members it reaches to vote anything, at every test point. A *pair* is a test point that is
     answered right and another label c': the point is lost to c' if the gains of the freed members
     add up to the pair's need. Gains of members that are freed anyway count once.
-
-    Attributes
-    ----------
-    budget : int
-        Units that may be poisoned, of each family.
-    reach : ndarray of int64, shape (units, members a unit reaches)
-    gains : ndarray of int32, shape (members, pairs)
-        ``1 + [v = c] - [v = c']`` of a member that votes v where c is answered.
-    needs : ndarray of int32, shape (pairs,)
-        One more than the gap between c and c'.
-    points : ndarray of int64, shape (pairs,)
-        Ascending; a test point may have several pairs.
-    labels : ndarray of int32, shape (pairs,)
-        The label c' of each pair.
-    sizes : tuple of int
-        Units of each family, one family after another, where an edit poisons one of each (hash
-        bagging); empty where there is one family.
     """
 
-    budget: int
-    reach: NDArray[np.int64]
-    gains: NDArray[np.int32]
-    needs: NDArray[np.int32]
-    points: NDArray[np.int64]
-    labels: NDArray[np.int32]
+    budget: int  # units that may be poisoned, of each family
+    reach: NDArray[np.int64]  # shape (units, members a unit reaches)
+    gains: NDArray[np.int32]  # shape (members, pairs)
+    needs: NDArray[np.int32]  # shape (pairs,): one more than the gap between c and c'
+    points: NDArray[np.int64]  # shape (pairs,): ascending; a test point may have several pairs
+    labels: NDArray[np.int32]  # shape (pairs,): the label c' of each pair
     sizes: tuple[int, ...] = ()
 
     @property
@@ -79,22 +60,15 @@ class Stakes:
 
 @dataclass(frozen=True)
 class CollectiveAttack:
-    """Units to poison, and the test points lost by it.
-
-    Attributes
-    ----------
-    units : tuple of int
-    lost : tuple of int
-        Test points that were answered right and no longer are.
-    """
+    """Units to poison, and the test points lost by it."""
 
     units: tuple[int, ...]
-    lost: tuple[int, ...]
+    lost: tuple[int, ...]  # test points that were answered right and no longer are
 
 
 def stakes_of(
-    votes: NDArray[np.int32],
-    truth: NDArray[np.int32],
+    votes: NDArray[np.int32],  # shape (points, parts)
+    truth: NDArray[np.int32],  # shape (points,)
     tallied: Tally,
     budget: int,
     offsets: tuple[int, ...] = (),
@@ -104,18 +78,6 @@ def stakes_of(
 
     A point that is answered wrong already is not counted: an attacker who chooses the votes of a
     member at every point by themselves need not make it right.
-
-    Parameters
-    ----------
-    votes : ndarray of int32, shape (points, parts)
-    truth : ndarray of int32, shape (points,)
-    tallied : Tally
-        Of these votes.
-    budget : int
-    offsets : tuple of int
-        Of Finite Aggregation; empty for a plain partition.
-    sizes : tuple of int
-        Members of each family of hash bagging; empty for one family.
     """
     parts = votes.shape[1]
     shifts = np.array(offsets or (0,), dtype=np.int64)
@@ -164,13 +126,6 @@ def lost_points(
 
     At each point every freed member is made to vote one label, each label in turn, and the votes
     are counted again.
-
-    Parameters
-    ----------
-    votes, truth, tallied
-        As in `stakes_of`.
-    freed : ndarray of int64
-        Members.
     """
     freed = np.unique(freed)
     labels = tallied.counts.shape[1]

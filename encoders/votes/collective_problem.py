@@ -8,8 +8,6 @@ from scipy.sparse import block_array, csr_array, eye_array
 from leaveout.encoders.votes.collective import Stakes
 from leaveout.solvers import Problem
 
-__all__ = ["collective_problem"]
-
 
 def collective_problem(stakes: Stakes, at_least: int = 0) -> Problem:
     """Return the problem whose optimum is how many points one attack can lose.
@@ -22,12 +20,6 @@ def collective_problem(stakes: Stakes, at_least: int = 0) -> Problem:
     Three rows follow from these for whole numbers and tighten the relaxation: no member gains more
     than 2 and a budget of B units frees at most ``B * reach`` members, so a lost pair needs at
     least ``need / 2`` members that gain at all, and ``need - B * reach`` that gain 2.
-
-    Parameters
-    ----------
-    stakes : Stakes
-    at_least : int
-        Points that an attack known already loses.
     """
     pairs, members, units = len(stakes.needs), len(stakes.gains), stakes.units
     owners, owner = np.unique(stakes.points, return_inverse=True)

@@ -13,34 +13,16 @@ from numpy.typing import NDArray
 from leaveout.encoders.votes.attack import Attack
 from leaveout.encoders.votes.tally import Tally, tally
 
-__all__ = ["family_attack", "family_radii"]
-
 Ints = NDArray[np.int32]
 
 
 def family_radii(votes: Ints, tallied: Tally, sizes: tuple[int, ...]) -> NDArray[np.int64]:
-    """Return how many edits each answer survives, exactly, shape (points,).
-
-    Parameters
-    ----------
-    votes : ndarray of int32, shape (points, members)
-    tallied : Tally
-        Of these votes.
-    sizes : tuple of int
-        Members of each family, one family after another.
-    """
+    """Return how many edits each answer survives, exactly, shape (points,)."""
     return np.asarray(_edits(votes, tallied, sizes).min(axis=1) - 1)
 
 
 def family_attack(votes: Ints, tallied: Tally, sizes: tuple[int, ...], point: int) -> Attack:
-    """Return an attack on one point with one edit more than it survives.
-
-    Parameters
-    ----------
-    votes, tallied, sizes
-        As of `family_radii`.
-    point : int
-    """
+    """Return an attack on one point with one edit more than it survives."""
     labels = tallied.counts.shape[1]
     edits = _edits(votes[point : point + 1], tally(votes[point : point + 1], labels), sizes)[0]
     target, before, ballot = int(edits.argmin()), int(tallied.predictions[point]), votes[point]

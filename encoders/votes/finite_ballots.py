@@ -8,33 +8,11 @@ from numpy.typing import ArrayLike, NDArray
 from leaveout.encoders.votes import finite_kernels as kernels
 from leaveout.errors import SpecError
 
-__all__ = ["checked", "checked_row"]
-
 
 def checked(
     votes: ArrayLike, labels: int, offsets: ArrayLike
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Return votes and offsets as compiled code reads them.
-
-    Parameters
-    ----------
-    votes : array of int, shape (points, members)
-    labels : int
-    offsets : array of int, shape (d,)
-        A sample in bucket h is in the training sets of the members (h + s) mod ``members``, for
-        each offset s.
-
-    Returns
-    -------
-    votes : ndarray of int32, shape (points, members)
-    offsets : ndarray of int64, shape (d,)
-
-    Raises
-    ------
-    SpecError
-        If there are fewer than two labels, no members, votes are no integers from 0 to
-        ``labels - 1``, or offsets are no distinct integers from 0 to ``members - 1``.
-    """
+    """Return votes and offsets as compiled code reads them."""
     ballots, spots = np.asarray(votes), np.asarray(offsets)
     if labels < 2:
         raise SpecError(f"finite aggregation: a vote needs two labels, there are {labels}")
@@ -64,28 +42,7 @@ def checked(
 def checked_row(
     votes: ArrayLike, labels: int, offsets: ArrayLike
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], int, NDArray[np.int64]]:
-    """Return one point's votes, the offsets, its prediction and what must be exceeded.
-
-    Parameters
-    ----------
-    votes : array of int, shape (members,)
-    labels : int
-    offsets : array of int, shape (d,)
-
-    Returns
-    -------
-    votes : ndarray of int32, shape (members,)
-    offsets : ndarray of int64, shape (d,)
-    best : int
-        The label with the most votes, the smallest of those.
-    gap : ndarray of int64, shape (labels,)
-        ``n_c - n_c' - [c' < c]``: each label passes once it gains more; -1 at the prediction.
-
-    Raises
-    ------
-    SpecError
-        As `checked`.
-    """
+    """Return one point's votes, the offsets, its prediction and what must be exceeded."""
     ballots, spots = checked(np.asarray(votes)[None], labels, offsets)
     gap = np.zeros(labels, np.int64)
     best = int(kernels.gaps(ballots[0], gap))

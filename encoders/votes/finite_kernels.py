@@ -7,22 +7,13 @@ from numpy.typing import NDArray
 
 from leaveout.compiling import kept
 
-__all__ = ["gaps", "published_all", "published_edits"]
-
 Ints = NDArray[np.int32]
 Counts = NDArray[np.int64]
 
 
 @kept(nogil=True)
 def gaps(votes: Ints, found: Counts) -> int:
-    """Fill in what each label must gain more than to pass the prediction; return the latter.
-
-    Parameters
-    ----------
-    votes : ndarray of int32, shape (members,)
-    found : ndarray of int64, shape (labels,)
-        ``n_c - n_c' - [c' < c]`` for the prediction c and each other label c', and -1 at c.
-    """
+    """Fill in what each label must gain more than to pass the prediction; return the latter."""
     found[:] = 0
     for vote in votes:
         found[vote] += 1
@@ -38,21 +29,7 @@ def gaps(votes: Ints, found: Counts) -> int:
 def published_edits(
     votes: Ints, offsets: Counts, best: int, gap: Counts, hits: Ints, edits: Counts
 ) -> None:
-    """Fill in the least edits towards each label if gains of buckets simply added up.
-
-    Parameters
-    ----------
-    votes : ndarray of int32, shape (members,)
-    offsets : ndarray of int64, shape (d,)
-    best : int
-        The prediction.
-    gap : ndarray of int64, shape (labels,)
-        What the gain must exceed.
-    hits : ndarray of int32, shape (labels, members)
-        Overwritten: the votes for each label that each bucket reaches.
-    edits : ndarray of int64, shape (labels,)
-        Overwritten; ``members + 1`` at the prediction.
-    """
+    """Fill in the least edits towards each label if gains of buckets simply added up."""
     members, spread = len(votes), len(offsets)
     hits[:] = 0
     for i in range(members):

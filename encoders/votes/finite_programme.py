@@ -10,46 +10,20 @@ from leaveout.encoders.votes.finite_ballots import checked_row
 from leaveout.errors import SpecError
 from leaveout.solvers import Problem
 
-__all__ = ["finite_problem"]
-
 
 def finite_problem(
-    votes: ArrayLike,
+    votes: ArrayLike,  # shape (members,)
     labels: int,
-    offsets: ArrayLike,
+    offsets: ArrayLike,  # shape (d,)
     target: int,
     *,
     least: int = 0,
     most: int | None = None,
-    fit: NDArray[np.bool_] | None = None,
+    fit: NDArray[np.bool_] | None = None,  # shape (members,)
 ) -> Problem:
     """Return the programme of the fewest poisoned buckets that put a label before the prediction.
 
     Passing the prediction is enough: whoever wins then, it is not the prediction.
-
-    Parameters
-    ----------
-    votes : array of int, shape (members,)
-    labels : int
-    offsets : array of int, shape (d,)
-    target : int
-        The label that is to pass the prediction.
-    least, most : int
-        Bounds of the number of buckets; ``most`` is by default the number of members.
-    fit : ndarray of bool, shape (members,), optional
-        Buckets that may be poisoned; all of them by default.
-
-    Returns
-    -------
-    Problem
-        Of 2 ``members`` variables: whether each bucket is poisoned, then how much of each member
-        may be chosen.
-
-    Raises
-    ------
-    SpecError
-        If the votes or offsets are unusable, the target is no label or is predicted as it is, or
-        ``least`` exceeds ``most``.
     """
     ballot, spots, best, gap = checked_row(votes, labels, offsets)
     members, spread = len(ballot), len(spots)

@@ -11,8 +11,6 @@ from leaveout.encoders.votes.tally import Tally
 from leaveout.encoders.votes.threat import UNBOUNDED
 from leaveout.models.votes.ballots import NEVER
 
-__all__ = ["knapsack_attack", "knapsack_radius"]
-
 
 def knapsack_radius(
     votes: NDArray[np.int32], thresholds: NDArray[np.int32], tallied: Tally, point: int
@@ -23,20 +21,6 @@ def knapsack_radius(
     member, until the gains ``[v = c] - [u = c] + [u = c'] - [v = c']`` exceed the gap: a knapsack
     whose least cost less 1, over all c', is the radius. Exact where each threshold is the fewest
     edits that make the member vote so at this point; a lower bound of these gives a lower bound.
-
-    Parameters
-    ----------
-    votes : ndarray of int32, shape (points, parts)
-    thresholds : ndarray of int32, shape (points, parts, labels)
-        `NEVER` where no edits suffice.
-    tallied : Tally
-        Of these votes.
-    point : int
-
-    Returns
-    -------
-    int
-        `UNBOUNDED` where no attack changes the prediction.
     """
     cost = min(
         int(_least_cost(*_choices(votes[point], thresholds[point], tallied, point, target))[-1, -1])
@@ -48,14 +32,7 @@ def knapsack_radius(
 def knapsack_attack(
     votes: NDArray[np.int32], thresholds: NDArray[np.int32], tallied: Tally, point: int
 ) -> Attack | None:
-    """Return a cheapest attack on one point, None if there is none.
-
-    Parameters
-    ----------
-    votes, thresholds, tallied
-        As for `knapsack_radius`.
-    point : int
-    """
+    """Return a cheapest attack on one point, None if there is none."""
     best: tuple[int, int] | None = None
     for target in _targets(tallied, point):
         given = _choices(votes[point], thresholds[point], tallied, point, target)

@@ -11,27 +11,14 @@ from leaveout.encoders.votes.threat import Cost, Threat
 from leaveout.models.votes.ballots import NEVER
 from leaveout.models.votes.origin import Against
 
-__all__ = ["Known", "known_of", "reach_of"]
-
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """Thresholds from below and from above, in the units in which an attack is counted.
+    """Thresholds from below and from above, in the units in which an attack is counted."""
 
-    Attributes
-    ----------
-    at_least : ndarray of int32, shape (points, parts, labels)
-        Fewer changes within its part never make a member vote a label; `NEVER` where none do.
-    enough : ndarray of int32, shape (points, parts, labels)
-        So many do; `NEVER` where that is not known of any number. The same array as ``at_least``
-        where thresholds are exact and count just such changes.
-    gap : str
-        Why the two differ; empty where they do not.
-    """
-
-    at_least: NDArray[np.int32]
-    enough: NDArray[np.int32]
-    gap: str = ""
+    at_least: NDArray[np.int32]  # shape (points, parts, labels)
+    enough: NDArray[np.int32]  # shape (points, parts, labels)
+    gap: str = ""  # why the two differ; empty where they do not
 
     @property
     def is_exact(self) -> bool:
@@ -49,16 +36,6 @@ def reach_of(
     part, of one part alone or of a relabel that leaves its sample where it is, a change is a unit
     and a member that needs b edits needs half as many, rounded up. Thresholds that count another
     kind bound that kind alone, and relabels only where these stay in their part.
-
-    Parameters
-    ----------
-    against : {"edits", "insertions", "removals", "relabels"}
-        What thresholds count.
-    threat : Threat
-    hash_reads_label : bool or None
-        Whether a sample's label has a say in its part; None where that is not known.
-    alone : bool
-        Whether there is one part only.
     """
     stays = alone or hash_reads_label is False
     if against != "edits":
@@ -76,25 +53,13 @@ def reach_of(
 
 
 def known_of(
-    thresholds: NDArray[np.int32],
+    thresholds: NDArray[np.int32],  # shape (points, parts, labels)
     against: Against,
     exact_to: int | None,
     threat: Threat,
     cost: Cost,
 ) -> Known:
-    """Return what thresholds say of changes of one kind.
-
-    Parameters
-    ----------
-    thresholds : ndarray of int32, shape (points, parts, labels)
-    against : {"edits", "insertions", "removals", "relabels"}
-        What they count.
-    exact_to : int or None
-        One more than it stands for at least so many; None: all are exact.
-    threat : Threat
-    cost : Cost
-        What one change counts as, by `reach_of`.
-    """
+    """Return what thresholds say of changes of one kind."""
     if threat.value != against:
         at_least = thresholds
         if threat in (Threat.RELABELS, Threat.MODIFICATIONS) and cost.parts == 1:

@@ -12,23 +12,13 @@ from scipy.sparse import coo_array, csr_array
 from leaveout.encoders.votes.known_stakes import KnownStakes
 from leaveout.solvers import Problem
 
-__all__ = ["KnownLevels", "known_levels", "known_problem"]
-
 
 @dataclass(frozen=True, eq=False)
 class KnownLevels:
-    """How much may be spent on each member to any avail: a binary variable each.
+    """How much may be spent on each member to any avail: a binary variable each."""
 
-    Attributes
-    ----------
-    member : ndarray of int64, shape (levels,)
-        Ascending.
-    cost : ndarray of int64, shape (levels,)
-        Ascending within a member.
-    """
-
-    member: NDArray[np.int64]
-    cost: NDArray[np.int64]
+    member: NDArray[np.int64]  # shape (levels,): ascending
+    cost: NDArray[np.int64]  # shape (levels,): ascending within a member
 
     def place(self, members: NDArray[np.int64], costs: NDArray[Any]) -> NDArray[np.int64]:
         """Return the levels of some members at some costs."""
@@ -66,14 +56,6 @@ def known_problem(stakes: KnownStakes, levels: KnownLevels, at_least: int = 0) -
     Two rows a pair follow for whole numbers and tighten the relaxation: what is spent on levels
     that the pair gains by is no less than the pair takes alone; and where no more than m members
     that gain at all are within the budget, ``need - m`` of them must gain 2.
-
-    Parameters
-    ----------
-    stakes : KnownStakes
-    levels : KnownLevels
-        Of these.
-    at_least : int
-        Points that an attack known already loses.
     """
     pairs, count = len(stakes.needs), len(levels.cost)
     owners, owner = np.unique(stakes.points, return_inverse=True)

@@ -12,8 +12,6 @@ from leaveout.compiling import kept
 from leaveout.encoders.votes.tally import Tally
 from leaveout.models.votes.ballots import NEVER
 
-__all__ = ["KnownStakes", "affordable_losses", "known_stakes_of"]
-
 _CHUNK = 2**22
 """Costs of votes looked at together."""
 
@@ -28,28 +26,14 @@ class KnownStakes:
     An attack spends some edits on each member. A *pair* is a test point that is answered right and
     another label c': the point is lost to c' if the votes that members can then be made to give
     gain c' what the pair needs.
-
-    Attributes
-    ----------
-    budget : int
-        Edits that may be spent, all members together.
-    ones, twos : ndarray of int, shape (members, pairs)
-        Edits at which a member gains the pair at least 1, and 2; ``budget + 1`` where it never
-        does within the budget. The first is never above the second.
-    needs : ndarray of int32, shape (pairs,)
-        One more than the gap between c and c'.
-    least : ndarray of int64, shape (pairs,)
-        Edits that the pair takes if no other is attacked; at most ``budget``.
-    points : ndarray of int64, shape (pairs,)
-        Ascending; a test point may have several pairs.
     """
 
-    budget: int
-    ones: NDArray[Any]
-    twos: NDArray[Any]
-    needs: NDArray[np.int32]
-    least: NDArray[np.int64]
-    points: NDArray[np.int64]
+    budget: int  # edits that may be spent, all members together
+    ones: NDArray[Any]  # shape (members, pairs)
+    twos: NDArray[Any]  # shape (members, pairs)
+    needs: NDArray[np.int32]  # shape (pairs,): one more than the gap between c and c'
+    least: NDArray[np.int64]  # shape (pairs,)
+    points: NDArray[np.int64]  # shape (pairs,): ascending; a test point may have several pairs
 
     @property
     def members(self) -> int:
@@ -77,24 +61,13 @@ class KnownStakes:
 
 
 def known_stakes_of(
-    votes: NDArray[np.int32],
-    truth: NDArray[np.int32],
+    votes: NDArray[np.int32],  # shape (points, parts)
+    truth: NDArray[np.int32],  # shape (points,)
     tallied: Tally,
-    thresholds: NDArray[np.int32],
+    thresholds: NDArray[np.int32],  # shape (points, parts, labels)
     budget: int,
 ) -> KnownStakes:
-    """Return what an attack can reach; points that no attack of this size takes are left out.
-
-    Parameters
-    ----------
-    votes : ndarray of int32, shape (points, parts)
-    truth : ndarray of int32, shape (points,)
-    tallied : Tally
-        Of these votes.
-    thresholds : ndarray of int32, shape (points, parts, labels)
-        `NEVER` where no edits suffice.
-    budget : int
-    """
+    """Return what an attack can reach; points that no attack of this size takes are left out."""
     parts, labels = thresholds.shape[1:]
     # More than every member's largest threshold is never of use.
     budget = min(budget, int(thresholds.max(axis=(0, 2)).astype(np.int64).clip(0).sum()))
@@ -162,18 +135,12 @@ def affordable_losses(
     votes: NDArray[np.int32],
     truth: NDArray[np.int32],
     thresholds: NDArray[np.int32],
-    spent: NDArray[np.int64],
+    spent: NDArray[np.int64],  # shape (parts,)
 ) -> tuple[int, ...]:
     """Return the points that are lost once so many edits are spent on each member: a recount.
 
     At each point the members are made to vote one label wherever they can be, each label in turn;
     those that cannot, and vote for the true label, vote for any other that they can be made to.
-
-    Parameters
-    ----------
-    votes, truth, thresholds
-        As in `known_stakes_of`.
-    spent : ndarray of int64, shape (parts,)
     """
     labels = thresholds.shape[2]
     names = np.arange(labels)

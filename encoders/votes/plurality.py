@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from leaveout.encoders.votes.attack import Attack
 from leaveout.encoders.votes.tally import Tally
 
-__all__ = ["plurality_attack", "plurality_radii"]
-
 
 def plurality_radii(tallied: Tally) -> NDArray[np.int32]:
     """Return how many poisoned parts each prediction survives, whatever they then vote.
@@ -17,29 +15,13 @@ def plurality_radii(tallied: Tally) -> NDArray[np.int32]:
     Half the smallest gap, rounded down (Levine and Feizi 2021, Theorems 1 and 2). That is exact:
     a member that voted for the prediction and now votes c' closes the gap by 2, and there are more
     of these than half the gap.
-
-    Parameters
-    ----------
-    tallied : Tally
-
-    Returns
-    -------
-    ndarray of int32, shape (points,)
     """
     radii: NDArray[np.int32] = (tallied.gaps.min(axis=1) // 2).astype(np.int32)
     return radii
 
 
 def plurality_attack(votes: NDArray[np.int32], tallied: Tally, point: int) -> Attack:
-    """Return an attack on one point with one part more than it survives.
-
-    Parameters
-    ----------
-    votes : ndarray of int32, shape (points, parts)
-    tallied : Tally
-        Of these votes.
-    point : int
-    """
+    """Return an attack on one point with one part more than it survives."""
     prediction = int(tallied.predictions[point])
     target = int(tallied.gaps[point].argmin())
     needed = int(tallied.gaps[point, target]) // 2 + 1

@@ -8,8 +8,6 @@ from numpy.typing import ArrayLike, NDArray
 from leaveout.encoders.votes import run_off_kernels as kernels
 from leaveout.encoders.votes.run_off_ballots import checked, refuse
 
-__all__ = ["run_off_exact", "run_off_plans", "run_off_predictions", "run_off_published"]
-
 
 def run_off_predictions(votes: ArrayLike, scores: ArrayLike, labels: int) -> NDArray[np.int32]:
     """Return who wins the run-off at each test point.
@@ -17,24 +15,6 @@ def run_off_predictions(votes: ArrayLike, scores: ArrayLike, labels: int) -> NDA
     The two labels with the most votes stand; each member then prefers the one it scores higher,
     and most preferences win (Rezaei et al., ICML 2023). Every tie goes to the smaller label. Takes
     4 ``labels``³ bytes beside the scores.
-
-    Parameters
-    ----------
-    votes : array of int, shape (points, parts)
-        What each member votes for: the label it scores highest.
-    scores : array of float, shape (points, parts, labels)
-        Compared within a member only, so in any unit. Not copied unless float16 or scattered.
-    labels : int
-
-    Returns
-    -------
-    ndarray of int32, shape (points,)
-
-    Raises
-    ------
-    SpecError
-        If there are fewer than two labels, shapes disagree, a vote is not a label, a score is NaN
-        or no float, or a vote is not for the label scored highest.
     """
     votes, scores = checked(votes, scores, labels)
     found = np.empty(len(votes), np.int32)
@@ -49,21 +29,6 @@ def run_off_published(votes: ArrayLike, scores: ArrayLike, labels: int) -> NDArr
     DPA+ROE): those after which two labels may stand before the winner in the first round, and, the
     winner standing, those after which another may have entered the run-off and may have won it. A
     lower bound, because each of these gaps is closed as if an edit served that gap alone.
-
-    Parameters
-    ----------
-    votes : array of int, shape (points, parts)
-    scores : array of float, shape (points, parts, labels)
-    labels : int
-
-    Returns
-    -------
-    ndarray of int32, shape (points,)
-
-    Raises
-    ------
-    SpecError
-        As `run_off_predictions`.
     """
     votes, scores = checked(votes, scores, labels)
     found = np.empty(len(votes), np.int32)
@@ -75,21 +40,6 @@ def run_off_exact(votes: ArrayLike, scores: ArrayLike, labels: int) -> NDArray[n
     """Return exactly how many poisoned parts each prediction survives.
 
     The greatest r such that no r members, voting and scoring at will, change the prediction.
-
-    Parameters
-    ----------
-    votes : array of int, shape (points, parts)
-    scores : array of float, shape (points, parts, labels)
-    labels : int
-
-    Returns
-    -------
-    ndarray of int32, shape (points,)
-
-    Raises
-    ------
-    SpecError
-        As `run_off_predictions`.
     """
     return (run_off_plans(votes, scores, labels)[:, 0] - 1).astype(np.int32)
 
@@ -104,25 +54,6 @@ def run_off_plans(
     attack with these gains falls short of is a convex function of them, which a search by halves
     decides for a budget of edits, and another finds the least budget; pairs that a bound excludes
     are never searched.
-
-    Parameters
-    ----------
-    votes : array of int, shape (points, parts)
-    scores : array of float, shape (points, parts, labels)
-    labels : int
-    target : int, optional
-        Who is to win; anyone else than now by default.
-
-    Returns
-    -------
-    ndarray of int64, shape (points, 5)
-        Edits, t, s, the votes t gains (not negative) and the votes s gains (negative where t takes
-        some from s).
-
-    Raises
-    ------
-    SpecError
-        As `run_off_predictions`.
     """
     votes, scores = checked(votes, scores, labels)
     plans = np.empty((len(votes), 5), np.int64)

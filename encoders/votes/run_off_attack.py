@@ -8,36 +8,11 @@ from numpy.typing import ArrayLike, NDArray
 from leaveout.encoders.votes.run_off import run_off_plans
 from leaveout.encoders.votes.run_off_ballots import Scores, checked_row
 
-__all__ = ["run_off_attack"]
-
 
 def run_off_attack(
     votes: ArrayLike, scores: ArrayLike, labels: int, target: int | None = None
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], Scores]:
-    """Return an attack on one test point with one edit more than it survives.
-
-    Parameters
-    ----------
-    votes : array of int, shape (parts,)
-    scores : array of float, shape (parts, labels)
-    labels : int
-    target : int, optional
-        Who is to win; anyone else than now by default.
-
-    Returns
-    -------
-    parts : ndarray of int32, shape (radius + 1,)
-        The poisoned parts, ascending.
-    votes : ndarray of int32, shape (radius + 1,)
-        What their members then vote.
-    scores : ndarray of float, shape (radius + 1, labels)
-        What they then score, in float32 or float64: 1 for what they vote and 0 for all else.
-
-    Raises
-    ------
-    SpecError
-        As `leaveout.encoders.votes.run_off.run_off_predictions`.
-    """
+    """Return an attack on one test point with one edit more than it survives."""
     ballots, numbers, prefer = checked_row(votes, scores, labels)
     plan = run_off_plans(ballots[None], numbers[None], labels, target)[0]
     _, t, s, gain, other = (int(number) for number in plan)

@@ -10,32 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 from leaveout.encoders.votes import run_off_kernels as kernels
 from leaveout.errors import SpecError
 
-__all__ = ["checked", "checked_row", "refuse"]
-
 Scores = NDArray[np.floating[Any]]
 
 
 def checked(votes: ArrayLike, scores: ArrayLike, labels: int) -> tuple[NDArray[np.int32], Scores]:
-    """Return votes and scores as compiled code reads them.
-
-    Parameters
-    ----------
-    votes : array of int, shape (points, parts)
-    scores : array of float, shape (points, parts, labels)
-    labels : int
-
-    Returns
-    -------
-    votes : ndarray of int32, shape (points, parts)
-    scores : ndarray of float32 or float64, shape (points, parts, labels)
-
-    Raises
-    ------
-    SpecError
-        If there are fewer than two labels, no members, shapes disagree, votes are no integers from
-        0 to ``labels - 1``, or scores are no float16, float32 or float64. Whether votes and scores
-        agree is not looked at.
-    """
+    """Return votes and scores as compiled code reads them."""
     ballots, numbers = np.asarray(votes), np.asarray(scores)
     if labels < 2:
         raise SpecError(f"run-off: an election needs two labels, there are {labels}")
@@ -67,26 +46,7 @@ def checked(votes: ArrayLike, scores: ArrayLike, labels: int) -> tuple[NDArray[n
 def checked_row(
     votes: ArrayLike, scores: ArrayLike, labels: int
 ) -> tuple[NDArray[np.int32], Scores, NDArray[np.int32]]:
-    """Return one point's votes and scores, and its members counted.
-
-    Parameters
-    ----------
-    votes : array of int, shape (parts,)
-    scores : array of float, shape (parts, labels)
-    labels : int
-
-    Returns
-    -------
-    votes : ndarray of int32, shape (parts,)
-    scores : ndarray of float32 or float64, shape (parts, labels)
-    prefer : ndarray of int32, shape (labels, labels, labels)
-        ``prefer[g, a, b]`` members vote g and prefer a to b; ``prefer[g, a, a]`` vote g.
-
-    Raises
-    ------
-    SpecError
-        As `checked`, or if a score is NaN or a vote is not for the label scored highest.
-    """
+    """Return one point's votes and scores, and its members counted."""
     ballots, numbers = checked(np.asarray(votes)[None], np.asarray(scores)[None], labels)
     prefer = np.zeros((labels, labels, labels), np.int32)
     fault, part = kernels.tally(ballots[0], numbers[0], prefer)
@@ -98,17 +58,7 @@ def checked_row(
 
 
 def refuse(found: tuple[int, int, int]) -> None:
-    """Raise what is wrong with a ballot, if anything is.
-
-    Parameters
-    ----------
-    found : tuple of int
-        What a kernel returns: the fault or 0, its point and its member.
-
-    Raises
-    ------
-    SpecError
-    """
+    """Raise what is wrong with a ballot, if anything is."""
     fault, point, part = found
     if fault == kernels.NOT_A_NUMBER:
         raise SpecError(f"run-off: member {part} gives point {point} a score that is NaN")

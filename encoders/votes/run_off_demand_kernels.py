@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from leaveout.compiling import kept
 
-__all__ = ["demands", "demands_at", "least_units", "published_units", "units_for_pairs"]
-
 Ints = NDArray[np.int32]
 Counts = NDArray[np.int64]
 Gains = NDArray[np.int8]
@@ -45,24 +43,9 @@ def _contenders(counts: Counts, a: int, t: int, s: int, freed: int, found: Count
 @kept(nogil=True)
 def demands(
     votes: Ints, scores: Any, counts: Counts, t: int, s: int, freed: int, gains: Gains,
-    needs: Counts,
+    needs: Counts,  # shape (demands there is room for,)
 ) -> int:  # fmt: skip
-    """Fill in what it takes for t to win against s; return the number of demands, 0 for none.
-
-    Parameters
-    ----------
-    votes : ndarray of int32, shape (members,)
-    scores : ndarray of float, shape (members, labels)
-    counts : ndarray of int64, shape (labels,)
-        Of the votes.
-    t, s : int
-    freed : int
-        Members that are freed, at most; at least 1.
-    gains : ndarray of int8, shape (demands there is room for, members)
-        Overwritten: 0 to 3.
-    needs : ndarray of int64, shape (demands there is room for,)
-        Overwritten: all above 0.
-    """
+    """Fill in what it takes for t to win against s; return the number of demands, 0 for none."""
     members, labels = scores.shape
     ahead = np.zeros(members, np.int8)
     support = 0
@@ -120,15 +103,6 @@ def least_units(gains: Gains, offsets: Counts, need: int, sums: Counts) -> int:
     """Return the fewest units whose gains reach a need if they simply add up.
 
     One more than there are if none do.
-
-    Parameters
-    ----------
-    gains : ndarray of int8, shape (members,)
-    offsets : ndarray of int64, shape (d,)
-        Unit h reaches the members ``(h + offset) mod members``.
-    need : int
-    sums : ndarray of int64, shape (at least 3 d + 1,)
-        Overwritten.
     """
     members = len(gains)
     sums[:] = 0
@@ -152,23 +126,7 @@ def units_for_pairs(
     votes: Ints, scores: Any, offsets: Counts, winner: int, most: int, gains: Gains,
     needs: Counts, least: Counts,
 ) -> None:  # fmt: skip
-    """Fill in how many units each pair of a new winner and another finalist takes, at least.
-
-    Parameters
-    ----------
-    votes : ndarray of int32, shape (members,)
-    scores : ndarray of float, shape (members, labels)
-    offsets : ndarray of int64, shape (d,)
-    winner : int
-        Who wins now.
-    most : int
-        More units than this are not told apart from ``members + 1``.
-    gains, needs
-        Room, as in `demands`.
-    least : ndarray of int64, shape (labels, labels)
-        Overwritten: ``least[t, s]`` units let t win against s, at least; ``members + 1`` where t
-        is the winner or s.
-    """
+    """Fill in how many units each pair of a new winner and another finalist takes, at least."""
     members, labels = scores.shape
     counts = np.zeros(labels, np.int64)
     for vote in votes:
@@ -196,22 +154,7 @@ def demands_at(
     votes: Ints, scores: Any, offsets: Counts, winner: int, budget: int,
     only: tuple[int, int], gains: Gains, needs: Counts, pairs: Ints, ends: Counts,
 ) -> int:  # fmt: skip
-    """Fill in the demands of each pair that so many units may bring about; return the pairs.
-
-    Parameters
-    ----------
-    votes, scores, offsets, winner, gains, needs
-        As in `units_for_pairs`; here all demands stay, one pair after another.
-    budget : int
-        Units; at least 1.
-    only : tuple of int
-        The one t and s that count, or -1 and -1 for all.
-    pairs : ndarray of int32, shape (pairs there is room for, 2)
-        Overwritten: t and s.
-    ends : ndarray of int64, shape (pairs there is room for,)
-        Overwritten: where the demands of each pair end. -1 as the first where there is too little
-        room.
-    """
+    """Fill in the demands of each pair that so many units may bring about; return the pairs."""
     members, labels = scores.shape
     counts = np.zeros(labels, np.int64)
     for vote in votes:
@@ -243,17 +186,7 @@ def demands_at(
 
 @kept(nogil=True)
 def published_units(votes: Ints, scores: Any, offsets: Counts, labels: int, found: Counts) -> None:
-    """Fill in the least units by the published argument, shape (points,).
-
-    Parameters
-    ----------
-    votes : ndarray of int32, shape (points, members)
-    scores : ndarray of float, shape (points, members, labels)
-    offsets : ndarray of int64, shape (d,)
-    labels : int
-    found : ndarray of int64, shape (points,)
-        Overwritten.
-    """
+    """Fill in the least units by the published argument, shape (points,)."""
     points, members = votes.shape
     counts, gains = np.zeros(labels, np.int64), np.zeros(members, np.int8)
     sums = np.zeros(3 * len(offsets) + 1, np.int64)

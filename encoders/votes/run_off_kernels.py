@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from leaveout.compiling import kept
 
-__all__ = ["NOT_A_NUMBER", "NOT_FIRST", "least_edits", "predictions", "published", "tally"]
-
 Ints = NDArray[np.int32]
 Counts = NDArray[np.int64]
 
@@ -23,24 +21,7 @@ NOT_A_NUMBER, NOT_FIRST = 1, 2
 
 @kept(nogil=True)
 def tally(votes: Ints, scores: Any, prefer: Ints) -> tuple[int, int]:
-    """Count one point's members by their vote and by whom they prefer.
-
-    Parameters
-    ----------
-    votes : ndarray of int32, shape (parts,)
-        Within range.
-    scores : ndarray of float, shape (parts, labels)
-    prefer : ndarray of int32, shape (labels, labels, labels)
-        Overwritten: ``prefer[g, a, b]`` members vote g and prefer a to b, and ``prefer[g, a, a]``
-        vote g, for b >= a; what lies below the diagonal is left at zero.
-
-    Returns
-    -------
-    fault : int
-        0, NOT_A_NUMBER or NOT_FIRST.
-    part : int
-        The first member at fault.
-    """
+    """Count one point's members by their vote and by whom they prefer."""
     labels = prefer.shape[0]
     prefer[:] = 0
     for i in range(votes.shape[0]):
@@ -155,26 +136,7 @@ def _published(prefer: Ints, counts: Counts, parts: int, winner: int, other: int
 
 @kept(nogil=True)
 def _demands(pair: Any, losers: Counts, free: Counts, gain: int, other: int) -> tuple[int, int]:
-    """How far a pair of net gains is from feasible, and the members of the others it recasts.
-
-    Parameters
-    ----------
-    pair : tuple
-        The gaps to t and to s of each other label, their votes, how many of those prefer s,
-        and the members t lacks in the run-off.
-    losers, free : ndarray of int64, shape (labels - 2,)
-        Overwritten: the votes each other label must lose, and those it loses at no cost to t in
-        the run-off.
-    gain, other : int
-        Votes that t gains, and that s gains (negative where it loses some).
-
-    Returns
-    -------
-    violation : int
-        At most 0 exactly where an attack has these net gains. A convex function of them.
-    spent : int
-        Members recast that preferred t.
-    """
+    """How far a pair of net gains is from feasible, and the members of the others it recasts."""
     to_t, to_s, votes, cheap, lacking = pair
     recast = gain + other
     forced, roomy, spent, beyond = 0, 0, 0, 0
@@ -307,15 +269,7 @@ def published(votes: Ints, scores: Any, labels: int, found: Ints) -> tuple[int, 
 def least_edits(
     votes: Ints, scores: Any, labels: int, target: int, plans: Counts
 ) -> tuple[int, int, int]:
-    """Fill in the cheapest attack on each point; return as `predictions` does.
-
-    Parameters
-    ----------
-    target : int
-        Who is to win, -1 for anyone else; where it wins already there are no edits.
-    plans : ndarray of int64, shape (points, 5)
-        Edits, the new winner t, the other finalist s, and the votes t and s gain.
-    """
+    """Fill in the cheapest attack on each point; return as `predictions` does."""
     prefer, counts = np.zeros((labels, labels, labels), np.int32), np.zeros(labels, np.int64)
     parts = votes.shape[1]
     for j in range(votes.shape[0]):

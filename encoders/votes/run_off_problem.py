@@ -9,8 +9,6 @@ from scipy.sparse import block_array, csr_array, eye_array
 from leaveout.encoders.votes.run_off_stakes import RunOffStakes
 from leaveout.solvers import Problem
 
-__all__ = ["run_off_collective_problem", "run_off_pair_problem"]
-
 
 def run_off_collective_problem(stakes: RunOffStakes, at_least: int = 0) -> Problem:
     """Return the problem whose optimum is how many run-offs one attack can change.
@@ -19,12 +17,6 @@ def run_off_collective_problem(stakes: RunOffStakes, at_least: int = 0) -> Probl
     pair needs ``sum of gains * x >= need`` of each of its demands, a member is free (x) only if a
     unit that reaches it is poisoned (p), and at most ``budget`` units are. Variables in order: the
     total, p, x, y, z.
-
-    Parameters
-    ----------
-    stakes : RunOffStakes
-    at_least : int
-        Points that an attack known already loses.
     """
     units, members = stakes.units, len(stakes.gains)
     pairs, rows = len(stakes.points), len(stakes.needs)
@@ -70,27 +62,13 @@ def run_off_collective_problem(stakes: RunOffStakes, at_least: int = 0) -> Probl
 
 
 def run_off_pair_problem(
-    gains: NDArray[np.int8],
-    needs: NDArray[np.int64],
-    reach: NDArray[np.int64],
+    gains: NDArray[np.int8],  # shape (demands, members)
+    needs: NDArray[np.int64],  # shape (demands,)
+    reach: NDArray[np.int64],  # shape (units, members a unit reaches)
     least: int,
     most: int,
 ) -> Problem:
-    """Return the problem of the fewest poisoned units that let one label win against another.
-
-    Parameters
-    ----------
-    gains : ndarray of int8, shape (demands, members)
-    needs : ndarray of int64, shape (demands,)
-    reach : ndarray of int64, shape (units, members a unit reaches)
-    least, most : int
-        Bounds of the number of units.
-
-    Returns
-    -------
-    Problem
-        Whether each unit is poisoned, then how much of each member may be chosen.
-    """
+    """Return the problem of the fewest poisoned units that let one label win against another."""
     units, (rows, members) = len(reach), gains.shape
     blocks = [
         [_reached(reach, members), -eye_array(members, format="csr")],

@@ -12,8 +12,6 @@ from leaveout.encoders.votes import run_off_demand_kernels as kernels
 from leaveout.encoders.votes.run_off_ballots import Scores, checked
 from leaveout.errors import BallotError
 
-__all__ = ["RunOffStakes", "run_off_lost", "run_off_stakes"]
-
 Ints = NDArray[np.int32]
 Wide = NDArray[np.int64]
 
@@ -38,30 +36,15 @@ class RunOffStakes:
     each bound from below is at most each from above. Every one of these comparisons is a *demand*:
     gains of the freed members, 0 to 3 each, add up to a need. Gains of members that are freed
     anyway count once.
-
-    Attributes
-    ----------
-    budget : int
-        Units that may be poisoned.
-    reach : ndarray of int64, shape (units, members a unit reaches)
-    gains : ndarray of int8, shape (members, demands)
-    needs : ndarray of int32, shape (demands,)
-        Above 0; a pair's demands lie one after another.
-    ends : ndarray of int64, shape (pairs,)
-        Where the demands of each pair end.
-    points : ndarray of int64, shape (pairs,)
-        Ascending; a test point may have several pairs.
-    labels : ndarray of int32, shape (pairs, 2)
-        t and s of each pair.
     """
 
-    budget: int
-    reach: Wide
-    gains: NDArray[np.int8]
-    needs: Ints
-    ends: Wide
-    points: Wide
-    labels: Ints
+    budget: int  # units that may be poisoned
+    reach: Wide  # shape (units, members a unit reaches)
+    gains: NDArray[np.int8]  # shape (members, demands)
+    needs: Ints  # shape (demands,): above 0; a pair's demands lie one after another
+    ends: Wide  # shape (pairs,): where the demands of each pair end
+    points: Wide  # shape (pairs,): ascending; a test point may have several pairs
+    labels: Ints  # shape (pairs, 2): t and s of each pair
 
     @property
     def units(self) -> int:
@@ -97,38 +80,16 @@ class RunOffStakes:
 
 
 def run_off_stakes(
-    votes: Ints,
-    scores: Scores,
+    votes: Ints,  # shape (points, members)
+    scores: Scores,  # shape (points, members, labels)
     labels: int,
-    winners: Ints,
+    winners: Ints,  # shape (points,)
     points: NDArray[np.integer[Any]],
     budget: int,
     offsets: tuple[int, ...] = (0,),
     only: tuple[int, int] | None = None,
 ) -> RunOffStakes:
-    """Return what an attack can reach; pairs that no attack of this size takes are left out.
-
-    Parameters
-    ----------
-    votes : ndarray of int32, shape (points, members)
-    scores : ndarray of float, shape (points, members, labels)
-    labels : int
-    winners : ndarray of int32, shape (points,)
-        Of the run-offs.
-    points : ndarray of int
-        Test points that count, ascending.
-    budget : int
-        Units that may be poisoned.
-    offsets : tuple of int
-        Unit u reaches the members ``(u + offset) mod members``.
-    only : tuple of int, optional
-        The one t and s that count; all by default.
-
-    Raises
-    ------
-    BallotError
-        If there are too many demands to be looked at together.
-    """
+    """Return what an attack can reach; pairs that no attack of this size takes are left out."""
     members = votes.shape[1]
     reach = (np.arange(members)[:, None] + np.array(offsets, np.int64)) % members
     own = 1 + 3 * labels + labels * labels
@@ -173,10 +134,10 @@ def run_off_stakes(
 
 
 def run_off_lost(
-    votes: Ints,
-    scores: Scores,
+    votes: Ints,  # shape (points, members)
+    scores: Scores,  # shape (points, members, labels)
     labels: int,
-    winners: Ints,
+    winners: Ints,  # shape (points,)
     freed: NDArray[np.integer[Any]],
 ) -> NDArray[np.bool_]:
     """Return which winners change once some members vote as an attacker likes: a recount.
@@ -184,19 +145,6 @@ def run_off_lost(
     For every other label t, every other finalist s and every number a, a of the freed members are
     made to vote t and all others of them s, each preferring what it votes for, and both rounds are
     held again.
-
-    Parameters
-    ----------
-    votes : ndarray of int32, shape (points, members)
-    scores : ndarray of float, shape (points, members, labels)
-    labels : int
-    winners : ndarray of int32, shape (points,)
-    freed : ndarray of int
-        Members.
-
-    Returns
-    -------
-    ndarray of bool, shape (points,)
     """
     points, members = votes.shape
     held = np.ones(members, np.bool_)

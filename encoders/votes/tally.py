@@ -9,37 +9,18 @@ from numpy.typing import NDArray
 
 from leaveout.compiling import kept
 
-__all__ = ["Tally", "tally"]
-
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """What votes add up to; a tie goes to the smaller label.
+    """What votes add up to; a tie goes to the smaller label."""
 
-    Attributes
-    ----------
-    counts : ndarray of int32, shape (points, labels)
-        Votes for each label.
-    predictions : ndarray of int32, shape (points,)
-    gaps : ndarray of int32, shape (points, labels)
-        ``n_c - n_c' - [c' < c]`` for the prediction c and any other label c': c' wins over c once
-        the gap has become negative. At c itself the largest int32.
-    """
-
-    counts: NDArray[np.int32]
-    predictions: NDArray[np.int32]
-    gaps: NDArray[np.int32]
+    counts: NDArray[np.int32]  # shape (points, labels): votes for each label
+    predictions: NDArray[np.int32]  # shape (points,)
+    gaps: NDArray[np.int32]  # shape (points, labels)
 
 
 def tally(votes: NDArray[np.int32], labels: int) -> Tally:
-    """Count votes.
-
-    Parameters
-    ----------
-    votes : ndarray of int32, shape (points, parts)
-        0 to ``labels - 1``.
-    labels : int
-    """
+    """Count votes."""
     counts = _counts(np.ascontiguousarray(votes, dtype=np.int32), labels)
     predictions = counts.argmax(axis=1).astype(np.int32)
     best = np.take_along_axis(counts, predictions[:, None], axis=1)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["plurality_edits_to", "plurality_votes_to"]
-
 
 def plurality_edits_to(counts: NDArray[np.int32], target: int) -> NDArray[np.int64]:
     """Return the fewest poisoned parts that make a label win, whatever their members then vote.
@@ -15,17 +13,6 @@ def plurality_edits_to(counts: NDArray[np.int32], target: int) -> NDArray[np.int
     ``n + r`` votes, so that each other label must lose what it has beyond that (or beyond one less,
     if a tie goes to it), and r suffice exactly where these losses add up to no more than r. The
     losses fall as r grows, so a search by halves finds the least one.
-
-    Parameters
-    ----------
-    counts : ndarray of int32, shape (points, labels)
-        Votes for each label.
-    target : int
-
-    Returns
-    -------
-    ndarray of int64, shape (points,)
-        0 where the label wins already.
     """
     beyond = _beyond(counts, target)
     low = np.zeros(len(counts), np.int64)
@@ -39,15 +26,7 @@ def plurality_edits_to(counts: NDArray[np.int32], target: int) -> NDArray[np.int
 
 
 def plurality_votes_to(ballot: NDArray[np.int32], labels: int, target: int) -> NDArray[np.int64]:
-    """Return the fewest members, ascending, that make a label win at one point by voting for it.
-
-    Parameters
-    ----------
-    ballot : ndarray of int32, shape (parts,)
-        The votes at the point.
-    labels : int
-    target : int
-    """
+    """Return the fewest members, ascending, that make a label win at one point by voting for it."""
     counts = np.bincount(ballot, minlength=labels)[None].astype(np.int32)
     edits = int(plurality_edits_to(counts, target)[0])
     losses = np.maximum(_beyond(counts, target)[0] - edits, 0)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["UNBOUNDED", "Cost", "Threat", "cost_of"]
-
 UNBOUNDED = 2**60
 """The radius of what no number of edits changes; more than any number of edits that does."""
 
@@ -23,16 +21,9 @@ class Threat(StrEnum):
 
 @dataclass(frozen=True)
 class Cost:
-    """What one change counts as, and why.
+    """What one change counts as, and why."""
 
-    Attributes
-    ----------
-    parts : int
-        Parts of the training set that one change can reach.
-    why : str
-    """
-
-    parts: int
+    parts: int  # parts of the training set that one change can reach
     why: str
 
     def edits(self, changes: int) -> int:
@@ -47,12 +38,6 @@ def cost_of(threat: Threat, *, hash_reads_label: bool | None) -> Cost | None:
     """Return how many parts of a training set one change reaches, None where that is not known.
 
     Every sample is in the part its hash names, whatever else the training set holds.
-
-    Parameters
-    ----------
-    threat : Threat
-    hash_reads_label : bool or None
-        Whether a sample's label has a say in its hash; None where that is not known.
     """
     if threat is Threat.MODIFICATIONS:
         return Cost(2, "it is a removal and an insertion, and may move a sample to another part")

@@ -11,8 +11,6 @@ from leaveout.models.forest.keys import attribute_key
 from leaveout.models.forest.layout import Scratch
 from leaveout.models.forest.table import Table
 
-__all__ = ["pick"]
-
 _DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
 _PLACES = np.zeros(64, np.int64)
 for _i in range(64):

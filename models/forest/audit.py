@@ -16,8 +16,6 @@ from leaveout.models.forest.layout import SMALL
 from leaveout.models.forest.plain import Ensemble, PlainTree
 from leaveout.models.forest.shares import label_key
 
-__all__ = ["first_unsound"]
-
 
 def first_unsound(ensemble: Ensemble) -> str | None:
     """Return the first cached statistic that the rows contradict, in words, or None.

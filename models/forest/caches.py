@@ -13,8 +13,6 @@ from leaveout.models.forest.subtrees import by_label
 from leaveout.models.forest.table import Table
 from leaveout.models.forest.thresholds import sample
 
-__all__ = ["keep_up", "shift", "stays_out", "valid", "varies"]
-
 
 @subroutine
 def shift(

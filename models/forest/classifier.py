@@ -21,8 +21,6 @@ from leaveout.models.forest.plain import Ensemble, PlainTree
 from leaveout.models.forest.state import ForestState
 from leaveout.models.forest.validity import LARGEST
 
-__all__ = ["DareForestClassifier", "caches_sound", "first_difference", "trees_of"]
-
 _FITTED = frozenset(("feature_names_in_", "n_features_in_", "state_"))
 
 

@@ -23,8 +23,6 @@ from leaveout.models.train.encoding import (
     number_column,
 )
 
-__all__ = ["COLUMNS", "FOREST", "SPEC", "ForestColumns", "columns_bytes", "load_columns"]
-
 FOREST = "forest.npz"
 COLUMNS = "forest.json"
 SPEC = "forest.spec"

@@ -11,8 +11,6 @@ from numba.extending import register_jitable
 
 from leaveout.compiling import kept
 
-__all__ = ["kernel", "scalar", "stamp", "subroutine"]
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 # No fast mathematics: a score must be the same number wherever it is computed.

@@ -7,8 +7,6 @@ import numpy as np
 from leaveout.models.forest.plain import Ensemble, PlainTree
 from leaveout.models.forest.table import internal
 
-__all__ = ["ensemble_difference", "path_of"]
-
 
 def ensemble_difference(a: Ensemble, b: Ensemble) -> str | None:
     """Return the first difference of two forests in a sentence, or None.

@@ -15,39 +15,22 @@ from leaveout.models.forest.paths import restore, walk
 from leaveout.models.forest.subtrees import by_label, grow
 from leaveout.models.forest.views import borrow, tree_at
 
-__all__ = ["DONE", "SHORT", "SPARE", "Differences", "find_differences"]
-
 DONE, SHORT, SPARE = 0, 1, 2
 """Why `find_differences` returns: all rows are done; the lists are full; the spare tree is."""
 
 
 class Differences(NamedTuple):
-    """What deletions change of one tree: lists with room.
+    """What deletions change of one tree: lists with room."""
 
-    Attributes
-    ----------
-    member : ndarray of int32, shape (changes,)
-        Which of the rows asked about.
-    node : ndarray of int32, shape (changes,)
-    root : ndarray of int64, shape (changes,)
-    feature : ndarray of int32, shape (nodes,)
-    threshold : ndarray of float64, shape (nodes,)
-    left, right : ndarray of int64, shape (nodes,)
-    counts : ndarray of int32, shape (nodes, labels)
-        Rows of each label in a leaf.
-    used : ndarray of int64, shape (2,)
-        Changes and nodes in use.
-    """
-
-    member: NDArray[np.int32]
-    node: NDArray[np.int32]
-    root: NDArray[np.int64]
-    feature: NDArray[np.int32]
-    threshold: NDArray[np.float64]
-    left: NDArray[np.int64]
-    right: NDArray[np.int64]
-    counts: NDArray[np.int32]
-    used: NDArray[np.int64]
+    member: NDArray[np.int32]  # shape (changes,): which of the rows asked about
+    node: NDArray[np.int32]  # shape (changes,)
+    root: NDArray[np.int64]  # shape (changes,)
+    feature: NDArray[np.int32]  # shape (nodes,)
+    threshold: NDArray[np.float64]  # shape (nodes,)
+    left: NDArray[np.int64]  # shape (nodes,)
+    right: NDArray[np.int64]  # shape (nodes,)
+    counts: NDArray[np.int32]  # shape (nodes, labels): rows of each label in a leaf
+    used: NDArray[np.int64]  # shape (2,): changes and nodes in use
 
 
 @subroutine
@@ -77,20 +60,7 @@ def _write(
     tree: Tree, spare: Tree, scratch: Scratch, out: Differences, first: int, last: int,
     grown: int, leaf: int, gone: int,
 ) -> int:  # fmt: skip
-    """Write what stands in for the path from level ``first`` on; return its first node.
-
-    Parameters
-    ----------
-    last : int
-        The last level at which anything changes.
-    grown : int
-        Nodes of the spare tree, which stands at that level; 0: none does.
-    leaf : int
-        The leaf that is at that level with another answer; -1: none is. One without rows gives
-        all labels the same, as if it held a row of each.
-    gone : int
-        The label that the forest has no more; -1: none.
-    """
+    """Write what stands in for the path from level ``first`` on; return its first node."""
     nodes, labels = tree.nodes, tree.counts.shape[1]
     root = at = int(out.used[1])
     for level in range(first, last + (grown == 0 and leaf < 0)):
@@ -129,34 +99,7 @@ def _compile(edition: int) -> Any:
         work: Work, address: NDArray[np.int64], index: int, rows: NDArray[np.int32], begin: int,
         only: NDArray[np.bool_], spare: Tree, out: Differences,
     ) -> tuple[int, int, int]:  # fmt: skip
-        """List what each deletion changes of a tree, until all are or room runs out.
-
-        Parameters
-        ----------
-        work : Work
-        address : ndarray of int64, shape (ADDRESS,)
-            Of the tree, its nodes in preorder; nothing is changed in the end.
-        index : int
-            Which tree of the forest it is.
-        rows : ndarray of int32
-            Slots; one that the tree does not hold changes nothing.
-        begin : int
-            The first of them that is not done.
-        only : ndarray of bool, shape (rows,)
-            Whether a row is the only one of its label in the forest.
-        spare : Tree
-            Where subtrees are grown.
-        out : Differences
-
-        Returns
-        -------
-        end : int
-            The first that is not done.
-        why : int
-            ``DONE``, ``SHORT`` or ``SPARE``.
-        rows : int
-            How many rows the spare tree has to be grown from.
-        """
+        """List what each deletion changes of a tree, until all are or room runs out."""
         _ = edition
         table, rules, scratch = borrow(work)
         tree = tree_at(address)

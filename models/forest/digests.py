@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from leaveout.models.forest.plain import Ensemble
 
-__all__ = ["forest_digest", "kind_digest"]
-
 
 def kind_digest(ensemble: Ensemble) -> str:
     """Digest of what deletions and additions leave: settings, seed, features and labels."""

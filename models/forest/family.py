@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from leaveout.models.forest.compiling import scalar
 from leaveout.models.forest.scored import ScoredForest, ScoredTree
 
-__all__ = ["Changes", "ForestFamily", "of_tree"]
-
 Floats = NDArray[np.float64]
 
 

@@ -23,8 +23,6 @@ from leaveout.models.forest.family import Changes, ForestFamily
 from leaveout.models.forest.plain import Ensemble
 from leaveout.models.forest.scored import ScoredForest
 
-__all__ = ["PURPOSE", "load_forest_family", "save_forest_family"]
-
 PURPOSE = "deletions of a forest"
 """Of the mark that the file bears."""
 
@@ -46,21 +44,7 @@ class _Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 def save_forest_family(
     path: Path, family: ForestFamily, ensemble: Ensemble, most: int = 0o666
 ) -> None:
-    """Write the family of a forest, whole or not at all.
-
-    Parameters
-    ----------
-    path : Path
-    family : ForestFamily
-    ensemble : Ensemble
-    most : int
-        Permissions that a new file may have: it tells of single rows, as the forest's does.
-
-    Raises
-    ------
-    ForestError
-        If it cannot be written.
-    """
+    """Write the family of a forest, whole or not at all."""
     arrays: dict[str, NDArray[Any]] = {_REMOVED: family.removed}
     arrays |= {name: getattr(family.changes, name) for name in _PARTS}
     manifest = _Manifest(version=_VERSION, forest=forest_digest(ensemble))
@@ -72,11 +56,6 @@ def load_forest_family(path: Path, ensemble: Ensemble) -> ForestFamily | None:
     """Read the family of a forest; None if the file is that of another forest.
 
     What is read leads nowhere out of its arrays and round no circle.
-
-    Raises
-    ------
-    ForestError
-        If it cannot be read or is damaged.
     """
     arrays = read_archive(path, ForestError)
     if set(arrays) != {_REMOVED, *_PARTS, MANIFEST}:

@@ -25,8 +25,6 @@ from leaveout.models.forest.plain import Ensemble, PlainTree, Settings
 from leaveout.models.forest.validity import problem_of
 from leaveout.models.npz import refuse_bombs, refusing_damage
 
-__all__ = ["digest_of", "load_ensemble", "save_ensemble", "stored_labels"]
-
 _FORMAT = "leaveout forest"
 _VERSION = 2
 _READ = (1, 2)
@@ -67,13 +65,7 @@ def _digest(arrays: dict[str, NDArray[Any]]) -> str:
 
 
 def stored_labels(classes: NDArray[np.generic], path: Path) -> NDArray[np.generic]:
-    """Return labels as a file holds them.
-
-    Raises
-    ------
-    ForestError
-        If they are neither numbers nor text.
-    """
+    """Return labels as a file holds them."""
     if classes.dtype.kind == "O" and all(isinstance(label, str) for label in classes):
         classes = classes.astype(np.str_)
     if classes.dtype.kind not in "biufU":
@@ -82,13 +74,7 @@ def stored_labels(classes: NDArray[np.generic], path: Path) -> NDArray[np.generi
 
 
 def save_ensemble(ensemble: Ensemble, path: Path) -> None:
-    """Write a forest file, whole or not at all.
-
-    Raises
-    ------
-    ForestError
-        If the labels are neither numbers nor text, or the file cannot be written.
-    """
+    """Write a forest file, whole or not at all."""
     arrays = _stored(ensemble, stored_labels(ensemble.classes, path))
     sizes = [(len(tree.feature), len(tree.cached_node)) for tree in ensemble.trees]
     manifest = _Manifest(
@@ -106,13 +92,7 @@ def save_ensemble(ensemble: Ensemble, path: Path) -> None:
 
 
 def digest_of(ensemble: Ensemble) -> str:
-    """Return the SHA-256 of a forest's arrays, as the manifest of its file has it.
-
-    Raises
-    ------
-    ForestError
-        If the labels are neither numbers nor text.
-    """
+    """Return the SHA-256 of a forest's arrays, as the manifest of its file has it."""
     return _digest(_stored(ensemble, stored_labels(ensemble.classes, Path("a forest"))))
 
 
@@ -137,11 +117,6 @@ def load_ensemble(path: Path) -> Ensemble:
 
     The structure is checked in full, so that no file can make a kernel read what is not there;
     whether its statistics are right is another question (``caches_sound``).
-
-    Raises
-    ------
-    ForestError
-        If it cannot be read, is damaged, is of another version, or contradicts itself.
     """
     try:
         with (

@@ -15,8 +15,6 @@ from leaveout.errors import ForestError
 from leaveout.models.forest.scored import ScoredForest, ScoredTree
 from leaveout.models.forest.scored_file import read_scored, write_scored
 
-__all__ = ["SklearnForest", "from_sklearn"]
-
 Floats = NDArray[np.float64]
 
 _READ = (

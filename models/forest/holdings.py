@@ -26,80 +26,34 @@ from leaveout.models.forest.shares import (
 from leaveout.models.forest.table import Table, decode, erase, public
 from leaveout.models.forest.trees import Trees, pack
 
-__all__ = [
-    "Held",
-    "Index",
-    "Names",
-    "extended",
-    "index_of",
-    "plain_form",
-    "release",
-    "remaining",
-    "sizes_of",
-    "slots_of",
-]
-
 Names = Sequence[int] | NDArray[np.int64]
 
 
 class Index(NamedTuple):
-    """Which slot of the table each name is.
+    """Which slot of the table each name is."""
 
-    Attributes
-    ----------
-    slots : ndarray of int64, shape (names,)
-        Of each name, in their order; -1: deleted.
-    place : ndarray of int64, shape (slots,)
-        The way back.
-    totals : ndarray of int64, shape (labels,)
-        Rows held of each label.
-    copies : Copies
-    """
-
-    slots: NDArray[np.int64]
-    place: NDArray[np.int64]
-    totals: NDArray[np.int64]
+    slots: NDArray[np.int64]  # shape (names,): of each name, in their order; -1: deleted
+    place: NDArray[np.int64]  # shape (slots,): the way back
+    totals: NDArray[np.int64]  # shape (labels,): rows held of each label
     copies: Copies
 
 
 class Held(NamedTuple):
-    """The rows of a forest, and its trees.
+    """The rows of a forest, and its trees."""
 
-    Attributes
-    ----------
-    classes : ndarray, shape (labels,)
-    names : ndarray of int64, shape (names,)
-        Ascending; those of deleted rows too.
-    next_name : int
-    table : Table
-    by_name : Index
-    trees : Trees
-    local : threading.local
-        What each thread that changes trees on this table works on.
-    """
-
-    classes: NDArray[np.generic]
-    names: NDArray[np.int64]
+    classes: NDArray[np.generic]  # shape (labels,)
+    names: NDArray[np.int64]  # shape (names,): ascending; those of deleted rows too
     next_name: int
     table: Table
     by_name: Index
     trees: Trees
-    local: threading.local
+    local: threading.local  # what each thread that changes trees on this table works on
 
 
 def index_of(
     settings: Settings, classes: NDArray[np.generic], table: Table, slots: NDArray[np.int64]
 ) -> tuple[Index, Bits | None]:
-    """Return the index of rows, and in which trees each slot is; None: in all.
-
-    Parameters
-    ----------
-    settings : Settings
-    classes : ndarray, shape (labels,)
-    table : Table
-    slots : ndarray of int64, shape (names,)
-        Of each name; -1: deleted.
-    """
+    """Return the index of rows, and in which trees each slot is; None: in all."""
     room = len(table.labels)
     live = slots[slots >= 0]
     place = np.full(room, -1, np.int64)
@@ -148,13 +102,7 @@ def release(
 
 
 def slots_of(held: Held, names: Names) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the places of some rows among the names, and their slots.
-
-    Raises
-    ------
-    ForestError
-        If one was never there, was deleted, or is named twice.
-    """
+    """Return the places of some rows among the names, and their slots."""
     wanted = np.asarray(names)
     if wanted.ndim != 1 or (wanted.size and wanted.dtype.kind not in "iu"):
         raise ForestError(f"rows are named by a list of whole numbers, not by {names!r}")
@@ -180,11 +128,6 @@ def remaining(settings: Settings, held: Held, places: NDArray[np.int64]) -> Ense
     """Return the rows held but those at some places, without trees.
 
     Labels that no row has are left out.
-
-    Raises
-    ------
-    ForestError
-        If none is left.
     """
     keep = np.setdiff1d(np.flatnonzero(held.by_name.slots >= 0), places)
     if not len(keep):
@@ -220,24 +163,7 @@ def extended(
     table: Table,
     moved: NDArray[np.int32],
 ) -> tuple[Held, list[NDArray[np.int32]]]:
-    """Return what is held on a table with more rows, in arrays of its own.
-
-    Parameters
-    ----------
-    settings : Settings
-    held : Held
-    names : ndarray of int64
-        Of the rows that are new.
-    table, moved
-        What `table.extend` returned.
-
-    Returns
-    -------
-    held : Held
-        The trees have room for the new rows, and have not learned them.
-    new : list of ndarray of int32
-        Of each tree, the slots that it is to learn.
-    """
+    """Return what is held on a table with more rows, in arrays of its own."""
     rules = settings.rules
     packed = [pack(held.table, rules, tree) for tree in held.trees]
     for tree in packed:

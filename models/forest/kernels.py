@@ -16,9 +16,6 @@ from leaveout.models.forest.subtrees import grow, pend
 from leaveout.models.forest.table import Table
 from leaveout.models.forest.views import borrow, tree_at
 
-__all__ = ["UNLIMITED", "Place", "deepen", "forget", "pack", "pending", "revise", "vote"]
-
-
 WHOLE = 4096
 """Subtrees of at most so many rows are grown in one go."""
 
@@ -26,24 +23,12 @@ UNLIMITED = 2**62
 
 
 class Place(NamedTuple):
-    """How far trees have been revised.
+    """How far trees have been revised."""
 
-    Attributes
-    ----------
-    tree : int
-        The first that is not done with.
-    done : int
-        Rows it has been revised by.
-    rows : int
-        Of rows that are probed, how many would be regrown so far.
-    words : int
-        What the tree's arena must have room for before the next row.
-    """
-
-    tree: int
-    done: int
-    rows: int
-    words: int
+    tree: int  # the first that is not done with
+    done: int  # rows it has been revised by
+    rows: int  # of rows that are probed, how many would be regrown so far
+    words: int  # what the tree's arena must have room for before the next row
 
 
 def _compile(edition: int) -> tuple[Any, ...]:
@@ -55,22 +40,6 @@ def _compile(edition: int) -> tuple[Any, ...]:
         """Take rows into trees (``by`` 1), or see what taking one out costs (0), one by one.
 
         What would be split otherwise is pending then. Nothing is written where rows are probed.
-
-        Parameters
-        ----------
-        work : Work
-        trees : ndarray of int64, shape (trees, ADDRESS)
-        rows : ndarray of int32
-            Slots of the table.
-        by : int
-        start : Place
-        end : int
-            The first tree that is left alone.
-
-        Returns
-        -------
-        Place
-            Where a tree needs greater arrays, or ``end``.
         """
         _ = edition
         table, rules, scratch = borrow(work)
@@ -139,21 +108,7 @@ def _compile(edition: int) -> tuple[Any, ...]:
         work: Work, trees: NDArray[np.int64], todo: Todo, X: NDArray[np.float64], start: int,
         budget: int,
     ) -> int:  # fmt: skip
-        """Grow pending and open nodes; return the first left, as -1 - it for lack of room.
-
-        Parameters
-        ----------
-        work : Work
-        trees : ndarray of int64, shape (trees, ADDRESS)
-        todo : Todo
-        X : ndarray of float64, shape (rows, attributes)
-            If there are rows, only what lies on their paths from the roots of the trees is grown.
-        start : int
-            Of ``todo``.
-        budget : int
-            About how many rows are looked at, and as often as that; subtrees of more than
-            ``WHOLE`` rows are then grown by a level only.
-        """
+        """Grow pending and open nodes; return the first left, as -1 - it for lack of room."""
         _ = edition
         table, rules, scratch = borrow(work)
         for t in range(start, len(todo.tree)):

@@ -13,17 +13,6 @@ import numpy as np
 
 from leaveout.models.forest.compiling import scalar
 
-__all__ = [
-    "STEP",
-    "attribute_key",
-    "child_key",
-    "draw_between",
-    "midpoint",
-    "mix",
-    "root_key",
-    "share_key",
-]
-
 STEP = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)

@@ -10,21 +10,6 @@ from numpy.typing import NDArray
 from leaveout.models.forest.compiling import scalar
 from leaveout.models.forest.table import Table
 
-__all__ = [
-    "LEAF",
-    "NODE",
-    "OPEN",
-    "PENDING",
-    "SMALL",
-    "Rules",
-    "Scratch",
-    "Tree",
-    "Work",
-    "attribute_of",
-    "record_length",
-    "scratch_for",
-]
-
 SMALL = 64
 """Nodes of at most so many rows cache no thresholds: they are decided anew, which is as fast."""
 
@@ -53,150 +38,64 @@ threshold is left."""
 
 
 class Rules(NamedTuple):
-    """What a tree is grown by.
+    """What a tree is grown by."""
 
-    Attributes
-    ----------
-    thresholds : int
-        k, valid thresholds an attribute.
-    attributes : int
-        Attributes a greedy node.
-    depth : int
-        Deepest level of a leaf.
-    random_depth : int
-        d_rmax: levels above it hold random nodes.
-    least : int
-        Rows a node needs to be split.
-    entropy : bool
-        Else Gini.
-    """
-
-    thresholds: int
-    attributes: int
-    depth: int
-    random_depth: int
-    least: int
-    entropy: bool
+    thresholds: int  # k, valid thresholds an attribute
+    attributes: int  # attributes a greedy node
+    depth: int  # deepest level of a leaf
+    random_depth: int  # d_rmax: levels above it hold random nodes
+    least: int  # rows a node needs to be split
+    entropy: bool  # else Gini
 
 
 class Tree(NamedTuple):
-    """One tree.
+    """One tree."""
 
-    Attributes
-    ----------
-    nodes : ndarray of NODE
-        The root is node 0. Nodes no longer reached lie between the others.
-    counts : ndarray of int32, shape (nodes, labels)
-        Rows of each label in each node.
-    arena : ndarray of int32
-        Records of cached statistics. Random node: least and greatest code of its attribute.
-        Greedy node: how many attributes, then for each, by priority, the attribute, how many
-        thresholds, and for each threshold the counts below it (binary attribute), or the codes of
-        the two adjacent values and the counts at most the first, at the first, at the second.
-    rows : ndarray of int32
-        Slots of the table that the tree holds, those of a node side by side; -1 where one was
-        deleted.
-    where : ndarray of int32, shape (slots,)
-        Where in ``rows`` each slot lies; -1 if the tree does not hold it.
-    used : ndarray of int64, shape (3,)
-        Nodes and words of the arena in use; whether some nodes may be pending.
-    """
-
-    nodes: NDArray[Any]
-    counts: NDArray[np.int32]
-    arena: NDArray[np.int32]
+    nodes: NDArray[Any]  # the root is node 0
+    counts: NDArray[np.int32]  # shape (nodes, labels): rows of each label in each node
+    arena: NDArray[np.int32]  # records of cached statistics
     rows: NDArray[np.int32]
-    where: NDArray[np.int32]
-    used: NDArray[np.int64]
+    where: NDArray[np.int32]  # shape (slots,)
+    used: NDArray[np.int64]  # shape (3,)
 
 
 class Scratch(NamedTuple):
-    """Working memory of one thread; what is in it lasts for one node.
+    """Working memory of one thread; what is in it lasts for one node."""
 
-    Attributes
-    ----------
-    words : ndarray of uint64, shape (words, slots)
-        Bits of the node's rows, side by side.
-    mask : ndarray of uint64, shape (words,)
-        Which two-valued attributes vary.
-    rows, live : ndarray of int32, shape (slots,)
-        Rows on their way to the right child; rows of the node, by label.
-    keys, spare : ndarray of int64, shape (slots,) or (0,)
-        Code and label of each row, to be sorted.
-    starts : ndarray of int64, shape (256,)
-        Where each digit begins.
-    histogram : ndarray of int32
-        Rows of each code and label; zero between uses.
-    group_code, group_label : ndarray of int32, shape (slots,) or (0,)
-        Of rows of equal value: its code, and their label, -1 where they have several.
-    group_counts : ndarray of int32, shape (slots labels,) or (0,)
-    pick_hash : ndarray of uint64, shape (attributes,)
-        Priorities of the attributes considered.
-    pick : ndarray of int32, shape (attributes,)
-        These attributes.
-    constant : ndarray of int8, shape (general,)
-        Whether a general attribute is constant: 0, 1, or 2 where not known.
-    low : ndarray of int32, shape (labels,)
-        Counts on the left.
-    chosen : ndarray of int32, shape (k + 1, 2 + 3 labels)
-        Thresholds kept, and a spare one.
-    priority : ndarray of uint64, shape (k,)
-        Their priorities.
-    record : ndarray of int32
-        The record just decided.
-    size : ndarray of int64, shape (1,)
-        Its length in words.
-    stack_node, stack_key, stack_depth : ndarray, shape (levels,)
-        Nodes still to be grown, with their keys and depths.
-    path : ndarray of int32, shape (levels,)
-        Nodes on the path last walked.
-    path_feature, path_threshold : ndarray, shape (levels,)
-        What each of them that stands is split on without, or with, the row that was walked.
-    """
-
-    words: NDArray[np.uint64]
-    mask: NDArray[np.uint64]
-    rows: NDArray[np.int32]
-    live: NDArray[np.int32]
-    keys: NDArray[np.int64]
-    spare: NDArray[np.int64]
-    starts: NDArray[np.int64]
-    histogram: NDArray[np.int32]
-    group_code: NDArray[np.int32]
-    group_label: NDArray[np.int32]
-    group_counts: NDArray[np.int32]
-    pick_hash: NDArray[np.uint64]
-    pick: NDArray[np.int32]
-    constant: NDArray[np.int8]
-    low: NDArray[np.int32]
-    chosen: NDArray[np.int32]
-    priority: NDArray[np.uint64]
-    record: NDArray[np.int32]
-    size: NDArray[np.int64]
-    stack_node: NDArray[np.int32]
-    stack_key: NDArray[np.uint64]
-    stack_depth: NDArray[np.int32]
-    path: NDArray[np.int32]
-    path_feature: NDArray[np.int32]
-    path_threshold: NDArray[np.float64]
+    words: NDArray[np.uint64]  # shape (words, slots): bits of the node's rows, side by side
+    mask: NDArray[np.uint64]  # shape (words,): which two-valued attributes vary
+    rows: NDArray[np.int32]  # shape (slots,)
+    live: NDArray[np.int32]  # shape (slots,)
+    keys: NDArray[np.int64]  # shape (slots,) or (0,): code and label of each row, to be sorted
+    spare: NDArray[np.int64]  # shape (slots,) or (0,): code and label of each row, to be sorted
+    starts: NDArray[np.int64]  # shape (256,): where each digit begins
+    histogram: NDArray[np.int32]  # rows of each code and label; zero between uses
+    group_code: NDArray[np.int32]  # shape (slots,) or (0,)
+    group_label: NDArray[np.int32]  # shape (slots,) or (0,)
+    group_counts: NDArray[np.int32]  # shape (slots labels,) or (0,)
+    pick_hash: NDArray[np.uint64]  # shape (attributes,): priorities of the attributes considered
+    pick: NDArray[np.int32]  # shape (attributes,): these attributes
+    constant: NDArray[np.int8]  # shape (general,)
+    low: NDArray[np.int32]  # shape (labels,): counts on the left
+    chosen: NDArray[np.int32]  # shape (k + 1, 2 + 3 labels): thresholds kept, and a spare one
+    priority: NDArray[np.uint64]  # shape (k,): their priorities
+    record: NDArray[np.int32]  # the record just decided
+    size: NDArray[np.int64]  # shape (1,): its length in words
+    stack_node: NDArray[np.int32]  # shape (levels,)
+    stack_key: NDArray[np.uint64]  # shape (levels,)
+    stack_depth: NDArray[np.int32]  # shape (levels,)
+    path: NDArray[np.int32]  # shape (levels,): nodes on the path last walked
+    path_feature: NDArray[np.int32]  # shape (levels,)
+    path_threshold: NDArray[np.float64]  # shape (levels,)
 
 
 class Work(NamedTuple):
-    """What kernels work on, beside trees.
-
-    Attributes
-    ----------
-    table : Table
-    rules : Rules
-    scratch : Scratch
-    seed : int
-        Of the forest.
-    """
+    """What kernels work on, beside trees."""
 
     table: Table
     rules: Rules
     scratch: Scratch
-    seed: int
+    seed: int  # of the forest
 
 
 @scalar

@@ -22,8 +22,6 @@ from leaveout.models.forest.shares import leaving
 from leaveout.models.forest.table import Table, encode
 from leaveout.models.forest.views import address_of
 
-__all__ = ["leave_one_out", "leave_one_out_blocks"]
-
 Names = NDArray[np.int64]
 OnProgress = Callable[[int, int], None]
 """Called with how many (tree, row) pairs are done, and of how many."""
@@ -115,13 +113,7 @@ def leave_one_out_blocks(
 
 
 class _Family:
-    """What the trees of a family are found with.
-
-    Attributes
-    ----------
-    stopped : Event
-        Set: what is being found is not wanted any more.
-    """
+    """What the trees of a family are found with."""
 
     def __init__(self, ensemble: Ensemble, places: NDArray[np.intp], stopped: Event) -> None:
         self._ensemble, self.stopped = ensemble, stopped

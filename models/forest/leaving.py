@@ -17,29 +17,18 @@ from leaveout.models.forest.subtrees import by_label, close, divide, goes_right,
 from leaveout.models.forest.table import Table
 from leaveout.models.forest.thresholds import sample
 
-__all__ = ["Todo", "leave"]
-
 _MANY = 8
 """Where more than one in so many rows of a node leaves it, its thresholds are sampled again."""
 
 
 class Todo(NamedTuple):
-    """Nodes to be grown.
-
-    Attributes
-    ----------
-    tree, node, depth : ndarray of int32
-    key : ndarray of uint64
-        What chance is drawn from there.
-    rows : ndarray of int32
-        How many rows it holds.
-    """
+    """Nodes to be grown."""
 
     tree: NDArray[np.int32]
     node: NDArray[np.int32]
     depth: NDArray[np.int32]
-    key: NDArray[np.uint64]
-    rows: NDArray[np.int32]
+    key: NDArray[np.uint64]  # what chance is drawn from there
+    rows: NDArray[np.int32]  # how many rows it holds
 
 
 @subroutine
@@ -178,24 +167,6 @@ def leave(
     Where a node would be split otherwise than it is, it is split so, and its children are pending;
     the rows are not followed further. Where only the number of its threshold has moved, its
     children stand.
-
-    Parameters
-    ----------
-    index : int
-        Of the tree.
-    gone : ndarray of int32
-        The rows, which have no place in ``tree.rows`` any more. Their order changes.
-    spare : ndarray of int32
-        As long.
-    stack : ndarray of int64, shape (levels, 4)
-        Room for nodes, their levels, and where their rows in ``gone`` begin and end.
-    keys : ndarray of uint64, shape (levels,)
-    root : uint64
-        The key of the root.
-    lazy : bool
-        Nodes that cache nothing are left open instead of being decided anew.
-    todo : Todo
-        Nodes that are pending now are listed from ``found`` on, as far as there is room.
     """
     nodes, labels = tree.nodes, tree.counts.shape[1]
     stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3], keys[0] = 0, 0, 0, len(gone), root

@@ -10,19 +10,11 @@ from numpy.typing import NDArray
 
 from leaveout.errors import ForestError
 
-__all__ = ["Rows", "names_of", "warn_of_index"]
-
 Rows = int | Sequence[int] | NDArray[np.int64]
 
 
 def names_of(rows: Rows) -> NDArray[np.int64]:
-    """Return names of rows as an array.
-
-    Raises
-    ------
-    ForestError
-        If they come with an index of pandas, or are a mask: neither are positions.
-    """
+    """Return names of rows as an array."""
     if _of_pandas(rows):
         raise ForestError(
             "rows are named by their position in the data first fitted, not by a DataFrame's "

@@ -14,19 +14,11 @@ from leaveout.cores import cores
 from leaveout.errors import ForestError
 from leaveout.models.forest.plain import Settings
 
-__all__ = ["refuse_weights", "settings_of", "threads"]
-
 _WEIGHTS = frozenset(("class_weight", "sample_weight"))
 
 
 def settings_of(parameters: Mapping[str, Any], attributes: int) -> Settings:
-    """Return the settings of a forest on so many attributes; a seed is drawn if none is given.
-
-    Raises
-    ------
-    ForestError
-        If a parameter has no meaning.
-    """
+    """Return the settings of a forest on so many attributes; a seed is drawn if none is given."""
     criterion, depth = parameters["criterion"], parameters["max_depth"]
     if criterion not in ("gini", "entropy"):
         raise ForestError(f"criterion must be 'gini' or 'entropy', not {criterion!r}")
@@ -44,13 +36,7 @@ def settings_of(parameters: Mapping[str, Any], attributes: int) -> Settings:
 
 
 def refuse_weights(given: Iterable[str]) -> None:
-    """Say why weights are not supported, if there are any.
-
-    Raises
-    ------
-    ForestError
-        If there are.
-    """
+    """Say why weights are not supported, if there are any."""
     weights = sorted(_WEIGHTS.intersection(given))
     if weights:
         raise ForestError(

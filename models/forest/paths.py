@@ -14,16 +14,6 @@ from leaveout.models.forest.splits import best_of, decide, is_leaf
 from leaveout.models.forest.subtrees import by_label, goes_right, same_parts
 from leaveout.models.forest.table import Table
 
-__all__ = [
-    "insert",
-    "record_words",
-    "records_on_path",
-    "restore",
-    "store",
-    "total",
-    "walk",
-]
-
 
 @subroutine
 def total(counts: Any) -> int:
@@ -109,14 +99,6 @@ def walk(
     The row's place in ``tree.rows`` has been emptied, or filled, before. Where a node would be
     split otherwise than it is, everything below it must be regrown. Where only the number of its
     threshold has moved, its children stand.
-
-    Parameters
-    ----------
-    tree : Tree
-        With room in the arena for the records of a path.
-    probing : bool
-        Change nothing but counts, which ``restore`` brings back; ``scratch.path`` has the path,
-        and ``scratch.path_feature`` and ``path_threshold`` what its nodes would be split on.
     """
     nodes, arena = tree.nodes, tree.arena
     label, labels = table.labels[row], tree.counts.shape[1]

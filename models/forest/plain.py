@@ -16,8 +16,6 @@ from leaveout.models.forest.records import Cached, reroll, unroll
 from leaveout.models.forest.shares import trees_a_row
 from leaveout.models.forest.table import Table
 
-__all__ = ["Ensemble", "PlainTree", "Settings", "plain_tree", "tree_from"]
-
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a forest is a function of, beside its rows.
@@ -182,13 +180,7 @@ def _lists(size: int, labels: int) -> Cached:
 
 
 def tree_from(table: Table, rules: Rules, plain: PlainTree, slack: int) -> Tree:
-    """Return the tree in working form on a table whose slots are the rows present.
-
-    Raises
-    ------
-    KeyError
-        If a cached statistic is of a value that no row has.
-    """
+    """Return the tree in working form on a table whose slots are the rows present."""
     size, (_, labels) = len(plain.feature), plain.counts.shape
     leaf = plain.feature < 0
     nodes = np.zeros(size + slack, NODE)

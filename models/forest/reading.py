@@ -13,8 +13,6 @@ from leaveout.models.forest.from_sklearn import SklearnForest
 from leaveout.models.forest.scored import ScoredForest
 from leaveout.models.forest.scored_file import holds_scored
 
-__all__ = ["Forest", "answering", "exact_forest", "read_forest"]
-
 Forest = DareForestClassifier | SklearnForest
 """Both answer; the first alone knows its rows, and forgets them."""
 

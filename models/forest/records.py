@@ -11,27 +11,17 @@ from leaveout.models.forest.compiling import kernel
 from leaveout.models.forest.layout import SMALL, Tree, attribute_of
 from leaveout.models.forest.table import Table
 
-__all__ = ["Cached", "recode", "reroll", "unroll"]
-
 
 class Cached(NamedTuple):
     """The cached statistics of a tree whose nodes are in preorder, node by node.
 
     A random node has one: its attribute's least and greatest value, without counts.
-
-    Attributes
-    ----------
-    node, attribute : ndarray of int32, shape (cached,)
-    values : ndarray of float64, or of int32 where it is their codes, shape (cached, 2)
-        Two adjacent values of the attribute.
-    counts : ndarray of int32, shape (cached, 3 labels)
-        Rows of each label at most the first value, at the first, at the second.
     """
 
-    node: NDArray[np.int32]
-    attribute: NDArray[np.int32]
-    values: NDArray[Any]
-    counts: NDArray[np.int32]
+    node: NDArray[np.int32]  # shape (cached,)
+    attribute: NDArray[np.int32]  # shape (cached,)
+    values: NDArray[Any]  # shape (cached, 2): two adjacent values of the attribute
+    counts: NDArray[np.int32]  # shape (cached, 3 labels)
 
 
 @kernel

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from leaveout.models.forest.plain import Ensemble
 
-__all__ = ["ScoredForest", "ScoredTree", "before_rounding", "leaves_of", "rounded"]
-
 Floats = NDArray[np.float64]
 
 

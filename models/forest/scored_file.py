@@ -25,8 +25,6 @@ from leaveout.models.forest.files import stored_labels
 from leaveout.models.forest.scored import ScoredForest, ScoredTree
 from leaveout.models.forest.validity import in_preorder
 
-__all__ = ["holds_scored", "read_scored", "write_scored"]
-
 _VERSION = 1
 _PARTS = tuple(field.name for field in fields(ScoredTree))
 _TYPES = {"feature": "<i4", "threshold": "<f8", "left": "<i4", "right": "<i4", "shares": "<f8"}
@@ -48,22 +46,7 @@ def holds_scored(path: Path) -> bool:
 
 
 def write_scored(forest: ScoredForest, path: Path, *, features: int, kind: str) -> None:
-    """Write a file, whole or not at all; the same forest gives the same bytes.
-
-    Parameters
-    ----------
-    forest : ScoredForest
-    path : Path
-    features : int
-        How many a row has.
-    kind : str
-        The class of the estimator that was read.
-
-    Raises
-    ------
-    ForestError
-        If the labels are neither numbers nor text, or the file cannot be written.
-    """
+    """Write a file, whole or not at all; the same forest gives the same bytes."""
     classes = stored_labels(forest.classes, path)
     arrays: dict[str, NDArray[Any]] = {
         "classes": classes,
@@ -79,11 +62,6 @@ def read_scored(path: Path) -> tuple[ScoredForest, int, str]:
     """Return the forest of a file, how many features a row has, and of which class it was read.
 
     Its structure is checked in full.
-
-    Raises
-    ------
-    ForestError
-        If it cannot be read, is damaged, is of another version, or contradicts itself.
     """
     arrays = read_archive(path, ForestError)
     expect_arrays(path, arrays, ForestError, _NAMES, ())

@@ -7,8 +7,6 @@ from typing import Any
 
 from leaveout.models.forest.compiling import scalar, subroutine
 
-__all__ = ["score"]
-
 _INVERSE_LN2 = 1.4426950408889634
 _TERMS = 13
 
@@ -40,15 +38,6 @@ def score(entropy: bool, left: Any, at: int, total: Any) -> float:
 
     Gini: sum over sides of (sum of squared counts) / size, that is, size of the node less its
     weighted Gini index times that size. Entropy: the weighted entropy times minus the size.
-
-    Parameters
-    ----------
-    entropy : bool
-    left : ndarray of int32
-        Counts of the labels on the left, from ``at`` on.
-    at : int
-    total : ndarray of int32, shape (labels,)
-        Counts of the labels in the node. Both sides hold at least one row.
     """
     first, second = 0, 0
     a, b = 0.0, 0.0

@@ -13,19 +13,6 @@ from numpy.typing import NDArray
 from leaveout.models.forest.compiling import kernel
 from leaveout.models.forest.keys import STEP, mix, share_key
 
-__all__ = [
-    "Bits",
-    "Copies",
-    "content_keys",
-    "copies_of",
-    "in_tree",
-    "label_key",
-    "leaving",
-    "members",
-    "no_copies",
-    "trees_a_row",
-]
-
 Bits = NDArray[np.uint64]
 
 
@@ -35,24 +22,12 @@ class Copies(NamedTuple):
     Copies are the same but for their names. The one of rank r is in the trees that the hash of
     (content, r) says, and the ranks held are always 0, 1, ..., so what leaves the trees with any
     of them is the one of the greatest rank.
-
-    Attributes
-    ----------
-    group : ndarray of int32, shape (slots,) or (0,)
-        Which group of copies a slot is of; -1: it has no copy. Empty where every tree holds
-        every row.
-    start : ndarray of int64, shape (groups + 1,)
-        Where in ``slots`` a group begins.
-    slots : ndarray of int32
-        The slots of each group, by rank.
-    size : ndarray of int32, shape (groups,)
-        How many of a group are left.
     """
 
-    group: NDArray[np.int32]
-    start: NDArray[np.int64]
-    slots: NDArray[np.int32]
-    size: NDArray[np.int32]
+    group: NDArray[np.int32]  # shape (slots,) or (0,)
+    start: NDArray[np.int64]  # shape (groups + 1,): where in ``slots`` a group begins
+    slots: NDArray[np.int32]  # the slots of each group, by rank
+    size: NDArray[np.int32]  # shape (groups,): how many of a group are left
 
 
 def trees_a_row(share: float, trees: int) -> int:
@@ -82,17 +57,7 @@ def _content(X: NDArray[np.float64], y: NDArray[np.int32], own: Bits, seed: int)
 def content_keys(
     X: NDArray[np.float64], y: NDArray[np.int32], classes: NDArray[np.generic], seed: int
 ) -> Bits:
-    """Return a keyed hash of each row's values and label.
-
-    Parameters
-    ----------
-    X : ndarray of float64, shape (rows, attributes)
-        Without negative zeros; what is missing is minus infinity.
-    y : ndarray of int32, shape (rows,)
-        Which of ``classes``.
-    classes : ndarray, shape (labels,)
-    seed : int
-    """
+    """Return a keyed hash of each row's values and label."""
     own = np.array([label_key(label) for label in classes.tolist()], np.uint64)
     return _content(
         np.require(X, requirements=("C", "W")), np.require(y, requirements=("C", "W")), own, seed
@@ -102,19 +67,7 @@ def content_keys(
 def copies_of(
     keys: Bits, X: NDArray[np.float64], y: NDArray[np.int32], slots: NDArray[np.int64], room: int
 ) -> tuple[NDArray[np.int64], Copies]:
-    """Return each row's rank among its copies, and the copies.
-
-    Parameters
-    ----------
-    keys : ndarray of uint64, shape (rows,)
-        Hashes of the contents of the rows, which are in the order of their names.
-    X, y : ndarray
-        The contents, compared where hashes are equal.
-    slots : ndarray of int64, shape (rows,)
-        Where each row is.
-    room : int
-        How many slots there are.
-    """
+    """Return each row's rank among its copies, and the copies."""
     order = np.argsort(keys, kind="stable")
     same = keys[order[1:]] == keys[order[:-1]]
     one, other = order[1:][same], order[:-1][same]

@@ -14,8 +14,6 @@ from leaveout.models.forest.scores import score
 from leaveout.models.forest.table import Table
 from leaveout.models.forest.thresholds import sample
 
-__all__ = ["best_of", "decide", "is_leaf"]
-
 
 @subroutine
 def is_leaf(counts: Any, depth: int, rules: Rules) -> bool:

@@ -32,8 +32,6 @@ from leaveout.models.forest.table import Table, encode, extend
 from leaveout.models.forest.trees import Trees
 from leaveout.models.forest.turns import Turns
 
-__all__ = ["ForestState"]
-
 Floats = NDArray[np.float64]
 T = TypeVar("T")
 
@@ -55,20 +53,6 @@ class ForestState:
     Any number of threads may use it: changes take turns, and everything else sees the forest
     before a change or after it. A change that ends early, by an error or Ctrl-C at whatever
     moment, has happened or not.
-
-    Parameters
-    ----------
-    ensemble : Ensemble
-        If it has no trees they are grown.
-    jobs : int
-        Threads over trees; no result depends on it.
-    lazy : bool
-        Whether what changes make necessary is grown when it is asked; no result depends on it.
-
-    Notes
-    -----
-    What is held is exchanged whole, by one assignment. Only deletions of a few rows change arrays
-    in place; where one of them ended early, whoever comes next grows the trees again from the rows.
     """
 
     def __init__(self, ensemble: Ensemble, jobs: int = 1, lazy: bool = False) -> None:
@@ -206,26 +190,14 @@ class ForestState:
         return self._look(lambda held: held.names[held.by_name.slots >= 0])
 
     def without(self, names: Names = ()) -> Ensemble:
-        """Return the rows held but some, without trees, labels that no row has left out.
-
-        Raises
-        ------
-        ForestError
-            If a row is not there, or none is left.
-        """
+        """Return the rows held but some, without trees, labels that no row has left out."""
         return self._look(lambda held: self._remaining(held, slots_of(held, names)[0]))
 
     def _remaining(self, held: Held, places: NDArray[np.int64]) -> Ensemble:
         return remaining(self.settings, held, places)
 
     def forget(self, names: Names) -> None:
-        """Delete rows; afterwards everything is as if they had never been there.
-
-        Raises
-        ------
-        ForestError
-            If a row is not there, or none would be left; then nothing has changed.
-        """
+        """Delete rows; afterwards everything is as if they had never been there."""
         with self._turns.changes:
             self._mend()
             held = self._held
@@ -313,13 +285,7 @@ class ForestState:
             return self._turns.change(cost)
 
     def shares(self, X: Floats) -> tuple[Floats, NDArray[np.generic]]:
-        """Return the mean over trees of the labels' shares in the leaf of each row, and the labels.
-
-        Raises
-        ------
-        ForestError
-            If rows have another number of values than those held.
-        """
+        """Return the mean over trees of the label shares in each row's leaf, and the labels."""
 
         def shares(held: Held) -> tuple[Floats, NDArray[np.generic]] | None:
             if X.shape[1] != len(held.table.kind):

@@ -12,8 +12,6 @@ from leaveout.models.forest.layout import LEAF, OPEN, PENDING, Rules, Scratch, T
 from leaveout.models.forest.splits import decide, is_leaf
 from leaveout.models.forest.table import Table
 
-__all__ = ["by_label", "close", "divide", "goes_right", "grow", "pend", "same_parts"]
-
 
 @subroutine
 def goes_right(table: Table, row: int, attribute: int, threshold: float) -> bool:
@@ -194,11 +192,6 @@ def grow(
 
     Whatever is not grown by then is pending. Of an open node that is split as it was nothing else
     changes.
-
-    Parameters
-    ----------
-    whole : bool
-        Else the children are pending, unless they are leaves.
     """
     nodes, rows = tree.nodes, tree.rows
     root = nodes[node]

@@ -13,52 +13,23 @@ from numpy.typing import NDArray
 
 from leaveout.models.forest.compiling import kernel
 
-__all__ = ["MISSING", "Table", "decode", "encode", "erase", "extend", "internal", "public"]
-
 
 class Table(NamedTuple):
-    """Rows by slot. A slot is a row's place here; its name is kept elsewhere.
+    """Rows by slot. A slot is a row's place here; its name is kept elsewhere."""
 
-    Attributes
-    ----------
-    bits : ndarray of uint64, shape (slots, words)
-        Attributes of at most two values; a bit says whether it is the greater.
-    codes : ndarray of int32, shape (general, slots)
-        The others: which of the attribute's values, in ascending order.
-    labels : ndarray of int32, shape (slots,)
-        -1 where the row was deleted.
-    kind : ndarray of int32, shape (attributes,)
-        The bit of a two-valued attribute, or -1 - g for the general attribute g.
-    bit_attribute : ndarray of int32, shape (64 words,)
-        Which attribute a bit is; -1 for none.
-    general_attribute : ndarray of int32, shape (general,)
-    lows, highs : ndarray of float64, shape (attributes,)
-        The values of two-valued attributes; equal where it is one.
-    levels : ndarray of float64, shape (all values,)
-        Values of the general attributes, one attribute after another; NaN where no row has it.
-    level_bits : ndarray of uint64
-        The same memory, as bits.
-    level_start : ndarray of int64, shape (general + 1,)
-    order : ndarray of int32, shape (general, slots)
-        Slots by code.
-    group : ndarray of int64, shape (all values + general,)
-        Where in ``order`` the slots of each code begin, and where the last end: attribute g's
-        begin at ``level_start[g] + g``.
-    """
-
-    bits: NDArray[np.uint64]
-    codes: NDArray[np.int32]
-    labels: NDArray[np.int32]
-    kind: NDArray[np.int32]
-    bit_attribute: NDArray[np.int32]
-    general_attribute: NDArray[np.int32]
-    lows: NDArray[np.float64]
-    highs: NDArray[np.float64]
-    levels: NDArray[np.float64]
-    level_bits: NDArray[np.uint64]
-    level_start: NDArray[np.int64]
-    order: NDArray[np.int32]
-    group: NDArray[np.int64]
+    bits: NDArray[np.uint64]  # shape (slots, words)
+    codes: NDArray[np.int32]  # shape (general, slots)
+    labels: NDArray[np.int32]  # shape (slots,): -1 where the row was deleted
+    kind: NDArray[np.int32]  # shape (attributes,)
+    bit_attribute: NDArray[np.int32]  # shape (64 words,): which attribute a bit is; -1 for none
+    general_attribute: NDArray[np.int32]  # shape (general,)
+    lows: NDArray[np.float64]  # shape (attributes,)
+    highs: NDArray[np.float64]  # shape (attributes,)
+    levels: NDArray[np.float64]  # shape (all values,)
+    level_bits: NDArray[np.uint64]  # the same memory, as bits
+    level_start: NDArray[np.int64]  # shape (general + 1,)
+    order: NDArray[np.int32]  # shape (general, slots): slots by code
+    group: NDArray[np.int64]  # shape (all values + general,)
 
 
 MISSING = -np.inf

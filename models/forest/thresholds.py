@@ -11,8 +11,6 @@ from leaveout.models.forest.keys import mix
 from leaveout.models.forest.layout import Scratch
 from leaveout.models.forest.table import Table
 
-__all__ = ["sample"]
-
 _FEW = 48
 _LARGE = 512
 """Nodes of fewer rows are sorted at once."""
@@ -312,11 +310,6 @@ def sample(
     them (paper, section 3.2). Its priority is a hash of the lower value, keyed by ``key``, the
     attribute's own; the k first by priority are kept. Each row of ``chosen`` is: code below, code
     above, counts at most the one below, counts at it, counts at the one above.
-
-    Parameters
-    ----------
-    rows : ndarray of int32
-        From ``begin`` on, by label; ``counts`` says how many of each.
     """
     labels = len(counts)
     candidates = _candidates(table, scratch, rows, begin, counts, g, key, k)

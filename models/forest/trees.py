@@ -15,11 +15,6 @@ from leaveout.models.forest.leaving import Todo
 from leaveout.models.forest.table import Table
 from leaveout.models.forest.views import ADDRESS, address_of
 
-__all__ = [
-    "Trees", "ask", "cost_of", "forget", "grow", "is_pending", "learn", "pack", "root", "settle",
-    "slack",
-]  # fmt: skip
-
 _NO_INPUTS = np.empty((0, 0))
 _BEGIN = Place(tree=0, done=0, rows=0, words=0)
 _LISTED = 1024
@@ -29,10 +24,6 @@ class Trees:
     """The trees of a forest, and where they are, so that one call of a kernel reaches all of them.
 
     Handing the arrays of a tree over takes about as long as taking a row out of it.
-
-    Attributes
-    ----------
-    addresses : ndarray of int64, shape (trees, ADDRESS)
     """
 
     def __init__(self, trees: Iterable[Tree]) -> None:
@@ -140,24 +131,7 @@ def _settled(work: Work, tree: Tree, index: int) -> Tree:
 def settle(
     work: Work, trees: Trees, at: int, budget: int, index: int | None = None
 ) -> tuple[bool, Tree | None]:
-    """Grow some of what is pending in a tree.
-
-    Parameters
-    ----------
-    at : int
-        Of ``trees``.
-    budget : int
-        About how many rows are looked at, and as often as that.
-    index : int, optional
-        Of the tree in the forest, if another.
-
-    Returns
-    -------
-    bool
-        Whether nothing is pending any more.
-    Tree or None
-        What must stand in the tree's place before anything more is grown.
-    """
+    """Grow some of what is pending in a tree."""
     todo = _todo(_LISTED)
     own = at if index is None else index
     found = int(kernels.pending(trees.addresses, at, own, work.seed, todo))
@@ -175,13 +149,7 @@ def is_pending(trees: Trees) -> list[int]:
 
 
 def ask(work: Work, trees: Trees, X: NDArray[np.float64]) -> dict[int, Tree]:
-    """Grow what is pending on the paths of inputs.
-
-    Returns
-    -------
-    dict of Tree
-        What must stand in the places of some trees before anything more is grown.
-    """
+    """Grow what is pending on the paths of inputs."""
     found = is_pending(trees)
     todo = _todo(len(found))
     todo.tree[:] = found

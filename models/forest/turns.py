@@ -6,8 +6,6 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-__all__ = ["Turns"]
-
 T = TypeVar("T")
 
 
@@ -17,12 +15,6 @@ class Turns:
     Whoever looks holds one of eight locks, whoever changes all of them. They are taken by ``with``
     on locks of the interpreter, which no signal comes in between, so that Ctrl-C leaves none held.
     Neither kind may start another inside. Each looks at most once more before a waiting change.
-
-    Attributes
-    ----------
-    changes : Lock
-        Held by whoever prepares a change, so that changes follow one another; taken before the
-        others.
     """
 
     def __init__(self) -> None:

@@ -13,8 +13,6 @@ from leaveout.models.forest.scored import ScoredTree
 from leaveout.models.forest.shares import content_keys, copies_of, in_tree, members
 from leaveout.models.forest.table import internal
 
-__all__ = ["LARGEST", "in_preorder", "problem_of"]
-
 LARGEST = 2.0**1000
 """Values must be smaller, so that no difference of two overflows."""
 

@@ -18,8 +18,6 @@ from leaveout.models.forest.compiling import subroutine
 from leaveout.models.forest.layout import NODE, Rules, Scratch, Tree, Work
 from leaveout.models.forest.table import Table
 
-__all__ = ["ADDRESS", "address_of", "borrow", "tree_at"]
-
 ADDRESS = 11
 """Whole numbers that say where a tree is."""
 

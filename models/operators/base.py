@@ -10,8 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Affine", "Constants", "Operator", "Relu", "Shape", "Shapes"]
-
 Floats = NDArray[np.float64]
 Shape = tuple[int, ...]
 Shapes = Mapping[str, Shape]

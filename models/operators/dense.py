@@ -8,23 +8,13 @@ import numpy as np
 
 from leaveout.models.operators.base import Affine, Constants, Floats, Shape, Shapes
 
-__all__ = ["Gemm", "MatMul"]
-
 
 @dataclass(frozen=True)
 class Gemm(Affine):
-    """``alpha * x @ B + beta * C``, with ``B`` transposed if asked.
+    """``alpha * x @ B + beta * C``, with ``B`` transposed if asked."""
 
-    Attributes
-    ----------
-    weight, bias : str
-        Names of constants; ``bias`` is empty where there is none.
-    alpha, beta : float
-    transposed : bool
-    """
-
-    weight: str
-    bias: str
+    weight: str  # names of constants; ``bias`` is empty where there is none
+    bias: str  # names of constants; ``bias`` is empty where there is none
     alpha: float = 1.0
     beta: float = 1.0
     transposed: bool = False
@@ -76,12 +66,7 @@ class Gemm(Affine):
 
 @dataclass(frozen=True)
 class MatMul(Affine):
-    """``x @ B`` over the last axis of ``x``.
-
-    Attributes
-    ----------
-    weight : str
-    """
+    """``x @ B`` over the last axis of ``x``."""
 
     weight: str
 

@@ -11,9 +11,6 @@ from numpy.typing import NDArray
 
 from leaveout.models.operators.base import Affine, Constants, Floats, Shape, Shapes
 
-__all__ = ["BatchNormalization", "Scale", "Shift"]
-
-
 _LEAST = 2.0**-100
 """Of a variance with epsilon: a variance so small that a runtime may take it for 0 then moves the
 sum by less than a rounding of it does, and nothing in the inverse deviation overflows."""
@@ -40,18 +37,11 @@ def _aligned(constant: Floats, values: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Shift(Affine):
-    """``sign * x + other_sign * constant``.
-
-    Attributes
-    ----------
-    constant : str
-    sign, other_sign : int
-        1 or -1.
-    """
+    """``sign * x + other_sign * constant``."""
 
     constant: str
-    sign: int = 1
-    other_sign: int = 1
+    sign: int = 1  # 1 or -1
+    other_sign: int = 1  # 1 or -1
 
     @property
     def exact(self) -> bool:
@@ -76,13 +66,7 @@ class Shift(Affine):
 
 @dataclass(frozen=True)
 class Scale(Affine):
-    """``x * constant`` or ``x / constant``.
-
-    Attributes
-    ----------
-    constant : str
-    kind : {"multiply", "divide"}
-    """
+    """``x * constant`` or ``x / constant``."""
 
     constant: str
     kind: Literal["multiply", "divide"]
@@ -115,21 +99,13 @@ class Scale(Affine):
 
 @dataclass(frozen=True)
 class BatchNormalization(Affine):
-    """Inference-time batch normalisation over axis 1 (the channels).
+    """Inference-time batch normalisation over axis 1 (the channels)."""
 
-    Attributes
-    ----------
-    scale, bias, mean, variance : str
-        Names of constants of shape (channels,).
-    epsilon : float
-        A float32, at least 0.
-    """
-
-    scale: str
-    bias: str
-    mean: str
-    variance: str
-    epsilon: float
+    scale: str  # names of constants of shape (channels,)
+    bias: str  # names of constants of shape (channels,)
+    mean: str  # names of constants of shape (channels,)
+    variance: str  # names of constants of shape (channels,)
+    epsilon: float  # a float32, at least 0
 
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
         """See `Affine.apply`."""

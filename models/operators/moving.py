@@ -9,26 +9,14 @@ import numpy as np
 
 from leaveout.models.operators.base import Affine, Constants, Floats, Shape, Shapes
 
-__all__ = ["BesideZero", "Place", "Take"]
-
 
 @dataclass(frozen=True)
 class Take(Affine):
-    """Some numbers along one axis, in an order.
+    """Some numbers along one axis, in an order."""
 
-    Attributes
-    ----------
-    axis : int
-        Counted with the batch axis, at least 1.
-    places : tuple of int
-        Positions along it, from 0; one may come twice.
-    single : bool
-        Whether the axis goes, which takes one place.
-    """
-
-    axis: int
-    places: tuple[int, ...]
-    single: bool = False
+    axis: int  # counted with the batch axis, at least 1
+    places: tuple[int, ...]  # positions along it, from 0; one may come twice
+    single: bool = False  # whether the axis goes, which takes one place
 
     @property
     def exact(self) -> bool:
@@ -81,18 +69,10 @@ class BesideZero(Affine):
 
 @dataclass(frozen=True)
 class Place(Affine):
-    """Numbers with others around them.
+    """Numbers with others around them."""
 
-    Attributes
-    ----------
-    widths : tuple of (int, int)
-        How many before and after, along each axis of a sample.
-    fill : str
-        Name of a constant of one number that they are; 0 where empty.
-    """
-
-    widths: tuple[tuple[int, int], ...]
-    fill: str = ""
+    widths: tuple[tuple[int, int], ...]  # how many before and after, along each axis of a sample
+    fill: str = ""  # name of a constant of one number that they are; 0 where empty
 
     @property
     def exact(self) -> bool:

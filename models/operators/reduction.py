@@ -9,26 +9,14 @@ import numpy as np
 
 from leaveout.models.operators.base import Affine, Constants, Floats, Shape, Shapes
 
-__all__ = ["Reduce"]
-
 
 @dataclass(frozen=True)
 class Reduce(Affine):
-    """ReduceSum, ReduceMean and the average over all spatial axes.
+    """ReduceSum, ReduceMean and the average over all spatial axes."""
 
-    Attributes
-    ----------
-    axes : tuple of int
-        Counted with the batch axis, each at least 1.
-    mean : bool
-        Whether the sum is divided by how many numbers it is of.
-    kept : bool
-        Whether the axes stay, of length one.
-    """
-
-    axes: tuple[int, ...]
-    mean: bool
-    kept: bool
+    axes: tuple[int, ...]  # counted with the batch axis, each at least 1
+    mean: bool  # whether the sum is divided by how many numbers it is of
+    kept: bool  # whether the axes stay, of length one
 
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
         """See `Affine.apply`."""

@@ -11,19 +11,10 @@ from numpy.typing import NDArray
 
 from leaveout.models.operators.base import Affine, Constants, Floats, Shape, Shapes
 
-__all__ = ["Identity", "Permute", "Reshape"]
-
 
 @dataclass(frozen=True)
 class Identity(Affine):
-    """Identity, and Dropout at inference.
-
-    Attributes
-    ----------
-    ratio : str
-        Name of the constant that is a Dropout's ratio: nothing is computed of it, but a runtime
-        refuses one outside [0, 1). Empty where there is none.
-    """
+    """Identity, and Dropout at inference."""
 
     ratio: str = ""
 
@@ -56,15 +47,9 @@ class Identity(Affine):
 
 @dataclass(frozen=True)
 class Reshape(Affine):
-    """Any operator that keeps the order of the elements.
+    """Any operator that keeps the order of the elements."""
 
-    Attributes
-    ----------
-    shape : tuple of int
-        Shape of one sample afterwards (no batch axis, no -1).
-    """
-
-    shape: Shape
+    shape: Shape  # shape of one sample afterwards (no batch axis, no -1)
 
     @property
     def exact(self) -> bool:
@@ -88,15 +73,9 @@ class Reshape(Affine):
 
 @dataclass(frozen=True)
 class Permute(Affine):
-    """Transpose that leaves the batch axis first.
+    """Transpose that leaves the batch axis first."""
 
-    Attributes
-    ----------
-    order : tuple of int
-        ONNX's ``perm`` (its first entry is 0).
-    """
-
-    order: Shape
+    order: Shape  # ONNX's ``perm`` (its first entry is 0)
 
     @property
     def exact(self) -> bool:

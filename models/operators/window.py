@@ -10,31 +10,19 @@ import numpy as np
 
 from leaveout.models.operators.base import Affine, Constants, Floats, Shape, Shapes
 
-__all__ = ["AveragePool", "Conv", "GlobalAveragePool", "Window"]
-
 _TAPS = 2**12
 """Most places of a kernel: each of them is gone through on its own."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """Where a kernel is laid over the spatial axes.
+    """Where a kernel is laid over the spatial axes."""
 
-    Attributes
-    ----------
-    kernel, strides, dilations : tuple of int
-        One number a spatial axis.
-    pads : tuple of int
-        As ONNX has it: all beginnings, then all ends.
-    auto_pad : str
-        NOTSET, VALID, SAME_UPPER or SAME_LOWER.
-    """
-
-    kernel: Shape
-    strides: Shape
-    dilations: Shape
-    pads: Shape
-    auto_pad: str = "NOTSET"
+    kernel: Shape  # one number a spatial axis
+    strides: Shape  # one number a spatial axis
+    dilations: Shape  # one number a spatial axis
+    pads: Shape  # as ONNX has it: all beginnings, then all ends
+    auto_pad: str = "NOTSET"  # NOTSET, VALID, SAME_UPPER or SAME_LOWER
 
     def padding(self, spatial: Shape) -> tuple[tuple[int, int], ...]:
         """Zeros before and after each spatial axis."""
@@ -54,13 +42,7 @@ class Window:
         return tuple(result)
 
     def positions(self, spatial: Shape) -> Shape:
-        """Count where the kernel is laid, along each spatial axis.
-
-        Raises
-        ------
-        ValueError
-            If the window is not one of these axes, or fits nowhere.
-        """
+        """Count where the kernel is laid, along each spatial axis."""
         rank = len(spatial)
         if rank not in {1, 2} or len(self.kernel) != rank:
             raise ValueError(
@@ -89,16 +71,7 @@ class Window:
         return found
 
     def patches(self, values: Floats) -> Floats:
-        """Lay the window over zero-padded values.
-
-        Parameters
-        ----------
-        values : ndarray of float64, shape (m, batch, channels, *spatial)
-
-        Returns
-        -------
-        ndarray of float64, shape (m, batch, channels, taps, *positions)
-        """
+        """Lay the window over zero-padded values."""
         spatial = values.shape[3:]
         padded = np.pad(values, ((0, 0), (0, 0), (0, 0), *self.padding(spatial)))
         positions = self.positions(spatial)
@@ -114,18 +87,10 @@ class Window:
 
 @dataclass(frozen=True)
 class Conv(Affine):
-    """Convolution over one or two spatial axes.
+    """Convolution over one or two spatial axes."""
 
-    Attributes
-    ----------
-    weight, bias : str
-        Names of constants; ``bias`` is empty where there is none.
-    window : Window
-    groups : int
-    """
-
-    weight: str
-    bias: str
+    weight: str  # names of constants; ``bias`` is empty where there is none
+    bias: str  # names of constants; ``bias`` is empty where there is none
     window: Window
     groups: int = 1
 
@@ -189,17 +154,10 @@ def _patched(window: Window, shape: Shape) -> int:
 
 @dataclass(frozen=True)
 class AveragePool(Affine):
-    """Average over a sliding window.
-
-    Attributes
-    ----------
-    window : Window
-    include_padding : bool
-        Whether padded zeros count in the denominator.
-    """
+    """Average over a sliding window."""
 
     window: Window
-    include_padding: bool
+    include_padding: bool  # whether padded zeros count in the denominator
 
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
         """See `Affine.apply`."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from leaveout.models.onnx_use import Use
 from leaveout.models.rewrites.base import Draft, Rewrite
 
-__all__ = ["Negation"]
-
 
 class Negation(Rewrite):
     """Neg, as torch writes ``-x``: Mul by -1. It is exact; one rounding is charged."""

@@ -17,23 +17,13 @@ from leaveout.models.onnx_attributes import Accepted
 from leaveout.models.onnx_use import Kind, UnsupportedError, Use, why_not
 from leaveout.models.operators import Affine
 
-__all__ = ["Draft", "Ending", "Last", "Rewrite", "Rewritten", "rewritten"]
-
 
 @dataclass(frozen=True)
 class Last:
-    """Tensors that a model gives, as far as it was read: the output, and what it is a copy of.
+    """Tensors that a model gives, as far as it was read: the output, and what it is a copy of."""
 
-    Attributes
-    ----------
-    same : frozenset of str
-        Of the same shape.
-    number : frozenset of str
-        Where it is one number: those too that were re-shaped.
-    """
-
-    same: frozenset[str]
-    number: frozenset[str]
+    same: frozenset[str]  # of the same shape
+    number: frozenset[str]  # where it is one number: those too that were re-shaped
 
 
 class Draft:
@@ -155,18 +145,10 @@ class Draft:
 
 @dataclass(frozen=True)
 class Ending:
-    """The node is left out at the end of a network.
+    """The node is left out at the end of a network."""
 
-    Attributes
-    ----------
-    scores : str
-        The tensor that the network gives instead.
-    note : str
-        What a user should know about it.
-    """
-
-    scores: str
-    note: str
+    scores: str  # the tensor that the network gives instead
+    note: str  # what a user should know about it
 
 
 class Rewrite(ABC):
@@ -218,22 +200,10 @@ class Rewrite(ABC):
 
 @dataclass(frozen=True)
 class Rewritten:
-    """A node, said in others.
+    """A node, said in others."""
 
-    Attributes
-    ----------
-    draft : Draft
-        Gives the node's output, unless there is an ending or another tensor is the same.
-    same : str or None
-        The tensor that the node's output is.
-    ending : Ending or None
-    rest : tuple of Rewrite
-        What may be applied to the draft's own nodes: every rewrite but this one, so applying them
-        comes to an end.
-    """
-
-    draft: Draft
-    same: str | None
+    draft: Draft  # gives the node's output, unless there is an ending or another tensor is the same
+    same: str | None  # the tensor that the node's output is
     ending: Ending | None
     rest: tuple[Rewrite, ...]
 
@@ -241,26 +211,7 @@ class Rewritten:
 def rewritten(
     use: Use, rewrites: Sequence[Rewrite], last: Last, taken: set[str]
 ) -> Rewritten | str:
-    """Apply the first rewrite that fits a node.
-
-    Parameters
-    ----------
-    use : Use
-    rewrites : sequence of Rewrite
-    last : Last
-    taken : set of str
-        Names of the file's tensors, and of all drafts; those of a new one are added.
-
-    Returns
-    -------
-    Rewritten or str
-        A line that says why none fits.
-
-    Raises
-    ------
-    UnsupportedError
-        See `Rewrite.visit`.
-    """
+    """Apply the first rewrite that fits a node."""
     reason = ""
     for rewrite in rewrites:
         if rewrite.operator != use.proto.op_type:

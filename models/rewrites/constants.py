@@ -13,15 +13,6 @@ from leaveout.models.operators import Shape
 from leaveout.models.operators.shape import Permute, Reshape
 from leaveout.models.rewrites.base import Draft, Rewrite
 
-__all__ = [
-    "ConstantCopy",
-    "ConstantNode",
-    "ConstantReshape",
-    "ConstantTranspose",
-    "ShapeOf",
-    "SizeOf",
-]
-
 
 class ConstantNode(Rewrite):
     """Constant, as tf2onnx and torch write numbers of the code: its value; nothing is computed."""
@@ -74,12 +65,7 @@ class ConstantTranspose(Rewrite):
 
 
 class ConstantReshape(Rewrite):
-    """A constant in another shape, as tf2onnx writes of a bias: numbers stay where they are.
-
-    Parameters
-    ----------
-    operator : {"Flatten", "Reshape", "Squeeze", "Unsqueeze"}
-    """
+    """A constant in another shape, as tf2onnx writes of a bias: numbers stay where they are."""
 
     inputs = ("constant", "integers")
     attributes = accepting(allowzero=FLAG, axes=ANY, axis=ANY, shape=ANY)

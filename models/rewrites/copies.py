@@ -9,8 +9,6 @@ from leaveout.models.onnx_attributes import ANY, FLAG, accepting, only
 from leaveout.models.onnx_use import UnsupportedError, Use
 from leaveout.models.rewrites.base import Draft, Rewrite
 
-__all__ = ["CastToItself", "ReshapeWithoutZeros"]
-
 
 class CastToItself(Rewrite):
     """Cast to the type that is there, as torch writes of ``x.float()``: a copy, nothing rounds."""

@@ -8,8 +8,6 @@ from leaveout.models.onnx_attributes import ANY, accepting
 from leaveout.models.onnx_use import UnsupportedError, Use
 from leaveout.models.rewrites.base import Draft, Ending, Rewrite
 
-__all__ = ["FinalLogSoftmax", "FinalSigmoid", "FinalSoftmax"]
-
 _BEFORE = (
     "labels and confidences are those of the scores before it, and a confidence is a difference "
     "of two such scores, no probability"

@@ -13,8 +13,6 @@ from leaveout.models.onnx_picks import pads_of
 from leaveout.models.onnx_use import Kind, UnsupportedError, Use
 from leaveout.models.rewrites.base import Draft, Rewrite
 
-__all__ = ["Concatenation", "PadByItself"]
-
 _MOST = 64
 """Parts."""
 _ANY: tuple[Kind, ...] = ("any",)

@@ -16,18 +16,6 @@ from leaveout.models.onnx_attributes import ANY, FINITE, accepting
 from leaveout.models.onnx_use import Kind, UnsupportedError, Use
 from leaveout.models.rewrites.base import Draft, Rewrite
 
-__all__ = [
-    "Absolute",
-    "Clipping",
-    "HardSigmoid",
-    "Largest",
-    "LeakyRelu",
-    "Slopes",
-    "Smallest",
-    "Total",
-    "larger",
-]
-
 _MOST = 64
 """Inputs of Max, Min and Sum."""
 _DATA: tuple[Kind, ...] = ("data",)

@@ -14,8 +14,6 @@ from leaveout.models.operators.window import Window
 from leaveout.models.rewrites.base import Draft, Rewrite
 from leaveout.models.rewrites.piecewise import larger, smaller
 
-__all__ = ["GlobalMaxPool", "MaxPool", "ReduceMax", "ReduceMin"]
-
 Both = Callable[[Draft, str, str], str]
 Places = tuple[int, ...]
 

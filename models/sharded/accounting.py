@@ -17,17 +17,6 @@ from leaveout.models.sharded.information import (
 )
 from leaveout.models.sharded.settings import SHARPEST, ServiceSettings
 
-__all__ = [
-    "EXACT",
-    "Guarantee",
-    "Unlearning",
-    "adaptively",
-    "guarantee",
-    "largest_epsilon",
-    "published_guarantee",
-    "safe_predictions",
-]
-
 _SEARCHED = 2**53
 
 
@@ -74,14 +63,6 @@ def adaptively(base: Unlearning, information: float, tail: float) -> Unlearning:
     Theorem 4.1 of *Adaptive Machine Unlearning* with explicit constants, for max-information that
     is bounded on average over transcripts: Markov's inequality splits ``tail`` into two equal
     roots, one for transcripts and one for what remains in each.
-
-    Parameters
-    ----------
-    base : Unlearning
-        Holds when updates depend on nothing published.
-    information : float
-        Nats, of all that is published and the seeds, at the approximation ``tail``.
-    tail : float
     """
     root = math.sqrt(tail)
     left_out = math.exp(min(0.0, math.log(base.beta) + information)) if base.beta else 0.0
@@ -93,16 +74,7 @@ def adaptively(base: Unlearning, information: float, tail: float) -> Unlearning:
 
 
 def published_guarantee(epsilon: float, seeds: int, tail: float) -> Unlearning:
-    """Return the guarantee of shards in the shape of Theorem 5.1, to compare with `guarantee`.
-
-    Parameters
-    ----------
-    epsilon : float
-        Pure differential privacy of all that is published.
-    seeds : int
-    tail : float
-        Of the max-information; beta and gamma are its square root.
-    """
+    """Return the guarantee of shards in the shape of Theorem 5.1, to compare with `guarantee`."""
     bounded = max_information(epsilon, seeds, tail)
     if bounded >= max_information(epsilon, seeds, 0.0):
         tail = 0.0

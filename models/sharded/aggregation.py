@@ -15,17 +15,6 @@ from numpy.typing import NDArray
 
 from leaveout.models.sharded.settings import Mechanism
 
-__all__ = [
-    "Chance",
-    "chances",
-    "draw_exponential",
-    "draw_noisy_max",
-    "drawing",
-    "expected_chances",
-    "majority",
-    "operating_system",
-]
-
 Chance: TypeAlias = random.Random
 """Where whole numbers are drawn from; `random.SystemRandom` in production."""
 
@@ -50,18 +39,6 @@ def draw_exponential(votes: Sequence[int], epsilon: float, chance: Chance) -> in
     Weights are whole numbers, right to 40 digits, and what is drawn among them is uniform, so that
     no rounding makes a label impossible. Replacing one shard's seed moves one vote, and with it
     the chance of any label by a factor of at most exp(epsilon).
-
-    Parameters
-    ----------
-    votes : sequence of int
-        By label.
-    epsilon : float
-        Nats.
-    chance : random.Random
-
-    Returns
-    -------
-    int
     """
     weights, _ = _weights(epsilon, tuple(max(votes) - vote for vote in votes))
     drawn = chance.randrange(sum(weights))
@@ -79,18 +56,6 @@ def draw_noisy_max(votes: Sequence[int], epsilon: float, chance: Chance) -> int:
     d / 2), d votes behind, and by how much then has one law for all, so that the winner is
     uniform among those that do and the largest (McKenna and Sheldon, *Permute-and-flip*, 2020).
     Replacing one shard's seed moves the chance of any label by a factor of at most exp(epsilon).
-
-    Parameters
-    ----------
-    votes : sequence of int
-        By label.
-    epsilon : float
-        Nats.
-    chance : random.Random
-
-    Returns
-    -------
-    int
     """
     weights, whole = _weights(epsilon, tuple(max(votes) - vote for vote in votes))
     exceeding = [y for y, weight in enumerate(weights) if chance.randrange(whole) < weight]
@@ -134,17 +99,6 @@ def expected_chances(
     """Return the chance of each label at many points, as `chances` does of one, in float64.
 
     To judge settings by; nothing that must be private is drawn with them.
-
-    Parameters
-    ----------
-    votes : ndarray of int64, shape (points, labels)
-    mechanism : {"exponential", "noisy_max", "majority"}
-    epsilon : float
-        Nats.
-
-    Returns
-    -------
-    ndarray of float64, shape (points, labels)
     """
     labels = votes.shape[1]
     if mechanism == "majority":

@@ -15,15 +15,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from leaveout.errors import ShardedError
 from leaveout.files import clear_partials
 from leaveout.models.sharded.aggregation import Chance, drawing, operating_system
-from leaveout.models.sharded.ledger import Ledger, MovedError, Position
+from leaveout.models.sharded.ledger import Ledger
+from leaveout.models.sharded.ledger_tables import MovedError, Position
 from leaveout.models.sharded.randomness import epoch_key
 from leaveout.models.sharded.rows import Rows, as_features, as_labels
 from leaveout.models.sharded.seal import Seal
 from leaveout.models.sharded.settings import ServiceSettings
 from leaveout.models.sharded.shards import Shards
 from leaveout.models.sharded.state import State, read_state, write_state
-
-__all__ = ["ShardedClassifier"]
 
 _LEDGER = "ledger.sqlite"
 _STATE = "state.npz"

@@ -6,14 +6,6 @@ import math
 
 from scipy.optimize import minimize_scalar
 
-__all__ = [
-    "best_order",
-    "composed_information",
-    "least_information",
-    "max_information",
-    "rounded_up",
-]
-
 _SLACK = 2.0**-40
 _MOST = 50.0
 """Nats; more than this guarantees nothing, so no more is told apart."""
@@ -36,20 +28,6 @@ def max_information(epsilon: float, seeds: int, tail: float) -> float:
     ``exp`` of this times their prior. Derived in ``docs/sharded.md``; for a product law it is the
     shape of Dwork et al., *Generalization in adaptive data analysis and holdout reuse* (2015),
     theorem 20.
-
-    Parameters
-    ----------
-    epsilon : float
-        Pure differential privacy of the whole transcript when one seed is replaced.
-    seeds : int
-    tail : float
-        From 0 to 1. At 0 only the bound of group privacy holds.
-
-    Returns
-    -------
-    float
-        Nats, rounded up: the less of ``epsilon * seeds`` and ``seeds * epsilon**2 / 8 + epsilon *
-        sqrt(seeds * ln(1 / tail) / 2)``.
     """
     whole = epsilon * seeds
     if tail <= 0:
@@ -64,19 +42,6 @@ def least_information(epsilon: float, seeds: int, excess: float) -> float:
     Sharper than `max_information` with ``tail = excess``: it bounds the excess of the posterior
     itself by its moments, as Canonne, Kamath and Steinke, *The discrete Gaussian for differential
     privacy* (2020), proposition 12, do for concentrated privacy.
-
-    Parameters
-    ----------
-    epsilon : float
-        Pure differential privacy of the whole transcript when one seed is replaced.
-    seeds : int
-    excess : float
-        From 0 to 1.
-
-    Returns
-    -------
-    float
-        Nats, rounded up.
     """
     whole = max_information(epsilon, seeds, excess)
     order = best_order(epsilon, seeds, excess)
@@ -89,11 +54,6 @@ def best_order(epsilon: float, seeds: int, excess: float) -> float | None:
     """Return the order of the moments that `least_information` takes; None if none is any use.
 
     Every order gives a bound, so a minimum that is missed costs sharpness alone.
-
-    Parameters
-    ----------
-    epsilon, seeds, excess
-        As of `least_information`.
     """
     if excess <= 0 or seeds * epsilon**2 <= 0:
         return None
@@ -118,24 +78,6 @@ def composed_information(
     Unlike `max_information` this holds on average over transcripts: of seeds and transcript drawn
     together, all but a share ``tail`` have a posterior at most ``exp`` of this times the prior.
     Derived in ``docs/sharded.md``.
-
-    Parameters
-    ----------
-    epsilon : float
-        Pure differential privacy of one prediction when one seed is replaced.
-    predictions, seeds : int
-    span : float
-        How far one seed moves ln(Pr[a] / Pr[b]) of two labels, at most ``2 * epsilon``; the
-        exponential mechanism's is ``epsilon``.
-    tail : float
-        From 0 to 1.
-    labels : int or None
-        How many labels there are at most; None if that is not known.
-
-    Returns
-    -------
-    float
-        Nats, rounded up; ``inf`` if nothing is shown.
     """
     if not predictions or epsilon <= 0:
         return 0.0

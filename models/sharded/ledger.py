@@ -14,11 +14,9 @@ import msgspec
 from leaveout.databases import DAMAGED, expect_tables, is_blank, reason, whole
 from leaveout.errors import ShardedError
 from leaveout.models.sharded import ledger_tables as tables
-from leaveout.models.sharded.ledger_tables import MovedError, Position
+from leaveout.models.sharded.ledger_tables import Position
 from leaveout.models.sharded.seal import DIGEST_BYTES, Seal, note_seal, read_seal
 from leaveout.models.sharded.settings import ServiceSettings
-
-__all__ = ["ExhaustedError", "Ledger", "MovedError", "Opened", "Position"]
 
 _BUSY = 60.0
 """Seconds to wait for another process."""
@@ -30,18 +28,10 @@ class ExhaustedError(ShardedError):
 
 @dataclass(frozen=True)
 class Opened:
-    """What a request finds.
+    """What a request finds."""
 
-    Attributes
-    ----------
-    known : dict of bytes to int
-        Answers that were given before, by query.
-    lines : dict of bytes to int
-        Lines charged now, by query.
-    """
-
-    known: dict[bytes, int]
-    lines: dict[bytes, int]
+    known: dict[bytes, int]  # answers that were given before, by query
+    lines: dict[bytes, int]  # lines charged now, by query
 
 
 class Ledger:

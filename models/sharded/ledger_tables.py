@@ -12,21 +12,6 @@ from leaveout.errors import ShardedError
 from leaveout.models.sharded.randomness import KEY_BYTES
 from leaveout.models.sharded.seal import DIGEST_BYTES, Seal
 
-__all__ = [
-    "SALT",
-    "TABLES",
-    "MovedError",
-    "Position",
-    "charged",
-    "expect",
-    "expect_epoch",
-    "position",
-    "row",
-    "seal_after",
-    "seals",
-    "secret",
-]
-
 TABLES = """
 CREATE TABLE service (settings BLOB NOT NULL, epoch INTEGER NOT NULL, version INTEGER NOT NULL);
 CREATE TABLE epochs (epoch INTEGER PRIMARY KEY, secret BLOB NOT NULL, charged INTEGER NOT NULL);
@@ -46,18 +31,10 @@ class MovedError(ShardedError):
 
 @dataclass(frozen=True)
 class Position:
-    """Which models answer.
+    """Which models answer."""
 
-    Attributes
-    ----------
-    epoch : int
-        Full retrainings before; each has a budget of its own.
-    version : int
-        Changes of points or seeds before.
-    """
-
-    epoch: int
-    version: int
+    epoch: int  # full retrainings before; each has a budget of its own
+    version: int  # changes of points or seeds before
 
 
 def row(database: sqlite3.Connection, query: str, *values: int) -> tuple[Any, ...]:

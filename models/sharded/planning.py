@@ -24,8 +24,6 @@ from leaveout.models.sharded.runtime import retrained_at_most
 from leaveout.models.sharded.settings import SHARPEST, Mechanism, ServiceSettings
 from leaveout.models.sharded.shards import Shards
 
-__all__ = ["RISK", "HeldOut", "Offer", "Plan", "Trained", "plan", "votes_held_out"]
-
 RISK = 1e-6
 """That an update trains more shards again than is said."""
 

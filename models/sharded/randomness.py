@@ -8,23 +8,13 @@ import secrets
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["KEY_BYTES", "epoch_key", "memberships", "training_seed"]
-
 KEY_BYTES = 32
 _A_HASH = 8
 """Shards that one hash of 64 bytes draws for."""
 
 
 def epoch_key(seed: bytes | None, epoch: int) -> bytes:
-    """Return the secret everything of an epoch is drawn from.
-
-    Parameters
-    ----------
-    seed : bytes or None
-        For tests; None, as in production, draws a new one from the operating system.
-    epoch : int
-        Full retrainings before.
-    """
+    """Return the secret everything of an epoch is drawn from."""
     if seed is None:
         return secrets.token_bytes(KEY_BYTES)
     return _hashed(hashlib.sha256(seed).digest(), b"epoch", epoch, size=KEY_BYTES)
@@ -33,21 +23,7 @@ def epoch_key(seed: bytes | None, epoch: int) -> bytes:
 def memberships(
     key: bytes, ids: NDArray[np.int64], shards: int, inclusion: float
 ) -> NDArray[np.bool_]:
-    """Draw which shards hold which points, each independently of all others.
-
-    Parameters
-    ----------
-    key : bytes
-        Of the epoch.
-    ids : ndarray of int64, shape (points,)
-    shards : int
-    inclusion : float
-        Probability; what is drawn has a multiple of 2^-64, at most that far below.
-
-    Returns
-    -------
-    ndarray of bool, shape (points, shards)
-    """
+    """Draw which shards hold which points, each independently of all others."""
     if inclusion >= 1:
         return np.ones((len(ids), shards), dtype=bool)
     below = np.uint64(int(inclusion * 2.0**64))

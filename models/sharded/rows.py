@@ -12,8 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from leaveout.errors import ShardedError
 
-__all__ = ["Rows", "as_features", "as_labels"]
-
 
 @dataclass(frozen=True)
 class Rows:
@@ -96,19 +94,7 @@ class Rows:
 
 
 def as_features(values: ArrayLike, width: int | None = None) -> NDArray[np.float64]:
-    """Return points as an array of float64 of their own, checked.
-
-    Parameters
-    ----------
-    values : array_like, shape (points, features)
-    width : int or None
-        How many features are expected; None for any number.
-
-    Raises
-    ------
-    ShardedError
-        If it is no table of finite numbers, or has another width.
-    """
+    """Return points as an array of float64 of their own, checked."""
     try:
         table = np.array(values, dtype=np.float64, order="C")
     except (TypeError, ValueError) as error:
@@ -128,13 +114,7 @@ def as_features(values: ArrayLike, width: int | None = None) -> NDArray[np.float
 
 
 def as_labels(values: ArrayLike, points: int) -> NDArray[Any]:
-    """Return labels as an array, checked.
-
-    Raises
-    ------
-    ShardedError
-        If there is not one whole number or text a point.
-    """
+    """Return labels as an array, checked."""
     labels = np.asarray(values)
     if labels.shape != (points,):
         raise ShardedError(f"y: expected {points} labels, one a row of X, got {labels.shape}")

@@ -6,8 +6,6 @@ import math
 
 from scipy.stats import binom
 
-__all__ = ["published_retrained", "retrained_at_most"]
-
 
 def retrained_at_most(shards: int, inclusion: float, risk: float, points: int | None = None) -> int:
     """Return how many shards one update retrains at most, except with probability ``risk``.

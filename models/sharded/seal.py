@@ -14,8 +14,6 @@ from typing import BinaryIO
 
 from leaveout.errors import ShardedError
 
-__all__ = ["DIGEST_BYTES", "Seal", "begin_seals", "note_seal", "read_seal"]
-
 DIGEST_BYTES = 32
 _SERIAL = 8
 _CHECK = 8
@@ -24,32 +22,14 @@ _SLOT = _SERIAL + DIGEST_BYTES + _CHECK
 
 @dataclass(frozen=True)
 class Seal:
-    """A link of the chain.
+    """A link of the chain."""
 
-    Attributes
-    ----------
-    serial : int
-        Charges and changes before.
-    digest : bytes
-        Of them all.
-    """
-
-    serial: int
-    digest: bytes
+    serial: int  # charges and changes before
+    digest: bytes  # of them all
 
     @classmethod
     def of(cls, serial: int, previous: bytes, salt: bytes, content: bytes) -> Seal:
-        """Return the link that follows the one of a digest.
-
-        Parameters
-        ----------
-        serial : int
-        previous : bytes
-        salt : bytes
-            At random, so that two accounts that went apart never have a link in common again.
-        content : bytes
-            What the account says now.
-        """
+        """Return the link that follows the one of a digest."""
         found = hashlib.sha256(previous + salt + serial.to_bytes(_SERIAL, "big") + content)
         return cls(serial, found.digest())
 
@@ -65,11 +45,6 @@ def note_seal(path: Path, seal: Seal) -> None:
     """Put a seal in place of the one before the last; once this returns it is on the disk.
 
     Of two places one is written, so that the other stands whatever becomes of the write.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written.
     """
     with path.open("r+b", buffering=0) as stream:
         stream.seek(-_SLOT * (1 + seal.serial % 2), os.SEEK_END)
@@ -78,15 +53,7 @@ def note_seal(path: Path, seal: Seal) -> None:
 
 
 def read_seal(path: Path) -> Seal:
-    """Return the last seal of a file.
-
-    Raises
-    ------
-    ShardedError
-        If it has none.
-    OSError
-        If it cannot be read.
-    """
+    """Return the last seal of a file."""
     with path.open("rb") as stream:
         size = stream.seek(0, os.SEEK_END)
         stream.seek(max(0, size - 2 * _SLOT))

@@ -13,8 +13,6 @@ from leaveout.errors import ShardedError
 from leaveout.files import SETTINGS, read_whole
 from leaveout.names import hint
 
-__all__ = ["SHARPEST", "Mechanism", "ServiceSettings", "read_settings"]
-
 Mechanism: TypeAlias = Literal["exponential", "noisy_max", "majority"]
 _MOST_SHARDS = 100_000
 SHARPEST = 4096.0

@@ -15,8 +15,6 @@ from leaveout.errors import ShardedError
 from leaveout.models.sharded.randomness import memberships, training_seed
 from leaveout.models.sharded.rows import Rows
 
-__all__ = ["Shards"]
-
 _CHECKED_ROWS = 256
 
 
@@ -25,31 +23,15 @@ class Shards:
     """The distributed learner: Algorithms 2 and 3 of *Adaptive Machine Unlearning*.
 
     A change gives new shards, in which models that saw none of it are the very same objects.
-
-    Attributes
-    ----------
-    estimator : object
-        The unfitted scikit-learn classifier of which each shard trains a copy.
-    key : bytes
-        What memberships and training seeds are drawn from; secret.
-    inclusion : float
-        Probability that a shard holds a point.
-    rows : Rows
-    held : ndarray of bool, shape (points, shards)
-    models : tuple
-        A fitted classifier a shard; or an `int`, the code it always votes: the only label of its
-        points, 0 if it has none.
-    retrained : tuple of int
-        Shards trained by the last change. It tells of the seeds: keep it secret.
     """
 
-    estimator: Any
-    key: bytes
-    inclusion: float
+    estimator: Any  # the unfitted scikit-learn classifier of which each shard trains a copy
+    key: bytes  # what memberships and training seeds are drawn from; secret
+    inclusion: float  # probability that a shard holds a point
     rows: Rows
-    held: NDArray[np.bool_]
+    held: NDArray[np.bool_]  # shape (points, shards)
     models: tuple[Any, ...]
-    retrained: tuple[int, ...]
+    retrained: tuple[int, ...]  # shards trained by the last change
 
     @classmethod
     def trained(
@@ -61,21 +43,7 @@ class Shards:
         rows: Rows,
         on_model: Callable[[], None] | None = None,
     ) -> Shards:
-        """Draw shards and train all of them.
-
-        Parameters
-        ----------
-        estimator, key, inclusion, rows
-            As of the class.
-        shards : int
-        on_model : callable or None
-            Called once a shard is trained.
-
-        Raises
-        ------
-        ShardedError
-            If a model cannot be trained.
-        """
+        """Draw shards and train all of them."""
         held = memberships(key, rows.ids, shards, inclusion)
         blank = cls(estimator, key, inclusion, rows, held, (0,) * shards, ())
         return blank._fitted(np.arange(shards), on_model)
@@ -111,24 +79,14 @@ class Shards:
         return len(self.models)
 
     def codes(self, features: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return what each shard votes.
-
-        Returns
-        -------
-        ndarray of int64, shape (points, shards)
-        """
+        """Return what each shard votes."""
         found = np.empty((len(features), self.count), dtype=np.int64)
         for shard, model in enumerate(self.models):
             found[:, shard] = model if isinstance(model, int) else model.predict(features)
         return found
 
     def votes(self, features: NDArray[np.float64], labels: int) -> NDArray[np.int64]:
-        """Return how many shards vote each label.
-
-        Returns
-        -------
-        ndarray of int64, shape (points, labels)
-        """
+        """Return how many shards vote each label."""
         codes = self.codes(features)
         return np.stack([(codes == label).sum(axis=1) for label in range(labels)], axis=1)
 

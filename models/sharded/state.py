@@ -13,11 +13,9 @@ from numpy.typing import NDArray
 from leaveout.errors import ShardedError
 from leaveout.files import OWNER_ONLY, written_whole
 from leaveout.models.archive import read_archive
-from leaveout.models.sharded.ledger import Position
+from leaveout.models.sharded.ledger_tables import Position
 from leaveout.models.sharded.rows import Rows
 from leaveout.models.sharded.seal import Seal, begin_seals
-
-__all__ = ["State", "read_state", "write_state"]
 
 _FORMAT = 2
 _KINDS = np.dtype(np.int64), np.dtype(np.float64), np.dtype(np.int64)
@@ -25,23 +23,12 @@ _KINDS = np.dtype(np.int64), np.dtype(np.float64), np.dtype(np.int64)
 
 @dataclass(frozen=True)
 class State:
-    """The points of a service, and what its models must be.
-
-    Attributes
-    ----------
-    rows : Rows
-    classes : ndarray
-        Labels by code.
-    position : Position
-        When it was written.
-    models : str
-        `Shards.digest` of the models then.
-    """
+    """The points of a service, and what its models must be."""
 
     rows: Rows
-    classes: NDArray[Any]
-    position: Position
-    models: str
+    classes: NDArray[Any]  # labels by code
+    position: Position  # when it was written
+    models: str  # `Shards.digest` of the models then
 
     def digest(self) -> str:
         """Return a hash of everything."""
@@ -51,20 +38,7 @@ class State:
 
 
 def write_state(path: Path, state: State, seal: Seal) -> None:
-    """Write a state; a reader finds the one before or this one.
-
-    Parameters
-    ----------
-    path : Path
-    state : State
-    seal : Seal
-        Of the account beside it, before it moves on to this state.
-
-    Raises
-    ------
-    ShardedError
-        If it cannot be written.
-    """
+    """Write a state; a reader finds the one before or this one."""
     try:
         # It holds every point.
         with written_whole(path, OWNER_ONLY) as stream:
@@ -86,13 +60,7 @@ def write_state(path: Path, state: State, seal: Seal) -> None:
 
 
 def read_state(path: Path) -> State:
-    """Read what `write_state` wrote.
-
-    Raises
-    ------
-    ShardedError
-        If it cannot be read, is damaged, or is of another format.
-    """
+    """Read what `write_state` wrote."""
     try:
         held = read_archive(path, ShardedError)
         if int(held["format"]) != _FORMAT:

@@ -10,8 +10,6 @@ import msgspec
 from leaveout.errors import TrainingError
 from leaveout.models.train.recipe import Recipe
 
-__all__ = ["Conv", "Dense", "Layer", "count_parameters", "layers_of", "parameter_shapes"]
-
 _CHANNELS = 6
 _WIDTH = 3
 _CNN_HIDDEN = 2
@@ -40,22 +38,12 @@ class Dense(msgspec.Struct, frozen=True):
 
 
 class Conv(msgspec.Struct, frozen=True):
-    """A one-dimensional convolution without padding, stride 1.
+    """A one-dimensional convolution without padding, stride 1."""
 
-    Attributes
-    ----------
-    channels : int
-        Of the input signal, which has ``length`` positions a channel.
-    outputs : int
-        Channels of the output signal.
-    width : int
-        Of the kernel.
-    """
-
-    channels: int
+    channels: int  # of the input signal, which has ``length`` positions a channel
     length: int
-    outputs: int
-    width: int
+    outputs: int  # channels of the output signal
+    width: int  # of the kernel
 
     @property
     def fan_in(self) -> int:
@@ -81,11 +69,6 @@ def layers_of(recipe: Recipe, features: int, labels: int) -> tuple[Layer, ...]:
 
     The convolutional network is that of LUCID's authors: two 1x3 convolutions of 6 channels
     over the feature vector, a dense layer to 2 and one to the labels.
-
-    Raises
-    ------
-    TrainingError
-        If there are too few features for the convolutions.
     """
     if not recipe.cnn:
         widths = (features, *recipe.layers, labels)

@@ -11,23 +11,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from leaveout.models.train.report import TrainingProgress
 
-__all__ = ["Shown", "progress_bar"]
-
 
 @dataclass(frozen=True)
 class Shown:
-    """Who is to be told of a run.
+    """Who is to be told of a run."""
 
-    Attributes
-    ----------
-    progress : callable
-        Each `TrainingProgress`.
-    read : callable or None
-        Before that, which share of the data is read.
-    """
-
-    progress: Callable[[TrainingProgress], None]
-    read: Callable[[float], None] | None = None
+    progress: Callable[[TrainingProgress], None]  # each `TrainingProgress`
+    read: Callable[[float], None] | None = None  # before that, which share of the data is read
 
 
 @contextmanager
@@ -37,15 +27,6 @@ def progress_bar(
     """Show progress on the terminal: what is read, what is done, and the time left.
 
     Notes are shown on standard error where there is no terminal, too.
-
-    Parameters
-    ----------
-    instead : callable or None
-        What is told instead.
-
-    Yields
-    ------
-    Shown
     """
     if instead is not None or not sys.stderr.isatty():
         yield Shown(instead or _say_note)

@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 from leaveout.errors import TrainingError
 from leaveout.files import clear_partials, lock, make_folder, write_whole, written_whole
 
-__all__ = ["MEMBERS", "Blocks", "Settings", "differences", "write_block"]
-
 _SETTINGS = "settings.json"
 _LOCK = "lock"
 _SUFFIX = ".npy"
@@ -69,16 +67,7 @@ def differences(there: Settings, here: Settings) -> list[str]:
 
 
 class Blocks:
-    """The folder ``.partial`` of an output directory.
-
-    Parameters
-    ----------
-    folder : Path
-    parameters : int
-        How many numbers one network holds.
-    free : int
-        Networks that cost nothing to have again: no more of them are not worth keeping.
-    """
+    """The folder ``.partial`` of an output directory."""
 
     def __init__(self, folder: Path, parameters: int, free: int = 0) -> None:
         self.folder = folder
@@ -90,11 +79,6 @@ class Blocks:
         """Hold the folder for one run: made if need be, deleted when the run succeeds.
 
         A run that fails leaves it only if a block is finished.
-
-        Raises
-        ------
-        TrainingError
-            If it belongs to a run with other settings, or another run holds it now.
         """
         path = self.folder / _SETTINGS
         made = not self.folder.parent.exists()

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-__all__ = ["Buffers", "allocate", "padded", "padded_weights"]
 
 _MULTIPLE = 4
 

@@ -25,17 +25,6 @@ from leaveout.models.train.encoding import (
 )
 from leaveout.names import hint
 
-__all__ = [
-    "ReadColumns",
-    "labels_of",
-    "read_columns",
-    "read_csv",
-    "refuse_empty_cells",
-    "refuse_wrong_names",
-    "row_ids",
-    "table_data",
-]
-
 _MISSING = {"na", "n/a", "nan", "null", "none", "?", "-"}
 _MOST_CATEGORIES = 50
 _NAMED = "--id names one of its columns"
@@ -45,27 +34,13 @@ _FEW_ROWS = 20
 
 @dataclass(frozen=True, eq=False)
 class ReadColumns:
-    """What the columns of a table are.
+    """What the columns of a table are."""
 
-    Attributes
-    ----------
-    encoding : Encoding
-        Of all columns but the label and the one that names rows.
-    labels : tuple of str
-        As numbers in order if all are.
-    y : ndarray of int64, shape (rows,)
-        Which of the labels.
-    ids : tuple of str
-        A name a row; empty where rows have none.
-    units : mapping of str to str
-        What numbers are measured in, by columns.
-    """
-
-    encoding: Encoding
-    labels: tuple[str, ...]
-    y: NDArray[np.int64]
-    ids: tuple[str, ...]
-    units: Mapping[str, str]
+    encoding: Encoding  # of all columns but the label and the one that names rows
+    labels: tuple[str, ...]  # as numbers in order if all are
+    y: NDArray[np.int64]  # shape (rows,): which of the labels
+    ids: tuple[str, ...]  # a name a row; empty where rows have none
+    units: Mapping[str, str]  # what numbers are measured in, by columns
 
 
 def read_csv(
@@ -112,25 +87,7 @@ def read_columns(
     units: Mapping[str, str] | None = None,
     scaled: bool = True,
 ) -> ReadColumns:
-    """Say what the columns of a table are, and how they become features.
-
-    Parameters
-    ----------
-    table : Table
-    label : str or None
-        The column to predict.
-    identity : str or None
-        The column that names the rows, each another; it is no feature.
-    units : mapping of str to str or None
-        By columns, what their numbers are measured in.
-    scaled : bool
-        Whether numbers are scaled into [0, 1], or are features as they are.
-
-    Raises
-    ------
-    TrainingError
-        With file, line and column of what cannot be used.
-    """
+    """Say what the columns of a table are, and how they become features."""
     if len(table) < 2:
         raise TrainingError(
             f"{table.path}: {len(table)} row{'s' * (len(table) != 1)} below the header, "
@@ -150,25 +107,7 @@ def refuse_wrong_names(
     identity: str | None = None,
     units: Mapping[str, str] | None = None,
 ) -> tuple[str, list[str]]:
-    """Refuse names of columns that a table has not, of which its header alone tells.
-
-    Parameters
-    ----------
-    table : Table
-        Perhaps without its rows.
-    label, identity, units
-        As of `read_columns`.
-
-    Returns
-    -------
-    label : str
-    names : list of str
-        Of the columns that become features.
-
-    Raises
-    ------
-    TrainingError
-    """
+    """Refuse names of columns that a table has not, of which its header alone tells."""
     if identity is not None:
         table.require(identity, _NAMED)
     label, names = table.label_and_features(label, identity)
@@ -198,13 +137,7 @@ def _refuse_too_wide(table: Table, encoding: Encoding) -> None:
 
 
 def row_ids(table: Table, column: str) -> tuple[str, ...]:
-    """Return the names of the rows.
-
-    Raises
-    ------
-    TrainingError
-        If there is no such column, or two rows have the same name.
-    """
+    """Return the names of the rows."""
     table.require(column, _NAMED)
     names = table.cells(column)
     row = names.first_again()
@@ -282,13 +215,7 @@ def _refuse_names(table: Table, name: str, cells: Cells) -> None:
 def labels_of(
     table: Table, label: str
 ) -> tuple[tuple[str, ...], np.ndarray[tuple[int], np.dtype[np.int64]]]:
-    """Return the names of the labels, and the label of each row by its place among them.
-
-    Raises
-    ------
-    TrainingError
-        If a label is missing, all are alike, or they look like measurements or names.
-    """
+    """Return the names of the labels, and the label of each row by its place among them."""
     cells = table.cells(label)
     for code, word in enumerate(cells.words):
         value = number(word)

@@ -12,41 +12,24 @@ from numpy.typing import NDArray
 from leaveout.models.family import DataFacts
 from leaveout.models.train.encoding import Encoding
 
-__all__ = ["TrainingData"]
-
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """Rows to train on, and rows to test on where there are any.
+    """Rows to train on, and rows to test on where there are any."""
 
-    Attributes
-    ----------
-    X : ndarray of float32, shape (rows, features)
-    y : ndarray of int64, shape (rows,)
-        0 to ``len(labels) - 1``.
-    labels : tuple of str
-        A name a label.
-    features : tuple of str
-        A name a feature; empty where unknown.
-    encoding : Encoding or None
-        How the features came from a table.
-    ids : tuple of str
-        A name a row; empty where rows have none.
-    units : mapping of str to str
-        What numbers are measured in, by columns.
-    X_test, y_test : ndarray or None
-        As ``X`` and ``y``; None where there is no test part.
-    """
-
-    X: NDArray[np.float32]
-    y: NDArray[np.int64]
-    labels: tuple[str, ...]
-    features: tuple[str, ...] = ()
-    encoding: Encoding | None = None
-    ids: tuple[str, ...] = ()
-    units: Mapping[str, str] = field(default_factory=dict)
-    X_test: NDArray[np.float32] | None = None
-    y_test: NDArray[np.int64] | None = None
+    X: NDArray[np.float32]  # shape (rows, features)
+    y: NDArray[np.int64]  # shape (rows,): 0 to ``len(labels) - 1``
+    labels: tuple[str, ...]  # a name a label
+    features: tuple[str, ...] = ()  # a name a feature; empty where unknown
+    encoding: Encoding | None = None  # how the features came from a table
+    ids: tuple[str, ...] = ()  # a name a row; empty where rows have none
+    units: Mapping[str, str] = field(
+        default_factory=dict
+    )  # what numbers are measured in, by columns
+    X_test: NDArray[np.float32] | None = (
+        None  # as ``X`` and ``y``; None where there is no test part
+    )
+    y_test: NDArray[np.int64] | None = None  # as ``X`` and ``y``; None where there is no test part
 
     def facts(self) -> DataFacts:
         """Return what the family's manifest remembers of the training rows."""

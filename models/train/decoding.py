@@ -11,15 +11,6 @@ from numpy.typing import NDArray
 from leaveout.errors import TrainingError
 from leaveout.models.train.encoding import CategoryColumn, Encoding, NumberColumn, encode_numbers
 
-__all__ = [
-    "cell_text",
-    "decode_row",
-    "feature_text",
-    "listable",
-    "nearest_record",
-    "records_of",
-]
-
 MOST_WHOLE = 1_000_000
 """Most whole numbers of a column that are listed one by one."""
 _FARTHEST = 2**50
@@ -79,13 +70,7 @@ def listable(column: NumberColumn | CategoryColumn) -> bool:
 
 
 def records_of(column: NumberColumn | CategoryColumn) -> NDArray[np.float32] | None:
-    """Return every value that the features of a column take in a record.
-
-    Returns
-    -------
-    ndarray of float32, shape (values, features), or None
-        The very numbers that `encode_rows` gives; None for a column that is not `listable`.
-    """
+    """Return every value that the features of a column take in a record."""
     if isinstance(column, CategoryColumn):
         return np.eye(len(column.categories), dtype=np.float32)
     if not listable(column):
@@ -97,29 +82,7 @@ def records_of(column: NumberColumn | CategoryColumn) -> NDArray[np.float32] | N
 def nearest_record(
     encoding: Encoding, x: Sequence[float] | NDArray[np.floating]
 ) -> tuple[dict[str, str | float], dict[str, str]]:
-    """Return the record nearest to a point, and why the point itself can be none.
-
-    Parameters
-    ----------
-    encoding : Encoding
-    x : sequence of float, shape (features,)
-        As float32, which the network reads.
-
-    Returns
-    -------
-    values : dict of str to float or str
-        Column name to value: one of the categories, a whole number where the column has only
-        such, no number beyond the training data's. Of a possible record `encode_rows` gives
-        exactly the point, and numbers have no more digits than that takes.
-    wrong : dict of str to str
-        By the columns that no record has so: what is wrong, as in ``not a whole number``. Empty
-        where the point is a possible record.
-
-    Raises
-    ------
-    TrainingError
-        If ``x`` has another number of features.
-    """
+    """Return the record nearest to a point, and why the point itself can be none."""
     decoded = decode_row(encoding, x)
     read = np.asarray(x, dtype=np.float32)
     values: dict[str, str | float] = {}

@@ -8,26 +8,11 @@ from typing import IO
 from leaveout.errors import TrainingError
 from leaveout.files import lock
 
-__all__ = [
-    "DEVICES",
-    "claim_device",
-    "device_count",
-    "device_facts",
-    "device_memory",
-    "resolve_device",
-]
-
 DEVICES = ("auto", "cpu", "cuda")
 
 
 def resolve_device(name: str) -> str:
-    """Return ``cpu`` or ``cuda``; ``auto`` takes a GPU where there is one.
-
-    Raises
-    ------
-    TrainingError
-        If torch is not installed, the name is unknown, or there is no such device.
-    """
+    """Return ``cpu`` or ``cuda``; ``auto`` takes a GPU where there is one."""
     if name not in DEVICES:
         raise TrainingError(f"--device {name}: expected one of {', '.join(DEVICES)}")
     try:
@@ -72,25 +57,7 @@ def device_memory(device: str) -> int:
 
 
 def claim_device(folder: Path, devices: int) -> tuple[int, IO[bytes]]:
-    """Take the first device that no other process of a run has.
-
-    Parameters
-    ----------
-    folder : Path
-        Of the run.
-    devices : int
-
-    Returns
-    -------
-    int
-    IO
-        It is this process's until this is closed, or the process ends.
-
-    Raises
-    ------
-    TrainingError
-        If all are taken.
-    """
+    """Take the first device that no other process of a run has."""
     for index in range(devices):
         stream = (folder / f"device-{index}.lock").open("wb")
         try:

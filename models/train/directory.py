@@ -13,34 +13,22 @@ from leaveout.errors import LeaveoutError, TrainingError
 from leaveout.files import settle, why_unread
 from leaveout.models.archive import MANIFEST, read_archive, read_manifest
 from leaveout.models.family import Family, Manifest
-from leaveout.models.family_file import load_family_file
+from leaveout.models.family_file import FAMILY, load_family_file
 from leaveout.models.train.blocks import Blocks, differences
-from leaveout.models.train.export import FAMILY, NETWORK, SPEC
+from leaveout.models.train.export import NETWORK, SPEC
 from leaveout.models.train.job import Job, settings_of
 from leaveout.models.train.signature import flattened, unflattened
-
-__all__ = ["PARTIAL", "FinishedNetworks", "finished_networks", "is_complete", "stored"]
 
 PARTIAL = ".partial"
 
 
 @dataclass(frozen=True, eq=False)
 class FinishedNetworks:
-    """The networks of a run that is finished; members of a large family stay on disk.
+    """The networks of a run that is finished; members of a large family stay on disk."""
 
-    Attributes
-    ----------
-    shapes : mapping of str to tuple of int
-        Of the parameters.
-    first : ndarray of float32, shape (parameters,)
-        The network on all rows.
-    family : Family or None
-        The members; None where nothing is known of them.
-    """
-
-    shapes: Mapping[str, tuple[int, ...]]
-    first: NDArray[np.float32]
-    family: Family | None = None
+    shapes: Mapping[str, tuple[int, ...]]  # of the parameters
+    first: NDArray[np.float32]  # shape (parameters,): the network on all rows
+    family: Family | None = None  # the members; None where nothing is known of them
 
     def __len__(self) -> int:
         return 1 + (0 if self.family is None else len(self.family))
@@ -58,13 +46,7 @@ class FinishedNetworks:
 
 
 def is_complete(job: Job) -> bool:
-    """Tell whether the directory holds this very run, finished; if not, perhaps a shorter one.
-
-    Raises
-    ------
-    TrainingError
-        If it holds something else that training would overwrite.
-    """
+    """Tell whether the directory holds this very run, finished; if not, perhaps a shorter one."""
     directory, partial = job.directory, job.directory / PARTIAL
     try:
         settle(directory)
@@ -103,11 +85,6 @@ def finished_networks(job: Job) -> FinishedNetworks | None:
     """Return the networks of a shorter run that is finished, or the one that is known in any case.
 
     None where there is none. Whether it is one of the same settings is asked by `is_complete`.
-
-    Raises
-    ------
-    TrainingError
-        If its files are damaged.
     """
     from leaveout.models.onnx_file import load_network
 
@@ -133,13 +110,7 @@ def _check_shapes(shapes: Mapping[str, tuple[int, ...]], family: Family) -> None
 
 
 def stored(family: Path) -> tuple[Manifest, int]:
-    """Read the manifest of a finished run, and how many members it has, without its weights.
-
-    Raises
-    ------
-    TrainingError
-        If it cannot be read, or training did not write it.
-    """
+    """Read the manifest of a finished run, and how many members it has, without its weights."""
     try:
         arrays = read_archive(family, TrainingError, (MANIFEST, "removed"))
         manifest = read_manifest(family, arrays[MANIFEST], Manifest, TrainingError)

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from leaveout.models.train.architecture import Layer
 
-__all__ = ["drawn_rows", "dropout_mask", "epoch_generator", "initial_weights", "shuffle"]
-
 _INITIAL, _SHUFFLE, _DROPOUT, _SAMPLE = range(4)
 
 
@@ -19,14 +17,7 @@ def _generator(seed: int, *key: int) -> np.random.Generator:
 
 
 def initial_weights(layers: tuple[Layer, ...], seed: int) -> list[NDArray[np.float32]]:
-    """Draw the weights every network starts from.
-
-    Returns
-    -------
-    list of ndarray of float32, shape (outputs, fan_in + 1)
-        One a layer, the bias in the last column; all uniform in
-        [-1/sqrt(fan_in), 1/sqrt(fan_in)].
-    """
+    """Draw the weights every network starts from."""
     generator = _generator(seed, _INITIAL)
     drawn = []
     for layer in layers:
@@ -43,21 +34,7 @@ def shuffle(seed: int, epoch: int, rows: int) -> NDArray[np.int64]:
 
 
 def drawn_rows(seed: int, rows: int, size: int, draw: int = 1) -> NDArray[np.int64]:
-    """Draw some of the rows, every set of them as likely as any other; ascending.
-
-    Parameters
-    ----------
-    seed : int
-    rows, size : int
-        How many there are, and are drawn.
-    draw : int
-        From 1; each draws from all rows, and owes nothing to the others.
-
-    Returns
-    -------
-    ndarray of int64, shape (size,)
-        The first rows of a permutation by PCG64: those of a smaller size of a draw are among them.
-    """
+    """Draw some of the rows, every set of them as likely as any other; ascending."""
     key = (_SAMPLE,) if draw == 1 else (_SAMPLE, draw)
     drawn = _generator(seed, *key).permutation(rows)[:size]
     return np.sort(drawn.astype(np.int64))

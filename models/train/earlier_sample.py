@@ -7,39 +7,23 @@ from pathlib import Path
 
 from leaveout.errors import TrainingError
 from leaveout.models.family import Manifest, Sample
+from leaveout.models.family_file import FAMILY
 from leaveout.models.train.blocks import MEMBERS, differences
 from leaveout.models.train.directory import stored
-from leaveout.models.train.export import FAMILY
 from leaveout.models.train.job import Job, settings_of
-
-__all__ = ["EarlierSample", "earlier_sample"]
 
 
 @dataclass(frozen=True)
 class EarlierSample:
-    """A finished family of sampled rows.
-
-    Attributes
-    ----------
-    folder : Path
-    manifest : Manifest
-    sample : Sample
-        Of the manifest.
-    """
+    """A finished family of sampled rows."""
 
     folder: Path
     manifest: Manifest
-    sample: Sample
+    sample: Sample  # of the manifest
 
     @property
     def next_draw(self) -> int:
-        """The number of the draw after it.
-
-        Raises
-        ------
-        TrainingError
-            If it was the last one planned.
-        """
+        """The number of the draw after it."""
         if self.sample.draw >= self.sample.draws:
             planned = self.sample.draws
             only = "the only one" if planned == 1 else f"the last of {planned}"
@@ -51,12 +35,7 @@ class EarlierSample:
         return self.sample.draw + 1
 
     def refuse_other(self, job: Job) -> None:
-        """Refuse a run that is of other rows, or trains otherwise.
-
-        Raises
-        ------
-        TrainingError
-        """
+        """Refuse a run that is of other rows, or trains otherwise."""
         drawn = {"sample", MEMBERS}
         there, here = settings_of(self.manifest, 0), job.settings
         said = differences(
@@ -70,13 +49,7 @@ class EarlierSample:
 
 
 def earlier_sample(folder: Path) -> EarlierSample:
-    """Read what a folder says of its sample.
-
-    Raises
-    ------
-    TrainingError
-        If it holds no finished family, or one of no sample.
-    """
+    """Read what a folder says of its sample."""
     family = folder / FAMILY
     if not family.exists():
         raise TrainingError(

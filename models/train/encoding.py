@@ -15,18 +15,6 @@ from leaveout.models.family import Manifest
 from leaveout.models.table import number
 from leaveout.names import hint
 
-__all__ = [
-    "CategoryColumn",
-    "Encoding",
-    "NumberColumn",
-    "encode_columns",
-    "encode_numbers",
-    "encode_rows",
-    "encode_values",
-    "encoding_of",
-    "number_column",
-]
-
 _EVERY_WHOLE = 2**53
 
 
@@ -140,11 +128,6 @@ def encode_columns(
     """Encode a table column by column, which takes less memory, to what `encode_rows` gives.
 
     ``cells`` returns those of a column by its name.
-
-    Raises
-    ------
-    TrainingError
-        If a number is not one, or a category is new.
     """
     encoded = np.zeros((rows, len(encoding.features)), dtype=np.float32)
     first = 0

@@ -13,8 +13,6 @@ from sklearn.utils.validation import check_is_fitted, check_random_state, valida
 from leaveout.models.train.architecture import layers_of
 from leaveout.models.train.recipe import Recipe
 
-__all__ = ["NetworkClassifier"]
-
 
 class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A dense ReLU network; on one thread training is a function of rows, order and seed.

@@ -12,42 +12,20 @@ from leaveout.models.train.pool import Pool, processes
 from leaveout.models.train.task import Task
 from leaveout.ray_cluster import need_ray, refuse_unreachable
 
-__all__ = ["EXECUTORS", "Workplace", "check_executor", "workplace"]
-
 EXECUTORS = ("processes", "ray")
 
 
 @dataclass(frozen=True)
 class Workplace:
-    """Where workers are, and how many of them by now.
-
-    Attributes
-    ----------
-    size : int
-    pool : callable
-        Opens a pool of workers for a task, at most so many.
-    writes : bool
-        Whether workers write into this machine's folders.
-    """
+    """Where workers are, and how many of them by now."""
 
     size: int
     pool: Callable[[Task, int], AbstractContextManager[Pool]]
-    writes: bool
+    writes: bool  # whether workers write into this machine's folders
 
 
 def check_executor(executor: str, said: str) -> None:
-    """Refuse an executor that is not known, or cannot be used.
-
-    Parameters
-    ----------
-    executor : str
-    said : str
-        How it was said: ``--executor ray``, ``executor='ray'``.
-
-    Raises
-    ------
-    TrainingError
-    """
+    """Refuse an executor that is not known, or cannot be used."""
     if executor not in EXECUTORS:
         raise TrainingError(f"{said}: expected one of {', '.join(EXECUTORS)}")
     if executor == "ray":
@@ -64,26 +42,7 @@ def workplace(
     settings: Mapping[str, str] | None = None,
     shared: int = 0,
 ) -> Iterator[Workplace]:
-    """Go where the workers of a run are.
-
-    Parameters
-    ----------
-    executor : str
-        One that `check_executor` let pass.
-    workers : int or None
-        None: one a core, of this machine or of the cluster.
-    gpus : bool
-        Whether each takes a GPU; this machine then has one.
-    settings : mapping of str to str, optional
-        Further variables of processes' environment.
-    shared : int
-        Bytes of the data.
-
-    Raises
-    ------
-    TrainingError
-        If there is no cluster, or it is lost.
-    """
+    """Go where the workers of a run are."""
     if executor == "ray":
         from leaveout.models.train.ray_pool import ray_workers
 

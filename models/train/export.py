@@ -23,17 +23,6 @@ from leaveout.models.train.signature import unflattened
 if TYPE_CHECKING:
     import onnx
 
-__all__ = [
-    "FAMILY",
-    "NETWORK",
-    "SPEC",
-    "inputs_text",
-    "network_model",
-    "scores",
-    "spec_text",
-    "unflatten",
-    "write_family",
-]
 
 NETWORK = "full.onnx"
 SPEC = "idp.spec"
@@ -119,28 +108,12 @@ def write_family(
     path: Path,
     shapes: Mapping[str, tuple[int, ...]],
     blocks: Blocks,
-    removed: NDArray[np.int64],
+    removed: NDArray[np.int64],  # shape (members,)
     manifest: Manifest,
 ) -> None:
     """Gather the members from the finished blocks into a family file.
 
     Memory holds a parameter of one block at a time: each block is read once for every parameter.
-
-    Parameters
-    ----------
-    path : Path
-    shapes : mapping of str to tuple of int
-        Of the parameters, in the order of the ONNX initialisers.
-    blocks : Blocks
-        Finished, all of them.
-    removed : ndarray of int64, shape (members,)
-        The row that each member lacks.
-    manifest : Manifest
-
-    Raises
-    ------
-    FamilyError
-        If the file cannot be written.
     """
     finished = blocks.finished()
 
@@ -182,18 +155,6 @@ def spec_text(
 
     Of a table the set of inputs is what its records can be: categories, whole numbers and ranges
     are those of the training rows, as the very numbers the network reads.
-
-    Parameters
-    ----------
-    facts : DataFacts
-    source : str
-        Name of the data file.
-    inside : bool
-        Whether all rows, test rows too, lie in [0, 1].
-    encoding : Encoding or None
-        Of a table.
-    sample : Sample or None
-        Of the rows; what is said is then said of all, but a share that it is large enough for.
     """
     about = " ".join(source.split())
     box = inputs_text(facts, inside, encoding)

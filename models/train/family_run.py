@@ -10,17 +10,16 @@ from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
 from leaveout.files import commit, hold_folder, partial_folder
+from leaveout.models.family_file import FAMILY
 from leaveout.models.train.blocks import Blocks
 from leaveout.models.train.directory import PARTIAL, finished_networks, is_complete
-from leaveout.models.train.export import FAMILY, NETWORK, SPEC, write_family
+from leaveout.models.train.export import NETWORK, SPEC, write_family
 from leaveout.models.train.forecast import Forecast, opening
 from leaveout.models.train.job import Job
 from leaveout.models.train.pool import OpenPool
 from leaveout.models.train.report import TrainingProgress, TrainingReport
 from leaveout.models.train.signature import unflattened
 from leaveout.models.train.task import Block, Failed, Noted, Step, Trained
-
-__all__ = ["OnProgress", "farewell", "report_of", "train_family"]
 
 _CHUNK = 4096
 """Rows run together."""
@@ -40,29 +39,7 @@ def train_family(
     on_progress: OnProgress,
     look: Callable[[Blocks], None] = lambda blocks: None,
 ) -> None:
-    """Train what is missing, and write the files.
-
-    Parameters
-    ----------
-    job : Job
-        Whose directory does not hold it complete.
-    opened : callable
-        Opens a pool.
-    block, workers : int
-        Most networks an order, and how many workers share them.
-    expected : bool
-        Whether workers are told what the networks' parameters must be.
-    on_progress : callable
-    look : callable
-        Shown all blocks once they are finished.
-
-    Raises
-    ------
-    TrainingError
-        If the directory holds another run, or training fails.
-    OSError
-        If a file cannot be written.
-    """
+    """Train what is missing, and write the files."""
     free = 0 if job.first is None else 1
     blocks = Blocks(job.directory / PARTIAL, job.signature.size, free)
     with blocks.opened(job.settings):

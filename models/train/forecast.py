@@ -11,8 +11,6 @@ from leaveout.models.archive import manifest_array
 from leaveout.models.train.encoding import CategoryColumn
 from leaveout.models.train.job import Job
 
-__all__ = ["Forecast", "opening"]
-
 _MEASURED = 5.0
 """Seconds of training that a forecast rests on."""
 _LONG = 600.0
@@ -25,15 +23,7 @@ _SIZES = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6))
 
 
 def opening(job: Job, missing: int) -> str:
-    """Return what is to be said before training begins; mostly nothing.
-
-    Parameters
-    ----------
-    job : Job
-        Whose folder is there.
-    missing : int
-        Networks that are not trained yet.
-    """
+    """Return what is to be said before training begins; mostly nothing."""
     said = []
     if job.data.encoding is not None:
         said += [
@@ -56,16 +46,7 @@ def opening(job: Job, missing: int) -> str:
 
 
 class Forecast:
-    """Says once, when some seconds were trained, how long the rest takes; not if it is short.
-
-    Parameters
-    ----------
-    job : Job
-    finished : int
-        Networks that were when this run began.
-    abreast : int
-        Networks of the blocks that are trained at the same time.
-    """
+    """Says once, when some seconds were trained, how long the rest takes; not if it is short."""
 
     def __init__(self, job: Job, finished: int, abreast: int) -> None:
         self._job, self._before, self._abreast = job, finished, abreast
@@ -73,15 +54,7 @@ class Forecast:
         self._is_said = False
 
     def said(self, finished: int, work: float) -> str:
-        """Return the line, empty if it is not the time.
-
-        Parameters
-        ----------
-        finished : int
-            Networks.
-        work : float
-            Networks' worth of training that is behind, unfinished blocks counted by their share.
-        """
+        """Return the line, empty if it is not the time."""
         if self._is_said or work <= self._before:
             return ""
         now = time.monotonic()

@@ -19,7 +19,6 @@ from leaveout.models.train.signature import Signature
 if TYPE_CHECKING:
     import onnx
 
-__all__ = ["OWN", "Job", "settings_of"]
 
 OWN = "own"
 """What a recipe calls the network of a user's own training."""
@@ -27,34 +26,16 @@ OWN = "own"
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """What a run makes, and of what.
+    """What a run makes, and of what."""
 
-    Attributes
-    ----------
-    directory : Path
-        Where the family goes.
-    data : TrainingData
-    removed : ndarray of int64, shape (members,)
-        The row each member lacks, ascending.
-    manifest : Manifest
-    signature : Signature
-        Of every network.
-    model : callable
-        From parameters by name to the ONNX model.
-    spec : str
-        The specification to start from.
-    first : ndarray of float32, shape (parameters,), or None
-        The network on all rows, where it is known already.
-    """
-
-    directory: Path
+    directory: Path  # where the family goes
     data: TrainingData
-    removed: NDArray[np.int64]
+    removed: NDArray[np.int64]  # shape (members,): the row each member lacks, ascending
     manifest: Manifest
-    signature: Signature
+    signature: Signature  # of every network
     model: Callable[[Mapping[str, NDArray[np.float32]]], onnx.ModelProto]
-    spec: str
-    first: NDArray[np.float32] | None = None
+    spec: str  # the specification to start from
+    first: NDArray[np.float32] | None = None  # shape (parameters,)
 
     @property
     def members(self) -> int:

@@ -15,8 +15,6 @@ from leaveout.models.train.draws import drawn_rows
 if TYPE_CHECKING:
     from leaveout.models.train.earlier_sample import EarlierSample
 
-__all__ = ["left_out"]
-
 
 def left_out(
     rows: int,
@@ -28,38 +26,7 @@ def left_out(
     earlier: EarlierSample | None = None,
     said: str = "{}=",
 ) -> tuple[NDArray[np.int64], Sample | None]:
-    """Return the row that each member lacks, and how they were drawn where they were.
-
-    Parameters
-    ----------
-    rows : int
-        How many there are.
-    seed : int
-        Of the training; the draw has a stream of its own.
-    members : int or None
-        The first so many.
-    sample : int or None
-        So many, drawn uniformly without replacement.
-    draws : int or None
-        How many samples are planned; None: one.
-    earlier : EarlierSample or None
-        Of which the next is drawn.
-    said : str
-        How messages write one of these arguments, its name in place of the braces.
-
-    Returns
-    -------
-    ndarray of int64, shape (members,)
-        Ascending.
-    Sample or None
-        None where nothing was drawn.
-
-    Raises
-    ------
-    TrainingError
-        If members and sample are given, draws or earlier without sample, or both of them; a number
-        is out of range; or no further draw was planned.
-    """
+    """Return the row that each member lacks, and how they were drawn where they were."""
     for name, count in (("members", members), ("sample", sample), ("draws", draws)):
         whole = isinstance(count, Integral) and not isinstance(count, bool)
         if count is not None and not (whole and count >= 1):

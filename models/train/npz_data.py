@@ -13,27 +13,16 @@ from leaveout.models.archive import archive_names, expect_arrays, read_archive
 from leaveout.models.arrays import rows_and_labels, same_features
 from leaveout.models.train.data import TrainingData
 
-__all__ = ["Arrays", "read_arrays", "read_npz"]
-
 F = TypeVar("F", np.float32, np.float64)
 
 _EXPECTED = "X_train and y_train, with X_test and y_test if there is a test part, or X and y"
 
 
 class Arrays(NamedTuple, Generic[F]):
-    """Features and labels, of rows to train on and to test on.
+    """Features and labels, of rows to train on and to test on."""
 
-    Attributes
-    ----------
-    X : ndarray of float32 or float64, shape (rows, features)
-    y : ndarray of int64, shape (rows,)
-        0 to ``labels - 1``, each there.
-    labels : int
-    X_test, y_test : ndarray or None
-    """
-
-    X: NDArray[F]
-    y: NDArray[np.int64]
+    X: NDArray[F]  # shape (rows, features)
+    y: NDArray[np.int64]  # shape (rows,): 0 to ``labels - 1``, each there
     labels: int
     X_test: NDArray[F] | None
     y_test: NDArray[np.int64] | None
@@ -52,21 +41,7 @@ def read_npz(path: Path, label: str | None = None) -> TrainingData:
 
 
 def read_arrays(path: Path, label: str | None, kind: type[F]) -> Arrays[F]:
-    """Read ``X_train, y_train`` (with ``X_test, y_test``) or ``X, y``; values are kept as they are.
-
-    Parameters
-    ----------
-    path : Path
-    label : str or None
-        Nothing, or the name of the array of labels.
-    kind : type
-        That features get.
-
-    Raises
-    ------
-    TrainingError
-        If an array is missing, has the wrong shape, or holds what cannot be trained on.
-    """
+    """Read ``X_train, y_train`` (with ``X_test, y_test``) or ``X, y``, values unchanged."""
     names = archive_names(path, TrainingError)
     x_name, y_name = ("X_train", "y_train") if "X_train" in names else ("X", "y")
     wanted = [x_name, y_name]

@@ -10,8 +10,6 @@ from leaveout.children import ChildLostError, ChildPool
 from leaveout.errors import TrainingError
 from leaveout.models.train.task import Event, Noted, Order, Step, Task
 
-__all__ = ["ENVIRONMENT", "OpenPool", "Pool", "processes"]
-
 _WORKER = "leaveout.models.train.worker"
 
 ENVIRONMENT = {
@@ -31,13 +29,7 @@ class Pool(Protocol):
     """Workers that have a task."""
 
     def work(self, orders: Iterable[Order]) -> Iterator[tuple[Order, Event]]:
-        """Yield what is said of each order, as it comes.
-
-        Raises
-        ------
-        TrainingError
-            If a worker is lost.
-        """
+        """Yield what is said of each order, as it comes."""
         ...
 
 
@@ -55,20 +47,7 @@ class _Processes:
 
 @contextmanager
 def processes(task: Task, size: int, settings: Mapping[str, str] | None = None) -> Iterator[Pool]:
-    """Open a pool of processes.
-
-    Parameters
-    ----------
-    task : Task
-    size : int
-    settings : mapping of str to str, optional
-        Further variables of their environment.
-
-    Raises
-    ------
-    TrainingError
-        If one dies.
-    """
+    """Open a pool of processes."""
     try:
         with ChildPool(_WORKER, size, task, {**ENVIRONMENT, **(settings or {})}) as pool:
             yield _Processes(pool)

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Products"]
-
 
 @dataclass(frozen=True)
 class Products:
@@ -18,14 +16,9 @@ class Products:
 
     A library may choose how to sum by how many matrices it is given, as those of GPUs do. Given
     the same number each time, a member's bits do not depend on how large the stack is.
-
-    Attributes
-    ----------
-    group : int or None
-        How many; None: all.
     """
 
-    group: int | None = None
+    group: int | None = None  # how many; None: all
 
     def filled(self, members: int) -> int:
         """Return how many members a stack must have to hold so many."""

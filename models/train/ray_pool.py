@@ -33,8 +33,6 @@ from leaveout.models.train.task import (
 )
 from leaveout.ray_cluster import RayDriver, RayLostError
 
-__all__ = ["RayWorkers", "ray_workers"]
-
 _DEATHS = 3
 """Workers that a block may cost."""
 
@@ -47,20 +45,7 @@ _WAIT = 1.0
 
 @contextmanager
 def ray_workers(workers: int | None, shared: int) -> Iterator[RayWorkers]:
-    """Connect to a cluster, or start one here for as long as this is open.
-
-    Parameters
-    ----------
-    workers : int or None
-        Most blocks trained at once; None: whatever machines the cluster has, and those that join.
-    shared : int
-        Bytes of the data.
-
-    Raises
-    ------
-    TrainingError
-        If there is no cluster, or it is lost.
-    """
+    """Connect to a cluster, or start one here for as long as this is open."""
     try:
         with RayDriver(workers, shared=shared) as driver:
             yield RayWorkers(driver, workers)
@@ -72,13 +57,7 @@ def ray_workers(workers: int | None, shared: int) -> Iterator[RayWorkers]:
 
 
 class RayWorkers:
-    """A cluster, and how much of it is used.
-
-    Parameters
-    ----------
-    driver : RayDriver
-    workers : int or None
-    """
+    """A cluster, and how much of it is used."""
 
     def __init__(self, driver: RayDriver, workers: int | None) -> None:
         self._driver, self._workers = driver, workers

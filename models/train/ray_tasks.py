@@ -14,8 +14,6 @@ from leaveout.models.train.task import Check, Checked, Event, Noted, Order, Step
 from leaveout.ray_driver import Over, Role, Say, first_line, this_machine
 from leaveout.version import VERSION
 
-__all__ = ["Came", "Given", "Lost", "TrainBlocks", "Unlike", "bits_of_this_machine"]
-
 _LOOK = 0.2
 """Seconds between looks at what the parent says."""
 
@@ -53,42 +51,21 @@ class Lost:
 
 @dataclass(frozen=True)
 class Unlike:
-    """A machine trains other bits than the one that asks; it is given nothing any more.
-
-    Attributes
-    ----------
-    machine : str
-    facts : dict of str to str
-        Of the machine.
-    left : bool
-        Whether there are others.
-    """
+    """A machine trains other bits than the one that asks; it is given nothing any more."""
 
     machine: str
-    facts: dict[str, str]
-    left: bool = True
+    facts: dict[str, str]  # of the machine
+    left: bool = True  # whether there are others
 
 
 @dataclass(frozen=True, eq=False)
 class TrainBlocks(Role):
-    """Have orders done by whatever machines the cluster has.
+    """Have orders done by whatever machines the cluster has."""
 
-    Attributes
-    ----------
-    task : Task
-        With its reference.
-    run : str
-        Tells this run from others.
-    limit : int or None
-        Most orders at once.
-    variables : dict of str to str
-        Of the workers' environment.
-    """
-
-    task: Task
-    run: str
-    limit: int | None
-    variables: dict[str, str]
+    task: Task  # with its reference
+    run: str  # tells this run from others
+    limit: int | None  # most orders at once
+    variables: dict[str, str]  # of the workers' environment
 
     def serve(self, ray: Any, inbox: queue.SimpleQueue[object], say: Say) -> None:
         """See `Role.serve`."""

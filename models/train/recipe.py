@@ -8,8 +8,6 @@ import msgspec
 
 from leaveout.errors import TrainingError
 
-__all__ = ["Recipe", "parse_class_weights", "parse_layers"]
-
 _CNN_DROPOUT = 0.1
 _OPTIMIZERS = ("sgd", "adam")
 _SCHEDULES = ("constant", "step", "cosine")
@@ -187,13 +185,7 @@ def parse_layers(text: str) -> tuple[int, ...]:
 
 
 def parse_class_weights(text: str) -> tuple[float, ...] | str:
-    """Read what labels count, such as ``1,4.5``, or ``balanced``.
-
-    Raises
-    ------
-    TrainingError
-        If a part is not a number.
-    """
+    """Read what labels count, such as ``1,4.5``, or ``balanced``."""
     if text.strip().lower() == "balanced":
         return "balanced"
     try:

@@ -8,8 +8,6 @@ from leaveout.models.family import DataFacts
 from leaveout.models.train.decoding import listable
 from leaveout.models.train.encoding import CategoryColumn, Encoding
 
-__all__ = ["records_text"]
-
 _MOST_LISTED = 1_000_000
 """Numbers that the whole set lists: further columns stay ranges."""
 _MOST_CHARACTERS = 60_000
@@ -20,14 +18,7 @@ _NAMED = 8
 
 
 def records_text(facts: DataFacts, encoding: Encoding) -> str:
-    """Return the lets that define ``X``: what the records of a table can be.
-
-    Parameters
-    ----------
-    facts : DataFacts
-        Of the encoded training rows.
-    encoding : Encoding
-    """
+    """Return the lets that define ``X``: what the records of a table can be."""
     refined, left = _refined(encoding)
     names = [*(f"X{number}" for number in range(len(refined))), "X"]
     lines = [f"let {names[0]} = {_box(facts)}"]

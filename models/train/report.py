@@ -7,9 +7,8 @@ from pathlib import Path
 
 from leaveout.errors import TrainingError
 from leaveout.exit_codes import ExitCode
-from leaveout.models.train.export import FAMILY, NETWORK, SPEC
-
-__all__ = ["TrainingInterruptedError", "TrainingProgress", "TrainingReport"]
+from leaveout.models.family_file import FAMILY
+from leaveout.models.train.export import NETWORK, SPEC
 
 
 class TrainingInterruptedError(TrainingError):

@@ -9,7 +9,6 @@ from typing import IO, TYPE_CHECKING
 if TYPE_CHECKING:
     from leaveout.models.train.stacked import Stack
 
-__all__ = ["GROUP", "Room", "fitting"]
 
 GROUP = {"cpu": None, "cuda": 128}
 """Networks that one product computes, by devices: on a GPU always so many, see `Products`."""
@@ -20,21 +19,11 @@ _USED = 0.9
 
 @dataclass
 class Room:
-    """The device of a process.
+    """The device of a process."""
 
-    Attributes
-    ----------
-    device : str
-        A torch device; empty until it is known.
-    networks : int
-        Most that are trained together: fewer, once so many did not fit.
-    claim : IO or None
-        Held as long as the device is.
-    """
-
-    device: str = ""
-    networks: int = sys.maxsize
-    claim: IO[bytes] | None = None
+    device: str = ""  # a torch device; empty until it is known
+    networks: int = sys.maxsize  # most that are trained together: fewer, once so many did not fit
+    claim: IO[bytes] | None = None  # held as long as the device is
 
     def halve(self, networks: int) -> bool:
         """Learn that so many do not fit; False if no fewer can be trained."""
@@ -44,17 +33,7 @@ class Room:
 
 
 def fitting(stack: Stack, memory: int, group: int | None) -> int:
-    """Return how many networks fit into so many bytes of memory, at least the fewest there can be.
-
-    Parameters
-    ----------
-    stack : Stack
-        Of the run's data; on the device ``meta`` it takes no memory itself.
-    memory : int
-        Bytes that are free.
-    group : int or None
-        As of `Products`.
-    """
+    """Return how many networks fit into the given bytes of memory, at least the minimum."""
     least = group or 1
     networks = int(memory * _USED - stack.shared_bytes()) // stack.network_bytes()
     return max(networks // least, 1) * least

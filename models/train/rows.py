@@ -10,8 +10,6 @@ from numpy.typing import DTypeLike, NDArray
 
 from leaveout.models.train.draws import shuffle
 
-__all__ = ["OrderedBatches", "Rows"]
-
 
 @dataclass(frozen=True, eq=False)
 class Rows:

@@ -13,27 +13,17 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import onnx
 
-__all__ = ["Signature", "flattened", "unflattened"]
-
 
 class Signature(msgspec.Struct, frozen=True):
-    """An architecture.
+    """An architecture."""
 
-    Attributes
-    ----------
-    shapes : dict of str to tuple of int
-        Of every parameter, in the order of the ONNX initialisers.
-    architecture : str
-        Hash of the graph without the weights; of an ONNX model alone.
-    """
-
-    shapes: dict[str, tuple[int, ...]]
-    architecture: str
+    shapes: dict[str, tuple[int, ...]]  # of every parameter, in the order of the ONNX initialisers
+    architecture: str  # hash of the graph without the weights; of an ONNX model alone
 
     @classmethod
     def of(cls, model: onnx.ModelProto) -> Signature:
         """Return that of an ONNX model."""
-        from leaveout.models.onnx_file import architecture_hash
+        from leaveout.models.architecture import architecture_hash
         from leaveout.models.onnx_values import read_parameters
 
         shapes = {name: value.shape for name, value in read_parameters(model).items()}

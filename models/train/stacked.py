@@ -32,7 +32,6 @@ from leaveout.models.train.windows import fold, unfold
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["NOTHING", "Stack"]
 
 NOTHING = -1
 """In place of a removed row: the network lacks none."""

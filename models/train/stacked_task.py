@@ -33,7 +33,6 @@ from leaveout.models.train.task import (
 if TYPE_CHECKING:
     from leaveout.models.train.stacked import Stack
 
-__all__ = ["StackedTask"]
 
 _TELL = 1.0
 """Seconds between two steps that are told."""
@@ -43,35 +42,17 @@ _BATCHES = 10
 
 @dataclass(frozen=True, eq=False)
 class StackedTask(Task):
-    """What all blocks of a run share.
-
-    Attributes
-    ----------
-    recipe : Recipe
-    folder : str
-        Where blocks go; empty if workers cannot write there.
-    device : str
-    X : ndarray of float32, shape (rows, features)
-    y : ndarray of int64, shape (rows,)
-    labels : int
-        How many there are.
-    removed : ndarray of int64, shape (members,)
-        The row each member lacks.
-    reference : str
-        See `Task.reference`.
-    room : Room
-        What a process learns; a new one is not told.
-    """
+    """What all blocks of a run share."""
 
     recipe: Recipe
-    folder: str
+    folder: str  # where blocks go; empty if workers cannot write there
     device: str
-    X: NDArray[np.float32]
-    y: NDArray[np.int64]
-    labels: int
-    removed: NDArray[np.int64]
-    reference: str = ""
-    room: Room = field(default_factory=Room)
+    X: NDArray[np.float32]  # shape (rows, features)
+    y: NDArray[np.int64]  # shape (rows,)
+    labels: int  # how many there are
+    removed: NDArray[np.int64]  # shape (members,): the row each member lacks
+    reference: str = ""  # see `Task.reference`
+    room: Room = field(default_factory=Room)  # what a process learns; a new one is not told
 
     @property
     def gpus(self) -> int:  # type: ignore[override]

@@ -18,7 +18,6 @@ from leaveout.models.train.recipe import Recipe
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Stepper", "class_weights", "learning_rate", "stepper"]
 
 _BETAS = (0.9, 0.999)
 _EPSILON = 1e-8
@@ -50,15 +49,7 @@ def class_weights(recipe: Recipe, y: NDArray[np.int64], labels: int) -> NDArray[
 
 
 class Stepper:
-    """Changes the weights of a stack by the gradients of a batch: plain SGD.
-
-    Parameters
-    ----------
-    weights : list of Tensor
-        A layer each, (members, outputs, fan_in + 1), changed in place.
-    recipe : Recipe
-    products : Products
-    """
+    """Changes the weights of a stack by the gradients of a batch: plain SGD."""
 
     def __init__(self, weights: list[Tensor], recipe: Recipe, products: Products) -> None:
         self._weights = weights
@@ -82,14 +73,6 @@ class Stepper:
         """Change the weights of a layer, of as many members, the first, as there are gradients of.
 
         Product, decay and step are one.
-
-        Parameters
-        ----------
-        layer : int
-        gradient : Tensor, shape (members, outputs, positions * batch)
-            Of the loss by the layer's value.
-        entry : Tensor, shape (members, fan_in + 1, positions * batch)
-            What the layer multiplied.
         """
         keep = 1 - self.rate * self._recipe.weight_decay
         weight = self._weights[layer][: len(gradient)]

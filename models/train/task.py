@@ -14,23 +14,6 @@ from numpy.typing import NDArray
 from leaveout.models.train.blocks import write_block
 from leaveout.models.train.signature import Signature
 
-__all__ = [
-    "Block",
-    "Check",
-    "Checked",
-    "Done",
-    "Event",
-    "Failed",
-    "Noted",
-    "Order",
-    "Probe",
-    "Step",
-    "Task",
-    "Trained",
-    "digest_of",
-    "name_of",
-]
-
 
 @dataclass(frozen=True)
 class Block:

@@ -30,8 +30,6 @@ from leaveout.models.train.signature import Signature
 from leaveout.models.train.source import read_data
 from leaveout.models.train.stacked_task import StackedTask
 
-__all__ = ["run"]
-
 _BLOCK = 32
 """Networks trained together on a CPU: more are no faster, and fewer are where batches are small."""
 

@@ -9,8 +9,6 @@ from leaveout.models.train.architecture import Conv
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["fold", "unfold"]
-
 
 def unfold(signal: Tensor, layer: Conv, target: Tensor) -> None:
     """Write the windows of a (members, channels, length, batch) signal as columns of ``target``."""

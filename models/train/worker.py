@@ -7,8 +7,6 @@ import queue
 from leaveout.frames import follow, own_channel, read_frame, write_frame
 from leaveout.models.train.task import Event, Order, Task
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Do the orders that the parent gives, until it is gone."""

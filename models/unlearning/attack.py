@@ -12,7 +12,6 @@ from leaveout.models.unlearning.draws import Purpose, generator
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["PosteriorAttack", "train_attack"]
 
 _HIDDEN = 16
 _RATE = 0.01
@@ -61,24 +60,12 @@ class PosteriorAttack:
 
 
 def train_attack(
-    members: tuple[NDArray[np.float32], NDArray[np.float32]],
+    members: tuple[NDArray[np.float32], NDArray[np.float32]],  # shape (rows, labels)
     others: tuple[NDArray[np.float32], NDArray[np.float32]],
     steps: int,
     seed: int,
 ) -> PosteriorAttack:
-    """Train the attack on rows of which it is known whether they are gone.
-
-    Parameters
-    ----------
-    members : pair of ndarray of float32, shape (rows, labels)
-        Posteriors before and after of rows that the first model was trained on and the second
-        was not.
-    others : pair of ndarray
-        The same of rows that neither was trained on. Both kinds count the same in the loss.
-    steps : int
-        Full-batch steps of Adam.
-    seed : int
-    """
+    """Train the attack on rows of which it is known whether they are gone."""
     import torch
     from torch.nn import functional
 

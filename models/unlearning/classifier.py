@@ -16,7 +16,6 @@ from leaveout.models.unlearning.draws import Purpose, generator
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Classifier", "copied", "fresh", "posteriors", "require_torch", "single_threaded"]
 
 _CHUNK = 8192
 
@@ -37,12 +36,7 @@ C = TypeVar("C", bound=Classifier)
 
 
 def require_torch(who: str) -> None:
-    """Refuse to go on without torch.
-
-    Raises
-    ------
-    TrainingError
-    """
+    """Refuse to go on without torch."""
     try:
         import torch  # noqa: F401
     except ImportError:
@@ -68,20 +62,7 @@ def copied(model: C) -> C:
 
 
 def fresh(model: C, seed: int) -> C:
-    """Return a network of the same architecture with newly drawn weights.
-
-    Parameters
-    ----------
-    model : Classifier
-        A torch module is asked for ``reset_parameters`` of each of its parts, under a seed of
-        its own; a `GraphNetwork` redraws itself.
-    seed : int
-
-    Raises
-    ------
-    TrainingError
-        If a torch module has a parameter that no ``reset_parameters`` redraws.
-    """
+    """Return a network of the same architecture with newly drawn weights."""
     import torch
 
     new = copied(model)
@@ -107,22 +88,7 @@ def fresh(model: C, seed: int) -> C:
 
 
 def posteriors(model: Classifier, X: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the softmax of the scores.
-
-    Parameters
-    ----------
-    model : Classifier
-    X : ndarray of float32, shape (rows, features)
-
-    Returns
-    -------
-    ndarray of float32, shape (rows, labels)
-
-    Raises
-    ------
-    TrainingError
-        If a score is NaN or infinite.
-    """
+    """Return the softmax of the scores."""
     import torch
 
     evaluate = getattr(model, "eval", None)

@@ -6,8 +6,6 @@ from enum import IntEnum
 
 import numpy as np
 
-__all__ = ["Purpose", "generator"]
-
 
 class Purpose(IntEnum):
     """What a stream of random numbers is for; each has its own."""

@@ -12,8 +12,6 @@ from leaveout.models.unlearning.classifier import C, fresh, single_threaded
 from leaveout.models.unlearning.draws import Purpose, generator
 from leaveout.models.unlearning.settings import Schedule
 
-__all__ = ["retrain"]
-
 
 def retrain(
     model: C,

@@ -13,33 +13,11 @@ from leaveout.files import TABLE, opened_text
 from leaveout.models.train.data import TrainingData
 from leaveout.models.unlearning.draws import Purpose, generator
 
-__all__ = ["draw_rows", "labels_lost", "read_forget", "rows_of_label", "third_party"]
-
 _SHOWN = 12
 
 
 def read_forget(text: str, rows: int, seed: int) -> NDArray[np.int64]:
-    """Read what ``--forget`` says.
-
-    Parameters
-    ----------
-    text : str
-        A CSV file of row numbers, a list of them such as ``3,17``, or a share in (0, 1) such as
-        ``0.05``, which is then drawn by the seed. Rows count from 0.
-    rows : int
-        How many there are.
-    seed : int
-
-    Returns
-    -------
-    ndarray of int64, ascending
-
-    Raises
-    ------
-    TrainingError
-        If a row does not exist or is named twice, if none or all are named, or if the text is
-        none of the three.
-    """
+    """Read what ``--forget`` says."""
     path = Path(text)
     if path.is_file():
         return _checked(_numbers_of(path), rows, str(path))
@@ -56,36 +34,14 @@ def read_forget(text: str, rows: int, seed: int) -> NDArray[np.int64]:
 
 
 def draw_rows(rows: int, count: int, seed: int) -> NDArray[np.int64]:
-    """Draw rows to forget, each as likely as any other.
-
-    Raises
-    ------
-    TrainingError
-        If no row would be left.
-    """
+    """Draw rows to forget, each as likely as any other."""
     if not 0 < count < rows:
         raise TrainingError(f"{count:,} of {rows:,} rows cannot be forgotten; some must be left")
     return np.sort(generator(seed, Purpose.FORGET).permutation(rows)[:count]).astype(np.int64)
 
 
 def rows_of_label(data: TrainingData, name: str) -> NDArray[np.int64]:
-    """Return all rows of a label: what ``--forget-class`` says.
-
-    Parameters
-    ----------
-    data : TrainingData
-    name : str
-        Of the label; an NPZ's are its numbers.
-
-    Returns
-    -------
-    ndarray of int64, ascending
-
-    Raises
-    ------
-    TrainingError
-        If there is no such label, no row has it, or all rows do.
-    """
+    """Return all rows of a label: what ``--forget-class`` says."""
     if name not in data.labels:
         raise TrainingError(
             f"--forget-class {name}: there is no such label; the labels are "
@@ -109,21 +65,7 @@ def labels_lost(data: TrainingData, forgotten: NDArray[np.int64]) -> tuple[str, 
 
 
 def third_party(rows: int, share: float, seed: int) -> NDArray[np.bool_]:
-    """Choose the test rows that the unlearner may use.
-
-    Parameters
-    ----------
-    rows : int
-        How many test rows there are.
-    share : float
-        Of them; the others are never shown to the unlearner, so that they can judge it.
-    seed : int
-
-    Raises
-    ------
-    TrainingError
-        If one of the two parts would be empty.
-    """
+    """Choose the test rows that the unlearner may use."""
     if not 0 < share < 1:
         raise TrainingError(f"--third {share}: expected a number in (0, 1), as in 0.5")
     count = round(share * rows)

@@ -21,7 +21,6 @@ from leaveout.models.unlearning.settings import Game, Schedule
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Curves", "Deletion", "Played", "Players", "play"]
 
 _ATTACKED = 4096
 
@@ -46,22 +45,12 @@ class Deletion:
 
 
 class Curves(msgspec.Struct, frozen=True):
-    """One number a round.
-
-    Attributes
-    ----------
-    distance, error : tuple of float
-        The two parts of the leader's loss before its last step of the round.
-    follower : tuple of float
-        Its loss after its last step: mean of ``|M_A - target|`` over the forgotten rows.
-    attack : tuple of float
-        Mean of what the attack answers for the forgotten rows then.
-    """
+    """One number a round."""
 
     distance: tuple[float, ...]
-    error: tuple[float, ...]
+    error: tuple[float, ...]  # the two parts of the leader's loss before its last step of the round
     follower: tuple[float, ...]
-    attack: tuple[float, ...]
+    attack: tuple[float, ...]  # mean of what the attack answers for the forgotten rows then
 
     @property
     def leader(self) -> tuple[float, ...]:
@@ -174,19 +163,7 @@ def _refuse_empty(deletion: Deletion, kept: NDArray[np.int64]) -> None:
 
 
 class Players(Generic[C]):
-    """Both players, and the model they move.
-
-    Parameters
-    ----------
-    original, alternative : Classifier
-        Where the game starts, and what the leader nears.
-    attack : PosteriorAttack
-        What the follower plays against.
-    deletion : Deletion
-    game : Game
-    seed : int
-        Of the rows of each step.
-    """
+    """Both players, and the model they move."""
 
     def __init__(
         self,

@@ -22,7 +22,6 @@ from leaveout.models.replay import with_parameters
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["GraphNetwork"]
 
 _TRAINABLE = (Gemm, MatMul, Conv)
 _KNOWN = (*_TRAINABLE, Relu, Join, Shift, Scale, Reshape, Identity, Permute, GlobalAveragePool)
@@ -33,15 +32,6 @@ class GraphNetwork:
 
     All floating-point initialisers are trained. Dense and convolutional layers, ReLU, residual
     connections, and operators that only scale, shift or re-shape are understood.
-
-    Parameters
-    ----------
-    network : Network
-
-    Raises
-    ------
-    ModelError
-        If the network has an operator that cannot be trained here, or no parameter.
     """
 
     def __init__(self, network: Network) -> None:

@@ -8,8 +8,6 @@ import msgspec
 
 from leaveout.errors import TrainingError
 
-__all__ = ["Game", "Schedule"]
-
 
 def _at_least(flag: str, value: int, least: int) -> None:
     if value < least:

@@ -30,16 +30,6 @@ from leaveout.models.unlearning.graph_network import GraphNetwork
 from leaveout.models.unlearning.record import Accuracies, Record
 from leaveout.models.unlearning.settings import Game, Schedule
 
-__all__ = [
-    "RECORD",
-    "RETRAINED",
-    "UNLEARNED",
-    "UnlearningInterruptedError",
-    "UnlearningReport",
-    "matching",
-    "run",
-]
-
 UNLEARNED = "unlearned.onnx"
 RETRAINED = "retrained_{seed}.onnx"
 RECORD = "unlearning.json"
@@ -60,15 +50,7 @@ class UnlearningReport:
 
 
 def matching(network: Network, data: TrainingData, source: Path) -> GraphNetwork:
-    """Return the network ready to train, if it fits the data.
-
-    Raises
-    ------
-    TrainingError
-        If features or labels differ, or the data has no test rows.
-    ModelError
-        If the network cannot be trained.
-    """
+    """Return the network ready to train, if it fits the data."""
     features = data.X.shape[1]
     if features != network.inputs:
         raise TrainingError(

@@ -9,29 +9,17 @@ from numpy.typing import NDArray
 
 from leaveout.models.votes.ballots import Ballots
 
-__all__ = ["Accuracy", "accuracy_of"]
-
 Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class Accuracy:
-    """Counts of test points.
+    """Counts of test points."""
 
-    Attributes
-    ----------
-    base : float
-        Mean over members of the share of test points they label right, in [0, 1].
-    points, right, answers : ndarray of int64, shape (labels,)
-        Test points whose true label this is, those of them that the plurality of the members
-        answers right, and points for which it answers this, whatever is true. The smaller label
-        wins a tie.
-    """
-
-    base: float
-    points: Counts
-    right: Counts
-    answers: Counts
+    base: float  # mean over members of the share of test points they label right, in [0, 1]
+    points: Counts  # shape (labels,)
+    right: Counts  # shape (labels,)
+    answers: Counts  # shape (labels,)
 
     @property
     def ensemble(self) -> float:

@@ -24,8 +24,6 @@ from leaveout.models.votes.samples import (
     refuse_measurements,
 )
 
-__all__ = ["samples_from_arrays", "samples_from_share"]
-
 _LARGEST = np.finfo(np.float32).max
 
 _PLAIN = Assumption(
@@ -83,8 +81,8 @@ def samples_from_arrays(
 
 
 def samples_from_share(
-    X: NDArray[np.generic],
-    y: NDArray[np.generic],
+    X: NDArray[np.generic],  # shape (rows, features)
+    y: NDArray[np.generic],  # shape (rows,)
     share: float,
     *,
     names: tuple[str, str] = ("X", "y"),
@@ -93,27 +91,7 @@ def samples_from_share(
     source: str = "arrays",
     bad_rows: BadRows = "refuse",
 ) -> Samples:
-    """Take rows of numbers, and hold a share of them out to test on: a row's hash says which.
-
-    Parameters
-    ----------
-    X : ndarray of numbers, shape (rows, features)
-    y : ndarray of integers, shape (rows,)
-    share : float
-        In (0, 1).
-    names : tuple of str
-        What the two arrays are called, for messages.
-    labels : sequence of str or None
-        As of `samples_from_arrays`.
-    hash_key : str
-    bad_rows : {"refuse", "skip"}
-        As of `samples_from_arrays`; a row that is held out may be the attacker's as well.
-
-    Raises
-    ------
-    TrainingError
-        As of `samples_from_arrays`, or if no row is left to train or to test on.
-    """
+    """Take rows of numbers, and hold a share of them out to test on: a row's hash says which."""
     values, words, places, left_aside = _training(source, names, X, y, bad_rows)
     keys = array_keys(values)
     out = held_out(keys, share, hash_key)

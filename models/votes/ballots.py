@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from leaveout.errors import BallotError
 from leaveout.models.votes.origin import Origin
 
-__all__ = ["MOST_LABELS", "NEVER", "Ballots"]
-
 NEVER = -1
 """The threshold of a vote that no number of edits brings about."""
 

@@ -12,8 +12,6 @@ from leaveout.models.votes.accuracy import Accuracy
 from leaveout.models.votes.findings import Findings
 from leaveout.models.votes.samples import NO_LABEL, Samples
 
-__all__ = ["label_cautions", "part_cautions", "vote_cautions"]
-
 _SMALL = 10
 """Fewer rows than these teach a member little."""
 _RARELY = 0.1

@@ -14,8 +14,6 @@ from leaveout.errors import BallotError
 from leaveout.files import TABLE, read_whole
 from leaveout.models.votes.ballots import MOST_LABELS, Ballots
 
-__all__ = ["read_csv"]
-
 _LABELS = re.compile(r"#\s*labels\s*=\s*(\S+)\s*")
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 
@@ -27,13 +25,6 @@ def read_csv(path: Path) -> Ballots:
     the largest number seen says. Nothing is assumed by that: a larger label u has no votes and
     loses ties, so whichever members an attack turns, any of the two or more labels here other than
     the prediction overtakes it with them if u does, and u lowers no radius.
-
-    Raises
-    ------
-    BallotError
-        With line and column of what cannot be used.
-    OSError
-        If the file cannot be read.
     """
     try:
         text = read_whole(path, TABLE).decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")

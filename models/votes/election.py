@@ -25,31 +25,18 @@ from leaveout.models.votes.recipe import PartRecipe
 from leaveout.models.votes.samples import Samples
 from leaveout.models.votes.survival.statements import MOST_ROWS, refuse_unfit, survival_note
 
-__all__ = ["Election", "hold_election"]
-
 _MOST_FEATURES = 20_000
 
 
 @dataclass(frozen=True, eq=False)
 class Election:
-    """Ballots, and what they came from.
-
-    Attributes
-    ----------
-    ballots : Ballots
-    partition : Partition
-    exported : tuple of Exported
-        A member's model each; empty if none were asked for.
-    findings : Findings
-    undefended_failed : str
-        Why the model on all rows could not be trained; empty otherwise.
-    """
+    """Ballots, and what they came from."""
 
     ballots: Ballots
     partition: Partition
-    exported: tuple[Exported, ...]
+    exported: tuple[Exported, ...]  # a member's model each; empty if none were asked for
     findings: Findings
-    undefended_failed: str = ""
+    undefended_failed: str = ""  # why the model on all rows could not be trained; empty otherwise
 
 
 def hold_election(

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from leaveout.models.table import number
 from leaveout.models.train.encoding import CategoryColumn, NumberColumn
 
-__all__ = ["ArrayFeatures", "Encoder", "Features", "TableFeatures", "column_of"]
-
 _FARTHEST = 1e6
 """A number outside the range its column was scaled by is taken no farther than so many ranges."""
 
@@ -61,22 +59,12 @@ class ArrayFeatures:
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """A table's column: of each row the place of its cell among the distinct ones.
-
-    Attributes
-    ----------
-    name : str
-    words : tuple of str
-        The distinct cells, sorted.
-    values : ndarray of float64, shape (words,)
-        NaN for what is not a finite number.
-    codes : ndarray of int32, shape (rows,)
-    """
+    """A table's column: of each row the place of its cell among the distinct ones."""
 
     name: str
-    words: tuple[str, ...]
-    values: NDArray[np.float64]
-    codes: NDArray[np.int32]
+    words: tuple[str, ...]  # the distinct cells, sorted
+    values: NDArray[np.float64]  # shape (words,): naN for what is not a finite number
+    codes: NDArray[np.int32]  # shape (rows,)
 
 
 def column_of(name: str, cells: list[str]) -> Column:
@@ -96,12 +84,6 @@ class TableFeatures:
     The numbers of a column give one feature, scaled by their range; each word that is no number
     gives one more, 1 where the row has it. A column may have both, so that a single odd cell does
     not turn a column of numbers into one of words.
-
-    Attributes
-    ----------
-    table : tuple of Column
-    basis : ndarray of int64, or None
-        Rows that decide ranges and categories for every part; None: those of the part do.
     """
 
     table: tuple[Column, ...]

@@ -24,8 +24,6 @@ from leaveout.models.votes.ballots import MOST_LABELS, NEVER, Ballots
 from leaveout.models.votes.csv_file import read_csv
 from leaveout.models.votes.origin import Origin
 
-__all__ = ["read_ballots", "write_ballots"]
-
 _VERSION = 1
 _NEEDED = ("ballots", "truth", "labels")
 _MORE = ("scores", "thresholds", MANIFEST)

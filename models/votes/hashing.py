@@ -8,15 +8,6 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "array_keys",
-    "cell_keys",
-    "hash_samples",
-    "hash_text",
-    "held_out",
-    "spread_offsets",
-]
-
 _PART = b"leaveout part"
 _FAMILY = b"leaveout f"
 _TEST = b"leaveout test"
@@ -30,11 +21,6 @@ def array_keys(X: NDArray[np.float64]) -> list[bytes]:
 
     Numbers are taken as float64, zero without a sign, and each is written as eight bytes that sort
     as the numbers do; sorted keys are rows in lexicographic order of their values.
-
-    Parameters
-    ----------
-    X : ndarray of float64, shape (rows, features)
-        No NaN.
     """
     bits = np.ascontiguousarray(X + 0.0, dtype=np.float64).view(np.uint64)
     ordered = np.where(bits & _SIGN, ~bits, bits | _SIGN).astype(">u8")
@@ -49,22 +35,7 @@ def cell_keys(rows: Iterable[Sequence[str]]) -> list[bytes]:
 def hash_samples(
     keys: Sequence[bytes], key: str = "", labels: Sequence[str] | None = None, family: int = 0
 ) -> NDArray[np.uint64]:
-    """Hash each sample: 64 bits of BLAKE2b.
-
-    Parameters
-    ----------
-    keys : sequence of bytes
-    key : str
-        Of the hash; public, at most 64 bytes in UTF-8.
-    labels : sequence of str or None
-        A label a sample, if the hash is to read it.
-    family : int
-        Of hash bagging; each has a hash function of its own.
-
-    Returns
-    -------
-    ndarray of uint64, shape (rows,)
-    """
+    """Hash each sample: 64 bits of BLAKE2b."""
     secret = key.encode()
     if labels is not None:
         keys = [content + _prefixed(label) for content, label in zip(keys, labels, strict=True)]

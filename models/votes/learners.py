@@ -15,8 +15,6 @@ from leaveout.models.votes.survival.learner import SurvivingLearner
 from leaveout.models.votes.survival.making import SURVIVING, make_surviving
 from leaveout.names import hint
 
-__all__ = ["TORCH", "Learner", "default_learner", "make_learner", "make_transformer", "parse_value"]
-
 TORCH = "torch"
 _DEFAULT = "RandomForestClassifier"
 _DEFAULT_TREES = 10
@@ -115,13 +113,7 @@ def make_learner(name: str | None = None, settings: Mapping[str, object] | None 
 
 
 def make_transformer(name: str, settings: Mapping[str, object], seed: int) -> Any:
-    """Return an unsupervised transformer of scikit-learn.
-
-    Raises
-    ------
-    TrainingError
-        If there is none of that name, it reads labels, or cannot transform new rows.
-    """
+    """Return an unsupervised transformer of scikit-learn."""
     from sklearn.utils import get_tags
 
     kind = _found(name, "transformer", "--features")

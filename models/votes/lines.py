@@ -11,8 +11,6 @@ from leaveout.errors import TrainingError
 from leaveout.files import TABLE, open_file, why_unread
 from leaveout.models.table import Table, check_header
 
-__all__ = ["read_lines"]
-
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -22,22 +20,6 @@ def read_lines(path: Path) -> tuple[Table, tuple[str, ...]]:
     What becomes of a line depends on the header and the line alone. So a cell that goes on in the
     next line makes no row: a quote that is left open would otherwise take in the lines below it.
     Of tables in which every line is a row it returns what `leaveout.models.table.read_table` does.
-
-    Parameters
-    ----------
-    path : Path
-        UTF-8, commas, the first line names the columns.
-
-    Returns
-    -------
-    table : Table
-    left_aside : tuple of str
-        A sentence each about what was left aside, and why; empty if nothing was.
-
-    Raises
-    ------
-    TrainingError
-        If the file cannot be read, or the header is none.
     """
     header: list[str] | None = None
     rows: list[list[str]] = []

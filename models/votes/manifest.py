@@ -16,8 +16,6 @@ from leaveout.models.votes.recipe import PartRecipe
 from leaveout.models.votes.samples import Samples
 from leaveout.models.votes.survival.statements import survival_assumptions
 
-__all__ = ["origin_of"]
-
 
 def origin_of(
     samples: Samples, recipe: PartRecipe, partition: Partition, findings: Findings

@@ -18,8 +18,6 @@ from leaveout.models.votes.samples import NO_LABEL
 from leaveout.models.votes.scoring import constant_scores, label_scores
 from leaveout.models.votes.survival.learner import Part, SurvivingLearner
 
-__all__ = ["CHUNK", "Member", "Task", "train_member"]
-
 CHUNK = 4096
 """Test rows asked about together: a constant, since sums may depend on how many there are."""
 
@@ -37,77 +35,38 @@ _FAILURES = (
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What members share, and the rows of each.
-
-    Attributes
-    ----------
-    features : Features
-    y : ndarray of int32, shape (training rows,)
-    rows : tuple of ndarray of int64
-        Of each member, in sorted order.
-    ranks : ndarray of int64, shape (training rows,)
-        Of each row's sample among the distinct ones.
-    samples : ndarray of int64, or None
-        A row of each distinct sample, by rank, for a learner that reads samples without labels.
-    tests : ndarray of int64
-    labels : int
-    learner : Learner
-    seed : int
-    scale, onnx, scores : bool
-        Standardise within the part; write models; keep scores.
-    copies : int
-        Classifiers of a member, which differ by their seed; their scores are added up.
-    survive : str or None
-        The kind of change that thresholds are to count.
-    exact_to : int or None
-        Where a search for thresholds ends.
-    """
+    """What members share, and the rows of each."""
 
     features: Features
-    y: NDArray[np.int32]
-    rows: tuple[NDArray[np.int64], ...]
-    ranks: NDArray[np.int64]
+    y: NDArray[np.int32]  # shape (training rows,)
+    rows: tuple[NDArray[np.int64], ...]  # of each member, in sorted order
+    ranks: NDArray[np.int64]  # shape (training rows,): of each row's sample among the distinct ones
     samples: NDArray[np.int64] | None
     tests: NDArray[np.int64]
     labels: int
     learner: Learner
     seed: int
-    scale: bool
-    onnx: bool
-    scores: bool
-    copies: int = 1
-    survive: Against | None = None
-    exact_to: int | None = None
+    scale: bool  # standardise within the part; write models; keep scores
+    onnx: bool  # standardise within the part; write models; keep scores
+    scores: bool  # standardise within the part; write models; keep scores
+    copies: int = (
+        1  # classifiers of a member, which differ by their seed; their scores are added up
+    )
+    survive: Against | None = None  # the kind of change that thresholds are to count
+    exact_to: int | None = None  # where a search for thresholds ends
 
 
 @dataclass(frozen=True, eq=False)
 class Member:
-    """What is kept of a trained member.
+    """What is kept of a trained member."""
 
-    Attributes
-    ----------
-    votes : ndarray of int32, shape (points,)
-    scores : ndarray of float32, shape (points, labels), or None
-    constant : str
-        Why it votes one label always; empty where it was trained.
-    failed : str
-        Of how many rows it could not be trained or asked, and why, so that it votes label 0 always;
-        empty otherwise.
-    warned : tuple of str
-        Kinds of warnings the learner gave.
-    exported : Exported or None
-        None where no export was asked for.
-    thresholds : ndarray of int32, shape (points, labels), or None
-        Changes it takes to each vote, as `Ballots` has them.
-    """
-
-    votes: NDArray[np.int32]
-    scores: NDArray[np.float32] | None
-    constant: str
-    warned: tuple[str, ...]
-    exported: Exported | None
+    votes: NDArray[np.int32]  # shape (points,)
+    scores: NDArray[np.float32] | None  # shape (points, labels)
+    constant: str  # why it votes one label always; empty where it was trained
+    warned: tuple[str, ...]  # kinds of warnings the learner gave
+    exported: Exported | None  # None where no export was asked for
     failed: str = ""
-    thresholds: NDArray[np.int32] | None = None
+    thresholds: NDArray[np.int32] | None = None  # shape (points, labels)
 
 
 def train_member(task: Task, index: int) -> Member:

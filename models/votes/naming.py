@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["file_name", "is_text", "path_text"]
-
 
 def is_text(word: str) -> bool:
     """Return whether a word can be written down as UTF-8."""

@@ -15,30 +15,11 @@ from leaveout.models.train.stacked import NOTHING, Stack
 if TYPE_CHECKING:
     import onnx
 
-__all__ = ["train_network"]
-
 
 def train_network(
     recipe: Recipe, X: NDArray[np.float64], y: NDArray[np.int64], labels: int, scale: bool
 ) -> onnx.ModelProto:
-    """Train a network alone: the stacked trainer with a stack of one and no row left out.
-
-    Parameters
-    ----------
-    recipe : Recipe
-    X : ndarray of float64, shape (rows, features)
-    y : ndarray of int64, shape (rows,)
-    labels : int
-        Outputs of the network.
-    scale : bool
-        Standardise the features; the scaling is folded into the first layer, so that the model
-        takes features as they are.
-
-    Raises
-    ------
-    ValueError
-        If the weights are not finite.
-    """
+    """Train a network alone: the stacked trainer with a stack of one and no row left out."""
     shift, factor = np.zeros(X.shape[1]), np.ones(X.shape[1])
     if scale:
         shift, deviation = X.mean(axis=0), X.std(axis=0)

@@ -15,7 +15,6 @@ from leaveout.models.votes.features import Encoder
 if TYPE_CHECKING:
     import onnx
 
-__all__ = ["Exported", "export_constant", "export_model"]
 
 _OPSET = 17
 _IR_VERSION = 8
@@ -26,20 +25,10 @@ _NEVER = -1e30
 
 @dataclass(frozen=True)
 class Exported:
-    """A member's model, or why there is none.
+    """A member's model, or why there is none."""
 
-    Attributes
-    ----------
-    content : bytes
-        Of an ONNX file; empty if it could not be written.
-    reason : str
-        Why not; empty otherwise.
-    differing : int
-        Test rows it labels otherwise than the member does, since it computes in single precision.
-    """
-
-    content: bytes
-    reason: str = ""
+    content: bytes  # of an ONNX file; empty if it could not be written
+    reason: str = ""  # why not; empty otherwise
     differing: int = 0
 
     @classmethod
@@ -63,22 +52,10 @@ def export_model(
     model: Any,
     encoder: Encoder,
     tests: NDArray[np.int64],
-    scores: NDArray[np.float32],
+    scores: NDArray[np.float32],  # shape (points, labels)
     chunk: int,
 ) -> Exported:
-    """Write a fitted classifier and replay it on the test rows.
-
-    Parameters
-    ----------
-    model : fitted classifier, or a pipeline of a StandardScaler and one
-    encoder : Encoder
-    tests : ndarray of int64
-        Test rows.
-    scores : ndarray of float32, shape (points, labels)
-        Of the member.
-    chunk : int
-        Rows asked about together.
-    """
+    """Write a fitted classifier and replay it on the test rows."""
     labels = scores.shape[1]
     written = _written(model, labels)
     if written is None:

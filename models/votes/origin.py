@@ -6,8 +6,6 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["Against", "Assumption", "Method", "Origin"]
-
 Method = Literal["dpa", "ss_dpa", "finite_aggregation", "hash_bagging"]
 
 Against = Literal["edits", "insertions", "removals", "relabels"]

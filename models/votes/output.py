@@ -14,8 +14,6 @@ from leaveout.models.votes.parts import Partition
 from leaveout.models.votes.recipe import PartRecipe
 from leaveout.written import TableWriter
 
-__all__ = ["refuse_occupied", "spec_text", "write_directory"]
-
 BALLOTS = "ballots.npz"
 PARTS = "parts.csv"
 MODELS = "models"
@@ -26,12 +24,7 @@ _SHARE_CHANGED = 10
 
 
 def refuse_occupied(directory: Path) -> None:
-    """Say so before any work if ``directory`` holds something, is none, or cannot be written.
-
-    Raises
-    ------
-    TrainingError
-    """
+    """Say so before any work if ``directory`` holds something, is none, or cannot be written."""
     try:
         place = directory.resolve()
         if place.is_dir():
@@ -65,27 +58,7 @@ def refuse_occupied(directory: Path) -> None:
 def write_directory(
     directory: Path, election: Election, recipe: PartRecipe, source: str
 ) -> tuple[Path, ...]:
-    """Write everything, or nothing: it appears when it is complete.
-
-    Parameters
-    ----------
-    directory : Path
-        Absent or empty.
-    election : Election
-    recipe : PartRecipe
-    source : str
-        Name of the data file, as text.
-
-    Returns
-    -------
-    tuple of Path
-        What was written; models as their folder, if there are any.
-
-    Raises
-    ------
-    TrainingError
-        If it cannot be written.
-    """
+    """Write everything, or nothing: it appears when it is complete."""
     try:
         return _write_directory(directory, election, recipe, source)
     except OSError as error:

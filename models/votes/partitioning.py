@@ -20,8 +20,6 @@ from leaveout.models.votes.recipe import PartRecipe
 from leaveout.models.votes.samples import BadRows, Samples
 from leaveout.models.votes.source import read_samples
 
-__all__ = ["PartitionInterruptedError", "PartitionReport", "partition"]
-
 
 class PartitionInterruptedError(TrainingError):
     """Training was interrupted from the keyboard; nothing was written."""

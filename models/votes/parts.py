@@ -12,38 +12,20 @@ from leaveout.models.votes.hashing import hash_samples, spread_offsets
 from leaveout.models.votes.recipe import PartRecipe
 from leaveout.models.votes.samples import NO_LABEL, Samples
 
-__all__ = ["ABSENT", "Partition", "divide"]
-
 ABSENT = -1
 """The part of a row that no member is trained on."""
 
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """The members' shares of the training rows.
+    """The members' shares of the training rows."""
 
-    Attributes
-    ----------
-    base : ndarray of int64, shape (rows,)
-        Number below ``members`` that a row's values decide; `ABSENT` where its label is none of
-        the labels.
-    offsets : tuple of int
-        A row reaches the members (base + offset) mod members; ``(0,)`` of a plain partition.
-    members : int
-    further : ndarray of int64, shape (rows, families - 1)
-        Hash bagging: the member of each further family that a row reaches, too.
-    ranks : ndarray of int64, shape (rows,)
-        Of the row's sample among the distinct ones in sorted order.
-    repeated : int
-        Rows that are a sample which another row is too.
-    """
-
-    base: NDArray[np.int64]
+    base: NDArray[np.int64]  # shape (rows,)
     offsets: tuple[int, ...]
     members: int
-    further: NDArray[np.int64]
-    ranks: NDArray[np.int64]
-    repeated: int
+    further: NDArray[np.int64]  # shape (rows, families - 1)
+    ranks: NDArray[np.int64]  # shape (rows,)
+    repeated: int  # rows that are a sample which another row is too
 
     def reached(self, row: int) -> tuple[int, ...]:
         """Return the members a row reaches, in ascending order."""

@@ -10,8 +10,6 @@ from leaveout.errors import TrainingError
 from leaveout.models.votes.learners import TORCH
 from leaveout.models.votes.member import Member, Task, train_member
 
-__all__ = ["one_thread", "train_members"]
-
 _WORKER = "leaveout.models.votes.worker"
 _SETTINGS = {
     "OMP_NUM_THREADS": "1",
@@ -36,11 +34,6 @@ def train_members(task: Task, workers: int, on_done: Callable[[int], None]) -> l
 
     With one worker this process does it, unless torch is to: its products are the same bits only
     where the process was started for that.
-
-    Raises
-    ------
-    TrainingError
-        If a worker dies.
     """
     if workers == 1 and task.learner.name != TORCH:
         members = []

@@ -11,8 +11,6 @@ from leaveout.models.votes.naming import is_text
 from leaveout.models.votes.origin import Against, Method
 from leaveout.models.votes.survival.making import SURVIVING
 
-__all__ = ["METHODS", "PartRecipe", "Way"]
-
 Way: TypeAlias = Method | Literal["boosted"]
 
 METHODS: tuple[Way, ...] = ("dpa", "boosted", "ss_dpa", "finite_aggregation", "hash_bagging")

@@ -17,18 +17,6 @@ from leaveout.models.votes.naming import file_name, is_text
 from leaveout.models.votes.origin import Assumption
 from leaveout.names import hint
 
-__all__ = [
-    "NO_LABEL",
-    "BadRows",
-    "Samples",
-    "answered",
-    "bad_row_assumption",
-    "checked_names",
-    "checked_truth",
-    "number_labels",
-    "refuse_measurements",
-]
-
 NO_LABEL = -1
 """Of a row whose label is none of those there are."""
 
@@ -138,12 +126,7 @@ def checked_names(
 
 
 def refuse_measurements(source: str, words: Sequence[str], names: Sequence[str]) -> None:
-    """Refuse labels that hardly any two rows share, as measurements or names of rows.
-
-    Raises
-    ------
-    TrainingError
-    """
+    """Refuse labels that hardly any two rows share, as measurements or names of rows."""
     if len(names) > _FEW_LABELS and len(words) < _ROWS_A_LABEL * len(names):
         raise TrainingError(
             f"{source}: {len(names):,} different labels of {len(words):,} rows look like "
@@ -153,14 +136,7 @@ def refuse_measurements(source: str, words: Sequence[str], names: Sequence[str])
 
 
 def bad_row_assumption(bad_rows: BadRows, unit: str) -> Assumption:
-    """Return what a certificate rests on where rows may be inserted that cannot be read.
-
-    Parameters
-    ----------
-    bad_rows : {"refuse", "skip"}
-    unit : str
-        What of the file is a row.
-    """
+    """Return what a certificate rests on where rows may be inserted that cannot be read."""
     if bad_rows == "skip":
         return Assumption(
             text=f"a row is a {unit} of the file; one that cannot be read, or whose label is none, "

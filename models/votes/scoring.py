@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["constant_scores", "label_scores"]
-
 
 def label_scores(model: Any, X: NDArray[np.float64], labels: int) -> NDArray[np.float32]:
     """Return float32 scores, shape (rows, labels); a member's vote is their argmax.

@@ -7,26 +7,11 @@ from collections.abc import Sequence
 from leaveout.errors import TrainingError
 from leaveout.models.votes.learners import TORCH, parse_value
 
-__all__ = ["split_settings", "torch_settings"]
-
 
 def split_settings(
     texts: Sequence[str], transformers: Sequence[str]
 ) -> tuple[dict[str, object], tuple[tuple[str, str, object], ...]]:
-    """Read settings such as ``max_depth=5`` and ``PCA.n_components=20``.
-
-    Returns
-    -------
-    dict
-        The learner's, by name.
-    tuple of (str, str, object)
-        Transformer, parameter and value.
-
-    Raises
-    ------
-    TrainingError
-        If one is no ``NAME=VALUE``, is there twice, or is of a transformer that is not used.
-    """
+    """Read settings such as ``max_depth=5`` and ``PCA.n_components=20``."""
     own: dict[str, object] = {}
     shared: dict[tuple[str, str], object] = {}
     for text in texts:
@@ -53,13 +38,7 @@ def split_settings(
 def torch_settings(
     learner: str | None, layers: str | None, epochs: int | None, own: dict[str, object]
 ) -> dict[str, object]:
-    """Return what the flags of the torch learner set.
-
-    Raises
-    ------
-    TrainingError
-        If another learner is named, or ``--set`` sets the same.
-    """
+    """Return what the flags of the torch learner set."""
     given: dict[str, object] = {"layers": layers, "epochs": epochs}
     chosen = {name: value for name, value in given.items() if value is not None}
     for name in chosen:

@@ -12,8 +12,6 @@ from leaveout.models.votes.arrays import samples_from_arrays, samples_from_share
 from leaveout.models.votes.samples import BadRows, Samples
 from leaveout.models.votes.table import table_samples
 
-__all__ = ["read_samples"]
-
 _EXPECTED = "X_train, y_train, X_test and y_test, or X and y with --test-share"
 
 

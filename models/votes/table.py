@@ -26,8 +26,6 @@ from leaveout.models.votes.samples import (
     refuse_measurements,
 )
 
-__all__ = ["table_samples"]
-
 
 def table_samples(
     path: Path,
@@ -45,11 +43,6 @@ def table_samples(
     An empty cell is a word like any other. With ``bad_rows="skip"`` each line is a row of its own,
     and is left aside by itself if it cannot be read; the table to test on is none to be poisoned,
     and is read as a whole in any case.
-
-    Raises
-    ------
-    TrainingError
-        With file, line and column of what cannot be used.
     """
     skip = bad_rows == "skip"
     table, left_aside = read_lines(path) if skip else (_whole(path), ())

@@ -12,8 +12,6 @@ from leaveout.models.votes.learners import TORCH
 from leaveout.models.votes.member import Task, train_member
 from leaveout.models.votes.pool import one_thread
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Train the members that the parent names, until it is gone."""

@@ -15,8 +15,6 @@ from leaveout.specs.text.build import position
 from leaveout.specs.text.parse import parse, tokens
 from leaveout.specs.text.tree import WIDTH, Spec, Statement
 
-__all__ = ["formatted"]
-
 _QUOTED_OR_COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|(#[^\n]*)')
 _ROUNDS = 5
 _PARENTHESES = ("LPAR", "RPAR")

@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-__all__ = ["STEP", "Break", "Comment", "Fill", "Group", "Part", "Word", "rendered"]
-
 STEP = 4
 """Columns that a broken line is indented by."""
 
@@ -26,20 +24,11 @@ class Comment:
 
 @dataclass(frozen=True)
 class Word:
-    """Text that stays together.
-
-    Attributes
-    ----------
-    text : str
-    token : int
-        Number of the last token of it, -1 for one that is not counted: a parenthesis.
-    tokens : int
-        How many it has: a negative number has two.
-    """
+    """Text that stays together."""
 
     text: str
-    token: int = -1
-    tokens: int = 1
+    token: int = -1  # number of the last token of it, -1 for one that is not counted: a parenthesis
+    tokens: int = 1  # how many it has: a negative number has two
 
 
 @dataclass(frozen=True)
@@ -198,16 +187,7 @@ def _closers(parts: Sequence[Part]) -> int:
 
 
 def rendered(part: Part, width: int, comments: Mapping[int, Sequence[Comment]]) -> tuple[str, ...]:
-    """Return the lines of a statement, and of the comments that belong to it.
-
-    Parameters
-    ----------
-    part : Part
-    width : int
-        Columns a line may have where it can be broken.
-    comments : mapping of int to sequence of Comment
-        By the number of the token that they follow.
-    """
+    """Return the lines of a statement, and of the comments that belong to it."""
     printer = _Printer(width, comments)
     printer.print(part, 0, False)
     printer.end_line(0)

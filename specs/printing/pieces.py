@@ -23,8 +23,6 @@ from leaveout.specs.text.expressions import (
 )
 from leaveout.specs.text.tree import Find, Guarantee, Include, Let, Param, Statement
 
-__all__ = ["pieces"]
-
 
 def pieces(statement: Statement) -> Part:
     """Return the parts of a statement; flat, they are its canonical text."""

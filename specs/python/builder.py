@@ -39,19 +39,8 @@ from leaveout.specs.python.terms import (
     term,
 )
 from leaveout.specs.table.functions import functions
-from leaveout.specs.text.tree import (
-    Binder,
-    Confident,
-    Find,
-    ForAll,
-    Guarantee,
-    Include,
-    Let,
-    Param,
-    Spec,
-    Statement,
-    Text,
-)
+from leaveout.specs.text.expressions import Binder, Confident, ForAll, Text
+from leaveout.specs.text.tree import Find, Guarantee, Include, Let, Param, Spec, Statement
 
 __all__ = [
     "Goal",
@@ -183,15 +172,7 @@ class But(NamedTuple):
 
 
 def but(family: Value, share: float) -> But:
-    """Return what a variable of `forall` goes over where a share of all rows is left out.
-
-    Parameters
-    ----------
-    family : Term
-        Its members lack rows drawn uniformly.
-    share : float
-        In [0, 1): so many of all rows may be exceptions.
-    """
+    """Return what a variable of `forall` goes over where a share of all rows is left out."""
     return But(family, number(share).value)
 
 

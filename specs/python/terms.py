@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Literal, NoReturn, TypeAlias
 
 from leaveout.errors import SpecError
-from leaveout.specs.table.functions import Function
+from leaveout.specs.table.signatures import Function
 from leaveout.specs.text.errors import Slip
 from leaveout.specs.text.expressions import (
     And,
@@ -33,8 +33,6 @@ from leaveout.specs.text.expressions import (
 from leaveout.specs.text.tokens import KEYWORDS
 from leaveout.specs.text.tree import Let
 from leaveout.specs.typing.arguments import bind
-
-__all__ = ["Claim", "Term", "Value", "applied", "claim_of", "name", "names", "number", "term"]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _JOINED = "write '(a > b) & (c > d)': in Python '&', '|' and '~' bind tighter than comparisons"
@@ -154,15 +152,7 @@ Claim: TypeAlias = Term
 
 
 def term(value: Value) -> Term:
-    """Return a Python value as an expression.
-
-    Raises
-    ------
-    TypeError
-        If the language has nothing like it.
-    SpecError
-        If it is a number that float64 does not have.
-    """
+    """Return a Python value as an expression."""
     if isinstance(value, Term):
         return value
     if isinstance(value, str | os.PathLike):
@@ -177,13 +167,7 @@ def term(value: Value) -> Term:
 
 
 def number(value: float) -> Number:
-    """Return a number of Python's.
-
-    Raises
-    ------
-    SpecError
-        If float64 does not have it.
-    """
+    """Return a number of Python's."""
     try:
         return Number(float(value))
     except OverflowError:
@@ -211,13 +195,7 @@ def names(text: str) -> tuple[Term, ...]:
 
 
 def claim_of(value: object, what: str) -> Expression:
-    """Return the node of a claim.
-
-    Raises
-    ------
-    TypeError
-        If it is plainly none, such as Python's True.
-    """
+    """Return the node of a claim."""
     if isinstance(value, Term) and not _is_number(value.node):
         return value.node
     raise TypeError(f"{what} must be a claim, such as a comparison, got {value!r}")

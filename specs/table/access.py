@@ -5,8 +5,6 @@ from __future__ import annotations
 from leaveout.specs.table.signatures import Function, Parameter
 from leaveout.specs.types import ACCESS, BOOLEAN, NUMBER, TEXT
 
-__all__ = ["FUNCTIONS"]
-
 FUNCTIONS: tuple[Function, ...] = (
     Function(
         "access",

@@ -16,8 +16,6 @@ from leaveout.specs.types import (
     TEXT,
 )
 
-__all__ = ["FUNCTIONS"]
-
 _PATH = (Parameter("path", (TEXT,)),)
 _CHANGE = (Parameter("forest", (FOREST,)), Parameter("record", (RECORD,)))
 

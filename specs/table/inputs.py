@@ -9,8 +9,6 @@ from leaveout.specs.table.signatures import Bound, Function, Parameter, Rule, Ty
 from leaveout.specs.text.expressions import Expression, ListOf, Number
 from leaveout.specs.types import INPUTS, LIST, NUMBER, TABLE, TEXT, Type
 
-__all__ = ["FUNCTIONS"]
-
 
 def _ordered_bounds(given: Bound, types: Types) -> str | None:
     """Refuse a box known to be empty; bounds that are not literals are not known here."""

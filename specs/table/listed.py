@@ -12,10 +12,6 @@ from leaveout.specs.text.constants import Follow, constant
 from leaveout.specs.text.errors import Slip
 from leaveout.specs.text.expressions import Call, Expression, ListOf, Name, Text
 
-__all__ = [
-    "LARGEST", "Listed", "Lists", "Reader", "Unknown", "circle", "grid", "integers", "one_hot",
-]  # fmt: skip
-
 LARGEST = 1_000_000
 """Most numbers that one call may list."""
 
@@ -32,18 +28,10 @@ class Unknown(Exception):  # noqa: N818 - not an error: more is known later
 
 @dataclass(frozen=True)
 class Listed:
-    """Features that together take one of some rows.
-
-    Attributes
-    ----------
-    columns : tuple of int
-    rows : iterable of tuple of float
-        As written, not rounded; each as long as ``columns``. To be read once: who only checks a
-        specification never makes them.
-    """
+    """Features that together take one of some rows."""
 
     columns: tuple[int, ...]
-    rows: Iterable[Row]
+    rows: Iterable[Row]  # as written, not rounded; each as long as ``columns``
 
 
 def _unknown_file(path: Text, columns: tuple[int, ...]) -> Sequence[Row]:
@@ -60,18 +48,9 @@ class Reader:
 
     Its methods raise `Slip`, which points at the argument, where one makes no sense, and `Unknown`
     where it is not known yet.
-
-    Attributes
-    ----------
-    follow : callable
-        From a name to what it stands for.
-    file : callable
-        From a path and features to the distinct rows of that data.
-    range : callable
-        From a feature to its bounds in the box.
     """
 
-    follow: Follow
+    follow: Follow  # from a name to what it stands for
     file: Callable[[Text, tuple[int, ...]], Sequence[Row]] = _unknown_file
     range: Callable[[int], tuple[float, float]] = _unknown_range
 

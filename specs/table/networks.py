@@ -8,8 +8,6 @@ from leaveout.specs.table.signatures import Bound, Function, Parameter, Types
 from leaveout.specs.text.expressions import Number
 from leaveout.specs.types import FAMILY, FOREST, LABEL, NETWORK, NUMBER, POINT, TEXT
 
-__all__ = ["FUNCTIONS"]
-
 
 def _whole_label(given: Bound, types: Types) -> str | None:
     label = given.get("label")

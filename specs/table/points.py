@@ -8,8 +8,6 @@ from leaveout.specs.table.listed import Reader, Unknown
 from leaveout.specs.table.signatures import Bound, Function, Parameter, Types
 from leaveout.specs.types import BOOLEAN, LIST, NUMBER, POINT
 
-__all__ = ["FUNCTIONS"]
-
 
 def _features(given: Bound, types: Types) -> str | None:
     """Refuse what is known to be no feature, or named twice."""

@@ -7,18 +7,9 @@ from collections.abc import Iterable
 from leaveout.specs.table.signatures import Function
 from leaveout.specs.text.tokens import KEYWORDS, STATEMENTS
 
-__all__ = ["described", "grammar"]
-
 
 def described(function: Function, language: str = "") -> str:
-    """Return a section on a function, as Markdown.
-
-    Parameters
-    ----------
-    function : Function
-    language : str
-        What blocks of code say they are.
-    """
+    """Return a section on a function, as Markdown."""
     lines = [f"### `{function.name}`", "", f"```{language}", function.signature, "```"]
     lines += ["", function.doc]
     if function.threat:
@@ -30,13 +21,7 @@ def described(function: Function, language: str = "") -> str:
 
 
 def grammar(functions: Iterable[str]) -> dict[str, object]:
-    """Return the TextMate grammar of the language, for editors.
-
-    Parameters
-    ----------
-    functions : iterable of str
-        The names that are coloured as known.
-    """
+    """Return the TextMate grammar of the language, for editors."""
     known = "|".join(sorted(functions))
     name = "[A-Za-z_][A-Za-z0-9_]*"
     define = {"1": {"name": "keyword.control.leaveout"}, "2": {"name": "entity.name.leaveout"}}

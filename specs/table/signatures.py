@@ -11,8 +11,6 @@ from leaveout.specs.table.listed import Lists
 from leaveout.specs.text.expressions import Expression
 from leaveout.specs.types import NUMBER, TEXT, Type
 
-__all__ = ["Bound", "Function", "Parameter", "Rule", "Types", "Words"]
-
 Bound: TypeAlias = dict[str, Expression]
 """The arguments of one call under the names of the parameters."""
 

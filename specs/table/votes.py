@@ -18,8 +18,6 @@ from leaveout.specs.types import (
     TEXT,
 )
 
-__all__ = ["FUNCTIONS", "THREATS"]
-
 THREATS = ("edits", "insertions", "removals", "modifications", "relabels")
 """What can be counted of what someone does to a training set."""
 

@@ -7,9 +7,7 @@ from typing import Any, NamedTuple
 
 from leaveout.errors import SpecError
 from leaveout.specs.text.errors import Slip
-from leaveout.specs.text.quoting import unquoted, wrong_escape
-from leaveout.specs.text.source import Position
-from leaveout.specs.text.tree import (
+from leaveout.specs.text.expressions import (
     And,
     Arithmetic,
     Binder,
@@ -17,12 +15,8 @@ from leaveout.specs.text.tree import (
     Compare,
     Confident,
     Expression,
-    Find,
     ForAll,
-    Guarantee,
     Implies,
-    Include,
-    Let,
     ListOf,
     Name,
     Negate,
@@ -30,12 +24,11 @@ from leaveout.specs.text.tree import (
     Number,
     Option,
     Or,
-    Param,
-    Statement,
     Text,
 )
-
-__all__ = ["builder", "position"]
+from leaveout.specs.text.quoting import unquoted, wrong_escape
+from leaveout.specs.text.source import Position
+from leaveout.specs.text.tree import Find, Guarantee, Include, Let, Param, Statement
 
 # Tokens, nodes and groups, as lark hands them over: with all tokens kept.
 Parts = list[Any]

@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping
 from leaveout.specs.text.errors import Slip
 from leaveout.specs.text.expressions import Arithmetic, Expression, Negate, Number
 
-__all__ = ["Follow", "constant"]
-
 Follow = Callable[[Expression], Expression]
 """From a name to the expression it stands for; other expressions are returned as they are."""
 
@@ -23,13 +21,7 @@ _OPERATORS: Mapping[str, Callable[[float, float], float]] = {
 
 
 def constant(node: Expression, follow: Follow) -> float | None:
-    """Return the value of a constant expression, or None if it is not constant.
-
-    Raises
-    ------
-    Slip
-        If it divides by zero, or its value is not finite.
-    """
+    """Return the value of a constant expression, or None if it is not constant."""
     node = follow(node)
     if isinstance(node, Number):
         return node.value

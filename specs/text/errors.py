@@ -9,8 +9,6 @@ from leaveout.errors import SpecError
 from leaveout.names import nearest_name
 from leaveout.specs.text.source import Position, Source
 
-__all__ = ["Slip", "nearest", "pointing"]
-
 # Of a longer line only the part around the token is shown.
 LONGEST = 160
 AROUND = 60
@@ -51,18 +49,7 @@ def _pad(before: str) -> str:
 
 
 def pointing(source: Source, slip: Slip) -> SpecError:
-    """Return the error that shows a slip in its source.
-
-    Parameters
-    ----------
-    source : Source
-    slip : Slip
-
-    Returns
-    -------
-    SpecError
-        ``file:line:column: what is wrong``, the line, carets, and the cure if there is one.
-    """
+    """Return the error that shows a slip in its source."""
     at = slip.at
     lines = source.text.split("\n")
     # A carriage return belongs to the line's end, any other character to the line.

@@ -11,40 +11,10 @@ from leaveout.errors import SpecError
 from leaveout.specs.text.quoting import quoted
 from leaveout.specs.text.source import Position
 
-__all__ = [
-    "And",
-    "Arithmetic",
-    "Binder",
-    "Call",
-    "Compare",
-    "Confident",
-    "Expression",
-    "ForAll",
-    "Implies",
-    "ListOf",
-    "Name",
-    "Negate",
-    "Node",
-    "Not",
-    "Number",
-    "Option",
-    "Or",
-    "Text",
-    "binds",
-    "children",
-    "walk",
-]
-
 
 @dataclass(frozen=True)
 class Node:
-    """Base of every node.
-
-    Attributes
-    ----------
-    at : Position
-        Not part of equality: two nodes are equal if they say the same.
-    """
+    """Base of every node."""
 
     at: Position = field(default=Position(), compare=False, repr=False, kw_only=True)
 
@@ -96,13 +66,7 @@ def _inside(node: Node, tight: int) -> str:
 
 @dataclass(frozen=True)
 class Number(Node):
-    """A finite number.
-
-    Raises
-    ------
-    SpecError
-        If the value is infinite or not a number.
-    """
+    """A finite number."""
 
     value: float
 
@@ -117,13 +81,7 @@ class Number(Node):
 
 @dataclass(frozen=True)
 class Text(Node):
-    """A text in double quotes, such as a path.
-
-    Raises
-    ------
-    SpecError
-        If the text holds what no file name can: NUL or half of a surrogate pair.
-    """
+    """A text in double quotes, such as a path."""
 
     value: str
 

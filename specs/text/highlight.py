@@ -7,8 +7,6 @@ import re
 
 from leaveout.specs.text.tokens import KEYWORDS
 
-__all__ = ["html"]
-
 _STYLES = {
     "comment": "color:#6a737d;font-style:italic",
     "text": "color:#0b6e4f",

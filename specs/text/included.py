@@ -10,11 +10,10 @@ from typing import Any, TypeVar
 
 from leaveout.errors import SpecError
 from leaveout.specs.text.errors import Slip, pointing
+from leaveout.specs.text.expressions import Node, Text
 from leaveout.specs.text.parse import parse, read, with_text
 from leaveout.specs.text.source import Position, Source
-from leaveout.specs.text.tree import Include, Node, Spec, Statement, Text
-
-__all__ = ["MOST", "SUFFIX", "expand", "load"]
+from leaveout.specs.text.tree import Include, Spec, Statement
 
 SUFFIX = ".spec"
 """Of every file that is included."""

@@ -12,23 +12,13 @@ from typing import TYPE_CHECKING
 from leaveout.errors import SpecError
 from leaveout.files import UnusualFileError, read_whole
 from leaveout.specs.text.errors import Slip, pointing
+from leaveout.specs.text.expressions import Node, children
 from leaveout.specs.text.source import Source
-from leaveout.specs.text.tree import Node, Spec, children
+from leaveout.specs.text.tree import Spec
 
 if TYPE_CHECKING:
     from lark import Lark, Token
 
-__all__ = [
-    "DEEPEST",
-    "LONGEST",
-    "decoded",
-    "parse",
-    "read",
-    "read_bytes",
-    "refuse_too_deep",
-    "tokens",
-    "with_text",
-]
 
 DEEPEST = 200
 LONGEST = 200_000
@@ -114,24 +104,12 @@ def parse(text: str, name: str = "<text>") -> Spec:
 
 
 def read(path: str | Path) -> str:
-    """Return the text of a specification file.
-
-    Raises
-    ------
-    SpecError
-        If there is no such file, or it is not UTF-8 text.
-    """
+    """Return the text of a specification file."""
     return decoded(read_bytes(path), str(path))
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """Return what a specification file holds.
-
-    Raises
-    ------
-    SpecError
-        If it cannot be read, or is longer than any specification.
-    """
+    """Return what a specification file holds."""
     try:
         # A character has at most four bytes.
         return read_whole(Path(path), 4 * LONGEST)
@@ -152,13 +130,7 @@ def _too_long(name: str) -> SpecError:
 
 
 def decoded(data: bytes, name: str) -> str:
-    """Return the text that a file holds, its lines ended by a line feed alone.
-
-    Raises
-    ------
-    SpecError
-        If it is not UTF-8 text.
-    """
+    """Return the text that a file holds, its lines ended by a line feed alone."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -177,13 +149,7 @@ def _size(node: Node, known: dict[int, int]) -> int:
 
 
 def with_text(spec: Spec) -> Spec:
-    """Return a specification that has a text: of a tree built in Python, its canonical text.
-
-    Raises
-    ------
-    SpecError
-        If the tree is nested too deeply to be walked.
-    """
+    """Return a specification that has a text: of a tree built in Python, its canonical text."""
     if spec.source.text:
         return spec
     try:

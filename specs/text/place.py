@@ -6,8 +6,6 @@ from leaveout.errors import SpecError
 from leaveout.specs.text.errors import Slip, pointing
 from leaveout.specs.text.source import Position, Source
 
-__all__ = ["place", "pointed"]
-
 
 def pointed(source: Source, slip: Slip) -> SpecError:
     """Return the error that shows a slip in the file it happened in."""

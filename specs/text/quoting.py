@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 import re
 
-__all__ = ["quoted", "unquoted", "wrong_escape"]
-
 _ESCAPED = re.compile(r'["\\\x00-\x1f\x7f-\x9f]')
 _RIGHT = re.compile(r'\\(["\\]|u[0-9a-fA-F]{4})')
 

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from lark import Lark, Token
     from lark.exceptions import UnexpectedToken
 
-__all__ = ["CLOSES", "Scene"]
 
 CLOSES = {"LPAR": "RPAR", "LSQB": "RSQB"}
 """The closing bracket of every opening one, by the grammar's names."""
@@ -22,23 +21,12 @@ _BRIEF = 30
 
 @dataclass(frozen=True)
 class Scene:
-    """The token that does not fit, and what stands around it.
+    """The token that does not fit, and what stands around it."""
 
-    Attributes
-    ----------
-    before : tuple of Token
-        All tokens before it.
-    token : Token
-    after : Token or None
-        The next token, None where there is none or it cannot be read.
-    accepts : frozenset of str
-        The grammar's names of the tokens that would fit.
-    """
-
-    before: tuple[Token, ...]
+    before: tuple[Token, ...]  # all tokens before it
     token: Token
-    after: Token | None
-    accepts: frozenset[str]
+    after: Token | None  # the next token, None where there is none or it cannot be read
+    accepts: frozenset[str]  # the grammar's names of the tokens that would fit
 
     @classmethod
     def of(cls, error: UnexpectedToken, text: str, parser: Lark) -> Scene:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Position", "Source"]
-
 
 @dataclass(frozen=True)
 class Position:
@@ -30,20 +28,11 @@ class Position:
 
 @dataclass(frozen=True)
 class Source:
-    """The text a specification was read from, and the name messages call it by.
-
-    Attributes
-    ----------
-    name : str
-    text : str
-    included : tuple of Source
-        The files it includes. Their lines are counted on from its own last line, file by file,
-        so that a position alone tells which file it is in.
-    """
+    """The text a specification was read from, and the name messages call it by."""
 
     name: str
     text: str
-    included: tuple[Source, ...] = ()
+    included: tuple[Source, ...] = ()  # the files it includes
 
     @property
     def lines(self) -> int:

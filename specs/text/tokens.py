@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-__all__ = ["CHARACTERS", "KEYWORDS", "STATEMENTS", "WORDS", "expected", "listed"]
-
 STATEMENTS = frozenset({"LET", "PARAM", "INCLUDE", "GUARANTEE", "FIND"})
 
 KEYWORDS = STATEMENTS | {
@@ -53,13 +51,7 @@ def listed(words: Sequence[str]) -> str:
 
 
 def expected(terminals: Iterable[str]) -> str:
-    """Return in words what may stand at a place.
-
-    Parameters
-    ----------
-    terminals : iterable of str
-        The grammar's names of all tokens that may.
-    """
+    """Return in words what may stand at a place."""
     left = set(terminals)
     words = []
     if {"NAME", "NUMBER", "LPAR"} <= left:

@@ -134,14 +134,7 @@ Statement: TypeAlias = Let | Param | Include | Guarantee | Find
 
 @dataclass(frozen=True)
 class Spec:
-    """A whole specification.
-
-    Attributes
-    ----------
-    statements : tuple of Let, Param, Include, Guarantee or Find
-    source : Source
-        Not part of equality. Its text is empty where the tree was built in Python.
-    """
+    """A whole specification."""
 
     statements: tuple[Statement, ...]
     source: Source = field(default=Source("<built>", ""), compare=False, repr=False)

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from lark import Lark
     from lark.exceptions import UnexpectedInput
 
-__all__ = ["explain"]
 
 _EXAMPLES = {
     "LET": "let N = ...",
@@ -29,20 +28,7 @@ _BEFORE_CLAIMS = {"COLON", "THAT", "IMPLIES", "AND", "OR", "NOT"}
 
 
 def explain(error: UnexpectedInput, text: str, parser: Lark) -> Slip:
-    """Explain an error of lark.
-
-    Parameters
-    ----------
-    error : UnexpectedInput
-    text : str
-        What was parsed.
-    parser : Lark
-        What parsed it, to read the tokens around the place again.
-
-    Returns
-    -------
-    Slip
-    """
+    """Explain an error of lark."""
     from lark.exceptions import UnexpectedToken
 
     if not isinstance(error, UnexpectedToken):

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from leaveout.specs.table.signatures import Bound, Function
 from leaveout.specs.text.errors import Slip, nearest
+from leaveout.specs.text.expressions import Call
 from leaveout.specs.text.source import Position
-from leaveout.specs.text.tree import Call
-
-__all__ = ["bind", "starting"]
 
 
 def starting(at: Position, name: str) -> Position:
@@ -16,22 +14,7 @@ def starting(at: Position, name: str) -> Position:
 
 
 def bind(call: Call, function: Function) -> Bound:
-    """Give every argument of a call the name of its parameter; types are not looked at.
-
-    Parameters
-    ----------
-    call : Call
-    function : Function
-
-    Returns
-    -------
-    dict of str to Expression
-
-    Raises
-    ------
-    Slip
-        If there are too many or too few arguments, or one that the function does not have.
-    """
+    """Give every argument of a call the name of its parameter; types are not looked at."""
     by_position = [each.name for each in function.parameters if not each.named]
     if len(call.arguments) > len(by_position):
         extra = call.arguments[len(by_position)]

@@ -8,29 +8,18 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from leaveout.errors import SpecError
-from leaveout.specs.table.functions import Function, functions
+from leaveout.specs.table.functions import functions
+from leaveout.specs.table.signatures import Function
 from leaveout.specs.text.errors import Slip
-from leaveout.specs.text.expressions import walk
+from leaveout.specs.text.expressions import Confident, Expression, Name, walk
 from leaveout.specs.text.parse import with_text
 from leaveout.specs.text.place import pointed
 from leaveout.specs.text.source import Position, Source
-from leaveout.specs.text.tree import (
-    Confident,
-    Expression,
-    Find,
-    Guarantee,
-    Include,
-    Let,
-    Name,
-    Param,
-    Spec,
-)
+from leaveout.specs.text.tree import Find, Guarantee, Include, Let, Param, Spec
 from leaveout.specs.types import NUMBER, Type
 from leaveout.specs.typing.expansion import Expansion
 from leaveout.specs.typing.infer import Entry, Inference, Scope
 from leaveout.specs.typing.params import Constants
-
-__all__ = ["CheckedSpec", "check"]
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,6 @@ from leaveout.specs.text.expressions import Call, Expression, ListOf, Name, Node
 from leaveout.specs.text.parse import DEEPEST, LONGEST
 from leaveout.specs.text.tree import Let
 
-__all__ = ["MOST_IN_ALL", "Expansion"]
-
 MOST_IN_ALL = 20 * LONGEST
 """Most parts that all claims of a specification may have together, names written out."""
 
@@ -31,15 +29,9 @@ class _Measure:
 
 @dataclass
 class Expansion:
-    """The sizes of the lets read so far, each computed once from those it names.
+    """The sizes of the lets read so far, each computed once from those it names."""
 
-    Attributes
-    ----------
-    functions : mapping of str to Function
-        Those that are called.
-    """
-
-    functions: Mapping[str, Function]
+    functions: Mapping[str, Function]  # those that are called
     _lets: dict[str, _Measure] = field(default_factory=dict, init=False)
     _claims: int = field(default=0, init=False)
 

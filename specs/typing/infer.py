@@ -11,10 +11,7 @@ from leaveout.specs.table.functions import is_built_in
 from leaveout.specs.table.signatures import Bound, Function, Types
 from leaveout.specs.text.constants import constant
 from leaveout.specs.text.errors import Slip, nearest
-from leaveout.specs.text.place import place
-from leaveout.specs.text.source import Position, Source
-from leaveout.specs.text.tokens import listed
-from leaveout.specs.text.tree import (
+from leaveout.specs.text.expressions import (
     And,
     Arithmetic,
     Binder,
@@ -32,10 +29,11 @@ from leaveout.specs.text.tree import (
     Or,
     Text,
 )
+from leaveout.specs.text.place import place
+from leaveout.specs.text.source import Position, Source
+from leaveout.specs.text.tokens import listed
 from leaveout.specs.types import BOOLEAN, FAMILY, LABEL, LIST, NUMBER, TABLE, TEXT, WORD, Type
 from leaveout.specs.typing.arguments import bind, starting
-
-__all__ = ["Entry", "Inference", "Scope", "brief"]
 
 BRIEF = 50
 _NOT_FINITE = frozenset({"nan", "inf", "infinity"})
@@ -71,28 +69,15 @@ def literal(node: Expression, scope: Scope) -> Expression:
 
 @dataclass(frozen=True)
 class Inference:
-    """What typing an expression needs beyond the names in scope.
-
-    Attributes
-    ----------
-    functions : mapping of str to Function
-    lets : mapping of str to Position
-        Every let of the specification, also those further down.
-    results : container of str
-        The names of the guarantees and finds.
-    source : Source
-        What messages name other places in.
-    types : dict of int to Type
-        Filled while typing, by ``id`` of the node.
-    sampled : Expression or None
-        What a statement claims with a confidence: there a share of the rows may be left out.
-    """
+    """What typing an expression needs beyond the names in scope."""
 
     functions: Mapping[str, Function]
-    lets: Mapping[str, Position]
-    results: frozenset[str]
-    source: Source
-    types: dict[int, Type] = field(default_factory=dict)
+    lets: Mapping[str, Position]  # every let of the specification, also those further down
+    results: frozenset[str]  # the names of the guarantees and finds
+    source: Source  # what messages name other places in
+    types: dict[int, Type] = field(
+        default_factory=dict
+    )  # filled while typing, by ``id`` of the node
     sampled: Expression | None = None
 
     def infer(self, node: Expression, scope: Scope) -> Type:

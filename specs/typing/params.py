@@ -17,8 +17,6 @@ from leaveout.specs.text.place import pointed
 from leaveout.specs.text.quoting import unquoted, wrong_escape
 from leaveout.specs.text.tree import Let, Param, Spec
 
-__all__ = ["Constants", "Value", "params", "shown", "with_params"]
-
 Value: TypeAlias = float | str
 """The value of a param."""
 
@@ -32,13 +30,7 @@ class Constants:
     _known: dict[str, Number | Text] = field(default_factory=dict, init=False)
 
     def read(self, let: Let) -> Value | None:
-        """Return the value of a let or param, and remember it; None if it is not constant.
-
-        Raises
-        ------
-        Slip
-            If it divides by zero, or is too large.
-        """
+        """Return the value of a let or param, and remember it; None if it is not constant."""
         node = self._follow(let.value)
         if isinstance(node, Text):
             self._known.setdefault(let.name, node)

@@ -26,8 +26,6 @@ from leaveout.specs.vnnlib.formula import (
 from leaveout.specs.vnnlib.lisp import Bracketed, Tree, Word
 from leaveout.specs.vnnlib.text import Lines
 
-__all__ = ["LOGIC", "Assertions", "Scope"]
-
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,9})?", re.ASCII)
 _SIGNS = {"<=": "<=", ">=": ">=", "<": "<", ">": ">", "=": "==", "==": "==", "!=": "!="}
 _SIGNS["distinct"] = "!="
@@ -54,14 +52,7 @@ class Scope(Protocol):
 
 
 class Assertions:
-    """Reads the formulas of a text.
-
-    Parameters
-    ----------
-    lines : Lines
-        Of the text, for the places of what is wrong.
-    scope : Scope
-    """
+    """Reads the formulas of a text."""
 
     def __init__(self, lines: Lines, scope: Scope) -> None:
         self.lines, self.scope = lines, scope
@@ -76,13 +67,7 @@ class Assertions:
         return self.at(tree.items[0] if tree.items else tree)
 
     def asserted(self, given: Bracketed) -> Formula:
-        """Read ``(assert formula)``.
-
-        Raises
-        ------
-        Slip
-            If it is malformed, not linear, or names what is not declared.
-        """
+        """Read ``(assert formula)``."""
         if len(given.items) != 2:
             raise Slip(self.at(given), "'assert' takes one formula")
         return self.formula(given.items[1])

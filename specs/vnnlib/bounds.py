@@ -17,8 +17,6 @@ from leaveout.specs.vnnlib.formula import Atom, Linear, Place
 from leaveout.specs.vnnlib.propagation import MOST_STEPS, Found, Key, is_relation, propagate
 from leaveout.specs.vnnlib.rounding import above, below, is_exact
 
-__all__ = ["Bounds", "bound_of"]
-
 _LARGEST = Fraction(float(np.finfo(np.float32).max))
 _MOST_SOUGHT = 200
 """Bounds for each of which a linear programme is solved."""

@@ -20,25 +20,9 @@ from leaveout.specs.vnnlib.problem import Problem
 from leaveout.specs.vnnlib.propagation import Key, is_relation
 from leaveout.specs.vnnlib.rounding import is_exact, relaxed
 
-__all__ = ["build"]
-
 
 def build(problem: Problem, networks: Sequence[Network], reals: bool | None = None) -> Query:
-    """Build the query of a file.
-
-    Parameters
-    ----------
-    problem : Problem
-    networks : sequence of Network
-        Of each declaration, checked against it, and then of each hidden node.
-    reals : bool, optional
-        Whether it is about exact arithmetic; default what the file declares.
-
-    Raises
-    ------
-    Slip
-        If an input is not bounded, or there are too many cases.
-    """
+    """Build the query of a file."""
     start = problem.networks[0].at
     atoms, rest = conjuncts(problem.formula)
     points = points_of(problem.networks, atoms)

@@ -8,8 +8,6 @@ from leaveout.specs.text.errors import Slip
 from leaveout.specs.text.source import Position
 from leaveout.specs.vnnlib.formula import All, Atom, Formula
 
-__all__ = ["LARGEST", "MOST_CASES", "alternatives", "conjuncts", "multiplied"]
-
 MOST_CASES = 10_000
 _MOST_MULTIPLIED = 256
 """Cases that several disjunctions are multiplied out to; more are met one by one."""
@@ -21,15 +19,7 @@ LARGEST = 5_000_000
 
 
 def conjuncts(formula: Formula) -> tuple[list[Atom], list[Formula]]:
-    """Split off what holds in every case.
-
-    Returns
-    -------
-    atoms : list of Atom
-        Inequalities that are no part of an ``or``.
-    rest : list of Formula
-        Disjunctions.
-    """
+    """Split off what holds in every case."""
     atoms: list[Atom] = []
     rest: list[Formula] = []
     stack = [formula]
@@ -76,13 +66,7 @@ def _expanded(formula: Formula) -> list[tuple[Atom, ...]]:
 
 
 def alternatives(rest: list[Formula], at: Position) -> list[tuple[Atom, ...]]:
-    """Write disjunctions as cases.
-
-    Raises
-    ------
-    Slip
-        If there are more than `MOST_CASES`, or they are too large together.
-    """
+    """Write disjunctions as cases."""
     whole = All(tuple(rest))
     cases, size = _count(whole)
     if cases > MOST_CASES:
@@ -96,11 +80,6 @@ def multiplied(rest: list[Formula], at: Position) -> tuple[list[Formula], list[F
     """Part disjunctions into those to be multiplied out, and those that are left as they are.
 
     The largest one is among the first, so that what it says of inputs is known of all cases.
-
-    Raises
-    ------
-    Slip
-        If too many are left.
     """
     if _count(All(tuple(rest)))[0] <= _MOST_MULTIPLIED:
         return rest, []

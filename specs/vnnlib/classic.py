@@ -13,27 +13,13 @@ from leaveout.specs.vnnlib.lisp import Bracketed, Word, read_lists
 from leaveout.specs.vnnlib.problem import Declared, Problem, Tensor
 from leaveout.specs.vnnlib.text import Lines
 
-__all__ = ["read_classic"]
-
 _VARIABLE = re.compile(r"([XY])_(0|[1-9]\d{0,8})")
 _IGNORED = {"set-logic", "set-info", "set-option", "check-sat", "get-model", "exit"}
 _COMMANDS = {"declare-const", "declare-fun", "assert"}
 
 
 def read_classic(bare: str, source: str) -> Problem:
-    """Read a query of version 1.0.
-
-    Parameters
-    ----------
-    bare : str
-        Its text without comments.
-    source : str
-
-    Raises
-    ------
-    Slip
-        If it is malformed, or states what is not read.
-    """
+    """Read a query of version 1.0."""
     lists = read_lists(bare)
     if not lists:
         raise Slip(Position(1, 1, 1, 1), "the query is empty")

@@ -11,8 +11,6 @@ from scipy.optimize import linprog
 from leaveout.specs.vnnlib.formula import Atom, Place
 from leaveout.specs.vnnlib.propagation import Found, Key
 
-__all__ = ["combined_bound", "contradictory"]
-
 _MOST_RELATIONS = 400
 """That are combined."""
 _DENOMINATOR = 10**6
@@ -26,20 +24,6 @@ def combined_bound(found: Found, relations: Sequence[Atom], key: Key) -> Fractio
 
     A linear programme proposes the multiples; the sum is formed with exact numbers, so that what is
     returned holds whatever was proposed (weak duality).
-
-    Parameters
-    ----------
-    found : mapping
-        Bounds that hold wherever the relations do.
-    relations : sequence of Atom
-        As `leaveout.specs.vnnlib.propagation.is_relation` tells.
-    key : (Place, bool)
-        What to bound, and whether from above.
-
-    Returns
-    -------
-    Fraction or None
-        None where none was found.
     """
     spot, upper = key
     sought = Fraction(1 if upper else -1)
@@ -56,11 +40,6 @@ def contradictory(found: Found, relations: Sequence[Atom]) -> bool:
 
     As `combined_bound` does, by Farkas' lemma: the linear programme seeks a point where the one
     that holds least holds most.
-
-    Returns
-    -------
-    bool
-        False where that is not known.
     """
     multiples = _proposed(found, relations, {})
     if multiples is None:

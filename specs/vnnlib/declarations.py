@@ -15,8 +15,6 @@ from leaveout.specs.vnnlib.lisp import Bracketed, Tree, Word
 from leaveout.specs.vnnlib.problem import Declared, Tensor
 from leaveout.specs.vnnlib.text import Lines
 
-__all__ = ["Declarations", "Names"]
-
 _NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)
 _ELEMENT = re.compile(r"([A-Za-z]\w*)\s*(?:\[(.*)\])?", re.ASCII | re.DOTALL)
 _WHOLE = re.compile(r"\s*\d{1,9}\s*(,\s*\d{1,9}\s*)*", re.ASCII)
@@ -36,14 +34,7 @@ _Placed: TypeAlias = tuple[Tensor, Position]
 
 @dataclass
 class Names:
-    """The `Scope` of version 2.0.
-
-    Attributes
-    ----------
-    networks : list of Declared
-    variables : dict
-        By name the kind, the position of the network, or among all hidden nodes, and the tensor.
-    """
+    """The `Scope` of version 2.0."""
 
     networks: list[Declared] = field(default_factory=list)
     variables: dict[str, tuple[str, int, Tensor]] = field(default_factory=dict)
@@ -96,15 +87,7 @@ def _numbers(text: str) -> list[int] | None:
 
 
 class Declarations:
-    """Reads declarations of networks.
-
-    Parameters
-    ----------
-    lines : Lines
-        Of the text.
-    names : Names
-        To which they are added.
-    """
+    """Reads declarations of networks."""
 
     def __init__(self, lines: Lines, names: Names) -> None:
         self.lines, self.names = lines, names
@@ -117,13 +100,7 @@ class Declarations:
         return self.lines.place(tree.start, tree.start + head)
 
     def network(self, given: Bracketed) -> None:
-        """Read ``(declare-network name ...)``.
-
-        Raises
-        ------
-        Slip
-            If it is malformed, or declares what is not read.
-        """
+        """Read ``(declare-network name ...)``."""
         at = self.at(given)
         name = self._name(given, given.items[1:2])
         tensors: dict[str, list[tuple[Tensor, Position]]] = {

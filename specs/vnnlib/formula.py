@@ -13,22 +13,6 @@ import numpy as np
 from leaveout.specs.text.errors import Slip
 from leaveout.specs.text.source import Position
 
-__all__ = [
-    "All",
-    "Any",
-    "Atom",
-    "Formula",
-    "Linear",
-    "Place",
-    "UnreadableError",
-    "compared",
-    "nearest_float32",
-    "negated",
-    "number",
-    "product",
-    "total",
-]
-
 LONGEST_NUMBER = 2000
 """Characters of a number: the longest float64 written out has about 1,100."""
 LARGEST_EXPONENT = 400
@@ -39,20 +23,11 @@ _BEYOND = Fraction(2**128 - 2**103)
 
 
 class Place(NamedTuple):
-    """An element of an input or an output.
-
-    Attributes
-    ----------
-    output : bool
-    network : int
-        Position of its declaration.
-    element : int
-        Position in the flattened tensor, row-major.
-    """
+    """An element of an input or an output."""
 
     output: bool
-    network: int
-    element: int
+    network: int  # position of its declaration
+    element: int  # position in the flattened tensor, row-major
 
 
 @dataclass
@@ -110,13 +85,7 @@ class UnreadableError(Exception):
 
 @lru_cache(maxsize=4096)
 def number(text: str) -> Fraction:
-    """Read a decimal number exactly.
-
-    Raises
-    ------
-    UnreadableError
-        If it is too long, or its exponent too large, to be worked with.
-    """
+    """Read a decimal number exactly."""
     mantissa, _, exponent = text.lower().partition("e")
     if len(text) > LONGEST_NUMBER or abs(int(exponent or "0")) > LARGEST_EXPONENT:
         raise UnreadableError(f"the number {text[:20]}... has too many digits")
@@ -145,13 +114,7 @@ def total(plus: Iterable[Linear], minus: Iterable[Linear] = ()) -> Linear:
 
 
 def product(factors: Iterable[Linear]) -> Linear:
-    """Multiply linear functions.
-
-    Raises
-    ------
-    UnreadableError
-        If more than one of them is not constant.
-    """
+    """Multiply linear functions."""
     scale = Fraction(1)
     variable: Linear | None = None
     for factor in factors:
@@ -198,12 +161,6 @@ def compared(sign: str, left: Linear, right: Linear, at: Position) -> Formula:
 
     A number that an input is compared with is the float32 number nearest to it: inputs are float32
     numbers, and a runtime is given that one.
-
-    Parameters
-    ----------
-    sign : {"<=", ">=", "<", ">", "==", "!="}
-    left, right : Linear
-    at : Position
     """
     left, right = _as_read(left, right), _as_read(right, left)
     if sign in {">=", ">"}:

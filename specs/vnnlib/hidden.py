@@ -11,25 +11,9 @@ from leaveout.specs.text.errors import Slip, nearest
 from leaveout.specs.text.source import Position
 from leaveout.specs.vnnlib.problem import Tensor
 
-__all__ = ["hidden_network"]
-
 
 def hidden_network(network: Network, node: Tensor, at: Position) -> tuple[Network, tuple[int, ...]]:
-    """Return the network whose scores are a hidden node, flattened, and the shape of the node.
-
-    Parameters
-    ----------
-    network : Network
-    node : Tensor
-        With the name of a tensor that a node of the model gives.
-    at : Position
-        Of its declaration.
-
-    Raises
-    ------
-    Slip
-        If no node gives it, or what computes it is not read.
-    """
+    """Return the network whose scores are a hidden node, flattened, and the shape of the node."""
     given = {name for proto in network.model.graph.node for name in proto.output if name}
     if node.onnx_name not in given:
         wrong = f"no node of {network.source} gives '{node.onnx_name[:40]}'"

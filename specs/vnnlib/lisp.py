@@ -9,8 +9,6 @@ from typing import TypeAlias
 from leaveout.specs.text.errors import Slip
 from leaveout.specs.vnnlib.text import place
 
-__all__ = ["Bracketed", "Tree", "Word", "read_lists"]
-
 _TOKEN = re.compile(
     r"""[()]
     | "(?:[^"]|"")*" | \|[^|]*\|
@@ -49,13 +47,7 @@ Tree: TypeAlias = Word | Bracketed
 
 
 def read_lists(bare: str) -> list[Bracketed]:
-    """Read the lists of a text that has no comments and no deep brackets.
-
-    Raises
-    ------
-    Slip
-        If brackets or quotes do not match, or a word stands outside of all lists.
-    """
+    """Read the lists of a text that has no comments and no deep brackets."""
     found: list[Bracketed] = []
     open_lists: list[Bracketed] = []
     for match in _TOKEN.finditer(bare):

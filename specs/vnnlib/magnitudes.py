@@ -13,21 +13,11 @@ from leaveout.models import Network
 from leaveout.specs.vnnlib.formula import Place
 from leaveout.specs.vnnlib.onnx_files import score_of
 
-__all__ = ["magnitudes"]
-
 
 def magnitudes(
     boxes: Sequence[Box], networks: Sequence[Network], points: Sequence[int]
 ) -> Callable[[Place], Fraction]:
-    """Return a function that bounds the magnitude of any score over the boxes.
-
-    Parameters
-    ----------
-    boxes : sequence of Box
-    networks : sequence of Network
-    points : sequence of int
-        Of each network, its box.
-    """
+    """Return a function that bounds the magnitude of any score over the boxes."""
     known: dict[int, Floats] = {}
 
     def largest(spot: Place) -> Fraction:
@@ -44,11 +34,6 @@ def _of_scores(network: Network, box: Box) -> Floats:
     """Sum the absolute values of all terms; no activation increases a magnitude.
 
     Doubled, which is more than rounding can add, here or in float32.
-
-    Raises
-    ------
-    SpecError
-        If a sum overflows.
     """
     sources: list[Floats] = [np.maximum(np.abs(box.lower), np.abs(box.upper))]
     for layer in network.stack.layers:

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 from leaveout.specs.vnnlib.formula import Atom, Place
 from leaveout.specs.vnnlib.problem import Declared
 
-__all__ = ["points_of"]
-
 
 def _no_less(atom: Atom) -> tuple[Place, Place] | None:
     """Return the two inputs of ``a - b >= 0``, None for any other inequality."""
@@ -22,20 +20,7 @@ def _no_less(atom: Atom) -> tuple[Place, Place] | None:
 
 
 def points_of(networks: Sequence[Declared], atoms: Iterable[Atom]) -> list[int]:
-    """Give each network the number of the point it reads, in the order of first use.
-
-    Parameters
-    ----------
-    networks : sequence of Declared
-    atoms : iterable of Atom
-        What holds in every case.
-
-    Returns
-    -------
-    list of int
-        Of each network, its point: that of an earlier network if the two inputs are asserted to
-        be equal, element by element.
-    """
+    """Give each network the number of the point it reads, in the order of first use."""
     if len(networks) < 2:
         return [0] * len(networks)
     pairs = {pair for pair in map(_no_less, atoms) if pair is not None}

@@ -13,8 +13,6 @@ from leaveout.specs.vnnlib.lisp import Bracketed, Word, read_lists
 from leaveout.specs.vnnlib.problem import Problem
 from leaveout.specs.vnnlib.text import Lines
 
-__all__ = ["VERSIONS", "is_modern", "read_modern"]
-
 VERSIONS = ("2.0", "2.1")
 """Of these the second adds the default values of inputs, which are not read."""
 
@@ -28,19 +26,7 @@ def is_modern(bare: str) -> bool:
 
 
 def read_modern(bare: str, source: str) -> Problem:
-    """Read a query of version 2.0.
-
-    Parameters
-    ----------
-    bare : str
-        Its text without comments.
-    source : str
-
-    Raises
-    ------
-    Slip
-        If it is malformed, or states what is not read.
-    """
+    """Read a query of version 2.0."""
     lines, names = Lines(bare), Names()
     formulas = Assertions(lines, names)
     first, *rest = read_lists(bare)

@@ -18,17 +18,9 @@ from leaveout.specs.text.errors import Slip
 from leaveout.specs.vnnlib.hidden import hidden_network
 from leaveout.specs.vnnlib.problem import Declared, Problem, Tensor
 
-__all__ = ["check_networks", "load_model", "outputs_of", "score_of", "structure_hash"]
-
 
 def load_model(path: Path) -> Network:
-    """Load a network, or one packed by gzip.
-
-    Raises
-    ------
-    ModelError
-        As `leaveout.models.load_network` does.
-    """
+    """Load a network, or one packed by gzip."""
     if path.suffix != ".gz":
         return load_network(path)
     try:
@@ -92,27 +84,7 @@ def _same_weights(first: Network, second: Network) -> bool:
 
 
 def check_networks(problem: Problem, networks: Sequence[Network]) -> list[Network]:
-    """Refuse networks that are not what a query declares; return those of its hidden nodes.
-
-    Parameters
-    ----------
-    problem : Problem
-    networks : sequence of Network
-        Of each declaration.
-
-    Returns
-    -------
-    list of Network
-        Of each of `Problem.hidden`, with the node as its scores.
-
-    Raises
-    ------
-    Slip
-        If a shape or a name differs, or networks that are declared to be equal or isomorphic are
-        not.
-    ModelError
-        If a network ends in an operator that `leaveout` leaves out.
-    """
+    """Refuse networks that are not what a query declares; return those of its hidden nodes."""
     by_name = dict(zip((each.name for each in problem.networks), networks, strict=True))
     for declared in problem.networks:
         network = by_name[declared.name]

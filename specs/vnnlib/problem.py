@@ -8,28 +8,15 @@ from math import prod
 from leaveout.specs.text.source import Position
 from leaveout.specs.vnnlib.formula import Formula, Place
 
-__all__ = ["Declared", "Problem", "Tensor"]
-
 
 @dataclass(frozen=True)
 class Tensor:
-    """A declared input, output or hidden node.
+    """A declared input, output or hidden node."""
 
-    Attributes
-    ----------
-    name : str
-        In version 1.0 the ``X`` or ``Y`` before the underscore.
-    type : str
-        ``real`` or ``float32``.
-    shape : tuple of int
-    onnx_name : str
-        What the model calls it; empty if that is not said.
-    """
-
-    name: str
-    type: str
+    name: str  # in version 1.0 the ``X`` or ``Y`` before the underscore
+    type: str  # ``real`` or ``float32``
     shape: tuple[int, ...]
-    onnx_name: str = ""
+    onnx_name: str = ""  # what the model calls it; empty if that is not said
 
     @property
     def size(self) -> int:
@@ -49,26 +36,15 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Declared:
-    """A declared network.
-
-    Attributes
-    ----------
-    name : str
-    input, output : Tensor
-    at : Position
-    equal_to, isomorphic_to : str
-        Name of an earlier network; empty if there is none.
-    hidden : tuple of Tensor
-        Its hidden nodes.
-    """
+    """A declared network."""
 
     name: str
     input: Tensor
     output: Tensor
     at: Position
-    equal_to: str = ""
-    isomorphic_to: str = ""
-    hidden: tuple[Tensor, ...] = ()
+    equal_to: str = ""  # name of an earlier network; empty if there is none
+    isomorphic_to: str = ""  # name of an earlier network; empty if there is none
+    hidden: tuple[Tensor, ...] = ()  # its hidden nodes
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:

@@ -10,8 +10,6 @@ from typing import TypeAlias
 from leaveout.specs.vnnlib.formula import Atom, Place
 from leaveout.specs.vnnlib.rounding import finite_above, finite_below
 
-__all__ = ["MOST_STEPS", "Found", "Key", "is_relation", "propagate"]
-
 Key: TypeAlias = tuple[Place, bool]
 """An input, and whether it is bounded from above."""
 Found: TypeAlias = MutableMapping[Key, tuple[Fraction, Atom]]
@@ -37,20 +35,6 @@ def propagate(found: Found, relations: Sequence[Atom], steps: int = MOST_STEPS) 
     Every ``a_1 x_1 + ... + a_n x_n + b >= 0`` bounds ``a_i x_i`` from below by ``-b`` less the most
     that the other terms can be (activity bounds, Savelsbergh, ORSA Journal on Computing 6, 1994,
     section 1.1).
-
-    Parameters
-    ----------
-    found : mutable mapping
-        Bounds that hold wherever the relations do; tightened in place.
-    relations : sequence of Atom
-        As `is_relation` tells.
-    steps : int
-        How many terms to look at, at most.
-
-    Returns
-    -------
-    bool
-        False if no point is within the bounds and meets the relations; True if that is not known.
     """
     touching: dict[Place, list[int]] = {}
     for i, atom in enumerate(relations):

@@ -18,41 +18,19 @@ from leaveout.specs.vnnlib.onnx_files import check_networks, load_model
 from leaveout.specs.vnnlib.problem import Problem
 from leaveout.specs.vnnlib.text import one_line, read_text, without_comments
 
-__all__ = ["Reading", "load_problem", "load_query", "parse_problem", "query_of"]
-
 _NAMED = re.compile(r"([A-Za-z]\w*)=(.+)", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Reading:
-    """A query and the file's words for it.
-
-    Attributes
-    ----------
-    problem : Problem
-        What the file declares; its networks are the applications of the query, in order, and
-        after them its hidden nodes.
-    query : Query
-    """
+    """A query and the file's words for it."""
 
     problem: Problem
     query: Query
 
 
 def parse_problem(text: str, name: str = "<text>") -> Problem:
-    """Read the text of a VNN-LIB query of version 1.0 or 2.0.
-
-    Parameters
-    ----------
-    text : str
-    name : str
-        What messages call it.
-
-    Raises
-    ------
-    SpecError
-        If it is malformed, or states what is not read: ``name:line:column: what``.
-    """
+    """Read the text of a VNN-LIB query of version 1.0 or 2.0."""
     try:
         bare = without_comments(text)
         return read_modern(bare, name) if is_modern(bare) else read_classic(bare, name)

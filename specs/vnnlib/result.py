@@ -17,15 +17,6 @@ from leaveout.files import write_whole
 from leaveout.specs.vnnlib.onnx_files import score_of
 from leaveout.specs.vnnlib.problem import Problem, Tensor
 
-__all__ = [
-    "Status",
-    "assigned",
-    "format_result",
-    "format_witness",
-    "save_assignment",
-    "save_result",
-]
-
 Status: TypeAlias = Literal["sat", "unsat", "unknown", "timeout", "error"]
 Floats: TypeAlias = NDArray[np.floating]
 
@@ -33,24 +24,7 @@ Floats: TypeAlias = NDArray[np.floating]
 def format_witness(
     problem: Problem, query: Query, points: Sequence[Floats], scores: Sequence[Floats]
 ) -> str:
-    """Return a counter-example in the format of the query's version.
-
-    Parameters
-    ----------
-    problem : Problem
-    query : Query
-        Built of it.
-    points : sequence of ndarray of float32 or float64
-        The points of the query.
-    scores : sequence of ndarray of float32 or float64
-        Of each application: of the declared networks, then of their hidden nodes.
-
-    Returns
-    -------
-    str
-        Of version 1.0 the list ``((X_0 v) ... (Y_0 v) ...)``, one pair a line; of version 2.0 a
-        line with name, type and shape of each declared variable, then its values, one a line.
-    """
+    """Return a counter-example in the format of the query's version."""
     lines: list[str] = []
     for tensor, values in assigned(problem, query, points, scores):
         texts = [repr(float(value)) for value in values]
@@ -122,13 +96,7 @@ def format_result(status: Status, witness: str = "") -> str:
 
 
 def save_result(path: Path | str, status: Status, witness: str = "") -> None:
-    """Write a result file; what is there is replaced as a whole.
-
-    Raises
-    ------
-    SpecError
-        If it cannot be written.
-    """
+    """Write a result file; what is there is replaced as a whole."""
     try:
         write_whole(Path(path), format_result(status, witness).encode())
     except OSError as error:

@@ -9,8 +9,6 @@ from math import lcm
 
 from leaveout.specs.vnnlib.formula import Place
 
-__all__ = ["above", "below", "finite_above", "finite_below", "is_exact", "relaxed"]
-
 
 def _nearest(value: Fraction) -> float:
     try:
@@ -55,22 +53,7 @@ def is_exact(value: Fraction) -> bool:
 def relaxed(
     terms: Mapping[Place, Fraction], constant: Fraction, largest: Callable[[Place], Fraction]
 ) -> tuple[dict[Place, float], float]:
-    """Return float64 coefficients whose sum is nowhere below the exact one, up to its scale.
-
-    Parameters
-    ----------
-    terms : mapping of Place to Fraction
-    constant : Fraction
-    largest : callable
-        A number that the magnitude of a variable does not exceed. Called only where a coefficient
-        is neither a float64 nor becomes one when all are multiplied by their common denominator.
-
-    Returns
-    -------
-    coefficients : dict of Place to float
-    constant : float
-        Infinite where no float64 is large enough.
-    """
+    """Return float64 coefficients whose sum is nowhere below the exact one, up to its scale."""
     if not all(map(is_exact, terms.values())):
         scale = lcm(*(value.denominator for value in terms.values()))
         whole = {spot: value * scale for spot, value in terms.items()}

@@ -14,8 +14,6 @@ from leaveout.files import UnusualFileError, open_file
 from leaveout.specs.text.errors import Slip
 from leaveout.specs.text.source import Position
 
-__all__ = ["DEEPEST", "LARGEST", "Lines", "one_line", "place", "read_text", "without_comments"]
-
 LARGEST = 128 * 2**20
 """Bytes of a query, unpacked."""
 DEEPEST = 200
@@ -27,13 +25,7 @@ _BRACKET = re.compile(r"[()]")
 
 
 def read_text(path: Path) -> str:
-    """Read a query, or one packed by gzip, whatever the name of the file.
-
-    Raises
-    ------
-    SpecError
-        If the file cannot be read, is no UTF-8 text, or is too large.
-    """
+    """Read a query, or one packed by gzip, whatever the name of the file."""
     try:
         with open_file(path, LARGEST) as stream:
             packed = stream.read(2) == b"\x1f\x8b"
@@ -84,13 +76,7 @@ def _blanked(match: re.Match[str]) -> str:
 
 
 def without_comments(text: str) -> str:
-    """Blank the comments; everything else stays where it is.
-
-    Raises
-    ------
-    Slip
-        If what is left holds a character that no query has, or too many levels of brackets.
-    """
+    """Blank the comments; everything else stays where it is."""
     bare = _COMMENT.sub(_blanked, text)
     unusual = _UNUSUAL.search(bare)
     if unusual is not None:

@@ -18,8 +18,6 @@ from leaveout.specs.vnnlib.assertions import LOGIC
 from leaveout.specs.vnnlib.onnx_files import outputs_of, score_of
 from leaveout.specs.vnnlib.problem import Declared, Tensor
 
-__all__ = ["format_query", "save_query"]
-
 _NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)
 _TENSOR = re.compile(r"[XY]\d+", re.ASCII)
 """What tensors are called here."""

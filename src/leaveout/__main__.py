@@ -15,8 +15,6 @@ from typing import NoReturn
 
 from leaveout.exit_codes import ExitCode
 
-__all__ = ["main", "solver"]
-
 _DEBUG = "LEAVEOUT_DEBUG"
 """Variable of the environment that asks for the traceback of what was not foreseen."""
 

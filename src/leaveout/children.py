@@ -19,8 +19,6 @@ from typing import IO, Any, Self, TypeVar
 from leaveout.frames import packed, read_frame, write_packed
 from leaveout.shared import shared
 
-__all__ = ["Child", "ChildLostError", "ChildPool", "importable"]
-
 Message = TypeVar("Message")
 Order = TypeVar("Order")
 
@@ -38,16 +36,6 @@ class Child:
     ``__main__`` guard, and may come from standard input. It is in a group of its own, so that
     Ctrl-C at the terminal is this process's to handle, and programs it starts end with it. With
     `leaveout.frames.follow` it ends with this process, whatever ends this process.
-
-    Parameters
-    ----------
-    module : str
-        What ``python -m`` runs.
-    *arguments : str
-    settings : mapping of str to str, optional
-        Variables of its environment that differ from this process's.
-    descriptors : sequence of int
-        Open files that it gets, under the same numbers.
     """
 
     def __init__(
@@ -82,13 +70,7 @@ class Child:
         return self._process.poll() is None
 
     def send(self, message: object) -> None:
-        """Write a message, whole also where several threads do.
-
-        Raises
-        ------
-        OSError, ValueError
-            If the child is dead, or its pipes are closed.
-        """
+        """Write a message, whole also where several threads do."""
         self.send_packed(packed(message))
 
     def send_packed(self, body: bytes) -> None:
@@ -99,13 +81,7 @@ class Child:
             write_packed(requests, body)
 
     def read(self, kind: type[Message]) -> Message:
-        """Wait for the next message, of class ``kind``.
-
-        Raises
-        ------
-        EOFError, OSError, ValueError
-            If the child is dead, or its pipes are closed.
-        """
+        """Wait for the next message, of class ``kind``."""
         replies = self._process.stdout
         assert replies is not None
         return read_frame(replies, kind)
@@ -165,22 +141,7 @@ class ChildLostError(Exception):
 
 
 class ChildPool:
-    """Children that do one order after the other; a context, which ends them.
-
-    Parameters
-    ----------
-    module : str
-        What ``python -m`` runs: it reads the task, then orders, and answers each.
-    size : int
-    task : object
-        The first message to each; its large arrays are in memory once, see `leaveout.shared`.
-    settings : mapping of str to str, optional
-        As of `Child`.
-
-    Raises
-    ------
-    ChildLostError
-    """
+    """Children that do one order after the other; a context, which ends them."""
 
     def __init__(
         self, module: str, size: int, task: object, settings: Mapping[str, str] | None = None
@@ -213,19 +174,7 @@ class ChildPool:
     def work(
         self, orders: Iterable[Order], is_last: Callable[[Any], bool] = lambda message: True
     ) -> Iterator[tuple[Order, Any]]:
-        """Yield what is said of each order, as it comes.
-
-        Parameters
-        ----------
-        orders : iterable
-            The next is taken when a child is free, after all it said was yielded.
-        is_last : callable, optional
-            Whether a message is the last about its order; by default the first is.
-
-        Raises
-        ------
-        ChildLostError
-        """
+        """Yield what is said of each order, as it comes."""
         waiting = iter(orders)
         busy: dict[int, Order] = {}
         for index in range(len(self._children)):

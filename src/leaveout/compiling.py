@@ -11,8 +11,6 @@ from typing import Any, TypeVar, cast
 from numba import njit
 from numba.core import event
 
-__all__ = ["Compiled", "can_keep", "kept", "watch_compiling"]
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _COMPILING = "numba:compile"
@@ -23,11 +21,6 @@ def kept(**options: Any) -> Callable[[Function], Function]:
     """Compile a function when it is first called, and keep it on the disk between runs.
 
     Where no folder for that can be written it is compiled in every run.
-
-    Parameters
-    ----------
-    **options
-        Of `numba.njit`.
     """
 
     def decorate(function: Function) -> Function:
@@ -54,18 +47,10 @@ def can_keep() -> bool:
 
 @dataclass(eq=False)
 class Compiled:
-    """What was compiled while it was watched.
+    """What was compiled while it was watched."""
 
-    Attributes
-    ----------
-    functions : int
-        How many; 0 where all were read from the disk.
-    seconds : float
-        From when the first was begun until the watch ended.
-    """
-
-    functions: int = 0
-    seconds: float = 0.0
+    functions: int = 0  # how many; 0 where all were read from the disk
+    seconds: float = 0.0  # from when the first was begun until the watch ended
 
 
 class _Listener(event.Listener):

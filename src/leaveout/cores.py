@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["cores", "memory_size"]
-
 
 def cores() -> int:
     """Cores this process may use: those it is bound to where the system can say, else all."""

@@ -6,8 +6,6 @@ import sqlite3
 from contextlib import closing
 from functools import cache
 
-__all__ = ["DAMAGED", "blob", "expect_tables", "is_blank", "reason", "whole"]
-
 DAMAGED = (sqlite3.Error, OverflowError, UnicodeDecodeError)
 """What is raised of a damaged file; the last where an error itself quotes what is no text."""
 
@@ -24,13 +22,7 @@ def is_blank(database: sqlite3.Connection) -> bool:
 
 
 def expect_tables(database: sqlite3.Connection, script: str) -> None:
-    """Refuse a database that is not of exactly the tables that a script makes.
-
-    Raises
-    ------
-    sqlite3.DatabaseError
-        If a table, an index or a trigger is missing, is another, or is one more.
-    """
+    """Refuse a database that is not of exactly the tables that a script makes."""
     odd = {name for name, _ in _tables(database) ^ _made_by(script)}
     if odd:
         raise sqlite3.DatabaseError(f"{_shown(min(odd))} is missing, changed or of another program")
@@ -43,26 +35,14 @@ def reason(error: Exception) -> str:
 
 
 def whole(value: object, name: str, most: int = _MOST) -> int:
-    """Return a value of a column as a whole number from 0 to below ``most``.
-
-    Raises
-    ------
-    sqlite3.DatabaseError
-        If it is none: a column takes values of any type.
-    """
+    """Return a value of a column as a whole number from 0 to below ``most``."""
     if type(value) is not int or not 0 <= value < most:
         raise sqlite3.DatabaseError(f"{name} is {_shown(value)}, expected 0 to {most - 1}")
     return value
 
 
 def blob(value: object, name: str, size: int) -> bytes:
-    """Return a value of a column as so many bytes.
-
-    Raises
-    ------
-    sqlite3.DatabaseError
-        If it is none.
-    """
+    """Return a value of a column as so many bytes."""
     if not isinstance(value, bytes) or len(value) != size:
         # Not what it is: such bytes are secrets.
         raise sqlite3.DatabaseError(f"{name} is no text of {size} bytes")

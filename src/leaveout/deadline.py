@@ -6,32 +6,16 @@ import math
 import time
 from dataclasses import dataclass
 
-__all__ = ["NEVER", "Deadline"]
-
 
 @dataclass(frozen=True)
 class Deadline:
-    """A moment by which something is to be done.
+    """A moment by which something is to be done."""
 
-    Attributes
-    ----------
-    at : float
-        Of `time.perf_counter`; infinity where there is no such moment.
-    """
-
-    at: float = math.inf
+    at: float = math.inf  # of `time.perf_counter`; infinity where there is no such moment
 
     @classmethod
     def after(cls, seconds: float | None, since: float | None = None) -> Deadline:
-        """Return the end of so many seconds.
-
-        Parameters
-        ----------
-        seconds : float or None
-            None for no limit.
-        since : float, optional
-            When they began, of `time.perf_counter`; by default now.
-        """
+        """Return the end of so many seconds."""
         if seconds is None:
             return cls()
         return cls((time.perf_counter() if since is None else since) + seconds)

@@ -4,34 +4,11 @@ from __future__ import annotations
 
 from leaveout.exit_codes import ExitCode
 
-__all__ = [
-    "AuditError",
-    "BallotError",
-    "CheckpointError",
-    "FamilyError",
-    "ForestError",
-    "GuardError",
-    "LeaveoutError",
-    "ModelError",
-    "ShardedError",
-    "SolverError",
-    "SpecError",
-    "StateError",
-    "TrainingError",
-    "cause",
-]
-
 
 class LeaveoutError(Exception):
-    """Base of every error a user can cause; the command line prints it as one line.
+    """Base of every error a user can cause; the command line prints it as one line."""
 
-    Attributes
-    ----------
-    exit_code : ExitCode
-        What the command line exits with.
-    """
-
-    exit_code: ExitCode = ExitCode.BAD_INPUT
+    exit_code: ExitCode = ExitCode.BAD_INPUT  # what the command line exits with
 
 
 class ModelError(LeaveoutError):

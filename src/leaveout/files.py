@@ -21,36 +21,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = [
-    "ARCHIVE",
-    "COMMIT",
-    "MODEL",
-    "OWNER_ONLY",
-    "PARTIALS",
-    "RESULTS",
-    "SETTINGS",
-    "TABLE",
-    "UnusualFileError",
-    "clear_partials",
-    "commit",
-    "hold_folder",
-    "lock",
-    "make_folder",
-    "open_file",
-    "opened_text",
-    "partial_file",
-    "partial_folder",
-    "put_folder",
-    "read_whole",
-    "refuse_unusual",
-    "settle",
-    "sync_folder",
-    "why_unread",
-    "write_together",
-    "write_whole",
-    "written_whole",
-]
-
 SETTINGS = 2**20
 """Most bytes of a file of settings."""
 RESULTS = 2**30
@@ -90,15 +60,7 @@ class UnusualFileError(OSError):
 
 
 def refuse_unusual(path: Path) -> None:
-    """Refuse what exists and is no regular file, without opening it; a link is followed.
-
-    Raises
-    ------
-    UnusualFileError, IsADirectoryError
-        If it is a pipe, a device, a socket or a folder: reading one may never end.
-    OSError
-        If it cannot be looked at, other than for being absent.
-    """
+    """Refuse what exists and is no regular file, without opening it; a link is followed."""
     try:
         _refuse(path, path.stat().st_mode)
     except FileNotFoundError:
@@ -106,22 +68,7 @@ def refuse_unusual(path: Path) -> None:
 
 
 def open_file(path: Path, largest: int) -> BinaryIO:
-    """Open a regular file to read its bytes.
-
-    Parameters
-    ----------
-    path : Path
-        A link is followed.
-    largest : int
-        Most bytes that it may hold.
-
-    Raises
-    ------
-    UnusualFileError
-        If it is a pipe, a device or a socket, or is larger; nothing was read.
-    OSError
-        If it is missing, a folder, or cannot be opened; also for a name that no file can have.
-    """
+    """Open a regular file to read its bytes."""
     try:
         settle(path.parent)
         settle(Path(os.path.realpath(path)).parent)
@@ -190,17 +137,6 @@ def written_whole(path: Path, most: int = 0o666) -> Iterator[BinaryIO]:
 
     A link is followed. Where anything fails, what was there is still there. A file that is replaced
     keeps its permissions.
-
-    Parameters
-    ----------
-    path : Path
-    most : int
-        Permissions that a new file may have, such as `OWNER_ONLY`.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written, or is no regular file, which would be replaced by one.
     """
     target = path.resolve()
     settle(target.parent)
@@ -257,13 +193,7 @@ def partial_folder(folder: Path) -> Iterator[Path]:
 
 
 def clear_partials(folder: Path) -> None:
-    """Remove what programs that were killed had begun to write in a folder; it may say anything.
-
-    Raises
-    ------
-    OSError
-        If it cannot be removed.
-    """
+    """Remove what programs that were killed had begun to write in a folder; it may say anything."""
     for partial in folder.glob(PARTIALS):
         with suppress(FileNotFoundError, BlockingIOError):
             if sys.platform == "win32" or partial.is_symlink():
@@ -290,15 +220,7 @@ def clear_partials(folder: Path) -> None:
 
 @contextmanager
 def hold_folder(folder: Path) -> Iterator[None]:
-    """Hold a folder for this process alone; what others left half-done is finished or removed.
-
-    Raises
-    ------
-    BlockingIOError
-        If another process holds it.
-    OSError
-        If it cannot be opened, or what others left can be neither finished nor removed.
-    """
+    """Hold a folder for this process alone; what others left half-done is finished or removed."""
     with _locked(folder):
         _finish(folder)
         clear_partials(folder)
@@ -309,21 +231,6 @@ def commit(staged: Path, folder: Path, gone: Iterable[str] = ()) -> None:
     """Let the files in one folder take their places in another, all of them or none.
 
     Those they replace keep their permissions. Once this returns, the change is on the disk.
-
-    Parameters
-    ----------
-    staged : Path
-        On the same file system; it is no more in the end. No file in it has a name of the
-        program's own.
-    folder : Path
-        The caller holds it (`hold_folder`).
-    gone : iterable of str
-        Names of files that go at the same time.
-
-    Raises
-    ------
-    OSError
-        If they cannot; nothing is changed then, unless the message says otherwise.
     """
     for name in gone:
         if os.path.lexists(folder / name):
@@ -386,13 +293,7 @@ def make_folder(folder: Path) -> None:
 
 
 def settle(folder: Path) -> None:
-    """Finish a change of a folder that was cut short after it was decided (`commit`).
-
-    Raises
-    ------
-    UnusualFileError
-        If it cannot be finished: what is read there would be of two changes.
-    """
+    """Finish a change of a folder that was cut short after it was decided (`commit`)."""
     end = time.monotonic() + _PATIENCE
     while os.path.lexists(folder / COMMIT):
         try:
@@ -413,11 +314,6 @@ def lock(descriptor: int) -> None:
     """Hold an open file or folder for this process alone, until it is closed.
 
     Where a system has no such locks, nothing is held.
-
-    Raises
-    ------
-    BlockingIOError
-        If another process holds it.
     """
     if sys.platform != "win32":
         import fcntl

@@ -13,8 +13,6 @@ import threading
 from collections.abc import Callable
 from typing import IO, Any, TypeVar
 
-__all__ = ["follow", "own_channel", "packed", "read_frame", "write_frame", "write_packed"]
-
 _LENGTH = struct.Struct("<Q")
 
 Message = TypeVar("Message")
@@ -38,13 +36,7 @@ def write_frame(stream: IO[bytes], message: object) -> None:
 
 
 def read_frame(stream: IO[bytes], kind: type[Message]) -> Message:
-    """Read one message of class ``kind``.
-
-    Raises
-    ------
-    EOFError
-        If the other side closed the pipe, or died in the middle of a message.
-    """
+    """Read one message of class ``kind``."""
     (length,) = _LENGTH.unpack(_exactly(stream, _LENGTH.size))
     message = pickle.loads(_exactly(stream, length))
     if not isinstance(message, kind):
@@ -79,14 +71,6 @@ def follow(requests: IO[bytes], kind: type[Message], take: Callable[[Message], A
     """Pass on what the parent says, from a thread of its own, whatever the child is at.
 
     The end of the pipe, which is that of the parent, ends this process and any program it started.
-
-    Parameters
-    ----------
-    requests : binary stream
-    kind : type
-        Of the messages.
-    take : callable
-        Told each; nothing may keep it long.
     """
     threading.Thread(target=_follow, args=(requests, kind, take), daemon=True).start()
 

@@ -5,23 +5,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["hint", "nearest_name"]
-
 _MEANT = 0.6
 _SHORT = 0.5
 """How alike the two are at least; names of columns and settings are short."""
 
 
 def nearest_name(name: str, known: Iterable[str], least: float = _MEANT) -> str | None:
-    """Return the known name most like this one, upper and lower case alike; None if none is.
-
-    Parameters
-    ----------
-    name : str
-    known : iterable of str
-    least : float
-        Likeness from 0 to 1, as of `difflib.SequenceMatcher.ratio`, below which none is meant.
-    """
+    """Return the known name most like this one, upper and lower case alike; None if none is."""
     by_folded = {other.casefold(): other for other in sorted(known, reverse=True)}
     close = difflib.get_close_matches(name.casefold(), by_folded, n=1, cutoff=least)
     return by_folded[close[0]] if close else None

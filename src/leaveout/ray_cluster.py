@@ -17,8 +17,6 @@ from leaveout.cores import cores
 from leaveout.errors import LeaveoutError
 from leaveout.ray_driver import Alive, Broken, Close, Connect, Connected, Over, Role
 
-__all__ = ["RayDriver", "RayLostError", "need_ray", "refuse_unreachable"]
-
 _PROGRAM = "leaveout.ray_driver"
 
 _QUIET = {"RAY_DISABLE_IMPORT_WARNING": "1", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
@@ -53,13 +51,7 @@ def need_ray(missing: LeaveoutError) -> None:
 
 
 def refuse_unreachable(kind: type[LeaveoutError]) -> None:
-    """Knock at the cluster that ``RAY_ADDRESS`` names, if it names one by host and port.
-
-    Raises
-    ------
-    LeaveoutError
-        Of that kind, if nobody is there.
-    """
+    """Knock at the cluster that ``RAY_ADDRESS`` names, if it names one by host and port."""
     given = os.environ.get("RAY_ADDRESS", "")
     host, _, port = given.removeprefix("ray://").rpartition(":")
     if not host or not port.isdigit():
@@ -78,20 +70,6 @@ class RayDriver:
 
     The cluster is the one that this process is connected to, or that ``RAY_ADDRESS`` names; else
     one is started here for as long as the driver lives.
-
-    Parameters
-    ----------
-    size : int or None
-        How many workers are to run at once on a cluster of one's own; None: one a core.
-    shared : int
-        Bytes that its object store must hold.
-
-    Attributes
-    ----------
-    address : str
-        Of the cluster, empty for one of one's own.
-    cpus, gpus : int
-        What the cluster has by now.
     """
 
     def __init__(self, size: int | None, *, shared: int = 0) -> None:
@@ -134,11 +112,6 @@ class RayDriver:
         """Wait until the cluster answers; return whether it does.
 
         If it does not within so many seconds, it may be waited for again.
-
-        Raises
-        ------
-        RayLostError
-            If there is no cluster to be had.
         """
         until = time.monotonic() + seconds
         while not self._is_connected:
@@ -171,12 +144,7 @@ class RayDriver:
             self._reader.join(_WAKE)
 
     def receive(self, seconds: float) -> object | None:
-        """Return what the process says next, None if it says nothing for so long.
-
-        Raises
-        ------
-        RayLostError
-        """
+        """Return what the process says next, None if it says nothing for so long."""
         until = time.monotonic() + seconds
         while True:
             left = until - time.monotonic()

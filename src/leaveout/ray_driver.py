@@ -19,20 +19,6 @@ from typing import Any
 
 from leaveout.frames import follow, own_channel, read_frame, write_frame
 
-__all__ = [
-    "Alive",
-    "Broken",
-    "Close",
-    "Connect",
-    "Connected",
-    "Over",
-    "Role",
-    "Say",
-    "first_line",
-    "main",
-    "this_machine",
-]
-
 _BEAT = 2.0
 """Seconds between two signs of life."""
 
@@ -45,21 +31,11 @@ Say = Callable[[object], None]
 
 @dataclass(frozen=True)
 class Connect:
-    """Go to a cluster, or start one.
+    """Go to a cluster, or start one."""
 
-    Attributes
-    ----------
-    address : str
-        Empty: start one here.
-    cpus, store : int
-        Of a cluster of one's own: cores, bytes of its object store.
-    variables : dict of str to str
-        Of the workers' environment; those of a cluster of one's own have this process's.
-    """
-
-    address: str
-    cpus: int
-    store: int
+    address: str  # empty: start one here
+    cpus: int  # of a cluster of one's own: cores, bytes of its object store
+    store: int  # of a cluster of one's own: cores, bytes of its object store
     variables: dict[str, str]
 
 
@@ -98,15 +74,7 @@ class Role(ABC):
 
     @abstractmethod
     def serve(self, ray: Any, inbox: queue.SimpleQueue[object], say: Say) -> None:
-        """Do what the parent says, until it says `Over`.
-
-        Parameters
-        ----------
-        ray : module
-        inbox : queue
-            What the parent says.
-        say : callable
-        """
+        """Do what the parent says, until it says `Over`."""
 
 
 def first_line(error: BaseException) -> str:

@@ -4,19 +4,9 @@ from __future__ import annotations
 
 import importlib
 
-__all__ = ["find_reference"]
-
 
 def find_reference(reference: object) -> object:
-    """Return what a reference names; what is no text is returned as it is.
-
-    Raises
-    ------
-    ImportError
-        If there is no such module.
-    AttributeError
-        If the module has no object of that name.
-    """
+    """Return what a reference names; what is no text is returned as it is."""
     if not isinstance(reference, str):
         return reference
     module, _, name = reference.partition(":")

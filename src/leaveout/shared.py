@@ -14,8 +14,6 @@ from typing import Any
 
 from leaveout.frames import packed
 
-__all__ = ["shared"]
-
 _LEAST = 2**20
 """Fewest bytes of an array that are shared: what is smaller is sent to each."""
 
@@ -27,13 +25,6 @@ def shared(message: object) -> Iterator[tuple[bytes, tuple[int, ...]]]:
     A child that unpacks it has arrays of its own to write to: what one writes no other sees, and
     what none writes is in memory once. They lie on pages of their own. Where memory cannot be
     shared, the message has the arrays in itself.
-
-    Yields
-    ------
-    body : bytes
-        As `leaveout.frames.write_packed` takes it.
-    descriptors : tuple of int
-        That each child is to inherit; they are closed here in the end.
     """
     buffers: list[memoryview] = []
 

@@ -23,8 +23,6 @@ from typing import BinaryIO
 from leaveout.errors import StateError
 from leaveout.files import ARCHIVE, open_file
 
-__all__ = ["is_own", "leave_room", "mark", "mark_file", "marked", "state_folder"]
-
 _BYTES = 32
 _DIGITS = 2 * _BYTES
 _BLOCK = 2**22
@@ -39,20 +37,7 @@ def state_folder() -> Path:
 
 
 def mark(purpose: str, parts: Iterable[bytes]) -> bytes:
-    """Return the mark of some bytes; the key is made if there is none.
-
-    Parameters
-    ----------
-    purpose : str
-        What the bytes are: no mark of one kind is one of another.
-    parts : iterable of bytes
-        That follow each other.
-
-    Raises
-    ------
-    StateError
-        If the key cannot be made or read, or others may read it.
-    """
+    """Return the mark of some bytes; the key is made if there is none."""
     made = hmac.new(_key(), f"leaveout {purpose}\0".encode(), hashlib.sha256)
     for part in parts:
         made.update(part)
@@ -65,12 +50,7 @@ def leave_room(archive: zipfile.ZipFile) -> None:
 
 
 def mark_file(stream: BinaryIO, purpose: str) -> None:
-    """Mark an archive that is written whole, and had room left; the stream stays at its end.
-
-    Raises
-    ------
-    StateError
-    """
+    """Mark an archive that is written whole, and had room left; the stream stays at its end."""
     stream.flush()
     # The stream itself may be for writing alone.
     with os.fdopen(os.dup(stream.fileno()), "rb") as written:
@@ -81,12 +61,7 @@ def mark_file(stream: BinaryIO, purpose: str) -> None:
 
 
 def marked(stream: BinaryIO, purpose: str) -> bool:
-    """Whether an archive bears this user's mark and was not changed since.
-
-    Raises
-    ------
-    StateError
-    """
+    """Whether an archive bears this user's mark and was not changed since."""
     size = stream.seek(0, io.SEEK_END) - _DIGITS
     if size < 0:
         return False
@@ -96,14 +71,7 @@ def marked(stream: BinaryIO, purpose: str) -> bool:
 
 
 def is_own(path: Path, purpose: str) -> bool:
-    """Whether the file of an archive bears this user's mark; see `marked`.
-
-    Raises
-    ------
-    OSError
-        If it cannot be read.
-    StateError
-    """
+    """Whether the file of an archive bears this user's mark; see `marked`."""
     with open_file(path, ARCHIVE) as stream:
         return marked(stream, purpose)
 

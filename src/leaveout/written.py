@@ -9,8 +9,6 @@ from typing import Any, TextIO
 
 import msgspec
 
-__all__ = ["TableWriter", "as_json", "harmless", "printable"]
-
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?(inf|nan)", re.IGNORECASE)
 
@@ -50,13 +48,7 @@ def harmless(cell: str) -> str:
 
 
 class TableWriter:
-    """Writes lines of CSV whose texts are `harmless`.
-
-    Parameters
-    ----------
-    stream : text stream
-        Opened with no newlines changed.
-    """
+    """Writes lines of CSV whose texts are `harmless`."""
 
     def __init__(self, stream: TextIO) -> None:
         self._writer = csv.writer(stream, lineterminator="\n")

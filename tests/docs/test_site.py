@@ -9,7 +9,7 @@ import pytest
 import typer
 from docs.pages import DOCS, pages
 
-from leaveout.specs.table.functions import BUILT_IN
+from leaveout.specs.table import BUILT_IN
 from leaveout.verifier.cli.app import app
 
 from support import children

@@ -19,7 +19,9 @@ from leaveout.verifier.cli.app import run
 from leaveout.verifier.evidence.mlbom import ml_bom
 from leaveout.verifier.evidence.sarif import sarif
 from leaveout.verifier.evidence.topics import TOPICS
-from leaveout.verifier.report import BoxRecord, FileRecord, Report, Result, TrainingRecord
+from leaveout.verifier.origin.records import FileRecord, TrainingRecord
+from leaveout.verifier.records import BoxRecord
+from leaveout.verifier.report import Report, Result
 
 OASIS = "c3b4bb2d6093897483348925aaa73af03b3e3f4bd4ca38cef26dcb4212a2682e"
 """SHA-256 of sarif-schema-2.1.0.json, errata 01, as OASIS published it."""

@@ -11,7 +11,8 @@ import numpy as np
 
 import leaveout
 from leaveout.verifier.cli.app import run
-from leaveout.verifier.evidence.rows import in_order, named, to_csv, to_json
+from leaveout.verifier.evidence.rows import in_order, named
+from leaveout.verifier.evidence.rows_written import to_csv, to_json
 from leaveout.verifier.report import Report
 
 from support.clinic import NAMES, write_clinic

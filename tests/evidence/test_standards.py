@@ -7,14 +7,9 @@ from msgspec import structs
 
 from leaveout.verifier.evidence.standards import ROWS, standards, supports
 from leaveout.verifier.evidence.topics import TOPICS, topic_of
-from leaveout.verifier.report import (
-    BoxRecord,
-    FileRecord,
-    Report,
-    Result,
-    StatementRecord,
-    TrainingRecord,
-)
+from leaveout.verifier.origin.records import FileRecord, StatementRecord, TrainingRecord
+from leaveout.verifier.records import BoxRecord
+from leaveout.verifier.report import Report, Result
 
 CLAIMS = {
     "private": ("idp(G, epsilon = 0.2)", ("G",), "guarded-access"),

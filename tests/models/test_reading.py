@@ -12,7 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 from leaveout.errors import ModelError
 from leaveout.models import load_network, lower
 from leaveout.models import onnx_operators as readers
-from leaveout.models.onnx_file import architecture_hash, network_from
+from leaveout.models.architecture import architecture_hash
+from leaveout.models.onnx_file import network_from
 from leaveout.models.operators.shape import Identity
 
 from support import networks

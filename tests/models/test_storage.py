@@ -11,9 +11,9 @@ from leaveout.bab.native.files.file_parts import file_part
 from leaveout.errors import ModelError
 from leaveout.models import load_network
 from leaveout.models.onnx_file import check_against_onnxruntime, network_from
+from leaveout.verifier.checker.basic_parts import FilePart
 from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.files import found_file
-from leaveout.verifier.checker.manifest import FilePart
 
 from support import networks
 

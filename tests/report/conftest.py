@@ -7,13 +7,8 @@ import pytest
 
 from leaveout.specs.deciders import Curve
 from leaveout.verifier.page import Page, document, load
-from leaveout.verifier.report import (
-    BoxRecord,
-    ExampleRecord,
-    Report,
-    Result,
-    WitnessRecord,
-)
+from leaveout.verifier.records import BoxRecord, ExampleRecord, WitnessRecord
+from leaveout.verifier.report import Report, Result
 
 SPEC = """\
 let V = ballots("b.npz")

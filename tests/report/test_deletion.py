@@ -10,7 +10,8 @@ import pytest
 
 import leaveout
 from leaveout.verifier.page import Page, document, load
-from leaveout.verifier.report import FactsRecord, Report, write_json
+from leaveout.verifier.records import FactsRecord
+from leaveout.verifier.report import Report, write_json
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "deletion"
 

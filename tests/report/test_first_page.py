@@ -8,13 +8,14 @@ from importlib import resources
 
 import pytest
 
+from leaveout.verifier.origin.records import FileRecord, StatementRecord
 from leaveout.verifier.page import Page, document, load
 from leaveout.verifier.page.dates import day
 from leaveout.verifier.page.errors import PageError
 from leaveout.verifier.page.first_page.summary import summary
 from leaveout.verifier.page.markdown import markdown
 from leaveout.verifier.page.markdown_text import listed, quoted, rows, text
-from leaveout.verifier.report import FactsRecord, FileRecord, StatementRecord
+from leaveout.verifier.records import FactsRecord
 
 from support.outline import EVIL, Outline
 

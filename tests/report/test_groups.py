@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leaveout.verifier.report import GroupRecord, GroupsRecord
+from leaveout.verifier.records import GroupRecord, GroupsRecord
 
 
 def tree(*groups):

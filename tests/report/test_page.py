@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from leaveout.verifier.page import document
-from leaveout.verifier.report import BoxRecord, CellRecord, ChoicesRecord
+from leaveout.verifier.records import BoxRecord, CellRecord, ChoicesRecord
 
 from support.outline import EVIL, Outline
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leaveout.verifier.report import BoxRecord, ColumnRecord
+from leaveout.verifier.records import BoxRecord, ColumnRecord
 
 from support.sentences import AUDIT, LEAK, NETS, VOTES, model, told
 
@@ -22,7 +22,7 @@ def scoped(made, box, columns=COLUMNS, **given):
 
 
 def box(lower, upper, choices=()):
-    from leaveout.verifier.report import ChoicesRecord
+    from leaveout.verifier.records import ChoicesRecord
 
     listed = tuple(ChoicesRecord(columns=at, values=values) for at, values in choices)
     return BoxRecord(lower=lower, upper=upper, choices=listed)

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from leaveout.verifier.page.first_page.sentences import of_answers
-from leaveout.verifier.report import AnswersRecord, LabelAnswersRecord
+from leaveout.verifier.records import AnswersRecord, LabelAnswersRecord
 
 from support.sentences import LEAK, NETS, UNKNOWN, VOTES, model, said
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from leaveout.bab import EngineResult, Progress
 from leaveout.verifier.points.trace import Trace
-from leaveout.verifier.report import TraceRecord
+from leaveout.verifier.records import TraceRecord
 from leaveout.verifier.run import verify
 
 from support.files import BOUND, write_question

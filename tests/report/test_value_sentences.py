@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leaveout.verifier.report import FactsRecord
+from leaveout.verifier.records import FactsRecord
 
 from support.sentences import AUDIT, NETS, UNKNOWN, VOTES, said
 

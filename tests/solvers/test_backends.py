@@ -7,8 +7,7 @@ import pytest
 
 from leaveout.errors import SolverError
 from leaveout.solvers import Settings, SolverProcess, Status, find_solver
-from leaveout.solvers.conformance import CASES
-from leaveout.solvers.conformance_cases import problem
+from leaveout.solvers.conformance_cases import CASES, problem
 
 EASY = problem([1, 1], [([1, 2], 2, 4)])
 

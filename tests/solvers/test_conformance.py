@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from leaveout.solvers import Feature, Outcome, SolverProcess, Status, find_solver
-from leaveout.solvers.conformance import CASES, Case, Verdict, check, check_case
+from leaveout.solvers.conformance import Verdict, check, check_case
+from leaveout.solvers.conformance_cases import CASES, Case
 
 SPECS = (
     "highs",

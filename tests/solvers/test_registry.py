@@ -139,7 +139,7 @@ def test_packaging_metadata_repeats_no_other_table_than_the_registry():
 def test_a_missing_package_names_its_cure(monkeypatch):
     solver = find_solver("scip")
     monkeypatch.setattr(type(solver), "package", "no_such_package_anywhere")
-    from leaveout.solvers.conformance import CASES
+    from leaveout.solvers.conformance_cases import CASES
 
     with pytest.raises(SolverError, match=r"pip install 'leaveout\[scip\]'"):
         solver.solve(CASES[0].problem)

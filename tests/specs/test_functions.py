@@ -8,7 +8,7 @@ import pytest
 from leaveout.errors import SpecError
 from leaveout.references import find_reference
 from leaveout.specs import Function, Parameter, check, functions, parse
-from leaveout.specs.table.functions import BUILT_IN
+from leaveout.specs.table import BUILT_IN
 from leaveout.specs.types import BOOLEAN, NUMBER, POINT
 from leaveout.verifier.warm_up import KERNELS
 

@@ -9,7 +9,7 @@ import pytest
 
 from leaveout.specs import check, functions, parse
 from leaveout.specs.printing.format import formatted
-from leaveout.specs.table.functions import BUILT_IN
+from leaveout.specs.table import BUILT_IN
 from leaveout.specs.table.reference import grammar
 from leaveout.specs.text.tokens import KEYWORDS
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leaveout.verifier.page.first_page.summary import summary
-from leaveout.verifier.report import ModelRecord
+from leaveout.verifier.records import ModelRecord
 
 NETS = 'let N = network("full.onnx")\nlet F = family("family.npz")\nlet X = box(0, 1)\n'
 VOTES = 'let V = ballots("b.npz")\nlet W = ballots("w.npz")\n'

@@ -13,7 +13,8 @@ from leaveout.encoders import Box, Choices
 from leaveout.models import load_family, load_network
 from leaveout.verifier.page import Page, document, load
 from leaveout.verifier.points.advice import Case, advice
-from leaveout.verifier.report import BoxRecord, Result, TraceRecord
+from leaveout.verifier.records import BoxRecord, TraceRecord
+from leaveout.verifier.report import Result
 
 from support.clinic import write_clinic
 

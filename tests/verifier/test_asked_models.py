@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from leaveout import verify
 from leaveout.models.forest import DareForestClassifier
 from leaveout.verifier.page.first_page.scope import ranges_of
-from leaveout.verifier.report import BoxRecord, ColumnRecord
+from leaveout.verifier.records import BoxRecord, ColumnRecord
 
 from support.clinic import write_clinic
 from support.files import write_other, write_question

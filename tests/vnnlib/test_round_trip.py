@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leaveout.encoders import Box
-from leaveout.encoders.box import Choices
+from leaveout.encoders.choices import Choices
 from leaveout.encoders.query import Application, Condition, Form, Query
 from leaveout.errors import SpecError
 from leaveout.models.onnx_file import network_from

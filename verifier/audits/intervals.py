@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 from scipy.special import betainc, betaincinv
 
-__all__ = ["alpha_lower_bound", "clopper_pearson", "holm", "refutation_level"]
-
 _LEAST_LEVEL = 1e-100
 _TOO_SMALL = 1e-200
 """Levels below are asked by nobody: special functions lose digits where floats underflow."""
@@ -97,22 +95,7 @@ def refutation_level(
     beta: float,
     retrained_at_most: float = 1.0,
 ) -> float:
-    """Return the p-value of a claim: the least level at which its alpha is refuted.
-
-    Parameters
-    ----------
-    unlearned, unlearned_trials, retrained, retrained_trials : int
-        As of `alpha_lower_bound`.
-    alpha, beta : float
-        Of the claim.
-    retrained_at_most : float
-        As of `alpha_lower_bound`.
-
-    Returns
-    -------
-    float
-        From 1e-100 to 1.
-    """
+    """Return the p-value of a claim: the least level at which its alpha is refuted."""
     _check(unlearned, unlearned_trials)
     _check(retrained, retrained_trials)
 
@@ -132,15 +115,7 @@ def refutation_level(
 
 
 def holm(levels: Sequence[float], level: float) -> tuple[bool, ...]:
-    """Return which claims fall by Holm's procedure (1979).
-
-    Parameters
-    ----------
-    levels : sequence of float
-        p-values, of tests that may depend on each other.
-    level : float
-        Probability that any claim falls that is true, at most.
-    """
+    """Return which claims fall by Holm's procedure (1979)."""
     order = sorted(range(len(levels)), key=lambda test: levels[test])
     fallen = [False] * len(levels)
     for place, test in enumerate(order):

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from leaveout.verifier.checker.exact.numbers import Exact
 
-__all__ = ["EXACT", "FLOATS", "Arithmetic"]
-
 Floats = NDArray[np.float64]
 
 

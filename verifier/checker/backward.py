@@ -24,52 +24,28 @@ from leaveout.verifier.checker.pairs import (
     rule_pair,
 )
 
-__all__ = ["Forms", "Nodes", "kept", "largest", "pull_back", "within_range"]
-
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 
 @dataclass(eq=False)
 class Nodes:
-    """Nodes that are bounded together, ordered by their set of members.
-
-    Attributes
-    ----------
-    net : Net
-    sets : Sets
-    which : ndarray of int64, shape (n,), ascending
-        Position of each node's set.
-    terms, terms_d : ndarray of float64, shape (hidden + labels,)
-        Sums of absolute terms of each z and each dz over everything: rounding is charged
-        against them.
-    facts : list of Facts
-        Of the layers bounded so far.
-    """
+    """Nodes that are bounded together, ordered by their set of members."""
 
     net: Net
     sets: Sets
-    which: Integers
-    terms: Floats
-    terms_d: Floats
-    facts: list[Facts]
+    which: Integers  # shape (n,): position of each node's set
+    terms: Floats  # shape (hidden + labels,)
+    terms_d: Floats  # shape (hidden + labels,)
+    facts: list[Facts]  # of the layers bounded so far
 
 
 @dataclass(frozen=True, eq=False)
 class Forms:
-    """Upper bounds ``slopes x + constant`` of some rows.
+    """Upper bounds ``slopes x + constant`` of some rows."""
 
-    Attributes
-    ----------
-    slopes : ndarray of float64, shape (r, inputs)
-    constant : ndarray of float64, shape (r,)
-        Rounding of everything, also of evaluating the form, is charged already.
-
-    Of exact arithmetic both may be exact numbers, until they are `kept`.
-    """
-
-    slopes: Floats
-    constant: Floats
+    slopes: Floats  # shape (r, inputs)
+    constant: Floats  # shape (r,)
 
 
 def kept(forms: Forms, lower: Floats, upper: Floats, numbers: Arithmetic) -> Forms:
@@ -83,26 +59,14 @@ def kept(forms: Forms, lower: Floats, upper: Floats, numbers: Arithmetic) -> For
 
 
 def largest(forms: Forms, lower: Floats, upper: Floats, numbers: Arithmetic) -> Floats:
-    """Largest value of each form over its own box, shape (r, inputs) each.
-
-    Raises
-    ------
-    RejectedError
-        If that cannot be told in float64.
-    """
+    """Largest value of each form over its own box, shape (r, inputs) each."""
     slopes = numbers.number(forms.slopes)
     ends = np.maximum(slopes * lower, slopes * upper)
     return within_range(numbers.up(forms.constant + ends.sum(axis=1)))
 
 
 def within_range(bounds: Floats) -> Floats:
-    """Return upper bounds, none of which is NaN or minus infinity: such a number bounds nothing.
-
-    Raises
-    ------
-    RejectedError
-        If one is.
-    """
+    """Return upper bounds, none of which is NaN or minus infinity: such a number bounds nothing."""
     if np.isnan(bounds).any() or (bounds == -np.inf).any():
         raise RejectedError(OUT_OF_RANGE)
     return bounds
@@ -110,26 +74,13 @@ def within_range(bounds: Floats) -> Floats:
 
 def pull_back(
     nodes: Nodes,
-    of: Integers,
+    of: Integers,  # shape (r,)
     top: int,
-    cz: Floats,
-    cd: Floats | None,
-    given: tuple[Floats, Floats] | None = None,
+    cz: Floats,  # shape (r, width of the layer)
+    cd: Floats | None,  # shape (r, width of the layer)
+    given: tuple[Floats, Floats] | None = None,  # shape (r, hidden)
 ) -> Forms:
-    """Bound ``cz z + cd dz`` of a layer from above by forms in the input.
-
-    Parameters
-    ----------
-    nodes : Nodes
-    of : ndarray of int64, shape (r,), ascending
-        Node of each row.
-    top : int
-        The layer.
-    cz, cd : ndarray of float64, shape (r, width of the layer)
-        ``cd`` is None where no row is about differences.
-    given : two ndarrays of float64, shape (r, hidden), optional
-        Multipliers of z and dz below; by default, and where they are NaN, those of `rule_pair`.
-    """
+    """Bound ``cz z + cd dz`` of a layer from above by forms in the input."""
     numbers = nodes.net.arithmetic
     descent = _Descent(nodes, of, cd is not None)
     descent.replace(top, cz, cd)

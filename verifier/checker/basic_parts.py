@@ -4,23 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["BoxPart", "ChoicesPart", "FilePart"]
-
 
 class FilePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A file that a claim is about.
+    """A file that a claim is about."""
 
-    Attributes
-    ----------
-    path : str
-        Relative to the certificate.
-    sha256 : str
-    kind : {"network", "family", "folder", "file", "access"}
-        A single ONNX file, a family file, a folder of ONNX files, any file, or a folder that a
-        guard serves.
-    """
-
-    path: str
+    path: str  # relative to the certificate
     sha256: str
     kind: str
 

@@ -8,8 +8,6 @@ from functools import lru_cache
 
 from leaveout.verifier.checker.rationals import BITS, Enclosure, down, exp, log, power, up
 
-__all__ = ["EXACT_TRIALS", "at_least", "least_probability", "most_probability"]
-
 EXACT_TRIALS = 2**17
 """Of more trials tails are bounded as Chernoff does, which is a little wider."""
 
@@ -22,17 +20,6 @@ def at_least(count: int, trials: int, chance: Fraction) -> Enclosure:
 
     The terms beyond ``count`` are the first one times products of ratios that fall; from where they
     matter no more, they are at most a geometric series.
-
-    Parameters
-    ----------
-    count, trials : int
-    chance : Fraction
-        Of an event in each of the independent trials, from 0 to 1.
-
-    Raises
-    ------
-    ValueError
-        If the chance is none, or there are more trials than `EXACT_TRIALS`.
     """
     if not 0 <= chance <= 1 or not 0 <= trials <= EXACT_TRIALS:
         raise ValueError(f"expected a chance in [0, 1] and up to {EXACT_TRIALS:,} trials")
@@ -81,17 +68,6 @@ def least_probability(count: int, trials: int, level: Fraction) -> Fraction:
     """Return a chance with which at least so many events have a probability of at most ``level``.
 
     So the true chance is smaller with probability ``level`` at most (Clopper and Pearson, 1934).
-
-    Parameters
-    ----------
-    count, trials : int
-    level : Fraction
-        Above 0 and below 1.
-
-    Raises
-    ------
-    ValueError
-        If these are no counts, or the level is none.
     """
     if trials < 1 or not 0 <= count <= trials:
         raise ValueError(f"{count} events in {trials} trials: expected 0 <= events <= trials, > 0")

@@ -12,9 +12,8 @@ from leaveout.verifier.checker.backward import Forms
 from leaveout.verifier.checker.clipping import HalfSpaces, contract
 from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.layout import Net
-from leaveout.verifier.checker.tree import INPUT, PHASE, UNTIED, Tree
-
-__all__ = ["Block"]
+from leaveout.verifier.checker.tree import Tree
+from leaveout.verifier.checker.tree_arrays import INPUT, PHASE, UNTIED
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -60,13 +59,7 @@ class Block:
         )  # fmt: skip
 
     def split(self, tree: Tree, net: Net) -> None:
-        """Turn what was copied from the parents into the children's regions and phases.
-
-        Raises
-        ------
-        RejectedError
-            If a pair is tied twice.
-        """
+        """Turn what was copied from the parents into the children's regions and phases."""
         part = tree.part
         for i, node in enumerate(self.nodes):
             kind, index, side = part.kind[node], int(part.index[node]), part.side[node]

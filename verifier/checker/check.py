@@ -37,7 +37,6 @@ from leaveout.verifier.checker.tree_walk import Walk
 if TYPE_CHECKING:
     from leaveout.verifier.checker.ensembles.leaks import ForestQuestion
 
-__all__ = ["Checked", "check", "spares"]
 
 Progress = Callable[[str, int | None, int, int], None]
 
@@ -47,27 +46,12 @@ _Walked = Callable[[], tuple[int, _About]]
 
 @dataclass(frozen=True)
 class Checked:
-    """One claim that was proved again.
-
-    Attributes
-    ----------
-    name : str
-    label : int or None
-        None for what is not about leaks.
-    upper : float or None
-        No leak with the label has a higher float32 confidence; no counter-example a least goal
-        above it. None for statements about values.
-    leaves : int
-        Of the tree that proves it; 0 where there is none.
-    seconds : float
-    subject : Subject, SampledSubject, PointsSubject, ValueSubject or ForestSubject
-        What is claimed, in words.
-    """
+    """One claim that was proved again."""
 
     name: str
-    label: int | None
+    label: int | None  # None for what is not about leaks
     upper: float | None
-    leaves: int
+    leaves: int  # of the tree that proves it; 0 where there is none
     seconds: float
     subject: Subject | SampledSubject | PointsSubject | ValueSubject | ForestSubject
 

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from leaveout.verifier.checker.arithmetic import Arithmetic
 from leaveout.verifier.checker.inputs import Table
 
-__all__ = ["ends_over", "shifted_rows", "shrink"]
-
 Floats = NDArray[np.float64]
 
 _AT_ONCE = 2**20
@@ -28,20 +26,7 @@ def shifted_rows(tables: tuple[Table, ...], origin: Floats) -> tuple[Table, ...]
 def shrink(
     shifted: tuple[Table, ...], lower: Floats, upper: Floats
 ) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-    """Shrink shifted regions, shape (n, inputs), to the hulls of the rows in them.
-
-    Parameters
-    ----------
-    shifted : tuple of Table
-        As `shifted_rows` gives them.
-    lower, upper : ndarray of float64, shape (n, inputs)
-
-    Returns
-    -------
-    lower, upper : ndarray of float64, shape (n, inputs)
-    empty : ndarray of bool, shape (n,)
-        Which regions hold no row, or are upside down.
-    """
+    """Shrink shifted regions, shape (n, inputs), to the hulls of the rows in them."""
     empty: NDArray[np.bool_] = np.any(lower > upper, axis=1)
     lower, upper = lower.copy(), upper.copy()
     for table in shifted:
@@ -65,22 +50,12 @@ def shrink(
 
 def ends_over(
     shifted: tuple[Table, ...],
-    slopes: Floats,
-    lower: Floats,
-    upper: Floats,
+    slopes: Floats,  # shape (r, inputs)
+    lower: Floats,  # shape (inputs,)
+    upper: Floats,  # shape (inputs,)
     numbers: Arithmetic,
 ) -> Floats:
-    """Largest ``slopes y`` over one shifted region whose listed features take whole rows.
-
-    Parameters
-    ----------
-    shifted : tuple of Table
-        As `shifted_rows` gives them; every row counts, wherever the region is.
-    slopes : ndarray of float64, shape (r, inputs)
-    lower, upper : ndarray of float64, shape (inputs,)
-    numbers : Arithmetic
-        Of whose numbers the slopes and the tables are.
-    """
+    """Largest ``slopes y`` over one shifted region whose listed features take whole rows."""
     ends = np.maximum(slopes * lower, slopes * upper)
     for table in shifted:
         ends[:, table.columns] = 0.0

@@ -14,8 +14,6 @@ from leaveout.verifier.checker.inputs import number
 from leaveout.verifier.checker.manifest import ApplicationPart, CasePart, FamilyPart, FormPart
 from leaveout.verifier.checker.points import Points
 
-__all__ = ["PointsSubject"]
-
 _CASES, _FORMS, _TERMS = 6, 12, 8
 """Cases, forms of one and terms of one of these that are written out."""
 
@@ -35,13 +33,7 @@ class _OfFamily:
 
 @dataclass(frozen=True, eq=False)
 class PointsSubject:
-    """What one claim over points says.
-
-    Attributes
-    ----------
-    name : str
-    points : Points
-    """
+    """What one claim over points says."""
 
     name: str
     points: Points

@@ -15,8 +15,6 @@ from leaveout.verifier.checker.arithmetic import Arithmetic
 from leaveout.verifier.checker.backward import Forms, kept, largest
 from leaveout.verifier.checker.rounding import UNIT, gamma
 
-__all__ = ["HalfSpaces", "contract", "largest_within"]
-
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -41,22 +39,16 @@ _TINY = float(np.finfo(np.float64).tiny)
 
 @dataclass(eq=False)
 class HalfSpaces:
-    """Half-spaces ``rows x + shift >= 0`` of some nodes; each holds what matters of its node.
+    """Half-spaces ``rows x + shift >= 0`` of some nodes; each holds what matters of its node."""
 
-    Attributes
-    ----------
-    rows : ndarray of float64, shape (n, most, inputs)
-    shift, width : ndarray of float64, shape (n, most)
-        The width is how much a row varied in the box when it was added.
-    count : ndarray of int64, shape (n,)
-        How many each node has; the rest is 0.
-    arithmetic : Arithmetic
-    """
-
-    rows: Floats
-    shift: Floats
-    width: Floats
-    count: Integers
+    rows: Floats  # shape (n, most, inputs)
+    shift: (
+        Floats  # shape (n, most): the width is how much a row varied in the box when it was added
+    )
+    width: (
+        Floats  # shape (n, most): the width is how much a row varied in the box when it was added
+    )
+    count: Integers  # shape (n,): how many each node has; the rest is 0
     arithmetic: Arithmetic
 
     @staticmethod
@@ -74,16 +66,6 @@ class HalfSpaces:
         """Add ``slopes x + constant >= least``, unless that holds in all of a node's box.
 
         Numbers out of float64's range say nothing and are not added.
-
-        Parameters
-        ----------
-        of : ndarray of int64, shape (r,), ascending
-            The node of each.
-        forms : Forms
-            What adding a single number to the constants rounds need not be charged yet.
-        least : ndarray of float64, shape (r,)
-        lower, upper : ndarray of float64, shape (n, inputs)
-            Boxes of all nodes.
         """
         numbers, (low, high) = self.arithmetic, (lower[of], upper[of])
         with np.errstate(invalid="ignore", over="ignore"):
@@ -105,26 +87,7 @@ class HalfSpaces:
 def contract(
     forms: Forms, least: Floats, lower: Floats, upper: Floats, numbers: Arithmetic
 ) -> tuple[Floats, Floats, Flags]:
-    """Keep of boxes where ``slopes x + constant >= least`` is possible.
-
-    Parameters
-    ----------
-    forms : Forms
-    least : ndarray of float64, shape (r,)
-    lower, upper : ndarray of float64, shape (r, inputs)
-    numbers : Arithmetic
-
-    Returns
-    -------
-    lower, upper : ndarray of float64, shape (r, inputs)
-    empty : ndarray of bool, shape (r,)
-        Where it is possible nowhere.
-
-    Raises
-    ------
-    RejectedError
-        If that cannot be told in float64.
-    """
+    """Keep of boxes where ``slopes x + constant >= least`` is possible."""
     slack = numbers.up(numbers.number(largest(forms, lower, upper, numbers)) - least)
     slopes, constant = numbers.nearest(forms.slopes), numbers.nearest(forms.constant)
     slack += 4 * UNIT * (np.abs(slack) + np.abs(least) + np.abs(constant))
@@ -155,33 +118,6 @@ def largest_within(
 
     One after the other, the half-space that the form's maximiser misses by most gets the
     multiplier that is best by itself.
-
-    Parameters
-    ----------
-    forms : Forms
-    of : ndarray of int64, shape (r,), ascending
-        Node of each.
-    lower, upper : ndarray of float64, shape (n, inputs)
-        Boxes of all nodes.
-    given : HalfSpaces
-
-    Returns
-    -------
-    bounds : ndarray of float64, shape (r,)
-    empty : ndarray of bool, shape (r,)
-        Where a half-space was met that nothing of the box is in.
-
-    Raises
-    ------
-    RejectedError
-        If a bound over the box alone cannot be told in float64.
-
-    Notes
-    -----
-    A form and its half-spaces are exact: their rounding is charged already. Up to three products
-    are added to every coefficient, and the sum is evaluated over the box: with n inputs fewer than
-    2 n + 64 roundings of the sum of absolute terms, which is rounded itself, for which it is
-    doubled. What is taken from a coefficient goes into the constant, at the most it can be.
     """
     numbers = given.arithmetic
     bounds, empty = largest(forms, lower[of], upper[of], numbers), np.zeros(len(of), bool)

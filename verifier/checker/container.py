@@ -18,8 +18,6 @@ from leaveout.verifier.checker.json_names import refuse_repeated
 from leaveout.verifier.checker.manifest import ManifestPart, printed
 from leaveout.verifier.checker.tree_arrays import Numbers, TreeArrays, TreePart
 
-__all__ = ["SHORT", "Certificate", "read_certificate"]
-
 _FORMATS = (1, 2, 3, 4)
 _MAPPED_FROM = 2**20
 
@@ -36,13 +34,7 @@ _OTHERS = {
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """A certificate as read.
-
-    Attributes
-    ----------
-    path : Path
-    manifest : ManifestPart
-    """
+    """A certificate as read."""
 
     path: Path
     manifest: ManifestPart
@@ -72,13 +64,7 @@ def _least_format(manifest: ManifestPart) -> int:
 
 
 def read_certificate(path: Path) -> Certificate:
-    """Read a certificate.
-
-    Raises
-    ------
-    CertificateError
-        If the file is missing, is no certificate, or is damaged.
-    """
+    """Read a certificate."""
     with _refusing(path):
         names = array_names(path)
     for name, what in _OTHERS.items():

@@ -15,8 +15,6 @@ from leaveout.verifier.checker.question import Question
 from leaveout.verifier.checker.regional import whole_bounds
 from leaveout.verifier.checker.rounding import gamma
 
-__all__ = ["member_bounds", "whole_errors"]
-
 Floats = NDArray[np.float64]
 Interval = tuple[Floats, Floats]
 
@@ -39,19 +37,7 @@ def whole_errors(question: Question, net: Net, everyone: Sets, start: Start) -> 
 def member_bounds(
     network: Stack, members: Members, inputs: Inputs, net: Net, own: list[Interval]
 ) -> list[Interval]:
-    """Bounds of every member's hidden layers: intervals of weights, cut with N's plus change.
-
-    Parameters
-    ----------
-    network : Stack
-        N's.
-    members : Members
-    inputs : Inputs
-    net : Net
-        N, over the inputs.
-    own : list of (ndarray, ndarray)
-        Bounds of N's hidden layers.
-    """
+    """Bounds of every member's hidden layers: intervals of weights, cut with N's plus change."""
     numbers = net.arithmetic
     weights, biases, change, change_bias = _hulls(network, members)
     any_member: list[Interval] = [(inputs.lower, inputs.upper)]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from leaveout.errors import LeaveoutError
 from leaveout.exit_codes import ExitCode
 
-__all__ = ["OUT_OF_RANGE", "CertificateError", "RejectedError"]
-
 OUT_OF_RANGE = "its numbers leave float64's range, so nothing is proved with them"
 
 

@@ -21,8 +21,6 @@ from leaveout.verifier.checker.arithmetic import Arithmetic
 from leaveout.verifier.checker.fusing import Fused, after
 from leaveout.verifier.checker.rounding import TINY32, UNIT32, gamma
 
-__all__ = ["Program", "largest_program", "program_of", "summed"]
-
 Floats = NDArray[np.float64]
 
 _MORE = 8
@@ -50,18 +48,10 @@ class _Step:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """Absolute values of all that some networks of one architecture multiply and add.
-
-    Attributes
-    ----------
-    graph : Graph
-    steps : tuple of _Step
-        Matrices have shape (m, inputs, outputs), constants (m, outputs).
-    arithmetic : Arithmetic
-    """
+    """Absolute values of all that some networks of one architecture multiply and add."""
 
     graph: Graph
-    steps: tuple[_Step, ...]
+    steps: tuple[_Step, ...]  # matrices have shape (m, inputs, outputs), constants (m, outputs)
     arithmetic: Arithmetic
 
     def errors(self, which: NDArray[np.int64], inputs: Floats, known: Sequence[Floats]) -> Floats:
@@ -77,17 +67,7 @@ class Program:
     def score_errors(
         self, which: NDArray[np.int64], inputs: Floats, known: Sequence[Floats]
     ) -> Floats:
-        """Bound how far each float32 score, as it is read, is from the exact one; (n, labels).
-
-        Parameters
-        ----------
-        which : ndarray of int64, shape (n,)
-            Network of each node.
-        inputs : ndarray of float64, shape (n, inputs)
-            Largest absolute values of the input.
-        known : sequence of ndarray, shape (n, width)
-            Upper bounds of the exact pre-activations of each layer.
-        """
+        """Bound how far each float32 score, as it is read, is from the exact one; (n, labels)."""
         _, error, finite = self._scores(which, inputs, known)
         found = self._padded(self._number(error) + TINY32)
         return np.where(finite[:, None], found, math.inf)
@@ -157,15 +137,7 @@ class Program:
 
 
 def summed(matrix: Floats, moves: bool) -> int:
-    """Return how many terms an operator adds up at most, its constant among them.
-
-    Parameters
-    ----------
-    matrix : ndarray, shape (m, inputs, outputs)
-        Of each network.
-    moves : bool
-        Whether it only moves numbers.
-    """
+    """Return how many terms an operator adds up at most, its constant among them."""
     most = np.count_nonzero((matrix != 0).any(axis=0), axis=0).max(initial=0)
     return 0 if moves else int(most) + 1
 
@@ -173,14 +145,7 @@ def summed(matrix: Floats, moves: bool) -> int:
 def program_of(
     graph: Graph, parameters: Mapping[str, NDArray[np.floating]], numbers: Arithmetic
 ) -> Program:
-    """Return the program of some networks.
-
-    Parameters
-    ----------
-    graph : Graph
-    parameters : mapping of str to ndarray, shape (m, *shape)
-    numbers : Arithmetic
-    """
+    """Return the program of some networks."""
     constants = stacked_constants(graph, parameters)
     count = max((len(parameters[name]) for name in graph.parameters), default=1)
     shapes = {graph.input: graph.input_shape}

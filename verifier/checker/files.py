@@ -11,8 +11,6 @@ from leaveout.models.onnx_external import files_of
 from leaveout.verifier.checker.basic_parts import FilePart
 from leaveout.verifier.checker.errors import CertificateError, RejectedError
 
-__all__ = ["SERVED", "found_file"]
-
 _BLOCK = 2**22
 
 SERVED = ("full.onnx", "family.npz", "bounds.npz")
@@ -28,27 +26,7 @@ _CALLED = {"network": "network", "family": "family", "files": "file"}
 def found_file(
     part: FilePart, folder: Path, given: Sequence[Path], what: str, roots: Sequence[Path] = ()
 ) -> Path:
-    """Return where a file is, once it is known to be the one the certificate is about.
-
-    Parameters
-    ----------
-    part : FilePart
-    folder : Path
-        The certificate's own.
-    given : sequence of Path
-        Where the caller says files are; of several the one with the right digest is meant.
-    what : str
-        What messages call it, and the option that gives it.
-    roots : sequence of Path
-        Folders, beside the certificate's own, that it may name files of.
-
-    Raises
-    ------
-    CertificateError
-        If it is missing, cannot be read, or lies where a certificate is not to look.
-    RejectedError
-        If it is another file.
-    """
+    """Return where a file is, once it is known to be the one the certificate is about."""
     # Of other files some may be given, and the rest be where the certificate says.
     if what == "files" or len(given) < 2:
         for each in given:

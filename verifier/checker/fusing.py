@@ -11,8 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Fused", "after"]
-
 Floats = NDArray[np.float64]
 
 _WAYS = 4.0
@@ -21,30 +19,14 @@ _WAYS = 4.0
 
 @dataclass(frozen=True)
 class Fused:
-    """A run of linear operators up to one of them.
+    """A run of linear operators up to one of them."""
 
-    Attributes
-    ----------
-    head : str
-        The tensor the first one reads.
-    factor : float
-        No sum of products of constants of the run is larger, whichever are multiplied.
-    added : float
-        All that the operators add, in absolute values.
-    """
-
-    head: str
+    head: str  # the tensor the first one reads
     factor: float = 1.0
-    added: float = 0.0
+    added: float = 0.0  # all that the operators add, in absolute values
 
     def most(self, head: Floats) -> Floats:
-        """Largest number, at least 1, that may appear on the way, shape (n,).
-
-        Parameters
-        ----------
-        head : ndarray of float64, shape (n, width)
-            Largest absolute values of the tensor the first operator reads.
-        """
+        """Largest number, at least 1, that may appear on the way, shape (n,)."""
         return np.asarray(np.maximum(1.0, head.sum(axis=1) + self.added) * self.factor)
 
     def joined(self, other: Fused) -> Fused:
@@ -55,19 +37,7 @@ class Fused:
 def after(
     run: Fused | None, source: str, matrix: Floats, constant: Floats, regrouped: float
 ) -> Fused:
-    """Return a run with one more operator.
-
-    Parameters
-    ----------
-    run : Fused or None
-        That gives the operator's input.
-    source : str
-        The operator's input.
-    matrix : ndarray of float64, shape (m, inputs, outputs)
-    constant : ndarray of float64, shape (m, outputs)
-    regrouped : float
-        What the operator's own constants may come to beyond its matrix.
-    """
+    """Return a run with one more operator."""
     known = run or Fused(source)
     terms = max(1, int(np.count_nonzero(matrix, axis=1).max(initial=0)))
     largest = max(1.0, float(np.abs(matrix).max(initial=0)))

@@ -12,8 +12,6 @@ from leaveout.verifier.checker.errors import OUT_OF_RANGE, RejectedError
 from leaveout.verifier.checker.pairs import facts_of
 from leaveout.verifier.checker.spaces import Space
 
-__all__ = ["bound_hidden_pairs"]
-
 Flags = NDArray[np.bool_]
 
 _ROWS = 1024
@@ -21,23 +19,7 @@ _ROWS = 1024
 
 
 def bound_hidden_pairs(space: Space, block: Block, nodes: Nodes, given: HalfSpaces) -> None:
-    """Bound the z and dz of all hidden pairs, each layer from those before it.
-
-    Parameters
-    ----------
-    space : Space
-    block : Block
-        Its bounds are made tighter, and its regions smaller; nodes found empty are not alive.
-    nodes : Nodes
-        The same nodes; the facts of each layer are added.
-    given : HalfSpaces
-        Every counter-example lies in them. What tied pairs say of the input is added.
-
-    Raises
-    ------
-    RejectedError
-        If a bound leaves the range of float64.
-    """
+    """Bound the z and dz of all hidden pairs, each layer from those before it."""
     net, state, phase = nodes.net, block.state, block.phase
     lowest = np.full(len(block.nodes), net.layers)
     for k in reversed(range(net.layers - 1)):

@@ -10,10 +10,8 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.verifier.checker.basic_parts import BoxPart, ChoicesPart
 from leaveout.verifier.checker.errors import RejectedError
-from leaveout.verifier.checker.manifest import BoxPart, ChoicesPart
-
-__all__ = ["Inputs", "Table", "number", "read_box", "runs"]
 
 Floats = NDArray[np.float64]
 
@@ -25,16 +23,10 @@ _ROWS = 8
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Features that together take one of the listed rows.
+    """Features that together take one of the listed rows."""
 
-    Attributes
-    ----------
-    columns : ndarray of int64, shape (g,)
-    values : ndarray of float64, shape (v, g)
-    """
-
-    columns: NDArray[np.int64]
-    values: Floats
+    columns: NDArray[np.int64]  # shape (g,)
+    values: Floats  # shape (v, g)
 
     def __str__(self) -> str:
         width = len(self.columns)
@@ -54,16 +46,10 @@ class Table:
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """The points of a box whose listed features take one of their rows.
+    """The points of a box whose listed features take one of their rows."""
 
-    Attributes
-    ----------
-    lower, upper : ndarray of float64, shape (inputs,)
-    tables : tuple of Table
-    """
-
-    lower: Floats
-    upper: Floats
+    lower: Floats  # shape (inputs,)
+    upper: Floats  # shape (inputs,)
     tables: tuple[Table, ...] = ()
 
     def lines(self) -> Iterator[str]:
@@ -82,23 +68,7 @@ class Inputs:
 
 
 def read_box(part: BoxPart, width: int, reader: str, *, single: bool = True) -> Inputs:
-    """Return the set of inputs that a certificate states.
-
-    Parameters
-    ----------
-    part : BoxPart
-    width : int
-        How many features there are to be.
-    reader : str
-        What reads them, for messages.
-    single : bool
-        Whether listed values are to be float32 numbers, as networks read; else any float64.
-
-    Raises
-    ------
-    RejectedError
-        If it holds no point, or lists what lies outside of it or is no float32.
-    """
+    """Return the set of inputs that a certificate states."""
     lower, upper = np.asarray(part.lower, np.float64), np.asarray(part.upper, np.float64)
     if lower.shape != (width,) or upper.shape != (width,):
         raise RejectedError(f"the box has not the {width} features {reader} reads")

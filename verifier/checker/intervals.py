@@ -9,38 +9,22 @@ from numpy.typing import NDArray
 
 from leaveout.verifier.checker.layout import Net, Sets
 
-__all__ = ["Start", "start"]
-
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """Bounds over everything.
+    """Bounds over everything."""
 
-    Attributes
-    ----------
-    state : ndarray of float64, shape (6, hidden)
-        As in `leaveout.verifier.checker.pairs.facts_of`.
-    terms, terms_d : ndarray of float64, shape (hidden + labels,)
-        Sums of absolute terms of each z and dz.
-    """
-
-    state: Floats
-    terms: Floats
-    terms_d: Floats
+    state: Floats  # shape (6, hidden): as in `leaveout.verifier.checker.pairs.facts_of`
+    terms: Floats  # shape (hidden + labels,): sums of absolute terms of each z and dz
+    terms_d: Floats  # shape (hidden + labels,): sums of absolute terms of each z and dz
 
 
 def start(net: Net, everyone: Sets) -> Start:
     """Propagate intervals of z, and of dz with ``dh`` anywhere between 0 and dz.
 
     So the bounds of dz hold whatever pairs are tied.
-
-    Parameters
-    ----------
-    net : Net
-    everyone : Sets
-        One set, of all members.
     """
     outputs, numbers = net.starts[-1], net.arithmetic
     terms, terms_d = np.zeros(outputs), np.zeros(outputs)

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from leaveout.models import Members
 from leaveout.models.stack import Layer, Stack
 
-__all__ = ["Joint", "Others", "Part", "Place", "Spot", "join_parts"]
-
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
@@ -27,73 +25,37 @@ _CHUNK = 64
 
 @dataclass(frozen=True)
 class Spot:
-    """Where the features of a point are in the joint input.
-
-    Attributes
-    ----------
-    own : slice
-    base : slice or None
-        The features that the own ones are added to.
-    """
+    """Where the features of a point are in the joint input."""
 
     own: slice
-    base: slice | None = None
+    base: slice | None = None  # the features that the own ones are added to
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where an application is in the joint network.
+    """Where an application is in the joint network."""
 
-    Attributes
-    ----------
-    start : int
-        Where its scores start.
-    second : bool
-        Whether it is of the second network.
-    hidden : tuple of int
-        Where its neurons start in each of its own hidden layers.
-    """
-
-    start: int
-    second: bool
-    hidden: tuple[int, ...]
+    start: int  # where its scores start
+    second: bool  # whether it is of the second network
+    hidden: tuple[int, ...]  # where its neurons start in each of its own hidden layers
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """What is applied to a point.
+    """What is applied to a point."""
 
-    Attributes
-    ----------
-    stack : Stack
-        Of one network.
-    point : int
-    members : Members or None
-        Where any of these is applied; all have the architecture of the stack.
-    """
-
-    stack: Stack
+    stack: Stack  # of one network
     point: int
     members: Members | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Others:
-    """The second network: a network, or as many as there are members.
+    """The second network: a network, or as many as there are members."""
 
-    Attributes
-    ----------
-    parts : tuple of Part
-        What it is made up of, side by side.
-    spots : tuple of Spot
-        Of each point.
-    width : int
-        Of the joint input.
-    """
-
-    parts: tuple[Part, ...]
-    spots: tuple[Spot, ...]
-    width: int
+    parts: tuple[Part, ...]  # what it is made up of, side by side
+    spots: tuple[Spot, ...]  # of each point
+    width: int  # of the joint input
 
     def chunks(self, members: Integers) -> Iterator[tuple[Integers, Stack]]:
         """Go through some, a few at a time: which they are, and their stack."""
@@ -108,26 +70,13 @@ class Others:
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """A network, and one or several others of its architecture, over the joint input.
-
-    Attributes
-    ----------
-    first : Stack
-    others : Others
-        What the second network is; the first one itself where none differs from it.
-    spots : tuple of Spot
-        Of each point.
-    places : tuple of Place
-        Of each application.
-    width : int
-        Of the joint input.
-    """
+    """A network, and one or several others of its architecture, over the joint input."""
 
     first: Stack
-    others: Others
-    spots: tuple[Spot, ...]
-    places: tuple[Place, ...]
-    width: int
+    others: Others  # what the second network is; the first one itself where none differs from it
+    spots: tuple[Spot, ...]  # of each point
+    places: tuple[Place, ...]  # of each application
+    width: int  # of the joint input
 
     @property
     def is_pair(self) -> bool:
@@ -140,15 +89,6 @@ def join_parts(parts: Sequence[Part], widths: Sequence[int], *, near: bool) -> J
 
     Two of one architecture, at most one of them a family's, are the first and the second network;
     any others are put side by side in one, and members take the places of theirs in the second.
-
-    Parameters
-    ----------
-    parts : sequence of Part
-        At least one.
-    widths : sequence of int
-        Features of each point.
-    near : bool
-        Whether the second of two points is laid out as its difference from the first.
     """
     ends = np.cumsum([0, *widths]).tolist()
     spots = [Spot(slice(a, b)) for a, b in itertools.pairwise(ends)]

@@ -4,19 +4,9 @@ from __future__ import annotations
 
 import json
 
-__all__ = ["refuse_repeated"]
-
 
 def refuse_repeated(content: bytes | str) -> None:
-    """Refuse a name that stands twice in an object: of two readers each may take another.
-
-    Raises
-    ------
-    ValueError
-        If one does, or this is no JSON.
-    RecursionError
-        If it is nested too deeply.
-    """
+    """Refuse a name that stands twice in an object: of two readers each may take another."""
     json.loads(content, object_pairs_hook=_once)
 
 

@@ -20,8 +20,6 @@ from leaveout.verifier.checker.choices import shifted_rows
 from leaveout.verifier.checker.inputs import Inputs, Table
 from leaveout.verifier.checker.rounding import gamma
 
-__all__ = ["Net", "SetStore", "Sets", "difference", "make_net"]
-
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
@@ -31,44 +29,22 @@ _KEPT = 2**28
 
 @dataclass(frozen=True, eq=False)
 class Net:
-    """N.
-
-    Attributes
-    ----------
-    inputs, labels, hidden : int
-    starts : tuple of int
-        Where the outputs of each layer start among all; the last entry is how many there are.
-    sources : tuple of tuple of int
-        What each layer reads: 0 the input, k the outputs of layer k - 1 after its ReLU.
-    weights : tuple of tuple of ndarray, shape (outputs, width of the source)
-    bias : ndarray of float64, shape (hidden + labels,)
-        Of shifted inputs.
-    origin, lower, upper : ndarray of float64, shape (inputs,)
-        The shift, and the shifted region, rounded outwards.
-    tables : tuple of Table
-        Listed values, shifted.
-    rows : tuple of Table
-        The same, to compute with.
-    unit : float
-        Charge, relative to the sums of absolute terms, for all rounding of one backward pass.
-    arithmetic : Arithmetic
-        Of whose numbers the weights, biases and rows are.
-    """
+    """N."""
 
     inputs: int
     labels: int
     hidden: int
     starts: tuple[int, ...]
     sources: tuple[tuple[int, ...], ...]
-    weights: tuple[tuple[Floats, ...], ...]
-    bias: Floats
-    origin: Floats
-    lower: Floats
-    upper: Floats
-    tables: tuple[Table, ...]
-    rows: tuple[Table, ...]
+    weights: tuple[tuple[Floats, ...], ...]  # shape (outputs, width of the source)
+    bias: Floats  # shape (hidden + labels,): of shifted inputs
+    origin: Floats  # shape (inputs,): the shift, and the shifted region, rounded outwards
+    lower: Floats  # shape (inputs,): the shift, and the shifted region, rounded outwards
+    upper: Floats  # shape (inputs,): the shift, and the shifted region, rounded outwards
+    tables: tuple[Table, ...]  # listed values, shifted
+    rows: tuple[Table, ...]  # the same, to compute with
     unit: float
-    arithmetic: Arithmetic
+    arithmetic: Arithmetic  # of whose numbers the weights, biases and rows are
 
     @property
     def layers(self) -> int:
@@ -82,37 +58,19 @@ class Net:
 
 @dataclass(frozen=True, eq=False)
 class Sets:
-    """Differences member minus N of some sets of members, as centre and radius.
+    """Differences member minus N of some sets of members, as centre and radius."""
 
-    Attributes
-    ----------
-    centre, radius : tuple of tuple of ndarray, shape (s, outputs, width of the source)
-    shift, slack : ndarray of float64, shape (s, hidden + labels)
-    exact : ndarray of bool, shape (s,)
-        Whether all radii and slacks are 0.
-    """
-
-    centre: tuple[tuple[Floats, ...], ...]
-    radius: tuple[tuple[Floats, ...], ...]
-    shift: Floats
-    slack: Floats
-    exact: NDArray[np.bool_]
+    centre: tuple[tuple[Floats, ...], ...]  # shape (s, outputs, width of the source)
+    radius: tuple[tuple[Floats, ...], ...]  # shape (s, outputs, width of the source)
+    shift: Floats  # shape (s, hidden + labels)
+    slack: Floats  # shape (s, hidden + labels)
+    exact: NDArray[np.bool_]  # shape (s,): whether all radii and slacks are 0
 
 
 def make_net(
     stack: Stack, inputs: Inputs, numbers: Arithmetic, origin: Floats | None = None
 ) -> Net:
-    """Lay a network out.
-
-    Parameters
-    ----------
-    stack : Stack
-        Of one network.
-    inputs : Inputs
-    numbers : Arithmetic
-    origin : ndarray of float64, shape (inputs,), optional
-        No more than the lower bounds; by default those of them that are negative, else 0.
-    """
+    """Lay a network out."""
     widths = [layer.width for layer in stack.layers]
     starts = tuple(int(v) for v in np.concatenate([[0], np.cumsum(widths)]))
     sources = tuple(tuple(sorted(layer.weights)) for layer in stack.layers)
@@ -170,15 +128,7 @@ class Others(Protocol):
 
 
 class SetStore:
-    """Differences of sets of members, computed when asked for; the last ones are kept.
-
-    Parameters
-    ----------
-    members : Others
-    network : Stack
-        N's.
-    net : Net
-    """
+    """Differences of sets of members, computed when asked for; the last ones are kept."""
 
     def __init__(self, members: Others, network: Stack, net: Net) -> None:
         self._members = members
@@ -191,15 +141,7 @@ class SetStore:
         self._most = max(16, _KEPT // (16 * size))
 
     def sets(self, keys: list[int], groups: list[Integers]) -> Sets:
-        """Return the differences of some sets, side by side.
-
-        Parameters
-        ----------
-        keys : list of int
-            A number for each set, by which it is kept.
-        groups : list of ndarray of int64
-            Their members.
-        """
+        """Return the differences of some sets, side by side."""
         found = [self._one(key, group) for key, group in zip(keys, groups, strict=True)]
         blocks = [len(layer) for layer in self._net.sources]
         firsts = np.concatenate([[0], np.cumsum(blocks)])
@@ -266,15 +208,7 @@ class SetStore:
 
 
 def difference(first: Stack, second: Stack, net: Net) -> Sets:
-    """Return how one network differs from another, as the one set there is.
-
-    Parameters
-    ----------
-    first, second : Stack
-        Of one network each, and one architecture.
-    net : Net
-        Of the first.
-    """
+    """Return how one network differs from another, as the one set there is."""
     parts = (each[:1] for each in _changes(first, second, net))
     centre = tuple(tuple(next(parts) for _ in layer) for layer in net.sources)
     shift = next(parts)

@@ -19,10 +19,8 @@ from leaveout.verifier.checker.question import Question
 from leaveout.verifier.checker.rounding import UNIT
 from leaveout.verifier.checker.rows import CaseRows, stacked_rows
 from leaveout.verifier.checker.spaces import Asked, Space
-from leaveout.verifier.checker.tree import ROOT, Shape
-from leaveout.verifier.checker.tree_arrays import TreePart
-
-__all__ = ["Leaks", "prepare_leaks"]
+from leaveout.verifier.checker.tree import Shape
+from leaveout.verifier.checker.tree_arrays import ROOT, TreePart
 
 Floats = NDArray[np.float64]
 
@@ -31,16 +29,7 @@ _TOGETHER = 64
 
 @dataclass(frozen=True, eq=False)
 class Leaks:
-    """A network, a family and a box, prepared for claims about any label.
-
-    Attributes
-    ----------
-    question : Question
-    net : Net
-    start : Start
-    whole : (float, float)
-        Evaluation errors of N's confidence, and of any member's margin, over the whole box.
-    """
+    """A network, a family and a box, prepared for claims about any label."""
 
     question: Question
     net: Net
@@ -48,13 +37,7 @@ class Leaks:
     whole: tuple[float, float]
 
     def others(self, label: int) -> list[int]:
-        """Return the rivals of a label.
-
-        Raises
-        ------
-        RejectedError
-            If there is no such label.
-        """
+        """Return the rivals of a label."""
         if not 0 <= label < self.net.labels:
             raise RejectedError(f"there is no label {label}")
         return [c for c in range(self.net.labels) if c != label]
@@ -167,19 +150,7 @@ class _LeakErrors:
 
 
 def prepare_leaks(question: Question, numbers: Arithmetic) -> Leaks:
-    """Bound everything once.
-
-    Parameters
-    ----------
-    question : Question
-    numbers : Arithmetic
-        What it is to be checked with.
-
-    Raises
-    ------
-    RejectedError
-        If scores may overflow float32.
-    """
+    """Bound everything once."""
     net = make_net(question.network.stack, question.inputs, numbers)
     store = SetStore(question.members, question.network.stack, net)
     everyone = store.sets([0], [np.arange(len(question.members), dtype=np.int64)])

@@ -6,31 +6,17 @@ from collections.abc import Iterator
 
 import msgspec
 
-from leaveout.verifier.checker.basic_parts import BoxPart, ChoicesPart, FilePart
+from leaveout.verifier.checker.basic_parts import BoxPart, FilePart
 from leaveout.verifier.checker.ensembles.parts import ForestsPart, forest_texts
 from leaveout.verifier.checker.expressions.parts import ValuesPart
 from leaveout.verifier.checker.expressions.parts import names as names_of
 from leaveout.verifier.checker.sampled_parts import SampledPart, sampled_texts
 
-__all__ = [
-    "ApplicationPart", "BoxPart", "CasePart", "ChoicesPart", "ClaimPart", "FamilyPart", "FilePart",
-    "FormPart", "ManifestPart", "QuestionPart", "ResultPart", "printed",
-]  # fmt: skip
-
 Term = tuple[int, int, float]
 
 
 class QuestionPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A network, members of a family and a box.
-
-    Attributes
-    ----------
-    network, family : FilePart
-    members : int
-    box : BoxPart
-    without : tuple of int
-        Positions of further members of the file that it is not about, ascending; of samples alone.
-    """
+    """A network, members of a family and a box."""
 
     network: FilePart
     family: FilePart
@@ -50,20 +36,10 @@ class ResultPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FormPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``features + scores + constant >= 0``, or ``> 0`` where strict.
+    """``features + scores + constant >= 0``, or ``> 0`` where strict."""
 
-    Attributes
-    ----------
-    features : tuple of (int, int, float)
-        Point, feature, coefficient; no place occurs twice.
-    scores : tuple of (int, int, float)
-        Application, label, coefficient; no place occurs twice.
-    constant : float
-    strict : bool
-    """
-
-    features: tuple[Term, ...]
-    scores: tuple[Term, ...]
+    features: tuple[Term, ...]  # point, feature, coefficient; no place occurs twice
+    scores: tuple[Term, ...]  # application, label, coefficient; no place occurs twice
     constant: float
     strict: bool = False
 
@@ -72,26 +48,14 @@ class CasePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One way to be a counter-example, and how it is laid out.
 
     Its rows are the goals, the conditions, and the sides of boxes that are conditions too.
-
-    Attributes
-    ----------
-    goals, conditions : tuple of FormPart
-    inside : tuple of (int, int, int)
-        Point, feature, side: the point lies in its box, 0 above its lower bound, 1 below its upper.
-    sums : tuple of (int, int)
-        Pairs of rows whose sum is bounded on its own.
-    near : bool
-        Whether the second of two points is laid out as its difference from the first.
-    origin : tuple of float
-        What regions of the tree are shifted by.
     """
 
     goals: tuple[FormPart, ...]
     conditions: tuple[FormPart, ...]
     inside: tuple[tuple[int, int, int], ...]
-    sums: tuple[tuple[int, int], ...]
-    near: bool
-    origin: tuple[float, ...]
+    sums: tuple[tuple[int, int], ...]  # pairs of rows whose sum is bounded on its own
+    near: bool  # whether the second of two points is laid out as its difference from the first
+    origin: tuple[float, ...]  # what regions of the tree are shifted by
 
 
 class FamilyPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -102,45 +66,21 @@ class FamilyPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ApplicationPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A network, or a member of a family of its architecture, applied to a point.
-
-    Attributes
-    ----------
-    network : FilePart
-    point : int
-    family : FamilyPart or None
-    member : int or None
-        The one of the family; None for any of them.
-    """
+    """A network, or a member of a family of its architecture, applied to a point."""
 
     network: FilePart
     point: int
     family: FamilyPart | None = None
-    member: int | None = None
+    member: int | None = None  # the one of the family; None for any of them
 
 
 class ClaimPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One claim over points: no counter-example of any case has a least goal above ``upper``.
-
-    Attributes
-    ----------
-    name : str
-    upper : float
-    decides : bool
-        Whether the goals are conditions as well, and what is claimed is that there is no
-        counter-example; ``upper`` then is below 0.
-    reals : bool
-        Whether it is about exact arithmetic, not about float32.
-    tree : str
-    points : tuple of BoxPart
-    applications : tuple of ApplicationPart
-    cases : tuple of CasePart
-    """
+    """One claim over points: no counter-example of any case has a least goal above ``upper``."""
 
     name: str
     upper: float
     decides: bool
-    reals: bool
+    reals: bool  # whether it is about exact arithmetic, not about float32
     tree: str
     points: tuple[BoxPart, ...]
     applications: tuple[ApplicationPart, ...]

@@ -23,8 +23,6 @@ from leaveout.verifier.checker.evaluation import summed
 from leaveout.verifier.checker.fusing import Fused, after
 from leaveout.verifier.checker.rounding import TINY32, UNIT32, gamma
 
-__all__ = ["MarginProgram", "Region", "margin_program"]
-
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
@@ -36,20 +34,12 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """What is known in some nodes.
+    """What is known in some nodes."""
 
-    Attributes
-    ----------
-    above, below : ndarray of float64, shape (n, inputs)
-        No input is more than this above, or below, 0.
-    low, high : sequence of ndarray, shape (n, width)
-        Bounds of the exact pre-activations of each layer.
-    """
-
-    above: Floats
-    below: Floats
-    low: Sequence[Floats]
-    high: Sequence[Floats]
+    above: Floats  # shape (n, inputs): no input is more than this above, or below, 0
+    below: Floats  # shape (n, inputs): no input is more than this above, or below, 0
+    low: Sequence[Floats]  # shape (n, width): bounds of the exact pre-activations of each layer
+    high: Sequence[Floats]  # shape (n, width): bounds of the exact pre-activations of each layer
 
     def rows(self, chosen: Integers) -> Region:
         """Return some of the nodes."""
@@ -125,18 +115,6 @@ class MarginProgram:
 
         The forms are taken exactly of what is computed, but for denormals flushed where they are
         read.
-
-        Parameters
-        ----------
-        which : ndarray of int64, shape (n,)
-            Network of each node.
-        region : Region
-            Of n nodes.
-        forms : ndarray of float64, shape (r, labels)
-
-        Returns
-        -------
-        ndarray of float64, shape (n, r)
         """
         count = len(which)
         seen = self._forward(which, region)
@@ -283,14 +261,7 @@ class MarginProgram:
 def margin_program(
     graph: Graph, parameters: Mapping[str, NDArray[np.floating]], numbers: Arithmetic
 ) -> MarginProgram:
-    """Return the program of some networks.
-
-    Parameters
-    ----------
-    graph : Graph
-    parameters : mapping of str to ndarray, shape (m, *shape)
-    numbers : Arithmetic
-    """
+    """Return the program of some networks."""
     constants = stacked_constants(graph, parameters)
     count = max((len(parameters[name]) for name in graph.parameters), default=1)
     shapes = {graph.input: graph.input_shape}

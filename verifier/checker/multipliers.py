@@ -10,31 +10,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Multipliers"]
-
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class Multipliers:
-    """Of every proof, those of some neurons, or of all.
-
-    Attributes
-    ----------
-    cz, cd : ndarray of float32
-        Multipliers of z and of dz: shape (proofs, hidden), NaN for the rule's; or, of the neurons
-        that are listed, one after the other.
-    neuron : ndarray of int64 or None
-        The neurons, where they are listed.
-    starts : ndarray of int64, shape (proofs + 1,)
-        Where those of each proof start; one after the other where neurons are not listed.
-    """
+    """Of every proof, those of some neurons, or of all."""
 
     cz: NDArray[np.float32]
     cd: NDArray[np.float32]
-    neuron: Integers | None
-    starts: Integers
+    neuron: Integers | None  # the neurons, where they are listed
+    starts: Integers  # shape (proofs + 1,)
 
     def __len__(self) -> int:
         return len(self.starts) - 1

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from leaveout.verifier.checker.arithmetic import Arithmetic
 
-__all__ = ["Facts", "best_alone", "best_pair", "facts_of", "rule_alone", "rule_pair"]
-
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
@@ -26,47 +24,27 @@ _EQUAL_AREAS = 1.0 + 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """What is known of the pairs of one layer in some nodes; every array has shape (n, width).
+    """What is known of the pairs of one layer in some nodes; every array has shape (n, width)."""
 
-    Attributes
-    ----------
-    low, high : ndarray
-        Bounds of z.
-    below, above : ndarray
-        Bounds of dz: of the true one, or of the one that ties below lead to.
-    on_low, off_high : ndarray
-        Bounds of z in the branch on, and off.
-    can_on, can_off, free : ndarray of bool
-        Which branches are possible; whether the pair is a free one that may be in either.
-    z_low, z_high : ndarray
-        Bounds of z in both branches together.
-    apart : ndarray of bool
-        Free pairs of which one ReLU keeps its sign; each of the two is then bounded on its own.
-    rise, fall : ndarray
-        Slopes of linear bounds of ``a relu(z)`` from above, for a > 0 and a < 0.
-    rise_d, fall_d : ndarray
-        The same of ``a dh`` by ``dz``, or of ``a relu(z + dz)`` where ``apart``.
-    size : ndarray
-        Bound of ``abs(dh)``.
-    """
-
-    low: Floats
-    high: Floats
-    below: Floats
-    above: Floats
-    on_low: Floats
-    off_high: Floats
-    can_on: Flags
+    low: Floats  # bounds of z
+    high: Floats  # bounds of z
+    below: Floats  # bounds of dz: of the true one, or of the one that ties below lead to
+    above: Floats  # bounds of dz: of the true one, or of the one that ties below lead to
+    on_low: Floats  # bounds of z in the branch on, and off
+    off_high: Floats  # bounds of z in the branch on, and off
+    can_on: (
+        Flags  # which branches are possible; whether the pair is a free one that may be in either
+    )
     can_off: Flags
-    free: Flags
-    z_low: Floats
-    z_high: Floats
+    free: Flags  # which branches are possible; whether the pair is a free one that may be in either
+    z_low: Floats  # bounds of z in both branches together
+    z_high: Floats  # bounds of z in both branches together
     apart: Flags
-    rise: Floats
-    fall: Floats
-    rise_d: Floats
-    fall_d: Floats
-    size: Floats
+    rise: Floats  # slopes of linear bounds of ``a relu(z)`` from above, for a > 0 and a < 0
+    fall: Floats  # slopes of linear bounds of ``a relu(z)`` from above, for a > 0 and a < 0
+    rise_d: Floats  # the same of ``a dh`` by ``dz``, or of ``a relu(z + dz)`` where ``apart``
+    fall_d: Floats  # the same of ``a dh`` by ``dz``, or of ``a relu(z + dz)`` where ``apart``
+    size: Floats  # bound of ``abs(dh)``
 
     def take(self, of: NDArray[np.int64]) -> Facts:
         """Return those of some nodes, a row each."""
@@ -74,16 +52,7 @@ class Facts:
 
 
 def facts_of(state: Floats, phase: NDArray[np.int8], tied: Flags) -> Facts:
-    """Derive what rows need from the bounds of one layer.
-
-    Parameters
-    ----------
-    state : ndarray of float64, shape (n, 6, width)
-        z lower and upper, band below and above, dz lower and upper.
-    phase : ndarray of int8, shape (n, width)
-    tied : ndarray of bool, shape (n,)
-        Whether the layer is above one with a tied pair.
-    """
+    """Derive what rows need from the bounds of one layer."""
     low, high, p, q, below, above = (state[:, i] for i in range(6))
     # Closed conditions: at the edge of a band both branches are possible.
     can_on = (phase >= 0) & (high >= -p)

@@ -29,8 +29,6 @@ from leaveout.verifier.checker.rows import CaseRows, add_sums, stacked_rows
 from leaveout.verifier.checker.spaces import Space
 from leaveout.verifier.checker.tree import Shape
 
-__all__ = ["Points", "read_points"]
-
 Floats = NDArray[np.float64]
 
 _MOST = 1e200
@@ -45,24 +43,12 @@ _FOLDED = 2.0**-27
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """A claim over points.
+    """A claim over points."""
 
-    Attributes
-    ----------
-    part : ClaimPart
-        Held against the networks and boxes.
-    readers : tuple of Reader
-        Of each application.
-    inputs : tuple of Inputs
-        Of each point.
-    arithmetic : Arithmetic
-        What it is checked with.
-    """
-
-    part: ClaimPart
-    readers: tuple[Reader, ...]
-    inputs: tuple[Inputs, ...]
-    arithmetic: Arithmetic
+    part: ClaimPart  # held against the networks and boxes
+    readers: tuple[Reader, ...]  # of each application
+    inputs: tuple[Inputs, ...]  # of each point
+    arithmetic: Arithmetic  # what it is checked with
 
     @cached_property
     def applied(self) -> tuple[Applied, ...]:
@@ -107,13 +93,7 @@ class Points:
         return Shape(joint.width, hidden, self.members, tuple(goals), tuple(ties), names)
 
     def spaces(self) -> Iterator[Space]:
-        """Lay the cases out; those over one region together.
-
-        Raises
-        ------
-        RejectedError
-            If a region is empty or does not fit its origin, or float32 may overflow.
-        """
+        """Lay the cases out; those over one region together."""
         alike: dict[tuple[object, ...], list[int]] = {}
         for i, case in enumerate(self.part.cases):
             ends = self._apart(case) if case.near else None
@@ -248,22 +228,7 @@ class Points:
 
 
 def read_points(part: ClaimPart, shelf: Shelf, numbers: Arithmetic) -> Points:
-    """Load what a claim is about, and hold its cases against it.
-
-    Parameters
-    ----------
-    part : ClaimPart
-    shelf : Shelf
-    numbers : Arithmetic
-        What it is to be checked with.
-
-    Raises
-    ------
-    LeaveoutError
-        If a file is missing or cannot be read.
-    RejectedError
-        If a file is another one, or the claim is about nothing.
-    """
+    """Load what a claim is about, and hold its cases against it."""
     if not part.points or not part.applications or not part.cases:
         raise RejectedError("it is about no point, no network, or no case")
     if part.decides and not part.upper < 0.0:

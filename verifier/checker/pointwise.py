@@ -26,8 +26,6 @@ from leaveout.verifier.checker.regional import whole_bounds
 from leaveout.verifier.checker.rounding import UNIT, gamma
 from leaveout.verifier.checker.spaces import Asked
 
-__all__ = ["Applied", "FormErrors", "read_application", "whole_form_errors"]
-
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
@@ -65,24 +63,13 @@ class Applied(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class _One:
-    """One network at one point.
-
-    Attributes
-    ----------
-    point : int
-    inputs : Inputs
-    net : Net
-    start : Start
-    sets : Sets
-        No difference.
-    program : MarginProgram
-    """
+    """One network at one point."""
 
     point: int
     inputs: Inputs
     net: Net
     start: Start
-    sets: Sets
+    sets: Sets  # no difference
     program: MarginProgram
 
     @staticmethod
@@ -125,19 +112,11 @@ class _One:
 
 @dataclass(frozen=True, eq=False)
 class _AnyOf:
-    """Any member of a family at one point.
-
-    Attributes
-    ----------
-    reader : Reader
-    family : Members
-    example : _One
-        The network whose architecture they have.
-    """
+    """Any member of a family at one point."""
 
     reader: Reader
     family: Members
-    example: _One
+    example: _One  # the network whose architecture they have
 
     @property
     def point(self) -> int:
@@ -199,15 +178,7 @@ def read_application(reader: Reader, point: int, inputs: Inputs, numbers: Arithm
 def whole_form_errors(
     applied: Sequence[Applied], forms: Sequence[Floats], numbers: Arithmetic
 ) -> Floats:
-    """Bound evaluation errors of rows over everything, shape (r,).
-
-    Parameters
-    ----------
-    applied : sequence of Applied
-    forms : sequence of ndarray of float64, shape (r, labels)
-        Of each, the coefficients of its scores in every row.
-    numbers : Arithmetic
-    """
+    """Bound evaluation errors of rows over everything, shape (r,)."""
     total = np.zeros(len(forms[0]))
     for each, own in zip(applied, forms, strict=True):
         some = own.any(axis=1)
@@ -225,31 +196,15 @@ def _sum(one: Floats, two: Floats, numbers: Arithmetic) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class FormErrors:
-    """Bounds evaluation errors over regions of the joint input.
-
-    Attributes
-    ----------
-    applied : tuple of Applied
-    origin : ndarray of float64, shape (joint,)
-    joint : Joint
-    starts : tuple of int
-        Where the neurons of each layer of the joint network start among all.
-    forms : tuple of tuple of ndarray of float64, shape (r, labels)
-        Of each case, of each application: the coefficients of its scores in every row.
-    rows : int
-        Most of a case.
-    share : float
-        What of the errors is charged: a power of two.
-    arithmetic : Arithmetic
-    """
+    """Bounds evaluation errors over regions of the joint input."""
 
     applied: tuple[Applied, ...]
-    origin: Floats
+    origin: Floats  # shape (joint,)
     joint: Joint
-    starts: tuple[int, ...]
-    forms: tuple[tuple[Floats, ...], ...]
-    rows: int
-    share: float
+    starts: tuple[int, ...]  # where the neurons of each layer of the joint network start among all
+    forms: tuple[tuple[Floats, ...], ...]  # shape (r, labels)
+    rows: int  # most of a case
+    share: float  # what of the errors is charged: a power of two
     arithmetic: Arithmetic
 
     def over(self, asked: Asked) -> Floats:

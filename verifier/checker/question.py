@@ -17,28 +17,16 @@ from leaveout.verifier.checker.manifest import QuestionPart
 from leaveout.verifier.checker.readers import Given, read_members
 from leaveout.verifier.checker.subject import Subject
 
-__all__ = ["Question", "read_question"]
-
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """A network, its family and a box.
-
-    Attributes
-    ----------
-    network : Network
-    family : Family
-    members : Members
-    subject : Subject
-    removed : ndarray of int64, shape (all,)
-        The rows of all members of the file, those that it is not about too.
-    """
+    """A network, its family and a box."""
 
     network: Network
     family: Family
     members: Members
     subject: Subject
-    removed: NDArray[np.int64]
+    removed: NDArray[np.int64]  # shape (all,)
 
     @property
     def inputs(self) -> Inputs:
@@ -47,15 +35,7 @@ class Question:
 
 
 def read_question(part: QuestionPart, folder: Path, given: Given) -> Question:
-    """Load the files of a question, from where the certificate or the caller says they are.
-
-    Raises
-    ------
-    LeaveoutError
-        If a file is missing or cannot be read.
-    RejectedError
-        If a file is not the one the certificate is about.
-    """
+    """Load the files of a question, from where the certificate or the caller says they are."""
     where = found_file(part.network, folder, given.networks, "network", given.roots)
     other = found_file(part.family, folder, given.families, "family", given.roots)
     loaded = load_network(where)

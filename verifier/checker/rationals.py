@@ -11,8 +11,6 @@ from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from functools import cache
 
-__all__ = ["BITS", "Enclosure", "down", "exp", "log", "power", "sqrt", "up", "upwards"]
-
 Enclosure = tuple[Fraction, Fraction]
 """A lower and an upper end."""
 
@@ -39,13 +37,7 @@ def up(value: Fraction, bits: int = BITS) -> Fraction:
 
 
 def sqrt(value: Fraction) -> Enclosure:
-    """Enclose the root of a number that is not negative.
-
-    Raises
-    ------
-    ValueError
-        If it is negative.
-    """
+    """Enclose the root of a number that is not negative."""
     if value < 0:
         raise ValueError("a negative number has no root")
     # Whole numbers have exact roots downwards: of value 4^places, rounded down.
@@ -58,13 +50,7 @@ def sqrt(value: Fraction) -> Enclosure:
 
 
 def power(base: Fraction, exponent: int) -> Enclosure:
-    """Enclose a whole power, at least the zeroth, of a number that is not negative.
-
-    Raises
-    ------
-    ValueError
-        If either is negative.
-    """
+    """Enclose a whole power, at least the zeroth, of a number that is not negative."""
     if base < 0 or exponent < 0:
         raise ValueError("expected a base and an exponent that are not negative")
     low = high = Fraction(1)
@@ -80,11 +66,6 @@ def exp(value: Fraction) -> Enclosure:
 
     By Taylor's series of an argument that is at most 1/16, of which the terms left out are at
     most a geometric series; the result is squared as often as the argument was halved.
-
-    Raises
-    ------
-    ValueError
-        If the power is beyond.
     """
     if abs(value) > _MOST:
         raise ValueError(f"e to the power of {float(value):g} is not computed")
@@ -116,11 +97,6 @@ def log(value: Fraction) -> Enclosure:
     """Enclose the natural logarithm of a number above 0.
 
     Of 2^e m with m from 2/3 to 4/3 it is e ln 2 + 2 artanh((m - 1) / (m + 1)).
-
-    Raises
-    ------
-    ValueError
-        If the number is not above 0.
     """
     if value <= 0:
         raise ValueError("only a number above 0 has a logarithm")

@@ -11,23 +11,15 @@ from numpy.typing import NDArray
 
 from leaveout.models import Family, Manifest, Members, Network, Stack, load_family, load_network
 from leaveout.models.graph import Graph
+from leaveout.verifier.checker.basic_parts import FilePart
 from leaveout.verifier.checker.errors import CertificateError, RejectedError
 from leaveout.verifier.checker.files import found_file
-from leaveout.verifier.checker.manifest import ApplicationPart, FamilyPart, FilePart
-
-__all__ = ["Given", "Reader", "Shelf", "read_members"]
+from leaveout.verifier.checker.manifest import ApplicationPart, FamilyPart
 
 
 @dataclass(frozen=True)
 class Given:
-    """Where the caller says files are.
-
-    Attributes
-    ----------
-    networks, families : tuple of Path
-    others : tuple of Path
-        Files of other kinds, and folders that a certificate may name files of.
-    """
+    """Where the caller says files are."""
 
     networks: tuple[Path, ...] = ()
     families: tuple[Path, ...] = ()
@@ -46,39 +38,18 @@ class Given:
 
 @dataclass(frozen=True, eq=False)
 class Reader:
-    """A network, or any member of a family, that reads a point.
+    """A network, or any member of a family, that reads a point."""
 
-    Attributes
-    ----------
-    path : Path
-        Of the network.
-    graph : Graph
-    stack : Stack
-        Of the one network; of a family, of one of its architecture.
-    parameters : mapping of str to ndarray of float32, shape (1, *shape)
-    family : Path or None
-        Of the family that it is of, or of which it is one.
-    members : Members or None
-        Where it may be any of these.
-    """
-
-    path: Path
+    path: Path  # of the network
     graph: Graph
-    stack: Stack
-    parameters: Mapping[str, NDArray[np.floating]]
-    family: Path | None = None
-    members: Members | None = None
+    stack: Stack  # of the one network; of a family, of one of its architecture
+    parameters: Mapping[str, NDArray[np.floating]]  # shape (1, *shape)
+    family: Path | None = None  # of the family that it is of, or of which it is one
+    members: Members | None = None  # where it may be any of these
 
 
 class Shelf:
-    """The files of a certificate, each read once.
-
-    Parameters
-    ----------
-    folder : Path
-        The certificate's own.
-    given : Given
-    """
+    """The files of a certificate, each read once."""
 
     def __init__(self, folder: Path, given: Given) -> None:
         self._folder, self._given = folder, given
@@ -86,15 +57,7 @@ class Shelf:
         self._families: dict[tuple[FilePart, FamilyPart], tuple[Path, Members]] = {}
 
     def reader(self, part: ApplicationPart) -> Reader:
-        """Return what is applied.
-
-        Raises
-        ------
-        LeaveoutError
-            If a file is missing or cannot be read.
-        RejectedError
-            If a file is another one, or there is no such member.
-        """
+        """Return what is applied."""
         path, network = self._network(part.network)
         if part.family is None:
             if part.member is not None:
@@ -129,27 +92,7 @@ class Shelf:
 
 
 def read_members(part: FilePart, path: Path, count: int, network: Network, where: Path) -> Family:
-    """Load a family, and hold it against the network whose architecture it is to have.
-
-    Parameters
-    ----------
-    part : FilePart
-        The family's.
-    path : Path
-        Where it is.
-    count : int
-        How many members there are to be.
-    network : Network
-    where : Path
-        That the network is read from.
-
-    Raises
-    ------
-    LeaveoutError
-        If it cannot be read.
-    RejectedError
-        If it is another one.
-    """
+    """Load a family, and hold it against the network whose architecture it is to have."""
     if part.kind == "network":
         alone = load_network(path)
         if alone.architecture != network.architecture:

@@ -11,22 +11,12 @@ from leaveout.verifier.checker.intervals import Start
 from leaveout.verifier.checker.layout import Net, Sets
 from leaveout.verifier.checker.pairs import facts_of
 
-__all__ = ["whole_bounds"]
-
 Floats = NDArray[np.float64]
 Interval = tuple[Floats, Floats]
 
 
 def whole_bounds(net: Net, sets: Sets, start: Start) -> list[Interval]:
-    """Bound hidden layers over everything, what is listed included, shape (1, width) each.
-
-    Parameters
-    ----------
-    net : Net
-    sets : Sets
-        Any: no difference is looked at.
-    start : Start
-    """
+    """Bound hidden layers over everything, what is listed included, shape (1, width) each."""
     state, numbers = start.state[None].copy(), net.arithmetic
     free, untied = np.zeros((1, net.hidden), np.int8), np.zeros(1, bool)
     nodes = Nodes(net, sets, np.zeros(1, np.int64), start.terms, start.terms_d, [])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["TINY32", "UNIT", "UNIT32", "gamma"]
-
 UNIT = 2.0**-53
 UNIT32 = 2.0**-24
 TINY32 = 2.0**-126
@@ -11,13 +9,7 @@ TINY32 = 2.0**-126
 
 
 def gamma(roundings: float, unit: float = UNIT) -> float:
-    """Relative error after so many roundings (Higham, 2nd ed., Lemma 3.1), rounded upwards.
-
-    Raises
-    ------
-    ArithmeticError
-        If they are too many for the bound to mean anything.
-    """
+    """Relative error after so many roundings (Higham, 2nd ed., Lemma 3.1), rounded upwards."""
     product = roundings * unit
     if product >= 0.25:
         raise ArithmeticError(f"{roundings:g} roundings are too many")

@@ -16,57 +16,32 @@ from leaveout.verifier.checker.intervals import Start
 from leaveout.verifier.checker.layout import Net
 from leaveout.verifier.checker.rounding import UNIT, gamma
 
-__all__ = ["CaseRows", "Combined", "Rows", "add_sums", "stacked_rows"]
-
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class CaseRows:
-    """``inputs u + scores z + change dz + constant``, a row each, of one case.
+    """``inputs u + scores z + change dz + constant``, a row each, of one case."""
 
-    Attributes
-    ----------
-    inputs : ndarray of float64, shape (r, inputs)
-        Coefficients of the input as it is, not shifted.
-    scores, change : ndarray of float64, shape (r, scores)
-    constant : ndarray of float64, shape (r,)
-    errors : ndarray of float64, shape (r,)
-        How far float32 evaluation may move each form over everything.
-    goal : ndarray of bool, shape (r,)
-    sums : ndarray of int64, shape (s, 2)
-        Pairs of rows whose sum is bounded on its own.
-    slip : ndarray of float64, shape (r, scores)
-        How far coefficients of scores were rounded.
-    """
-
-    inputs: Floats
-    scores: Floats
-    change: Floats
-    constant: Floats
-    errors: Floats
-    goal: NDArray[np.bool_]
-    sums: Integers
-    slip: Floats
+    inputs: Floats  # shape (r, inputs): coefficients of the input as it is, not shifted
+    scores: Floats  # shape (r, scores)
+    change: Floats  # shape (r, scores)
+    constant: Floats  # shape (r,)
+    errors: Floats  # shape (r,): how far float32 evaluation may move each form over everything
+    goal: NDArray[np.bool_]  # shape (r,)
+    sums: Integers  # shape (s, 2): pairs of rows whose sum is bounded on its own
+    slip: Floats  # shape (r, scores): how far coefficients of scores were rounded
 
 
 @dataclass(frozen=True, eq=False)
 class Combined:
-    """Non-negative combinations of rows, one each.
+    """Non-negative combinations of rows, one each."""
 
-    Attributes
-    ----------
-    inputs : ndarray of float64, shape (n, inputs)
-    scores, change : ndarray of float64, shape (n, scores)
-    constant : ndarray of float64, shape (n,)
-        Rounding is charged, but for that of sums with other numbers.
-    """
-
-    inputs: Floats
-    scores: Floats
-    change: Floats
-    constant: Floats
+    inputs: Floats  # shape (n, inputs)
+    scores: Floats  # shape (n, scores)
+    change: Floats  # shape (n, scores)
+    constant: Floats  # shape (n,): rounding is charged, but for that of sums with other numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,25 +133,7 @@ class Rows:
 
 
 def stacked_rows(cases: Sequence[CaseRows], net: Net, start: Start) -> Rows:
-    """Bring the forms of cases to the shifted inputs of a network.
-
-    Parameters
-    ----------
-    cases : sequence of CaseRows
-    net : Net
-    start : Start
-        Of the same network.
-
-    Notes
-    -----
-    A row by itself has n + 2 terms of constants and features, which are added to other forms and
-    evaluated at a point: fewer than 6 n + 64 roundings.
-
-    A coefficient of a combination of r rows is a sum of r products, a constant one of r (n + 2)
-    terms, n being the inputs; forms of the networks are added, and all is evaluated at a point: at
-    most 2 r + 3 n + 16 roundings, each relative to the sum of absolute terms. That sum is rounded
-    itself, for which it is doubled.
-    """
+    """Bring the forms of cases to the shifted inputs of a network."""
     numbers = net.arithmetic
     inputs, scores, change, constant = (
         numbers.number(np.concatenate([getattr(c, k) for c in cases]))

@@ -17,8 +17,6 @@ from leaveout.verifier.checker.question import Question
 from leaveout.verifier.checker.sampled_parts import DrawPart, SampledPart
 from leaveout.verifier.checker.subject import Subject
 
-__all__ = ["SampledSubject", "few_drawn", "read_sampled"]
-
 _MOST_ROWS = 10**8
 """That are drawn from: a permutation of them is kept."""
 
@@ -33,28 +31,15 @@ _NAMED = 8
 
 @dataclass(frozen=True, eq=False)
 class SampledSubject:
-    """What a claim about all rows is about.
-
-    Attributes
-    ----------
-    part : SampledPart
-    members : int
-        Those of the sample.
-    left_out : ndarray of int64, shape (k,)
-        Rows of the members that are not bounded.
-    share, confidence, chance : Fraction
-        The last: of a draw with so few of the worst rows, if too many rows were above the bound.
-    base : Subject
-        The files and inputs; of the members that are bounded.
-    """
+    """What a claim about all rows is about."""
 
     part: SampledPart
-    members: int
-    left_out: NDArray[np.int64]
+    members: int  # those of the sample
+    left_out: NDArray[np.int64]  # shape (k,): rows of the members that are not bounded
     share: Fraction
     confidence: Fraction
     chance: Fraction
-    base: Subject
+    base: Subject  # the files and inputs; of the members that are bounded
 
     @property
     def exceptions(self) -> int:
@@ -108,21 +93,7 @@ class SampledSubject:
 
 
 def read_sampled(part: SampledPart, question: Question, together: int) -> SampledSubject:
-    """Check everything that a claim about all rows says beyond the bounds of its members.
-
-    Parameters
-    ----------
-    part : SampledPart
-    question : Question
-        Of the members that are bounded.
-    together : int
-        Claims about all rows that the certificate has.
-
-    Raises
-    ------
-    RejectedError
-        If it does not follow from those bounds; what does not fit is named.
-    """
+    """Check everything that a claim about all rows says beyond the bounds of its members."""
     drawn, removed = part.sample, question.removed
     if not part.bounds or len({each.label for each in part.bounds}) < len(part.bounds):
         raise RejectedError("its bounds are not one for each label that it is about")
@@ -189,18 +160,6 @@ def few_drawn(rows: int, size: int, marked: int, most: int) -> Fraction:
 
     Counted from the other side: which places of the rows the sample has, and of these which are
     marked. ``C(size, j) C(rows - size, marked - j) / C(rows, marked)``, summed over j.
-
-    Parameters
-    ----------
-    rows, size : int
-        How many there are, and are drawn without replacement.
-    marked : int
-    most : int
-
-    Raises
-    ------
-    RejectedError
-        If these numbers are too large to be multiplied out.
     """
     if min(marked, size) > _MOST_TERMS:
         raise RejectedError(f"a tail of {marked:,} rows, of which {size:,} are drawn, is too long")

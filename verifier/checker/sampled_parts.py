@@ -6,8 +6,6 @@ from collections.abc import Iterator
 
 import msgspec
 
-__all__ = ["DrawPart", "MembersBoundPart", "SampledPart", "sampled_texts"]
-
 
 class DrawPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which rows were drawn: ``size`` of ``rows``, uniformly; the ``draw`` of ``draws`` planned."""
@@ -28,32 +26,15 @@ class MembersBoundPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SampledPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One claim about all rows: at most a share of them have a leak above all the bounds.
+    """One claim about all rows: at most a share of them have a leak above all the bounds."""
 
-    Attributes
-    ----------
-    question : int
-        Of the members that are bounded; those that it leaves out may be above.
-    name : str
-        Of the statement.
-    bounds : tuple of MembersBoundPart
-        One a label that the claim is about.
-    sample : DrawPart
-    share : str
-        A fraction.
-    confidence : str
-        A fraction: of all results together, and of all draws that were planned.
-    results : int
-        So many share what may be wrong.
-    """
-
-    question: int
-    name: str
-    bounds: tuple[MembersBoundPart, ...]
+    question: int  # of the members that are bounded; those that it leaves out may be above
+    name: str  # of the statement
+    bounds: tuple[MembersBoundPart, ...]  # one a label that the claim is about
     sample: DrawPart
-    share: str
-    confidence: str
-    results: int
+    share: str  # a fraction
+    confidence: str  # a fraction: of all results together, and of all draws that were planned
+    results: int  # so many share what may be wrong
 
 
 def sampled_texts(part: SampledPart) -> Iterator[str]:

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.tree_arrays import MEMBERS, ROOT, TreePart
 
-__all__ = ["with_all_sets"]
-
 Integers = NDArray[np.int64]
 
 _MOST = 2**28
@@ -23,21 +21,6 @@ def with_all_sets(part: TreePart, group: Integers, children: Integers, members: 
 
     A root whose set is empty has all members; of the parts of a set one may be empty: it is what
     the others leave of it.
-
-    Parameters
-    ----------
-    part : TreePart
-        Parents come first.
-    group : ndarray of int64, shape (n,)
-        Position of each node's set.
-    children : ndarray of int64
-        All nodes but the roots, ordered by their parents.
-    members : int
-
-    Raises
-    ------
-    RejectedError
-        If two parts of a set are empty, two nodes share a set, or there are too many.
     """
     count = len(part.offsets) - 1
     own = part.group[part.group >= 0]

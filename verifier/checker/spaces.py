@@ -12,8 +12,6 @@ from leaveout.verifier.checker.intervals import Start
 from leaveout.verifier.checker.layout import Net, Sets
 from leaveout.verifier.checker.rows import Rows
 
-__all__ = ["Asked", "Errors", "SetSource", "Space"]
-
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
@@ -28,24 +26,13 @@ class SetSource(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """Nodes of which evaluation errors are asked.
+    """Nodes of which evaluation errors are asked."""
 
-    Attributes
-    ----------
-    lower, upper : ndarray of float64, shape (n, inputs)
-        Shifted.
-    state : ndarray of float64, shape (n, 6, hidden)
-    case : ndarray of int64, shape (n,)
-        Position of each one's case in the space.
-    members : list of ndarray of int64
-        Of each.
-    """
-
-    lower: Floats
-    upper: Floats
-    state: Floats
-    case: Integers
-    members: list[Integers]
+    lower: Floats  # shape (n, inputs): shifted
+    upper: Floats  # shape (n, inputs): shifted
+    state: Floats  # shape (n, 6, hidden)
+    case: Integers  # shape (n,): position of each one's case in the space
+    members: list[Integers]  # of each
 
 
 class Errors(Protocol):

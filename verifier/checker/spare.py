@@ -7,26 +7,15 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Spare"]
-
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 
 @dataclass(eq=False)
 class Spare:
-    """What a walk made use of.
+    """What a walk made use of."""
 
-    Attributes
-    ----------
-    seen : ndarray of bool, shape (n,)
-        Nodes that were looked at; of others an ancestor is empty.
-    neurons : dict of int to ndarray of int64
-        By leaf, those whose own multipliers are needed, however few; leaves that are empty are not
-        in it.
-    """
-
-    seen: Flags
+    seen: Flags  # shape (n,): nodes that were looked at; of others an ancestor is empty
     neurons: dict[int, Integers] = field(default_factory=dict)
 
     @staticmethod

@@ -8,30 +8,17 @@ from pathlib import Path
 
 from leaveout.verifier.checker.inputs import Inputs, runs
 
-__all__ = ["Subject"]
-
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """The files and the inputs that claims about leaks are about.
+    """The files and the inputs that claims about leaks are about."""
 
-    Attributes
-    ----------
-    network, family : Path
-        As read.
-    network_sha256, family_sha256 : str
-    members : int
-    labels : int
-        How many the network gives.
-    inputs : Inputs
-    """
-
-    network: Path
+    network: Path  # as read
     network_sha256: str
-    family: Path
+    family: Path  # as read
     family_sha256: str
     members: int
-    labels: int
+    labels: int  # how many the network gives
     inputs: Inputs
 
     def lines(self) -> Iterator[str]:

@@ -12,56 +12,31 @@ from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.sets import with_all_sets
 from leaveout.verifier.checker.tree_arrays import INPUT, MEMBERS, PHASE, ROOT, UNTIED, TreePart
 
-__all__ = ["INPUT", "MEMBERS", "PHASE", "ROOT", "UNTIED", "Shape", "Tree", "make_tree"]
-
 Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """What a tree may hold.
-
-    Attributes
-    ----------
-    inputs, hidden, members : int
-    goals : tuple of ndarray of bool, shape (rows,)
-        Of each case, which of its rows are goals.
-    ties : tuple of bool
-        Of each case, whether the phases of pairs may be tied.
-    names : tuple of str
-        Of the cases, for messages.
-    """
+    """What a tree may hold."""
 
     inputs: int
     hidden: int
     members: int
-    goals: tuple[NDArray[np.bool_], ...]
-    ties: tuple[bool, ...]
-    names: tuple[str, ...]
+    goals: tuple[NDArray[np.bool_], ...]  # shape (rows,): of each case, which of its rows are goals
+    ties: tuple[bool, ...]  # of each case, whether the phases of pairs may be tied
+    names: tuple[str, ...]  # of the cases, for messages
 
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """A tree whose leaves cover every counter-example there may be.
-
-    Attributes
-    ----------
-    part : TreePart
-    shape : Shape
-    case : ndarray of int64, shape (n,)
-        What the counter-examples of each node are of.
-    group : ndarray of int64, shape (n,)
-        Position of each node's set of members.
-    first, children : ndarray of int64
-        The children of node i are ``children[first[i]:first[i + 1]]``.
-    """
+    """A tree whose leaves cover every counter-example there may be."""
 
     part: TreePart
     shape: Shape
-    case: Integers
-    group: Integers
-    first: Integers
-    children: Integers
+    case: Integers  # shape (n,): what the counter-examples of each node are of
+    group: Integers  # shape (n,): position of each node's set of members
+    first: Integers  # the children of node i are ``children[first[i]:first[i + 1]]``
+    children: Integers  # the children of node i are ``children[first[i]:first[i + 1]]``
 
     def is_leaf(self, nodes: Integers) -> NDArray[np.bool_]:
         """Whether nodes have no children."""
@@ -99,20 +74,7 @@ class Tree:
 
 
 def make_tree(part: TreePart, shape: Shape, upper: float) -> Tree:
-    """Check the shape of a tree.
-
-    Parameters
-    ----------
-    part : TreePart
-    shape : Shape
-    upper : float
-        What is claimed.
-
-    Raises
-    ------
-    RejectedError
-        Naming the first node that is wrong.
-    """
+    """Check the shape of a tree."""
     count = len(part)
     if not count:
         raise RejectedError("the tree has no nodes")

@@ -12,10 +12,6 @@ from numpy.typing import NDArray
 from leaveout.verifier.checker.errors import CertificateError
 from leaveout.verifier.checker.multipliers import Multipliers
 
-__all__ = [
-    "INPUT", "MEMBERS", "PHASE", "ROOT", "UNTIED", "Numbers", "TreeArrays", "TreePart",
-]  # fmt: skip
-
 ROOT, INPUT, MEMBERS, PHASE, UNTIED = range(5)
 """What a node is of its parent."""
 
@@ -60,29 +56,14 @@ class TreePart:
 
 @dataclass(frozen=True, eq=False)
 class TreeArrays:
-    """Arrays by name, of which some are a tree's.
-
-    Attributes
-    ----------
-    arrays : dict of str to ndarray
-    path : Path
-        Of the certificate.
-    short : bool
-        Whether trees may leave out what the rest of them tells.
-    """
+    """Arrays by name, of which some are a tree's."""
 
     arrays: dict[str, Numbers]
-    path: Path
-    short: bool
+    path: Path  # of the certificate
+    short: bool  # whether trees may leave out what the rest of them tells
 
     def tree(self, name: str, *, leaks: bool) -> TreePart:
-        """Return the arrays of a tree, of leaks or of a claim over points.
-
-        Raises
-        ------
-        CertificateError
-            If one is missing, or has another type or shape than the others call for.
-        """
+        """Return the arrays of a tree, of leaks or of a claim over points."""
         keys = ("parent", "index", "side", "proof", "group", "members", "offsets")
         whole = {key: self._integers(name, key) for key in keys}
         count = len(whole["parent"])

@@ -19,9 +19,8 @@ from leaveout.verifier.checker.rounding import UNIT, gamma
 from leaveout.verifier.checker.rows import Combined
 from leaveout.verifier.checker.spaces import Asked, Space
 from leaveout.verifier.checker.spare import Spare
-from leaveout.verifier.checker.tree import ROOT, Tree
-
-__all__ = ["Walk"]
+from leaveout.verifier.checker.tree import Tree
+from leaveout.verifier.checker.tree_arrays import ROOT
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -37,17 +36,7 @@ _REMEMBERED = 16
 
 
 class Walk:
-    """The part of one tree that is over one region, checked.
-
-    Parameters
-    ----------
-    space : Space
-    tree : Tree
-    upper : float
-        What is claimed.
-    spare : Spare, optional
-        Where to note what is made use of.
-    """
+    """The part of one tree that is over one region, checked."""
 
     def __init__(self, space: Space, tree: Tree, upper: float, spare: Spare | None = None) -> None:
         self._spare = spare

@@ -22,8 +22,6 @@ from leaveout.verifier.accuracy_tables import (
 from leaveout.verifier.amounts import share
 from leaveout.verifier.report import Report
 
-__all__ = ["accuracies"]
-
 _MOST = 10
 """Labels that are all shown."""
 _WORST = 5

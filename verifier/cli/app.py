@@ -27,9 +27,6 @@ from leaveout.verifier.cli.vnnlib import vnnlib
 from leaveout.verifier.cli.warm import warm
 from leaveout.version import VERSION
 
-__all__ = ["app", "run"]
-
-
 app = typer.Typer(
     name="leaveout",
     help="Prove what a trained model owes to any one training point.",

@@ -26,8 +26,6 @@ from leaveout.verifier.cli.unlearn import undrawn_note
 if TYPE_CHECKING:
     from leaveout.verifier.audits.membership import Row, Views
 
-__all__ = ["audit"]
-
 
 def audit(
     output: Annotated[

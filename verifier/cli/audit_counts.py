@@ -9,29 +9,11 @@ import typer
 
 from leaveout.errors import AuditError
 
-__all__ = ["judge_counts"]
-
 
 def judge_counts(
     path: Path, output: Path, claim: tuple[float | None, float, float], confidence: float
 ) -> None:
-    """Print what counts refute, and write them for specifications.
-
-    Parameters
-    ----------
-    path : Path
-        Of counts; see `read_counts`.
-    output : Path
-        The audit that is written.
-    claim : tuple of float
-        Alpha, beta and gamma; an alpha of None is none in particular.
-    confidence : float
-
-    Raises
-    ------
-    AuditError
-        If a number is out of range, or a file cannot be read or written.
-    """
+    """Print what counts refute, and write them for specifications."""
     from leaveout.verifier.audits.adaptive import Audit
     from leaveout.verifier.audits.intervals import clopper_pearson
     from leaveout.verifier.audits.membership import read_counts, write_audit

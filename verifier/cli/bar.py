@@ -9,23 +9,10 @@ from contextlib import contextmanager
 from leaveout.errors import TrainingError
 from leaveout.exit_codes import ExitCode
 
-__all__ = ["counting", "interruptible", "progress"]
-
 
 @contextmanager
 def counting(what: str, unit: str) -> Iterator[Callable[[int, int], None] | None]:
-    """Show a bar on a terminal, from when it is first told of; elsewhere yield None.
-
-    Parameters
-    ----------
-    what, unit : str
-        What is done, and what is counted.
-
-    Yields
-    ------
-    callable or None
-        To be told how many are done, and of how many.
-    """
+    """Show a bar on a terminal, from when it is first told of; elsewhere yield None."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -53,13 +40,7 @@ def counting(what: str, unit: str) -> Iterator[Callable[[int, int], None] | None
 
 @contextmanager
 def progress(what: str, unit: str, total: int) -> Iterator[Callable[[int], None] | None]:
-    """Show a bar of so many; see `counting`.
-
-    Yields
-    ------
-    callable or None
-        To be told how many are done.
-    """
+    """Show a bar of so many; see `counting`."""
     with counting(what, unit) as show:
         yield None if show is None else lambda done: show(done, total)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-__all__ = ["CAPABILITIES"]
-
 
 def _opsets() -> list[str]:
     from leaveout.models.onnx_use import OPSETS

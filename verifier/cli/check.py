@@ -11,8 +11,6 @@ import typer
 from leaveout.errors import SpecError
 from leaveout.exit_codes import ExitCode
 
-__all__ = ["check"]
-
 
 def check(
     evidence: Annotated[

@@ -11,8 +11,6 @@ from leaveout.verifier.cli.result_table import render_checked
 from leaveout.verifier.evidence.certified import Standing
 from leaveout.verifier.evidence.checking import CheckedEvidence
 
-__all__ = ["render_evidence"]
-
 
 def render_evidence(found: CheckedEvidence, console: Console) -> None:
     """Print who signed, what fits together, and what of the results is proved again."""

@@ -6,8 +6,6 @@ import os
 import time
 from pathlib import Path
 
-__all__ = ["since_start"]
-
 _LOADED = time.perf_counter()
 _BEFORE = 0.3
 """Seconds an interpreter takes before it reaches this line, about, where the system cannot tell."""

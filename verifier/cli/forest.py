@@ -13,7 +13,6 @@ from leaveout.verifier.cli.units import read_units
 if TYPE_CHECKING:
     from leaveout.models.forest.folders import Addition, Deletion, ForestReport
 
-__all__ = ["forest"]
 
 forest = typer.Typer(
     help="Random forests that forget rows exactly: train one, delete rows from it, add others.\n\n"

@@ -17,7 +17,6 @@ from leaveout.verifier.cli.bar import counting
 if TYPE_CHECKING:
     from leaveout.verifier.guard import Guard
 
-__all__ = ["guard"]
 
 _BATCH = 1024
 _LISTED = 5

@@ -6,22 +6,6 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-__all__ = [
-    "BatchSize",
-    "Cores",
-    "CounterExampleSeed",
-    "Epochs",
-    "FollowerSteps",
-    "GameBatch",
-    "GameRate",
-    "LabelColumn",
-    "LeaderSteps",
-    "LearningRate",
-    "Seed",
-    "Units",
-    "WeightDecay",
-]
-
 LabelColumn: TypeAlias = Annotated[
     str | None,
     typer.Option(metavar="COLUMN", help="The CSV's column to predict.", show_default=False),

@@ -11,8 +11,6 @@ from leaveout.errors import TrainingError
 from leaveout.verifier.cli.bar import counting, interruptible
 from leaveout.verifier.cli.options import LabelColumn
 
-__all__ = ["partition"]
-
 _SPREAD = 4
 _FAMILIES = 4
 

@@ -15,7 +15,6 @@ from leaveout.encoders.votes.tally import tally
 if TYPE_CHECKING:
     from leaveout.models.votes import Ballots, PartitionReport
 
-__all__ = ["partition_table"]
 
 _NAME = 24
 _WIDTH = 80

@@ -11,8 +11,6 @@ from rich.status import Status
 if TYPE_CHECKING:
     from leaveout.bab import Progress
 
-__all__ = ["Display"]
-
 
 class Display:
     """One live line: statement, label, bounds, what is open, time."""

@@ -10,8 +10,6 @@ import typer
 
 from leaveout.errors import SpecError
 
-__all__ = ["report"]
-
 
 def report(
     results: Annotated[

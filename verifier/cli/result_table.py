@@ -20,9 +20,8 @@ from leaveout.verifier.checker import (
 )
 from leaveout.verifier.checker.inputs import runs
 from leaveout.verifier.cli.accuracy_table import accuracies
-from leaveout.verifier.report import BoxRecord, Report, Result
-
-__all__ = ["render", "render_checked"]
+from leaveout.verifier.records import BoxRecord
+from leaveout.verifier.report import Report, Result
 
 _STYLE = {"proved": "green", "refuted": "red", "unknown": "yellow"}
 

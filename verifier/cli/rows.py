@@ -12,8 +12,6 @@ import typer
 if TYPE_CHECKING:
     from leaveout.verifier.report import Report
 
-__all__ = ["rows"]
-
 
 class _Order(StrEnum):
     BOUND = "bound"
@@ -112,8 +110,9 @@ def rows(
     from leaveout.verifier.cli.rows_table import render_row, render_rows
     from leaveout.verifier.cli.rows_target import TextTarget
     from leaveout.verifier.cli.target import reader_may_leave
-    from leaveout.verifier.evidence.rows import in_order, named, to_csv, to_json
+    from leaveout.verifier.evidence.rows import in_order, named
     from leaveout.verifier.evidence.rows import rows as every
+    from leaveout.verifier.evidence.rows_written import to_csv, to_json
     from leaveout.verifier.page import load
 
     if update and time is None:

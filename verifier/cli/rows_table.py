@@ -10,27 +10,17 @@ from rich.text import Text
 
 from leaveout.verifier.amounts import MISSING, counted
 from leaveout.verifier.amounts import bound as shown
-from leaveout.verifier.evidence.rows import RowLabelRecord, RowRecord
 from leaveout.verifier.points.names import labelled, row_name
 from leaveout.verifier.points.row_bounds import NO_LEAK
 from leaveout.verifier.report import Report
-
-__all__ = ["render_row", "render_rows"]
+from leaveout.verifier.row_records import RowLabelRecord, RowRecord
 
 _PLACES = 12
 """Changed answers that are listed."""
 
 
 def render_rows(report: Report, records: Sequence[RowRecord], top: int, console: Console) -> None:
-    """Print rows in their order, up to so many, and what goes for all.
-
-    Parameters
-    ----------
-    report : Report
-    records : sequence of RowRecord
-    top : int
-    console : Console
-    """
+    """Print rows in their order, up to so many, and what goes for all."""
     points = next((each.points for each in records if each.points is not None), None)
     several = len({each.network for each in records}) > 1
     table = Table(box=None, pad_edge=False, header_style="bold")

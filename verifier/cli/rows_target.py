@@ -10,33 +10,17 @@ from pathlib import Path
 from leaveout.errors import SpecError
 from leaveout.files import write_whole
 
-__all__ = ["TextTarget"]
-
 
 @dataclass(frozen=True)
 class TextTarget:
-    """A file, or standard output.
+    """A file, or standard output."""
 
-    Attributes
-    ----------
-    option : str
-        For messages.
-    path : Path or None
-        None for standard output.
-    """
-
-    option: str
-    path: Path | None
+    option: str  # for messages
+    path: Path | None  # None for standard output
 
     @staticmethod
     def open(option: str, text: str | None) -> TextTarget | None:
-        """Read the value of an option; None where it is not given.
-
-        Raises
-        ------
-        SpecError
-            If the file could not be written in the end.
-        """
+        """Read the value of an option; None where it is not given."""
         if text is None:
             return None
         if text == "-":
@@ -57,13 +41,7 @@ class TextTarget:
         return TextTarget(option, path)
 
     def write(self, content: bytes) -> None:
-        """Write it, whole or not at all.
-
-        Raises
-        ------
-        SpecError
-            If that fails; what was there is still there.
-        """
+        """Write it, whole or not at all."""
         if self.path is None:
             sys.stdout.write(content.decode())
             sys.stdout.flush()

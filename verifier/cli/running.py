@@ -11,8 +11,6 @@ import typer
 from leaveout.errors import LeaveoutError
 from leaveout.exit_codes import ExitCode
 
-__all__ = ["run_application"]
-
 _ASKED = "_LEAVEOUT_COMPLETE"
 _HELP = frozenset({"-h", "--help"})
 _TOLD = frozenset({"--install-completion", "--show-completion"})

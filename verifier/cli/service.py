@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from leaveout.models.sharded.planning import HeldOut, Offer, Plan
     from leaveout.models.train.data import TrainingData
 
-__all__ = ["service"]
 
 _TREE = {"max_depth": 5}
 _MOST_POINTS = 2000

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from leaveout.errors import SpecError
 
-__all__ = ["read_settings"]
-
 
 def read_settings(texts: Sequence[str]) -> dict[str, str]:
     """Return values by name.

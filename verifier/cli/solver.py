@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from leaveout.specs.vnnlib import Reading
     from leaveout.verifier.points.query import Decision
 
-__all__ = ["application", "run_solver"]
 
 _HELP = {"help_option_names": ["-h", "--help"]}
 _WORDS = {"timeout": "timed-out"}

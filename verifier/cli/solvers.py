@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import typer
 
-__all__ = ["solvers"]
-
 
 def solvers() -> None:
     """List solver back ends: installed or not, version, abilities, licence limits.

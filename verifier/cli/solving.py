@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from leaveout.specs.vnnlib import Status
     from leaveout.verifier.points.query import Decision
 
-__all__ = ["keep_to", "progress_line", "say", "status_of"]
-
 
 def say(line: str) -> None:
     """Write a line to standard error."""

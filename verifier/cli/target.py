@@ -16,31 +16,17 @@ from leaveout.errors import SpecError
 from leaveout.files import RESULTS, read_whole
 from leaveout.verifier.report import Report, write_json
 
-__all__ = ["JsonTarget", "reader_may_leave"]
-
 
 @dataclass(frozen=True)
 class JsonTarget:
-    """A file, standard output, or nowhere.
-
-    Attributes
-    ----------
-    path : Path or None
-    is_stdout : bool
-    """
+    """A file, standard output, or nowhere."""
 
     path: Path | None = None
     is_stdout: bool = False
 
     @staticmethod
     def open(text: str | None) -> JsonTarget:
-        """Read the value of ``--json``.
-
-        Raises
-        ------
-        SpecError
-            If the file could not be written in the end.
-        """
+        """Read the value of ``--json``."""
         if text is None:
             return JsonTarget()
         if text == "-":

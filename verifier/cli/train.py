@@ -13,8 +13,6 @@ from leaveout.verifier.cli.units import read_units
 if TYPE_CHECKING:
     from leaveout.models.train import TrainingReport
 
-__all__ = ["train"]
-
 
 def train(
     data: Annotated[

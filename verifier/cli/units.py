@@ -6,22 +6,9 @@ from collections.abc import Sequence
 
 from leaveout.errors import TrainingError
 
-__all__ = ["read_units"]
-
 
 def read_units(given: Sequence[str]) -> dict[str, str]:
-    """Return what numbers are measured in, by columns.
-
-    Parameters
-    ----------
-    given : sequence of str
-        Each ``column=unit``.
-
-    Raises
-    ------
-    TrainingError
-        If one is not of that form.
-    """
+    """Return what numbers are measured in, by columns."""
     units = {}
     for text in given:
         column, separator, unit = text.rpartition("=")

@@ -24,7 +24,6 @@ from leaveout.verifier.cli.options import (
 if TYPE_CHECKING:
     from leaveout.models.unlearning import Record, UnlearningReport
 
-__all__ = ["undrawn_note", "unlearn"]
 
 _FAR = 0.1
 """Networks trained anew by MODEL's recipe are as right on other rows, to about this."""

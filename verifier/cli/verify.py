@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from leaveout.verifier.evidence.folder import EvidenceFolder
     from leaveout.verifier.options import VerifyOptions
 
-__all__ = ["verify"]
-
 
 def verify(
     spec: Annotated[Path, typer.Argument(help="A .spec file.", show_default=False)],

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from leaveout.verifier.points.query import Decision
     from leaveout.verifier.points.solved import Solved
 
-__all__ = ["vnnlib"]
 
 _EXIT = {"unsat": 0, "sat": 1, "unknown": 3, "timeout": 3}
 

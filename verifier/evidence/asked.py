@@ -47,8 +47,6 @@ from leaveout.verifier.statements import task_of
 from leaveout.verifier.tasks import Context, Task
 from leaveout.version import VERSION
 
-__all__ = ["Resolved", "resolved"]
-
 _SPECIFICATION, _INCLUDED = "specification", "included specification"
 _COPIED = (_SPECIFICATION, _INCLUDED, "weights")
 """Kinds of files that are not read through a link: what they are read from must be their folder."""
@@ -58,51 +56,20 @@ N = TypeVar("N", bound=Node)
 
 @dataclass(frozen=True, eq=False)
 class Resolved:
-    """The statements of a specification, each with what it asks.
+    """The statements of a specification, each with what it asks."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        Of all statements, in order.
-    tasks : dict of str to Task
-        Of those that can be loaded from the attested files.
-    why : dict of str to str
-        Of the others the reason.
-    folder : Path
-        The specification's, as the attested files are seen.
-    params : tuple of str
-        Those that the run gave another value than is written, and which.
-    """
-
-    names: tuple[str, ...]
-    folder: Path
-    params: tuple[str, ...] = ()
+    names: tuple[str, ...]  # of all statements, in order
+    folder: Path  # the specification's, as the attested files are seen
+    params: tuple[str, ...] = ()  # those that the run gave another value than is written, and which
     tasks: dict[str, Task] = field(default_factory=dict)
-    why: dict[str, str] = field(default_factory=dict)
+    why: dict[str, str] = field(default_factory=dict)  # of the others the reason
 
 
 @contextmanager
 def resolved(
     report: Report, subjects: Sequence[tuple[Subject, Path]], places: Places, name: str
 ) -> Iterator[Resolved]:
-    """Resolve what the specification of results asks, for as long as the context lasts.
-
-    Parameters
-    ----------
-    report : Report
-    subjects : sequence of (Subject, Path)
-        The files that the run read, each with the digest that is attested of it.
-    places : Places
-        Where the results see them.
-    name : str
-        Of the attestation, for messages.
-
-    Raises
-    ------
-    TamperedError
-        If there is not exactly one specification, the results say of a statement or a file what
-        the specification does not, or one of its statements has no result.
-    """
+    """Resolve what the specification of results asks, for as long as the context lasts."""
     with tempfile.TemporaryDirectory(prefix="leaveout-evidence-") as folder:
         root = Path(folder).resolve()
         base = _linked(root, subjects, name)
@@ -251,13 +218,7 @@ def _unreachable(tree: Spec, root: Path, base: Path) -> str:
 
 
 def _hold_results(report: Report, whole: Spec, tree: Spec, places: Places, shown: str) -> None:
-    """Hold what results say that they decided against the text.
-
-    Raises
-    ------
-    TamperedError
-        If a statement or a definition is another, or a statement has no result.
-    """
+    """Hold what results say that they decided against the text."""
     asked: dict[str, set[str]] = {}
     lets: set[str] = set()
     # Paths of this machine may stand in the text, and not in the results.
@@ -297,13 +258,7 @@ def _hold_files(
     beside: Sequence[str],
     name: str,
 ) -> None:
-    """Hold what is attested of files against what the text says of them.
-
-    Raises
-    ------
-    TamperedError
-        If a file is of another kind, or called otherwise, or the text does not name it.
-    """
+    """Hold what is attested of files against what the text says of them."""
     expected = {each.path: each for each in origin.files()}
     for subject, _ in subjects:
         notes = subject.annotations
@@ -330,11 +285,6 @@ def _hold_words(
     """Hold what results say of training rows, and their sentences, against files and text.
 
     Yields the statements that another version says otherwise, and why they are not held.
-
-    Raises
-    ------
-    TamperedError
-        If they say something else.
     """
     if report.files and report.training != origin.training():
         raise TamperedError(f"{name}: the training rows are not those that the files are of")

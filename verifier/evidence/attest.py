@@ -25,51 +25,30 @@ from leaveout.verifier.evidence.statement import (
     subjects_of,
 )
 from leaveout.verifier.origin.digests import sha256_of
-from leaveout.verifier.report import FileRecord, Report
+from leaveout.verifier.origin.records import FileRecord
+from leaveout.verifier.report import Report
 
 if TYPE_CHECKING:
     from securesystemslib.signer import CryptoSigner
 
-__all__ = ["Attestation", "Made", "attest", "closed", "statement_of"]
-
 
 @dataclass(frozen=True)
 class Made:
-    """A file that is made from results, or proves them.
-
-    Attributes
-    ----------
-    kind : {"result", "certificate", "evidence"}
-    name : str
-        Its path, seen from the attestation.
-    sha256 : str
-    """
+    """A file that is made from results, or proves them."""
 
     kind: str
-    name: str
+    name: str  # its path, seen from the attestation
     sha256: str
 
 
 @dataclass(frozen=True)
 class Attestation:
-    """An attestation, ready to be written.
+    """An attestation, ready to be written."""
 
-    Attributes
-    ----------
-    content : bytes
-        A DSSE envelope; without a key the bare statement.
-    keyid : str
-        Of the key that signed it; empty without one.
-    digests : int
-        How many files it names.
-    notes : tuple of str
-        What whoever makes it should know.
-    """
-
-    content: bytes
-    keyid: str
-    digests: int
-    notes: tuple[str, ...] = ()
+    content: bytes  # a DSSE envelope; without a key the bare statement
+    keyid: str  # of the key that signed it; empty without one
+    digests: int  # how many files it names
+    notes: tuple[str, ...] = ()  # what whoever makes it should know
 
 
 def attest(
@@ -80,26 +59,7 @@ def attest(
     certificate: Path | None = None,
     files: Sequence[Path] = (),
 ) -> Attestation:
-    """Return a statement of what results rest on.
-
-    Parameters
-    ----------
-    result : Path
-        What ``verify --json`` wrote.
-    target : Path
-        Where it is to be written: names of files are seen from its folder.
-    signer : CryptoSigner, optional
-        Signs it.
-    certificate : Path, optional
-        What proves the results.
-    files : sequence of Path
-        Folders where the specification's files are looked for too.
-
-    Raises
-    ------
-    EvidenceError
-        If a file cannot be read, or is not the one that was verified.
-    """
+    """Return a statement of what results rest on."""
     content = read_bytes(result, "what verify --json wrote")
     report = read_report(content, result)
     folder = target.resolve().parent
@@ -120,21 +80,7 @@ def attest(
 
 
 def statement_of(report: Report, made: Sequence[Made], unknown: Sequence[str] = ()) -> Statement:
-    """Return the statement about a report.
-
-    Parameters
-    ----------
-    report : Report
-    made : sequence of Made
-        The files of the evidence itself.
-    unknown : sequence of str
-        Files without a digest, and why.
-
-    Raises
-    ------
-    EvidenceError
-        If a file that was read has no digest.
-    """
+    """Return the statement about a report."""
     for each in report.files:
         if not each.sha256:
             raise EvidenceError(
@@ -152,15 +98,7 @@ def statement_of(report: Report, made: Sequence[Made], unknown: Sequence[str] = 
 def closed(
     statement: Statement, signer: CryptoSigner | None, notes: tuple[str, ...] = ()
 ) -> Attestation:
-    """Return a statement as it is written: signed where there is a key.
-
-    Parameters
-    ----------
-    statement : Statement
-    signer : CryptoSigner or None
-    notes : tuple of str
-        What whoever makes it should know.
-    """
+    """Return a statement as it is written: signed where there is a key."""
     payload, count = statement.to_json(), len(statement.subject)
     if signer is None:
         return Attestation(payload, "", count, notes)

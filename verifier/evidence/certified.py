@@ -42,11 +42,10 @@ from leaveout.verifier.points.job import Asked
 from leaveout.verifier.points.leak_decider import floor_of
 from leaveout.verifier.points.leak_statements import IdpStatement
 from leaveout.verifier.points.sentences import box_record
-from leaveout.verifier.report import SAMPLE, BoxRecord, Report, Result
+from leaveout.verifier.records import BoxRecord
+from leaveout.verifier.report import SAMPLE, Report, Result
 from leaveout.verifier.tasks import Task
 from leaveout.verifier.values.certified import Uncertified
-
-__all__ = ["Standing", "standings"]
 
 _CLOSE = 1e-6
 """Claims are padded by less when they are written."""
@@ -62,46 +61,18 @@ _OTHER = "says something else in the certificate"
 
 @dataclass(frozen=True)
 class Standing:
-    """How a result stands to a certificate.
-
-    Attributes
-    ----------
-    result : Result
-    words : str
-        What is proved of it; empty where nothing is.
-    proved : bool
-        Whether that is all that the result says.
-    why : str
-        Why it cannot be held against its specification; empty where it was.
-    """
+    """How a result stands to a certificate."""
 
     result: Result
-    words: str
-    proved: bool
-    why: str = ""
+    words: str  # what is proved of it; empty where nothing is
+    proved: bool  # whether that is all that the result says
+    why: str = ""  # why it cannot be held against its specification; empty where it was
 
 
 def standings(
     report: Report, checked: Sequence[Checked], spec: Resolved, attestation: Path
 ) -> tuple[Standing, ...]:
-    """Hold every result against its statement, and against the claims of a certificate.
-
-    Parameters
-    ----------
-    report : Report
-    checked : sequence of Checked
-        The claims, each proved again.
-    spec : Resolved
-        What the specification asks.
-    attestation : Path
-        For messages.
-
-    Raises
-    ------
-    TamperedError
-        If a result is about something else than its statement, or a claim is about no statement,
-        about something else than its statement, or contradicts a result.
-    """
+    """Hold every result against its statement, and against the claims of a certificate."""
     claims: dict[str, list[Checked]] = {name: [] for name in spec.names}
     for claim in checked:
         for name in _names(claim):

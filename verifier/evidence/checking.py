@@ -37,7 +37,6 @@ from leaveout.verifier.report import Report
 if TYPE_CHECKING:
     from securesystemslib.signer import SSlibKey
 
-__all__ = ["CheckedEvidence", "check_evidence", "is_attestation"]
 
 _NETWORKS = ("network", "member")
 _LOOKED_AT = 256
@@ -48,36 +47,17 @@ _OWN_FILES = ("result", "certificate", "evidence")
 
 @dataclass(frozen=True)
 class CheckedEvidence:
-    """Evidence in which everything fits together.
-
-    Attributes
-    ----------
-    attestation : Path
-    signers : tuple of str
-        Ids of the keys that are said to have signed; none of a bare statement.
-    keyid : str
-        Of the key whose signature was verified; empty where none was given.
-    digests : int
-        How many files have the digests it says.
-    report : Report
-        The results.
-    checked : tuple of Checked
-        What the certificate proves, proved again; empty where there is none.
-    standings : tuple of Standing
-        How each result stands to the certificate.
-    params : tuple of str
-        Params that the run gave another value than the specification has, and which.
-    unnamed : tuple of str
-        Files beside the attestation that are called as evidence is, and that it does not name.
-    """
+    """Evidence in which everything fits together."""
 
     attestation: Path
-    signers: tuple[str, ...]
-    keyid: str
-    digests: int
-    report: Report
+    signers: tuple[
+        str, ...
+    ]  # ids of the keys that are said to have signed; none of a bare statement
+    keyid: str  # of the key whose signature was verified; empty where none was given
+    digests: int  # how many files have the digests it says
+    report: Report  # the results
     checked: tuple[Checked, ...]
-    standings: tuple[Standing, ...]
+    standings: tuple[Standing, ...]  # how each result stands to the certificate
     unnamed: tuple[str, ...] = ()
     params: tuple[str, ...] = ()
 
@@ -102,31 +82,7 @@ def check_evidence(
     exact: bool = False,
     progress: Progress | None = None,
 ) -> CheckedEvidence:
-    """Check an attestation, the results it is of, and the certificate that proves them.
-
-    Parameters
-    ----------
-    attestation : Path
-        What ``attest`` wrote.
-    key : Path, optional
-        Public key that must have signed it. Without one no signature is verified.
-    network, family : sequence of Path
-        As of `leaveout.verifier.checker.check`, beside the files that the attestation names.
-    files : sequence of Path
-        The same; and folders that files may be opened in, beside the attestation's own and the
-        working directory.
-    exact, progress
-        See `leaveout.verifier.checker.check`.
-
-    Raises
-    ------
-    TamperedError
-        If a signature, a digest or a claim does not fit; the first that does not is named.
-    RejectedError
-        If the certificate does not prove what it claims.
-    LeaveoutError
-        If a file is missing or cannot be read.
-    """
+    """Check an attestation, the results it is of, and the certificate that proves them."""
     # A key that cannot be used is no reason to read anything.
     public = None if key is None else (read_public(key), key)
     content = read_bytes(attestation, "what leaveout attest wrote")
@@ -181,13 +137,7 @@ def _verified(envelope: Envelope, public: tuple[SSlibKey, Path] | None) -> str:
 
 
 def _statement(envelope: Envelope) -> Statement:
-    """Read the statement in an envelope.
-
-    Raises
-    ------
-    TamperedError
-        If it is none, or of another type.
-    """
+    """Read the statement in an envelope."""
     name = envelope.name
     raw = decoded(envelope.payload, f"{name}: its payload")
     for field, expected in (("_type", STATEMENT_TYPE), ("predicateType", PREDICATE_TYPE)):
@@ -268,15 +218,7 @@ def _one(
 
 
 def _same(subject: Subject, path: Path) -> None:
-    """Hold a file against its digest.
-
-    Raises
-    ------
-    TamperedError
-        If it is another.
-    EvidenceError
-        If it is missing or cannot be read.
-    """
+    """Hold a file against its digest."""
     try:
         digest = sha256_of(path)
     except FileNotFoundError:

@@ -16,7 +16,6 @@ from leaveout.verifier.evidence.errors import TamperedError
 if TYPE_CHECKING:
     from securesystemslib.signer import CryptoSigner, SSlibKey
 
-__all__ = ["PAYLOAD_TYPE", "Envelope", "decoded", "opened", "sealed"]
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 
@@ -34,20 +33,10 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="cam
 
 @dataclass(frozen=True)
 class Envelope:
-    """A statement, and who signed it.
+    """A statement, and who signed it."""
 
-    Attributes
-    ----------
-    name : str
-        What messages call it.
-    payload : bytes
-        The statement, in JSON.
-    keyids : tuple of str
-        Of the keys that are said to have signed; none where the file is a bare statement.
-    """
-
-    name: str
-    payload: bytes
+    name: str  # what messages call it
+    payload: bytes  # the statement, in JSON
     keyids: tuple[str, ...]
     _file: _File | None = None
 
@@ -99,13 +88,7 @@ def sealed(payload: bytes, signer: CryptoSigner) -> bytes:
 
 
 def decoded(content: bytes, name: str) -> Any:
-    """Return what JSON holds.
-
-    Raises
-    ------
-    TamperedError
-        If it is none, or an object of it has two values of one name.
-    """
+    """Return what JSON holds."""
     try:
         refuse_repeated(content)
         return msgspec.json.decode(content)
@@ -114,13 +97,7 @@ def decoded(content: bytes, name: str) -> Any:
 
 
 def opened(content: bytes, name: str) -> Envelope:
-    """Read an envelope, or a bare statement; nothing in it is believed.
-
-    Raises
-    ------
-    TamperedError
-        If it is neither.
-    """
+    """Read an envelope, or a bare statement; nothing in it is believed."""
     raw = decoded(content, f"{name}:")
     if isinstance(raw, dict) and "_type" in raw:
         return Envelope(name, content, ())

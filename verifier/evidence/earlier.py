@@ -11,29 +11,13 @@ from leaveout.verifier.origin.records import FileRecord
 from leaveout.verifier.origin.taken import Origin
 from leaveout.verifier.report import Report
 
-__all__ = ["files_of_earlier"]
-
 _WHEN = "is of now: the results do not say what it held when they were made"
 
 
 def files_of_earlier(
     report: Report, result: Path, given: Sequence[Path]
 ) -> tuple[tuple[FileRecord, ...], list[str]]:
-    """Return the files that results rest on, as far as they are there, and what is not known.
-
-    Parameters
-    ----------
-    report : Report
-        Without records of files.
-    result : Path
-        Where it was read.
-    given : sequence of Path
-        Folders where the specification is looked for too.
-
-    Returns
-    -------
-    tuple of FileRecord, and list of str
-    """
+    """Return the files that results rest on, as far as they are there, and what is not known."""
     if "\n" in report.spec:
         return (), ["the specification was built in Python: what it reads is not known"]
     spec = _found(report, result.parent, given)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from leaveout.errors import LeaveoutError
 from leaveout.exit_codes import ExitCode
 
-__all__ = ["EvidenceError", "TamperedError"]
-
 
 class EvidenceError(LeaveoutError):
     """Evidence that cannot be made or read, or a key that cannot be used."""

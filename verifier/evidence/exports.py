@@ -12,8 +12,6 @@ from leaveout.verifier.evidence.sarif import sarif
 from leaveout.verifier.evidence.target import BOM, SARIF, Target
 from leaveout.verifier.report import Report
 
-__all__ = ["export", "is_export"]
-
 _MADE: Mapping[
     str, tuple[tuple[str, tuple[set[str], ...]], Callable[[Sequence[Report]], bytes]]
 ] = {
@@ -30,19 +28,7 @@ def is_export(output: str) -> bool:
 
 
 def export(results: Sequence[str], output: str) -> None:
-    """Write results in the format that the name of a file asks for.
-
-    Parameters
-    ----------
-    results : sequence of str
-        Files that ``verify --json`` wrote.
-    output : str
-
-    Raises
-    ------
-    EvidenceError
-        If a file cannot be read or written, or there are several for a bill of materials.
-    """
+    """Write results in the format that the name of a file asks for."""
     kind, make = next(each for end, each in _MADE.items() if output.endswith(end))
     if kind is BOM and len(results) > 1:
         raise EvidenceError(f"-o {output}: a bill of materials is of one file of results")

@@ -35,7 +35,6 @@ from leaveout.verifier.report import Report
 if TYPE_CHECKING:
     from securesystemslib.signer import CryptoSigner
 
-__all__ = ["EvidenceFolder", "Written"]
 
 _ENGINE = "native"
 """The engine that gives proofs."""
@@ -43,18 +42,10 @@ _ENGINE = "native"
 
 @dataclass(frozen=True)
 class Written:
-    """A folder that has been written.
-
-    Attributes
-    ----------
-    folder : Path
-    names : tuple of str
-        Its files.
-    attestation : Attestation
-    """
+    """A folder that has been written."""
 
     folder: Path
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # its files
     attestation: Attestation
 
     def words(self) -> str:
@@ -71,17 +62,9 @@ class Written:
 
 @dataclass(frozen=True, eq=False)
 class EvidenceFolder:
-    """A folder that is going to be written; until it is, what was there stays.
+    """A folder that is going to be written; until it is, what was there stays."""
 
-    Attributes
-    ----------
-    path : Path
-        As the caller named it.
-    certificate : CertificateTarget or None
-        Where the certificate goes; None where the engine gives no proofs.
-    """
-
-    path: Path
+    path: Path  # as the caller named it
     certificate: CertificateTarget | None
     _partial: Path
     _signer: CryptoSigner | None
@@ -89,23 +72,7 @@ class EvidenceFolder:
     @staticmethod
     @contextmanager
     def open(path: Path, engine: str, key: Path | None = None) -> Iterator[EvidenceFolder]:
-        """Make sure that a folder can be written in the end; what is left half-done is removed.
-
-        Parameters
-        ----------
-        path : Path
-            It need not exist, but the folder it is in must.
-        engine : str
-            That is to search.
-        key : Path, optional
-            Private key to sign with.
-
-        Raises
-        ------
-        EvidenceError
-            If the folder holds anything that is no evidence, cannot be written, or the key cannot
-            be used.
-        """
+        """Make sure that a folder can be written in the end; what is left half-done is removed."""
         signer = None if key is None else read_signer(key)
         stack = ExitStack()
         try:
@@ -124,13 +91,7 @@ class EvidenceFolder:
             yield EvidenceFolder(path, target, staged, signer)
 
     def write(self, report: Report) -> Written:
-        """Write everything, whole or not at all.
-
-        Raises
-        ------
-        EvidenceError
-            If it cannot be written, or a file changed while it was verified.
-        """
+        """Write everything, whole or not at all."""
         own, target = self._partial, self.path.resolve()
         # Seen from where it is going to be.
         report = placed(report, target)

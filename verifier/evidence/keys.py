@@ -13,7 +13,6 @@ from leaveout.verifier.evidence.errors import EvidenceError
 if TYPE_CHECKING:
     from securesystemslib.signer import CryptoSigner, SSlibKey
 
-__all__ = ["PASSPHRASE", "PRIVATE", "PUBLIC", "make_keys", "read_public", "read_signer"]
 
 PASSPHRASE = "LEAVEOUT_KEY_PASSPHRASE"
 """Variable of the environment with the passphrase of private keys; without it there is none."""
@@ -25,19 +24,7 @@ _OWNER_ONLY = 0o600
 
 
 def make_keys(name: Path) -> str:
-    """Make a pair of Ed25519 keys; return the key's id.
-
-    Parameters
-    ----------
-    name : Path
-        The private key goes to ``name.key``, which its owner alone may read, the public one to
-        ``name.pub``.
-
-    Raises
-    ------
-    EvidenceError
-        If a file exists or cannot be written, or the libraries are missing.
-    """
+    """Make a pair of Ed25519 keys; return the key's id."""
     _require()
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -71,13 +58,7 @@ def make_keys(name: Path) -> str:
 
 
 def read_signer(path: Path) -> CryptoSigner:
-    """Read a private key.
-
-    Raises
-    ------
-    EvidenceError
-        If it cannot be read, is none, or is locked with another passphrase.
-    """
+    """Read a private key."""
     _require()
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
     from securesystemslib.signer import CryptoSigner
@@ -104,13 +85,7 @@ def read_signer(path: Path) -> CryptoSigner:
 
 
 def read_public(path: Path) -> SSlibKey:
-    """Read a public key.
-
-    Raises
-    ------
-    EvidenceError
-        If it cannot be read or is none.
-    """
+    """Read a public key."""
     _require()
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
     from securesystemslib.signer import SSlibKey

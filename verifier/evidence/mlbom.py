@@ -11,10 +11,9 @@ from typing import Any
 from leaveout.verifier.amounts import bound
 from leaveout.verifier.evidence.parts import Given
 from leaveout.verifier.evidence.topics import topic_of
-from leaveout.verifier.report import FileRecord, Report, Result, TrainingRecord
+from leaveout.verifier.origin.records import FileRecord, TrainingRecord
+from leaveout.verifier.report import Report, Result
 from leaveout.written import printable
-
-__all__ = ["ml_bom", "part"]
 
 _SCHEMA = "http://cyclonedx.org/schema/bom-1.6.schema.json"
 _NAMES = uuid.uuid5(uuid.NAMESPACE_URL, "https://leaveout.example/mlbom")

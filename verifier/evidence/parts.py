@@ -10,28 +10,16 @@ from typing import TypeAlias, cast
 from leaveout.references import find_reference
 from leaveout.verifier.report import Report
 
-__all__ = ["ATTESTATION", "CERTIFICATE", "NAMES", "PARTS", "RESULT", "Given", "make_part"]
-
 RESULT, CERTIFICATE, ATTESTATION = "result.json", "certificate.npz", "attestation.json"
 
 
 @dataclass(frozen=True)
 class Given:
-    """What parts are made from.
+    """What parts are made from."""
 
-    Attributes
-    ----------
-    report : Report
-        As it is written: paths are seen from the folder.
-    result : Path
-        Where it has been written.
-    signed : bool
-        Whether the attestation is going to be.
-    """
-
-    report: Report
-    result: Path
-    signed: bool
+    report: Report  # as it is written: paths are seen from the folder
+    result: Path  # where it has been written
+    signed: bool  # whether the attestation is going to be
 
 
 Part: TypeAlias = Callable[[Given], bytes | None]

@@ -8,27 +8,13 @@ from pathlib import Path
 
 from leaveout.verifier.evidence.errors import EvidenceError
 
-__all__ = ["Places", "folders"]
-
 
 @dataclass(frozen=True)
 class Places:
-    """Finds files by the names that records give them.
+    """Finds files by the names that records give them."""
 
-    Attributes
-    ----------
-    own : Path
-        The folder of the results.
-    folder : str
-        The specification's, as the results see it.
-    given : tuple of Path
-        Folders that the caller names: files are looked for there too, and may be opened there.
-    trusted : bool
-        Whether they may be opened wherever they are said to be: of one's own results.
-    """
-
-    own: Path
-    folder: str
+    own: Path  # the folder of the results
+    folder: str  # the specification's, as the results see it
     given: tuple[Path, ...] = ()
     trusted: bool = False
 

@@ -11,8 +11,6 @@ from msgspec import structs
 
 from leaveout.verifier.report import Report
 
-__all__ = ["placed", "seen_from"]
-
 
 def seen_from(folder: Path, path: Path) -> str:
     """Return a path seen from a folder, with ``/`` between names; links are followed of neither."""
@@ -24,21 +22,7 @@ def seen_from(folder: Path, path: Path) -> str:
 
 
 def placed(report: Report, folder: Path) -> Report:
-    """Return results as they are written to a file of a folder.
-
-    Parameters
-    ----------
-    report : Report
-        As `leaveout.verify` returned it: its folder is seen from the working directory.
-    folder : Path
-        The file's.
-
-    Returns
-    -------
-    Report
-        With ``folder`` seen from the file's folder, and so ``spec`` where that was absolute. Other
-        texts name files seen from the specification's folder, where they had absolute paths.
-    """
+    """Return results as they are written to a file of a folder."""
     if not report.folder:
         return report
     own = Path(report.folder)

@@ -11,17 +11,9 @@ from leaveout.verifier.checker.json_names import refuse_repeated
 from leaveout.verifier.evidence.errors import EvidenceError
 from leaveout.verifier.report import Report
 
-__all__ = ["read_bytes", "read_report"]
-
 
 def read_bytes(path: Path, what: str) -> bytes:
-    """Return what a file of evidence holds.
-
-    Raises
-    ------
-    EvidenceError
-        If it is missing or cannot be read.
-    """
+    """Return what a file of evidence holds."""
     try:
         return read_whole(path, RESULTS)
     except IsADirectoryError:
@@ -32,13 +24,7 @@ def read_bytes(path: Path, what: str) -> bytes:
 
 
 def read_report(content: bytes, path: Path) -> Report:
-    """Return the results that a file holds.
-
-    Raises
-    ------
-    EvidenceError
-        If it holds none, or those of another version.
-    """
+    """Return the results that a file holds."""
     try:
         raw = msgspec.json.decode(content)
         # Which of two values another program reads, nobody knows.

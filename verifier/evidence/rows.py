@@ -94,14 +94,7 @@ def rows(
 
 
 def folders_of(report: Report, folder: Path | None = None) -> tuple[Path, ...]:
-    """Return where the files of a report may lie.
-
-    Parameters
-    ----------
-    report : Report
-    folder : Path, optional
-        Of the report's file, which its specification's folder is seen from.
-    """
+    """Return where the files of a report may lie."""
     bases = (Path(), *(() if folder is None else (folder,)))
     return (*bases, *(base / report.folder for base in bases if report.folder))
 
@@ -124,13 +117,7 @@ def in_order(records: Sequence[RowRecord], by: Order = "bound") -> list[RowRecor
 
 
 def named(records: Sequence[RowRecord], name: str) -> list[RowRecord]:
-    """Return the rows of a name, or else of a number: one a model.
-
-    Raises
-    ------
-    RowsError
-        If there is none.
-    """
+    """Return the rows of a name, or else of a number: one a model."""
     found = [each for each in records if each.name == name]
     found = found or [each for each in records if str(each.row) == name.removeprefix("row ")]
     if found:

@@ -9,18 +9,11 @@ from leaveout.verifier.by_row import ByRowRecord, LabelByRowRecord
 from leaveout.verifier.points.row_bounds import NO_LEAK
 from leaveout.verifier.row_records import RowsError
 
-__all__ = ["refuse_unfit"]
-
 _BYTES = {"network": 4, "forest": 8}
 
 
 def refuse_unfit(record: ByRowRecord) -> None:
-    """Refuse a record whose parts do not fit together.
-
-    Raises
-    ------
-    RowsError
-    """
+    """Refuse a record whose parts do not fit together."""
     where = f"the rows of {record.network}"
     rows, members = record.rows, record.members
     if len(members) != len(rows) or len(record.ids) not in {0, len(rows)}:

@@ -24,31 +24,13 @@ from leaveout.verifier.guard.forests.subject import ForestSubject
 from leaveout.verifier.points.given import GivenPoints
 from leaveout.verifier.row_records import RowsError
 
-__all__ = ["ask_forest"]
-
 Floats = NDArray[np.float64]
 
 
 def ask_forest(
     record: ByRowRecord, given: GivenPoints, data: Any, forest: Path | None, folders: Sequence[Path]
 ) -> Asked:
-    """Ask a forest, and the forests without each of its rows, about points.
-
-    Parameters
-    ----------
-    record : ByRowRecord
-    given : GivenPoints
-        The points, as they were read for messages.
-    data : path, data frame or array_like
-        The same as they were given: a forest reads float64.
-    forest, folders
-        See `leaveout.verifier.evidence.rows.rows`.
-
-    Raises
-    ------
-    LeaveoutError
-        If the file is not that of the record, or the points do not fit the forest.
-    """
+    """Ask a forest, and the forests without each of its rows, about points."""
     path = found_file(record.network, forest, folders, "--network")
     ensemble = DareForestClassifier.load(path).ensemble()
     if forest_digest(ensemble) != record.network_sha256:

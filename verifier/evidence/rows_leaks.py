@@ -8,8 +8,6 @@ from msgspec import structs
 
 from leaveout.verifier.by_row import ByRowRecord, RowLeakRecord
 
-__all__ = ["with_leaks"]
-
 
 def with_leaks(record: ByRowRecord, found: Sequence[tuple[int, RowLeakRecord]]) -> ByRowRecord:
     """Return a record with leaks, each beside its label, where they are worse than those known."""

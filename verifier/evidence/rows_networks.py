@@ -19,8 +19,6 @@ from leaveout.verifier.points.answers import answers_of
 from leaveout.verifier.points.given import GivenPoints
 from leaveout.verifier.row_records import RowsError
 
-__all__ = ["ask_networks", "found_file", "network_and_family"]
-
 
 def ask_networks(
     record: ByRowRecord,
@@ -29,20 +27,7 @@ def ask_networks(
     family: Path | None,
     folders: Sequence[Path],
 ) -> Asked:
-    """Ask the network and every member of its family about points.
-
-    Parameters
-    ----------
-    record : ByRowRecord
-    given : GivenPoints
-    network, family, folders
-        See `leaveout.verifier.evidence.rows.rows`.
-
-    Raises
-    ------
-    LeaveoutError
-        If a file is not that of the record, or the points do not fit the network.
-    """
+    """Ask the network and every member of its family about points."""
     whole, members = network_and_family(record, network, family, folders)
     x = given.points(members.manifest, whole.inputs, whole.source)
     answers = answers_of(whole, x)
@@ -68,13 +53,7 @@ def ask_networks(
 def network_and_family(
     record: ByRowRecord, network: Path | None, family: Path | None, folders: Sequence[Path]
 ) -> tuple[Network, Family]:
-    """Read the network and the family of a record.
-
-    Raises
-    ------
-    LeaveoutError
-        If one is missing, cannot be read, or is another than that of the record.
-    """
+    """Read the network and the family of a record."""
     path = found_file(record.network, network, folders, "--network")
     whole = load_network(path)
     _same(str(path), network_digest(whole), record.network_sha256, lambda: "network")
@@ -85,24 +64,7 @@ def network_and_family(
 
 
 def found_file(known: str, given: Path | None, folders: Sequence[Path], option: str) -> Path:
-    """Return where a file of the results lies.
-
-    Parameters
-    ----------
-    known : str
-        Where it lay.
-    given : Path or None
-        Where a user says that it lies now.
-    folders : sequence of Path
-        Where it is looked for, under its whole path first, in the end under its name alone.
-    option : str
-        By which users say it.
-
-    Raises
-    ------
-    RowsError
-        If it is nowhere.
-    """
+    """Return where a file of the results lies."""
     if given is not None:
         return given
     if not known:

@@ -15,47 +15,24 @@ from leaveout.verifier.points.answers import as_box
 from leaveout.verifier.points.given import GivenPoints
 from leaveout.verifier.row_records import RowPointsRecord, RowsError
 
-__all__ = ["Asked", "Changed", "changed_points"]
-
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """Points, what the model answers to them, and the members that answer otherwise.
+    """Points, what the model answers to them, and the members that answer otherwise."""
 
-    Attributes
-    ----------
-    x : ndarray, shape (points, features)
-    labels : ndarray of int64, shape (points,)
-    confidences : ndarray of float64, shape (points,)
-    removed : ndarray of int64, shape (members,)
-        The row that each member lacks.
-    apart : sequence of ndarray of int64
-        Of each point the members that answer otherwise, or with a tie. Where the model itself
-        answers with a tie there is nothing to change: none.
-    answer : callable
-        Returns what a member answers to a point, both by position.
-    """
-
-    x: NDArray[Any]
-    labels: NDArray[np.int64]
-    confidences: Floats
-    removed: NDArray[np.int64]
+    x: NDArray[Any]  # shape (points, features)
+    labels: NDArray[np.int64]  # shape (points,)
+    confidences: Floats  # shape (points,)
+    removed: NDArray[np.int64]  # shape (members,): the row that each member lacks
     apart: Sequence[NDArray[np.int64]]
-    answer: Callable[[int, int], int]
+    answer: Callable[[int, int], int]  # returns what a member answers to a point, both by position
 
 
 @dataclass(frozen=True, eq=False)
 class Changed:
-    """What a row changes of the answers to some points.
-
-    Attributes
-    ----------
-    points : RowPointsRecord
-    leaks : tuple of RowLeakRecord
-        With the label of each: of the points in the set of inputs the worst that is changed.
-    """
+    """What a row changes of the answers to some points."""
 
     points: RowPointsRecord
     leaks: tuple[tuple[int, RowLeakRecord], ...]
@@ -68,21 +45,7 @@ def changed_points(
     family: Path | None,
     folders: Sequence[Path],
 ) -> dict[int, Changed]:
-    """Return what each row that was left out changes of the answers to some points, by row.
-
-    Parameters
-    ----------
-    record : ByRowRecord
-    data : path, data frame or array_like
-    network, family, folders
-        See `leaveout.verifier.evidence.rows.rows`.
-
-    Raises
-    ------
-    LeaveoutError
-        If a file is not that of the record, the points cannot be read, or a point shows that a
-        bound of the record is wrong.
-    """
+    """Return what each row that was left out changes of the answers to some points, by row."""
     given = GivenPoints.of(data)
     if record.model == "network":
         from leaveout.verifier.evidence.rows_networks import ask_networks

@@ -21,8 +21,6 @@ from leaveout.verifier.points.answers import as_box
 from leaveout.verifier.points.row_bounds import in_levels
 from leaveout.verifier.row_records import RowsError
 
-__all__ = ["OnRow", "search_rows"]
-
 Floats = NDArray[np.float64]
 
 OnRow = Callable[[int, int], None]
@@ -41,30 +39,7 @@ def search_rows(
     folders: Sequence[Path] = (Path(),),
     progress: OnRow | None = None,
 ) -> tuple[ByRowRecord, int]:
-    """Search the leaks of each row by itself, the highest bounds first.
-
-    Parameters
-    ----------
-    record : ByRowRecord
-        Of networks.
-    seconds : float
-        For all rows; Ctrl-C ends it sooner.
-    network, family, folders
-        See `leaveout.verifier.evidence.rows.rows`.
-    progress : callable, optional
-
-    Returns
-    -------
-    record : ByRowRecord
-        With lower bounds, and more leaks.
-    searched : int
-        Rows that were searched to the end.
-
-    Raises
-    ------
-    LeaveoutError
-        If a file is missing, or not that of the record; or a leak is above a bound of it.
-    """
+    """Search the leaks of each row by itself, the highest bounds first."""
     deadline = Deadline.after(seconds)
     refuse_unfit(record)
     if record.model == "forest":

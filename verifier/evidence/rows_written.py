@@ -9,8 +9,6 @@ from leaveout.verifier.row_records import RowLabelRecord, RowRecord
 from leaveout.version import VERSION
 from leaveout.written import TableWriter, as_json
 
-__all__ = ["to_csv", "to_json"]
-
 
 def to_csv(records: Sequence[RowRecord]) -> str:
     """Return rows as CSV: a line each, with the bound and the worst known leak of every label.

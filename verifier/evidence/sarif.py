@@ -12,10 +12,9 @@ from urllib.parse import quote
 from leaveout.verifier.amounts import span
 from leaveout.verifier.evidence.parts import Given
 from leaveout.verifier.evidence.topics import TOPICS, Topic, topic_of
-from leaveout.verifier.report import Report, Result, StatementRecord
+from leaveout.verifier.origin.records import StatementRecord
+from leaveout.verifier.report import Report, Result
 from leaveout.written import printable
-
-__all__ = ["part", "sarif"]
 
 _SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -32,13 +31,7 @@ def part(given: Given) -> bytes:
 
 
 def sarif(*reports: Report) -> bytes:
-    """Return reports as SARIF, a run each.
-
-    Notes
-    -----
-    Proved statements are named as a property of the run, not as results of the kind ``pass``:
-    services that show results take those for problems.
-    """
+    """Return reports as SARIF, a run each."""
     log = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [_run(each) for each in reports]}
     text = json.dumps(printable(log), indent=2, ensure_ascii=False, allow_nan=False)
     return text.encode() + b"\n"

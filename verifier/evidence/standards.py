@@ -10,8 +10,6 @@ from leaveout.verifier.evidence.parts import Given
 from leaveout.verifier.evidence.topics import topic_of
 from leaveout.verifier.report import Report, Result
 
-__all__ = ["ROWS", "Row", "Support", "part", "standards", "supports"]
-
 NIST = "NIST SP 800-226"
 EDPB = "EDPB Opinion 28/2024"
 AISVS = "OWASP AISVS 1.0"
@@ -23,28 +21,13 @@ Fact = Literal["files", "training", "inputs", "attestation", "bom", "certificate
 
 @dataclass(frozen=True)
 class Row:
-    """Something that a document asks for.
-
-    Attributes
-    ----------
-    document : str
-    place : str
-        What the document calls it, or its number there.
-    asks : str
-        What it asks for, in our words.
-    topics : tuple of str
-        Of the statements that support it.
-    fact : str
-        What supports it beside statements; empty where nothing does.
-    most : {"proved", "measured", "declared"} or None
-        The most that statements can do for it; None where what they show is another thing.
-    """
+    """Something that a document asks for."""
 
     document: str
-    place: str
-    asks: str
-    topics: tuple[str, ...] = ()
-    fact: Fact | Literal[""] = ""
+    place: str  # what the document calls it, or its number there
+    asks: str  # what it asks for, in our words
+    topics: tuple[str, ...] = ()  # of the statements that support it
+    fact: Fact | Literal[""] = ""  # what supports it beside statements; empty where nothing does
     most: Nature | None = "proved"
 
 
@@ -147,20 +130,11 @@ _NOT_THAT = {
 
 @dataclass(frozen=True)
 class Support:
-    """What a run has for a row.
-
-    Attributes
-    ----------
-    row : Row
-    nature : str or None
-        The strongest there is; None where the run has nothing.
-    words : str
-        What it is.
-    """
+    """What a run has for a row."""
 
     row: Row
-    nature: Nature | None
-    words: str
+    nature: Nature | None  # the strongest there is; None where the run has nothing
+    words: str  # what it is
 
 
 def part(given: Given) -> bytes:
@@ -173,14 +147,7 @@ def part(given: Given) -> bytes:
 
 
 def supports(report: Report, held: frozenset[Fact] = frozenset()) -> list[Support]:
-    """Return what a run has for each row.
-
-    Parameters
-    ----------
-    report : Report
-    held : frozenset of str
-        What there is beside the results.
-    """
+    """Return what a run has for each row."""
     facts = _facts(report) | {each: _HELD[each] for each in held}
     return [_support(row, report, facts) for row in ROWS]
 

@@ -7,60 +7,26 @@ from typing import Literal
 
 import msgspec
 
-from leaveout.verifier.origin.records import FileRecord, TrainingRecord
-from leaveout.verifier.report import Report, Result, StatementRecord
+from leaveout.verifier.origin.records import FileRecord, StatementRecord, TrainingRecord
+from leaveout.verifier.report import Report, Result
 from leaveout.written import as_json
-
-__all__ = [
-    "PREDICATE_TYPE",
-    "STATEMENT_TYPE",
-    "Named",
-    "Notes",
-    "Place",
-    "Predicate",
-    "Proved",
-    "Scope",
-    "Statement",
-    "Subject",
-    "predicate_of",
-    "subjects_of",
-]
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "https://leaveout.example/verification/v1"
 
 
 class Notes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a digest is of.
-
-    Attributes
-    ----------
-    kind : str
-        That of a `FileRecord`; or ``result``, ``certificate``, or ``evidence`` of what is made
-        from these.
-    called : tuple of str
-        The names that the specification gives it.
-    """
+    """What a digest is of."""
 
     kind: str
-    called: tuple[str, ...] = ()
+    called: tuple[str, ...] = ()  # the names that the specification gives it
 
 
 class Subject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A file and its digest: a resource descriptor of in-toto.
-
-    Attributes
-    ----------
-    name : str
-        Of a file that the run read its path, seen from the folder of the specification; of the
-        others their path seen from the attestation.
-    digest : dict of str to str
-        ``sha256`` alone.
-    annotations : Notes
-    """
+    """A file and its digest: a resource descriptor of in-toto."""
 
     name: str
-    digest: dict[str, str]
+    digest: dict[str, str]  # ``sha256`` alone
     annotations: Notes
 
     @property
@@ -78,25 +44,13 @@ class Place(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Scope(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a result is about.
+    """What a result is about."""
 
-    Attributes
-    ----------
-    members : int
-        Retrained models; 0 where the statement is about no family.
-    features : int
-        Of an input; 0 where it is about no inputs.
-    lower, upper : float or None
-        Between which every feature lies; None where features differ in it.
-    listed : int
-        Features that take listed values only.
-    """
-
-    members: int
-    features: int
-    lower: float | None
-    upper: float | None
-    listed: int
+    members: int  # retrained models; 0 where the statement is about no family
+    features: int  # of an input; 0 where it is about no inputs
+    lower: float | None  # between which every feature lies; None where features differ in it
+    upper: float | None  # between which every feature lies; None where features differ in it
+    listed: int  # features that take listed values only
 
 
 class Proved(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -128,23 +82,12 @@ class Named(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Predicate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What was proved.
-
-    Attributes
-    ----------
-    verification : Named
-    statements : tuple of Proved
-    training : tuple of TrainingRecord
-    notes : tuple of str
-        What a reader of the results should know, such as what is not covered.
-    without_digest : tuple of str
-        Files that the run read and whose digest is not known, and why.
-    """
+    """What was proved."""
 
     verification: Named
     statements: tuple[Proved, ...]
     training: tuple[TrainingRecord, ...]
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # what a reader of the results should know, such as what is not covered
     without_digest: tuple[str, ...] = ()
 
 

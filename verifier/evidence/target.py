@@ -11,8 +11,6 @@ import msgspec
 from leaveout.files import RESULTS, read_whole, write_whole
 from leaveout.verifier.evidence.errors import EvidenceError
 
-__all__ = ["ATTESTED", "BOM", "SARIF", "Target"]
-
 ATTESTED = ("an attestation", ({"payloadType", "payload"}, {"_type", "predicateType"}))
 SARIF = ("a SARIF file", ({"version", "runs"},))
 BOM = ("a CycloneDX file", ({"bomFormat", "specVersion"},))
@@ -21,30 +19,13 @@ BOM = ("a CycloneDX file", ({"bomFormat", "specVersion"},))
 
 @dataclass(frozen=True)
 class Target:
-    """A file that may be written.
-
-    Attributes
-    ----------
-    path : Path
-    """
+    """A file that may be written."""
 
     path: Path
 
     @staticmethod
     def open(path: Path, kind: tuple[str, tuple[set[str], ...]]) -> Target:
-        """Make sure that a file can be written in the end.
-
-        Parameters
-        ----------
-        path : Path
-        kind : tuple
-            What it is, such as `ATTESTED`.
-
-        Raises
-        ------
-        EvidenceError
-            If it cannot, or is something else.
-        """
+        """Make sure that a file can be written in the end."""
         what, keys = kind
         if path.is_dir():
             raise EvidenceError(f"-o {path}: is a folder; give a file name")
@@ -60,13 +41,7 @@ class Target:
         return Target(path)
 
     def write(self, content: bytes) -> None:
-        """Write the file, whole or not at all.
-
-        Raises
-        ------
-        EvidenceError
-            If that fails; what was there is still there.
-        """
+        """Write the file, whole or not at all."""
         try:
             write_whole(self.path, content)
         except OSError as error:

@@ -7,38 +7,20 @@ from dataclasses import dataclass
 
 from leaveout.verifier.report import Report, Result
 
-__all__ = ["TOPICS", "Topic", "topic_of"]
-
 _CALLED = re.compile(r"\b([a-z_]+)\(")
 _STRING = re.compile(r'"[^"]*"')
 
 
 @dataclass(frozen=True)
 class Topic:
-    """What a statement is about.
+    """What a statement is about."""
 
-    Attributes
-    ----------
-    name : str
-        One word, or words joined by ``-``.
-    title : str
-        In a few words.
-    says : str
-        What it means that such a statement is proved, in a sentence.
-    refuted : str
-        What may be done where it is refuted or unknown, in a sentence.
-    limit : str
-        What is not covered, in a sentence.
-    functions : frozenset of str
-        Calls of these tell it.
-    """
-
-    name: str
-    title: str
-    says: str
-    refuted: str
-    limit: str
-    functions: frozenset[str] = frozenset()
+    name: str  # one word, or words joined by ``-``
+    title: str  # in a few words
+    says: str  # what it means that such a statement is proved, in a sentence
+    refuted: str  # what may be done where it is refuted or unknown, in a sentence
+    limit: str  # what is not covered, in a sentence
+    functions: frozenset[str] = frozenset()  # calls of these tell it
 
 
 TOPICS: tuple[Topic, ...] = (
@@ -126,15 +108,7 @@ TOPICS: tuple[Topic, ...] = (
 
 
 def topic_of(result: Result, report: Report) -> Topic:
-    """Return what a result is about.
-
-    Parameters
-    ----------
-    result : Result
-    report : Report
-        It is one of; of earlier versions it does not say what statements call, and what results
-        look like tells.
-    """
+    """Return what a result is about."""
     own = next((each for each in report.statements if each.name == result.name), None)
     called = set(_CALLED.findall(_STRING.sub("", "" if own is None else own.text)))
     names = set(() if own is None else own.names)

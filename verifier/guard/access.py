@@ -11,12 +11,10 @@ from leaveout.bab import Instance, make_instance
 from leaveout.bab.native.files.digests import family_digest, network_digest
 from leaveout.errors import GuardError, LeaveoutError
 from leaveout.models import load_family, load_network
-from leaveout.models.family_file import load_family_file
+from leaveout.models.family_file import FAMILY, load_family_file
 from leaveout.models.forest.columns import FOREST
-from leaveout.models.train.export import FAMILY, NETWORK, SPEC
+from leaveout.models.train.export import NETWORK, SPEC
 from leaveout.verifier.guard.bounds import BOUNDS, ProvedBounds, load_bounds
-
-__all__ = ["MEMORY", "Access", "drawn_with", "load_access"]
 
 _DRAWN_SPEC = "drawn.spec"
 """What a message calls the specification of a sample's rows alone."""
@@ -27,20 +25,11 @@ MEMORY = "answers.sqlite"
 
 @dataclass(frozen=True, eq=False)
 class Access:
-    """What is served.
-
-    Attributes
-    ----------
-    folder : Path
-    instance : Instance
-        The network, the family, and the box of the bounds.
-    bounds : ProvedBounds
-        Of exactly these.
-    """
+    """What is served."""
 
     folder: Path
-    instance: Instance
-    bounds: ProvedBounds
+    instance: Instance  # the network, the family, and the box of the bounds
+    bounds: ProvedBounds  # of exactly these
 
 
 def _refuse_sample(folder: Path) -> None:
@@ -64,13 +53,7 @@ def _refuse_sample(folder: Path) -> None:
 
 
 def load_access(folder: Path) -> Access:
-    """Read a folder, and hold its bounds against its network and family.
-
-    Raises
-    ------
-    LeaveoutError
-        If a file is missing or damaged, or the bounds were proved of others.
-    """
+    """Read a folder, and hold its bounds against its network and family."""
     if not folder.is_dir():
         what = "is no folder" if folder.exists() else "there is no such folder"
         raise GuardError(

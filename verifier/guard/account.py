@@ -8,8 +8,6 @@ from pathlib import Path
 
 from leaveout.errors import GuardError
 
-__all__ = ["Account", "FullError", "SpentError", "UnusableError"]
-
 
 class SpentError(GuardError):
     """The privacy budget covers no more noised answers."""

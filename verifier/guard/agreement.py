@@ -19,8 +19,6 @@ from leaveout.verifier.guard.coarse import CoarseCopy
 from leaveout.verifier.guard.kernels import find_leak
 from leaveout.verifier.guard.packing import Packed, pack
 
-__all__ = ["Crowd"]
-
 _SUSPECTS = 8
 """Members that disagreed last, which are asked first: few members leak in many places."""
 
@@ -44,10 +42,6 @@ class Crowd:
 
     Answers are those of onnxruntime in float32: a member whose exact margin is within what float32
     may round off is replayed.
-
-    Parameters
-    ----------
-    instance : Instance
     """
 
     def __init__(self, instance: Instance) -> None:
@@ -77,13 +71,7 @@ class Crowd:
         return pack(self._instance)
 
     def prepare(self, order: NDArray[np.int64]) -> None:
-        """Copy members coarsely, so that far fewer are evaluated where many are asked for.
-
-        Parameters
-        ----------
-        order : ndarray of int64, shape (m,)
-            In which those that are asked together come together.
-        """
+        """Copy members coarsely, so that far fewer are evaluated where many are asked for."""
         if len(self) > _ALONE:
             self._coarse = CoarseCopy.of(self.packed, order)
             # What has to be compiled is: no first input takes longer than others.
@@ -103,16 +91,7 @@ class Crowd:
     def dissenter(
         self, x: NDArray[np.float32], label: int, members: NDArray[np.int64]
     ) -> int | None:
-        """Return a member that does not answer an input with a label, or ties; None if all do.
-
-        Parameters
-        ----------
-        x : ndarray of float32, shape (d,)
-            In the box.
-        label : int
-        members : ndarray of int64
-            Those to ask, the likeliest to disagree first.
-        """
+        """Return a member that does not answer an input with a label, or ties; None if all do."""
         found, close = self._asked_by_all(x, label, members, self._margin)
         if found < 0:
             return next(self._close_dissenters(x, label, close), None)
@@ -130,12 +109,6 @@ class Crowd:
         """Return, of each input, all members that do not answer it with its label, or tie.
 
         All are evaluated, in products of matrices; those close to a tie are decided as ever.
-
-        Parameters
-        ----------
-        x : ndarray of float32, shape (n, d)
-            In the box.
-        labels : ndarray of int64, shape (n,)
         """
         points = x.astype(np.float64)
         apart: list[list[int]] = [[] for _ in points]

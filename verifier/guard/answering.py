@@ -9,50 +9,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import GuardError
+from leaveout.verifier.guard.account import FullError, SpentError, UnusableError
 from leaveout.verifier.guard.findings import Glance, Point
 from leaveout.verifier.guard.inputs import key_of
-from leaveout.verifier.guard.memory import FullError, Memory, SpentError, UnusableError
+from leaveout.verifier.guard.memory import Memory
 from leaveout.verifier.guard.noise import noised, randomness
 from leaveout.verifier.guard.settings import GuardSettings
 from leaveout.verifier.guard.subject import Subject
-
-__all__ = ["REFUSED", "Answering", "Look"]
 
 REFUSED = -1
 """Stands for a label where an input is refused."""
 
 
 class Look(NamedTuple):
-    """What is known of an input before anything is drawn.
+    """What is known of an input before anything is drawn."""
 
-    Attributes
-    ----------
-    label : int
-        The answer; or if one is to be drawn, what it is drawn with a preference for.
-    drawn : bool
-    """
-
-    label: int
+    label: int  # the answer; or if one is to be drawn, what it is drawn with a preference for
     drawn: bool
 
 
 class Answering:
-    """Answers inputs of whatever is guarded, by one memory. Threads may share it.
-
-    Parameters
-    ----------
-    settings : GuardSettings
-    memory : Memory
-    moved : bool
-        Whether there may be answers to inputs that are not noised any more.
-
-    Attributes
-    ----------
-    memory : Memory
-    closed : GuardError or None
-        Why nothing is answered any more.
-    moved : bool
-    """
+    """Answers inputs of whatever is guarded, by one memory. Threads may share it."""
 
     def __init__(self, settings: GuardSettings, memory: Memory, *, moved: bool) -> None:
         self.memory, self.moved = memory, moved
@@ -67,13 +44,7 @@ class Answering:
         self.moved = self.moved or self.memory.inputs != inputs
 
     def refuse_if_closed(self) -> None:
-        """Refuse everything, where not everything can be answered.
-
-        Raises
-        ------
-        GuardError
-            If nothing is answered any more.
-        """
+        """Refuse everything, where not everything can be answered."""
         if self.closed is not None:
             # Were only some inputs refused, it would tell which ones leak.
             raise type(self.closed)(str(self.closed))

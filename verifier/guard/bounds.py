@@ -26,8 +26,6 @@ from leaveout.models.archive import (
 from leaveout.user_key import is_own, mark
 from leaveout.version import VERSION
 
-__all__ = ["BOUNDS", "ProvedBounds", "are_own", "expect_key", "load_bounds", "save_bounds"]
-
 BOUNDS = "bounds.npz"
 """What the file is called beside the network."""
 
@@ -122,25 +120,12 @@ def save_bounds(path: Path, bounds: ProvedBounds) -> None:
 
 
 def expect_key() -> None:
-    """Find out whether bounds can be marked, before they are proved.
-
-    Raises
-    ------
-    StateError
-        If this user has no key, and cannot have one.
-    """
+    """Find out whether bounds can be marked, before they are proved."""
     mark(_PURPOSE, ())
 
 
 def are_own(path: Path) -> bool:
-    """Whether bounds were proved by this user here, and not changed since.
-
-    Raises
-    ------
-    GuardError
-        If the file cannot be read.
-    StateError
-    """
+    """Whether bounds were proved by this user here, and not changed since."""
     try:
         return is_own(path, _PURPOSE)
     except OSError as error:

@@ -12,8 +12,6 @@ from leaveout.verifier.guard.coarse_kernels import input_sums, open_coarsely
 from leaveout.verifier.guard.layout import Layout, rounded_up
 from leaveout.verifier.guard.packing import Packed
 
-__all__ = ["CoarseCopy", "CoarseInput"]
-
 _STEPS = 127
 """Steps of a layer's largest difference, either way."""
 
@@ -32,60 +30,19 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class CoarseCopy:
-    """Lower bounds of members' margins at an input, by evaluating a coarse copy of each.
+    """Lower bounds of members' margins at an input, by evaluating a coarse copy of each."""
 
-    Attributes
-    ----------
-    packed : Packed
-        The members.
-    order : ndarray of int64, shape (m,)
-        Members as they are kept: memory is what takes the time, so those that are looked at
-        together should lie together.
-    places : ndarray of int64, shape (m,)
-        Where each is.
-    numbers : ndarray of int8, shape (m, numbers of a member)
-        The copy of a member is N plus these, times the scale of their layer.
-    sizes : ndarray of float32, shape (m, layers, 3)
-        Of each layer the *scale*; *off*: no vector is made longer than by this factor by what the
-        copy's layer lacks of the member's, biases included, with what float64 rounds off of
-        either; and *moved*: the same of what the copy's layer lacks of N's.
-    reads : ndarray of int64
-        See `layout.Layout.reads`.
-    spectral : ndarray of float64, shape (matrices,)
-        Bounds of N's spectral norms.
-
-    Notes
-    -----
-    Let h be the copy's values at the input, and h + d a member's. With B_ks the matrices of the
-    copy's layer k, E_k what they lack of the member's, [h] what the layer reads with a last 1 for
-    its bias, and e the change before the ReLU, which makes no change larger,
-
-        e_k = E_k [h] + E_k [d] + sum over sources s of B_ks d_s,        |d_s| <= |e_s|,
-
-    and B is N's matrix plus what sets the copy apart from N. So |e_k| is at most
-    off_k (|[h]| + |d|) + moved_k |d| + sum over s of w_ks |d_s|, w being N's spectral norms. A
-    margin is a difference of two scores: it changes by the square root of 2 times |e| of the
-    last layer, at most. What float64 rounds off of products is as if E were larger.
-    """
-
-    packed: Packed
-    order: Ints
-    places: Ints
-    numbers: NDArray[np.int8]
-    sizes: NDArray[np.float32]
-    reads: Ints
-    spectral: Floats
+    packed: Packed  # the members
+    order: Ints  # shape (m,)
+    places: Ints  # shape (m,): where each is
+    numbers: NDArray[np.int8]  # shape (m, numbers of a member)
+    sizes: NDArray[np.float32]  # shape (m, layers, 3)
+    reads: Ints  # see `layout.Layout.reads`
+    spectral: Floats  # shape (matrices,): bounds of N's spectral norms
 
     @staticmethod
     def of(packed: Packed, order: Ints) -> CoarseCopy:
-        """Copy all members.
-
-        Parameters
-        ----------
-        packed : Packed
-        order : ndarray of int64, shape (m,)
-            All members, as they are to be kept.
-        """
+        """Copy all members."""
         layout, own, members = Layout.of(packed), packed.own, len(packed.weights)
         layers = len(layout.blocks)
         numbers = np.empty((members, len(own)), np.int8)
@@ -123,16 +80,7 @@ class CoarseCopy:
         return self.order[np.sort(self.places[members])]
 
     def at(self, x: NDArray[np.float32], label: int, labels: int, error: float) -> CoarseInput:
-        """Look at an input.
-
-        Parameters
-        ----------
-        x : ndarray of float32, shape (d,)
-        label, labels : int
-            N's, and how many there are.
-        error : float
-            Margins above it need no closer look.
-        """
+        """Look at an input."""
         packed = self.packed
         sums = np.empty(packed.values)
         input_sums(packed.plan, packed.own_weights, packed.own_biases, x, sums)
@@ -141,21 +89,11 @@ class CoarseCopy:
 
 @dataclass(frozen=True, eq=False)
 class CoarseInput:
-    """An input, and what all members make of it alike; see `CoarseCopy.at`.
-
-    Attributes
-    ----------
-    copy : CoarseCopy
-    x : ndarray of float32, shape (d,)
-    sums : ndarray of float64, shape (values,)
-        What N's layers make of the input itself, and their biases.
-    label, labels : int
-    error : float
-    """
+    """An input, and what all members make of it alike; see `CoarseCopy.at`."""
 
     copy: CoarseCopy
-    x: NDArray[np.float32]
-    sums: Floats
+    x: NDArray[np.float32]  # shape (d,)
+    sums: Floats  # shape (values,): what N's layers make of the input itself, and their biases
     label: int
     labels: int
     error: float

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from leaveout.compiling import kept
 from leaveout.verifier.guard.kernels import add_product
 
-__all__ = ["input_sums", "open_coarsely"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -18,15 +16,7 @@ Ints = NDArray[np.int64]
 def input_sums(
     plan: Ints, weights: Floats, biases: Floats, x: NDArray[np.float32], sums: Floats
 ) -> None:
-    """Write N's biases, plus what its layers make of the input that they read themselves.
-
-    Parameters
-    ----------
-    plan, weights, biases
-        As of `kernels.find_leak`, of N.
-    x : ndarray of float32, shape (d,)
-    sums : ndarray of float64, shape (values,)
-    """
+    """Write N's biases, plus what its layers make of the input that they read themselves."""
     rows = np.empty(len(x), np.int64)
     given = x.astype(np.float64)
     sums[: len(x)] = given
@@ -48,35 +38,16 @@ def open_coarsely(
     sizes: NDArray[np.float32],
     reads: Ints,
     spectral: Floats,
-    x: NDArray[np.float32],
-    sums: Floats,
+    x: NDArray[np.float32],  # shape (d,)
+    sums: Floats,  # shape (values,)
     label: int,
     labels: int,
     factor: float,
     error: float,
     places: Ints,
-    left: Ints,
+    left: Ints,  # shape (places,)
 ) -> int:
-    """List the copies whose members' margins may not be above the error; return how many they are.
-
-    Parameters
-    ----------
-    plan, weights, biases
-        As of `kernels.find_leak`, of N.
-    numbers, sizes, reads, spectral
-        Of a `coarse.CoarseCopy`.
-    x : ndarray of float32, shape (d,)
-    sums : ndarray of float64, shape (values,)
-        See `input_sums`.
-    label, labels : int
-    factor : float
-        What a margin changes by at most, a unit of the scores' change.
-    error : float
-    places : ndarray of int64
-        Of the copies to look at.
-    left : ndarray of int64, shape (places,)
-        Filled, in their order.
-    """
+    """List and count the copies whose members' margins may not exceed the error."""
     layers, scores, count = sizes.shape[1], len(sums) - labels, 0
     values, changes = np.empty(len(sums)), np.empty(len(sums))
     rows, apart = np.empty(len(sums), np.int64), np.empty(layers)

@@ -12,8 +12,6 @@ from leaveout.encoders.interval import gamma
 from leaveout.verifier.guard.layout import Layout, rounded_up
 from leaveout.verifier.guard.packing import Packed
 
-__all__ = ["GROUP", "Differences", "largest", "summarise"]
-
 Number = TypeVar("Number", np.float32, np.float64)
 
 Floats = NDArray[np.float64]
@@ -49,52 +47,22 @@ class Differences:
 
     A member's difference is ``basis @ coordinates`` and a rest. Members stand in an order in which
     those of a group are about as far from N.
-
-    Attributes
-    ----------
-    layout : Layout
-    order : ndarray of int64, shape (m,)
-        The members.
-    norms : ndarray of float32, shape (m, layers)
-        No vector is made longer than by this factor by a layer's difference, biases included; with
-        what float64 rounds off of N's layer.
-    groups, blocks : ndarray of float32, shape (groups or blocks, layers)
-        The largest of each group, and of each block of as many groups.
-    scales : ndarray of float64, shape (layers,)
-        Differences are multiplied by them before they are described, and slopes divided.
-    basis : ndarray of float64, shape (rank, numbers of a member)
-        About orthonormal; of float32 numbers.
-    coordinates : ndarray of float32, shape (m, rank)
-    rests : ndarray of float32, shape (m, layers + 1)
-        Norms of what the coordinates leave of each layer; and what the rest may have in the span
-        of the basis, with what float32 rounds off, a unit of the slopes' norm.
-    rounding : ndarray of float64, shape (layers,)
-        What float64 rounds off of a product with N's layer, a unit of the vector's norm.
     """
 
     layout: Layout
-    order: NDArray[np.int64]
-    norms: Singles
-    groups: Singles
-    blocks: Singles
-    scales: Floats
-    basis: Floats
-    coordinates: Singles
-    rests: Singles
-    rounding: Floats
+    order: NDArray[np.int64]  # shape (m,): the members
+    norms: Singles  # shape (m, layers)
+    groups: Singles  # shape (groups or blocks, layers)
+    blocks: Singles  # shape (groups or blocks, layers)
+    scales: Floats  # shape (layers,)
+    basis: Floats  # shape (rank, numbers of a member): about orthonormal; of float32 numbers
+    coordinates: Singles  # shape (m, rank)
+    rests: Singles  # shape (m, layers + 1)
+    rounding: Floats  # shape (layers,)
 
 
 def summarise(packed: Packed, slopes: Singles, lengths: Floats) -> Differences:
-    """Describe what sets members apart from N.
-
-    Parameters
-    ----------
-    packed : Packed
-    slopes : ndarray of float32, shape (n, numbers of a member)
-        Slopes of margins in N's parameters at some inputs, which the basis is fitted to.
-    lengths : ndarray of float64, shape (layers,)
-        How much a layer's norm is worth, about: members are ordered by that.
-    """
+    """Describe what sets members apart from N."""
     layout = Layout.of(packed)
     own = packed.own
     rounding = layout.rounding(own[None])[0]

@@ -15,23 +15,13 @@ from leaveout.verifier.guard.findings import Point
 from leaveout.verifier.guard.inputs import Numbers, read_numbers
 from leaveout.verifier.guard.kernels import FAULTLESS, NOT_FINITE, screen
 
-__all__ = ["BoxDomain", "Domain", "FiniteDomain"]
-
 
 @dataclass(frozen=True, eq=False)
 class Domain(ABC):
-    """The inputs that something is known of, with the names of their features.
+    """The inputs that something is known of, with the names of their features."""
 
-    Attributes
-    ----------
-    features : tuple of str
-        Their numbers where no names are known.
-    kind : type
-        Of the numbers that are read.
-    """
-
-    features: tuple[str, ...]
-    kind: ClassVar[Numbers]
+    features: tuple[str, ...]  # their numbers where no names are known
+    kind: ClassVar[Numbers]  # of the numbers that are read
 
     @property
     def dimension(self) -> int:
@@ -59,13 +49,7 @@ class Domain(ABC):
 
     @abstractmethod
     def contains(self, point: Point) -> bool:
-        """Whether an input is one of those.
-
-        Raises
-        ------
-        GuardError
-            If a feature is not finite.
-        """
+        """Whether an input is one of those."""
 
     @abstractmethod
     def refusal(self, point: Point) -> str:
@@ -89,12 +73,7 @@ class Domain(ABC):
 
 @dataclass(frozen=True, eq=False)
 class BoxDomain(Domain):
-    """The inputs that something was proved of.
-
-    Attributes
-    ----------
-    box : Box
-    """
+    """The inputs that something was proved of."""
 
     kind = np.float32
     box: Box

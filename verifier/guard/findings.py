@@ -9,44 +9,24 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Finding", "Glance", "LeakFinder", "Point"]
-
 Point = NDArray[Any]
 """An input, shape (features,), of the numbers that the model reads: float32 or float64."""
 
 
 class Finding(NamedTuple):
-    """What is known of one input: only its label may be given away, if no leak.
+    """What is known of one input: only its label may be given away, if no leak."""
 
-    Attributes
-    ----------
-    label : int
-        That the model answers.
-    leak : bool
-        Whether some member answers otherwise; of networks a tie counts.
-    tier : {1, 2}
-        1: the model's own confidence tells; 2: members had to be looked at.
-    """
-
-    label: int
-    leak: bool
-    tier: int
+    label: int  # that the model answers
+    leak: bool  # whether some member answers otherwise; of networks a tie counts
+    tier: int  # 1: the model's own confidence tells; 2: members had to be looked at
 
 
 class Glance(NamedTuple):
-    """What the model itself says of one input.
-
-    Attributes
-    ----------
-    label : int
-    confidence : float
-    is_clear : bool
-        Whether that alone shows that all members answer alike.
-    """
+    """What the model itself says of one input."""
 
     label: int
     confidence: float
-    is_clear: bool
+    is_clear: bool  # whether that alone shows that all members answer alike
 
 
 class LeakFinder(ABC):

@@ -18,16 +18,16 @@ from leaveout.models.data_frame import is_frame
 from leaveout.models.forest.names import Rows
 from leaveout.models.train.encoding import Encoding
 from leaveout.verifier.guard.access import MEMORY
+from leaveout.verifier.guard.account import Account
 from leaveout.verifier.guard.answering import REFUSED, Answering
 from leaveout.verifier.guard.domain import BoxDomain
+from leaveout.verifier.guard.forests.folder import OnProgress
 from leaveout.verifier.guard.inputs import encoded
 from leaveout.verifier.guard.inspection import Inspection
-from leaveout.verifier.guard.loading import OnProgress, change_rows, load_subject
-from leaveout.verifier.guard.memory import Account, Memory
+from leaveout.verifier.guard.loading import change_rows, load_subject
+from leaveout.verifier.guard.memory import Memory
 from leaveout.verifier.guard.settings import GuardSettings
 from leaveout.verifier.guard.subject import Subject
-
-__all__ = ["Guard", "Inspection"]
 
 
 class Guard:

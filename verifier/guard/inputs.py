@@ -13,27 +13,12 @@ from leaveout.models.data_frame import frame_table, is_frame
 from leaveout.models.table import number
 from leaveout.names import hint
 
-__all__ = ["Numbers", "encoded", "key_of", "plain_rows", "read_numbers"]
-
 Numbers = type[np.float32] | type[np.float64]
 """What a network reads, and what a forest reads."""
 
 
 def read_numbers(given: ArrayLike, what: str, kind: Numbers) -> NDArray[Any]:
-    """Return numbers of a kind, of any shape; what does not fit becomes infinite.
-
-    Parameters
-    ----------
-    given : array_like
-    what : str
-        For messages.
-    kind : type
-
-    Raises
-    ------
-    GuardError
-        If they are no numbers.
-    """
+    """Return numbers of a kind, of any shape; what does not fit becomes infinite."""
     if np.ma.isMaskedArray(given):
         raise GuardError(f"{what} must be numbers, got an array with a mask; fill it first")
     try:
@@ -48,19 +33,7 @@ def read_numbers(given: ArrayLike, what: str, kind: Numbers) -> NDArray[Any]:
 
 
 def encoded(rows: Any, encode: Callable[[list[Any]], NDArray[Any]]) -> NDArray[Any]:
-    """Turn rows in a table's own units into inputs, shape (rows, inputs).
-
-    Parameters
-    ----------
-    rows : iterable of mapping, or a data frame
-    encode : callable
-        Of what is served; see `Subject.encode`.
-
-    Raises
-    ------
-    GuardError
-        If they are no rows, a column is missing or a value cannot be encoded.
-    """
+    """Turn rows in a table's own units into inputs, shape (rows, inputs)."""
     table = _listed(rows)
     if not all(isinstance(row, Mapping) for row in table):
         raise GuardError("rows must be a list of mappings from column name to value")
@@ -86,13 +59,7 @@ def _listed(rows: Any) -> list[Any]:
 def plain_rows(
     rows: Sequence[Mapping[str, str | float]], features: Sequence[str], kind: Numbers
 ) -> NDArray[Any]:
-    """Read features by name, shape (rows, features).
-
-    Raises
-    ------
-    GuardError
-        If one is missing, or is no finite number.
-    """
+    """Read features by name, shape (rows, features)."""
     encoded = np.empty((len(rows), len(features)))
     for at, row in enumerate(rows):
         for column, name in enumerate(features):

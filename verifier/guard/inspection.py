@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from leaveout.verifier.guard.subject import Subject
 
-__all__ = ["Inspection"]
-
 
 @dataclass(frozen=True, eq=False)
 class Inspection:

@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from leaveout.compiling import kept
 
-__all__ = ["FAULTLESS", "NOT_FINITE", "OUTSIDE", "add_product", "find_leak", "screen"]
-
 Floats = NDArray[np.float64]
 
 FAULTLESS, NOT_FINITE, OUTSIDE = 0, 1, 2
@@ -34,20 +32,7 @@ def screen(x: NDArray[np.float32], lower: Floats, upper: Floats) -> tuple[int, i
 def add_product(
     given: Floats, numbers: NDArray[np.number], at: int, sums: Floats, rows: NDArray[np.int64]
 ) -> None:
-    """Add to sums the product of a vector and a matrix, in float64.
-
-    Parameters
-    ----------
-    given : ndarray of float64, shape (inputs,)
-        Rows of the matrix where it is 0 are not read.
-    numbers : ndarray of any real type, shape (numbers,)
-        Among them the matrix, inputs along rows.
-    at : int
-        Its first number.
-    sums : ndarray of float64, shape (outputs,)
-    rows : ndarray of int64, shape (at least inputs,)
-        Room.
-    """
+    """Add to sums the product of a vector and a matrix, in float64."""
     width, count = len(sums), 0
     for j in range(len(given)):
         rows[count] = j
@@ -73,50 +58,18 @@ def add_product(
 
 @kept(nogil=True)
 def find_leak(
-    weights: NDArray[np.floating],
-    biases: NDArray[np.floating],
-    plan: NDArray[np.int64],
+    weights: NDArray[np.floating],  # shape (m, weights of a member)
+    biases: NDArray[np.floating],  # shape (m, biases of a member)
+    plan: NDArray[np.int64],  # shape (steps, 8)
     labels: int,
     values: Floats,
-    x: NDArray[np.float32],
+    x: NDArray[np.float32],  # shape (d,)
     label: int,
     members: NDArray[np.int64],
     rounding: float,
-    close: NDArray[np.int64],
+    close: NDArray[np.int64],  # shape (m,)
 ) -> tuple[int, int]:
-    """Evaluate members until one is ahead with another label for sure.
-
-    Parameters
-    ----------
-    weights : ndarray, shape (m, weights of a member)
-        Of each layer and each of its sources the matrix, inputs along rows.
-    biases : ndarray, shape (m, biases of a member)
-    plan : ndarray of int64, shape (steps, 8)
-        A source of a layer each: first weight, first and number of its values, first and number
-        of the values it gives, first bias or -1 if another source came before, whether it is the
-        last source, whether a ReLU follows.
-    labels : int
-        The scores are the last values.
-    values : ndarray of float64
-        Room for the input and the values of all layers. What is added up is float64 whatever the
-        weights are: folded layers sum far more terms than the operators they came from.
-    x : ndarray of float32, shape (d,)
-    label : int
-        That N gives.
-    members : ndarray of int64
-        Those to evaluate, in this order.
-    rounding : float
-        Margins within it are not decided.
-    close : ndarray of int64, shape (m,)
-        Filled with the members that are not decided.
-
-    Returns
-    -------
-    member : int
-        The first one that gives another label, by more than the rounding; -1 if none does.
-    undecided : int
-        How many members were put into ``close``.
-    """
+    """Evaluate members until one is ahead with another label for sure."""
     undecided = 0
     for j in range(len(x)):
         values[j] = x[j]

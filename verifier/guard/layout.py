@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from leaveout.verifier.guard.packing import Packed
 
-__all__ = ["Layout", "rounded_up"]
-
 _FOURTH = 256
 """Widest layer whose spectral norms are bounded by the fourth powers of singular values, summed;
 of wider ones it is the second powers, which take no products of matrices."""
@@ -29,24 +27,12 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Where each layer's numbers are.
-
-    Attributes
-    ----------
-    blocks : tuple of tuple of (int, int, int)
-        Of each layer, of each source: first weight, inputs, outputs.
-    biases : tuple of (int, int)
-        Of each layer: first bias and end.
-    sources : tuple of tuple of int
-        Of each layer, what it reads: 0 the input, else a layer, counted from 1.
-    weights : int
-        How many a member has; biases follow.
-    """
+    """Where each layer's numbers are."""
 
     blocks: tuple[tuple[tuple[int, int, int], ...], ...]
-    biases: tuple[tuple[int, int], ...]
+    biases: tuple[tuple[int, int], ...]  # of each layer: first bias and end
     sources: tuple[tuple[int, ...], ...]
-    weights: int
+    weights: int  # how many a member has; biases follow
 
     @staticmethod
     def of(packed: Packed) -> Layout:

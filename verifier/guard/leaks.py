@@ -13,8 +13,6 @@ from leaveout.verifier.guard.bounds import ProvedBounds
 from leaveout.verifier.guard.findings import Glance, LeakFinder, Point
 from leaveout.verifier.guard.margins import MarginBounds
 
-__all__ = ["LeakTest"]
-
 _TOGETHER = 1024
 """Inputs whose scores are held at once."""
 
@@ -23,17 +21,7 @@ _ROUNDING = 1e-9
 
 
 class LeakTest(LeakFinder):
-    """Tells leaks from other inputs of the box, exactly.
-
-    Parameters
-    ----------
-    instance : Instance
-    bounds : ProvedBounds
-        Of this very instance.
-    local : bool
-        Whether to bound members' margins at each input before any is evaluated. That is prepared
-        once, in seconds where there are many members.
-    """
+    """Tells leaks from other inputs of the box, exactly."""
 
     def __init__(self, instance: Instance, bounds: ProvedBounds, *, local: bool = False) -> None:
         self._runner = instance.network.runner()
@@ -66,13 +54,7 @@ class LeakTest(LeakFinder):
         self._crowd.ask_all(x, label, everyone)
 
     def glance(self, x: Point) -> Glance:
-        """Ask N alone.
-
-        Parameters
-        ----------
-        x : ndarray of float32, shape (d,)
-            In the box.
-        """
+        """Ask N alone."""
         scores: list[float] = self._runner.scores(x[None])[0].tolist()
         best = max(scores)
         label = scores.index(best)

@@ -8,11 +8,12 @@ from typing import TypeVar
 
 from leaveout.errors import GuardError
 from leaveout.files import settle, why_unread
+from leaveout.models.family_file import FAMILY
 from leaveout.models.forest import DareForestClassifier
 from leaveout.models.forest.columns import COLUMNS, FOREST
 from leaveout.models.forest.digests import kind_digest
 from leaveout.models.forest.folders import change_forest
-from leaveout.models.train.export import FAMILY, NETWORK, SPEC
+from leaveout.models.train.export import NETWORK, SPEC
 from leaveout.verifier.guard.access import MEMORY, load_access
 from leaveout.verifier.guard.bounds import BOUNDS, are_own
 from leaveout.verifier.guard.forests.folder import OnProgress, load_forest_access
@@ -20,30 +21,13 @@ from leaveout.verifier.guard.forests.subject import ForestSubject
 from leaveout.verifier.guard.network import NetworkSubject
 from leaveout.verifier.guard.subject import Subject
 
-__all__ = ["OnProgress", "change_rows", "files_of", "load_subject"]
-
 T = TypeVar("T")
 
 
 def load_subject(
     folder: Path, progress: OnProgress | None = None, *, adopt: bool = False
 ) -> Subject:
-    """Read what a folder holds.
-
-    Parameters
-    ----------
-    folder : Path
-    progress : callable, optional
-        Told how far the deletions of a forest are.
-    adopt : bool
-        Whether bounds that do not bear this user's mark are taken as they are.
-
-    Raises
-    ------
-    LeaveoutError
-        If it holds neither a network nor a forest, or both, or a file cannot be used; or if the
-        bounds are not this user's own.
-    """
+    """Read what a folder holds."""
     try:
         settle(folder)
     except OSError as error:
@@ -69,20 +53,7 @@ def load_subject(
 
 
 def change_rows(subject: Subject, change: Callable[[DareForestClassifier], T]) -> T:
-    """Delete rows of the forest in a folder, or add some.
-
-    Parameters
-    ----------
-    subject : Subject
-    change : callable
-        Changes the forest.
-
-    Raises
-    ------
-    LeaveoutError
-        If it is a network, the rows cannot be changed so, or a label would be gone or new; the
-        folder is then as it was.
-    """
+    """Delete rows of the forest in a folder, or add some."""
     if not isinstance(subject, ForestSubject):
         raise GuardError(f"{subject.folder}: a network does not follow deletions; train it again")
 

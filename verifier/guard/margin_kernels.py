@@ -9,8 +9,6 @@ from leaveout.compiling import kept
 from leaveout.verifier.guard.differences import GROUP
 from leaveout.verifier.guard.kernels import add_product
 
-__all__ = ["LEVELS", "gradient", "open_groups", "open_inputs", "open_members", "slopes", "trace"]
-
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -50,28 +48,12 @@ def slopes(
     label: int,
     rival: int,
     labels: int,
-    reach: Floats,
-    pull: Floats,
-    lengths: Floats,
-    phases: Floats,
+    reach: Floats,  # shape (layers, 2)
+    pull: Floats,  # shape (values,)
+    lengths: Floats,  # shape (layers, 2)
+    phases: Floats,  # shape (layers, LEVELS, 2)
 ) -> None:
-    """Go backwards through N, from the margin of a label over a rival.
-
-    Parameters
-    ----------
-    plan, weights, before, after
-        As of `trace`.
-    label, rival, labels : int
-    reach : ndarray of float64, shape (layers, 2)
-        Least and greatest norm of change expected of each layer; any give sound bounds.
-    pull : ndarray of float64, shape (values,)
-        Filled with the slopes of the margin in all values before their ReLU.
-    lengths : ndarray of float64, shape (layers, 2)
-        Filled, of each layer, with the norm of what it reads, 1 for its bias, and of ``pull``.
-    phases : ndarray of float64, shape (layers, LEVELS, 2)
-        Filled with multipliers p and rests q: where a layer's values change by a vector of norm E,
-        changes of phase lower the margin by at most p E^2 / 2 + q, whichever p.
-    """
+    """Go backwards through N, from the margin of a label over a rival."""
     pull[:] = 0.0
     scores = len(pull) - labels
     pull[scores + label] = 1.0
@@ -137,17 +119,7 @@ def _phases(slope: Floats, values: Floats, reach: Floats, phases: Floats) -> Non
 def gradient(
     plan: Ints, after: Floats, pull: Floats, scales: Floats, shift: int, found: Singles
 ) -> None:
-    """Write the slopes of the margin in all of N's parameters, each layer's divided by its scale.
-
-    Parameters
-    ----------
-    plan, after, pull
-        As of `slopes`.
-    scales : ndarray of float64, shape (layers,)
-    shift : int
-        Number of weights; biases follow.
-    found : ndarray of float32
-    """
+    """Write the margin's slopes in all parameters of N, each layer's divided by its scale."""
     layer = -1
     for step in range(len(plan)):
         at, first, inputs, out, width = (
@@ -192,10 +164,10 @@ def _lost(
 
 @kept(nogil=True)
 def open_groups(
-    blocks: Singles,
-    norms: Singles,
-    block_upper: Floats,
-    upper: Floats,
+    blocks: Singles,  # shape (blocks or groups, layers)
+    norms: Singles,  # shape (blocks or groups, layers)
+    block_upper: Floats,  # shape (blocks or groups,)
+    upper: Floats,  # shape (blocks or groups,)
     sources: Ints,
     spectral: Floats,
     lengths: Floats,
@@ -203,25 +175,9 @@ def open_groups(
     margin: float,
     confidence: float,
     error: float,
-    found: Ints,
+    found: Ints,  # shape (groups,)
 ) -> int:
-    """List groups of which some member may lose the margin; return how many they are.
-
-    Parameters
-    ----------
-    blocks, norms : ndarray of float32, shape (blocks or groups, layers)
-        Largest of any member.
-    block_upper, upper : ndarray of float64, shape (blocks or groups,)
-        Largest proved bound of any member.
-    sources, spectral, lengths, phases
-        As of `slopes` and `margins.MarginBounds`.
-    margin, confidence : float
-        N's margin over the rival, and over all.
-    error : float
-        Margins above it stay above 0 in float32.
-    found : ndarray of int64, shape (groups,)
-        Filled.
-    """
+    """List groups of which some member may lose the margin; return how many they are."""
     count = 0
     moved = np.empty(len(lengths))
     for block in range(len(blocks)):
@@ -246,31 +202,19 @@ def open_inputs(
     weights: Floats,
     biases: Floats,
     labels: int,
-    points: Singles,
-    answers: Ints,
-    confidences: Floats,
+    points: Singles,  # shape (n, inputs)
+    answers: Ints,  # shape (n,)
+    confidences: Floats,  # shape (n,)
     reach: Floats,
     blocks: Singles,
     norms: Singles,
-    block_upper: Floats,
-    upper: Floats,
+    block_upper: Floats,  # shape (labels, blocks or groups)
+    upper: Floats,  # shape (labels, blocks or groups)
     sources: Ints,
     spectral: Floats,
     error: float,
 ) -> NDArray[np.bool_]:
-    """Tell at which inputs the bounds of groups leave some member open.
-
-    Parameters
-    ----------
-    plan, weights, biases, labels, reach, blocks, norms, sources, spectral, error
-        As of `trace`, `slopes` and `open_groups`.
-    points : ndarray of float32, shape (n, inputs)
-    answers : ndarray of int64, shape (n,)
-        Labels that N gives.
-    confidences : ndarray of float64, shape (n,)
-        Nothing above N's.
-    block_upper, upper : ndarray of float64, shape (labels, blocks or groups)
-    """
+    """Tell at which inputs the bounds of groups leave some member open."""
     values, layers = points.shape[1], len(reach)
     for step in range(len(plan)):
         if plan[step, 6]:
@@ -312,39 +256,18 @@ def open_members(
     spectral: Floats,
     lengths: Floats,
     phases: Floats,
-    coordinates: Singles,
-    rests: Singles,
-    along: Singles,
-    off: Floats,
+    coordinates: Singles,  # shape (members, rank)
+    rests: Singles,  # shape (members, layers + 1)
+    along: Singles,  # shape (rank,)
+    off: Floats,  # shape (layers + 1,)
     spare: float,
     margin: float,
     confidence: float,
     error: float,
-    found: Ints,
-    least: Floats,
+    found: Ints,  # shape (members,)
+    least: Floats,  # shape (members,)
 ) -> int:
-    """List members of some groups that may lose the margin; return how many they are.
-
-    Parameters
-    ----------
-    groups : ndarray of int64
-    norms, upper, sources, spectral, lengths, phases, margin, confidence, error
-        As of `open_groups`, of members.
-    coordinates : ndarray of float32, shape (members, rank)
-    rests : ndarray of float32, shape (members, layers + 1)
-        Norms of what the coordinates leave of each layer; and what rounding makes of the rest, a
-        unit of the slopes' norm.
-    along : ndarray of float32, shape (rank,)
-        Slopes of the margin in the coordinates.
-    off : ndarray of float64, shape (layers + 1,)
-        Norms of what ``along`` leaves of each layer's slopes, and of all slopes.
-    spare : float
-        What rounding may lose in all of this.
-    found : ndarray of int64, shape (members,)
-        Filled with places of members.
-    least : ndarray of float64, shape (members,)
-        Filled with lower bounds of their margins, as far as they were looked for.
-    """
+    """List members of some groups that may lose the margin; return how many they are."""
     count = 0
     moved = np.empty(len(lengths))
     for group in groups:

@@ -19,8 +19,6 @@ from leaveout.verifier.guard.margin_kernels import (
 )
 from leaveout.verifier.guard.packing import Packed
 
-__all__ = ["MarginBounds"]
-
 _SAMPLE = 128
 """Inputs whose slopes the basis is fitted to."""
 
@@ -42,57 +40,7 @@ Ints = NDArray[np.int64]
 
 
 class MarginBounds:
-    """Lower bounds of the margins of all members at an input, without evaluating them.
-
-    Parameters
-    ----------
-    packed : Packed
-    box : Box
-        Some inputs are drawn from it, to fit the bounds to; they hold outside it, too.
-    upper : ndarray of float64, shape (labels, members)
-        What is proved of each member: its leaks have no higher float32 confidence of N.
-    error : float
-        A member whose exact margin is above it answers so in float32, without a tie.
-
-    Notes
-    -----
-    Let z_k and h_k be N's values at the input, before and after the ReLU of layer k, and z_k + e_k
-    and h_k + d_k those of a member; [A_k] stands for all matrices that layer k applies to what it
-    reads, with the bias as a last column, and [h] for what it reads, with a last 1. With D_k the
-    member's [A_k] minus N's,
-
-        e_k = D_k [h] + D_k [d] + sum over s of A_ks d_s,        d_s = S_s e_s + r_s,
-
-    where S_s is 1 at neurons with z > 0, else 0, and 0 <= r <= max(0, |e| - |z|), since a ReLU is
-    convex and changes its slope at 0 alone. Let a_k and g_k be the slopes of N's margin of label c
-    over c' in z_k and in h_k, as backpropagation finds them: a_k = S_k g_k. Then, exactly,
-
-        member's margin = N's margin + sum over k of a_k . D_k [h]        to first order
-                        + sum over k of g_k . r_k + a_k . D_k [d]         beyond it.
-
-    *Beyond.* With n_k at least the spectral norm of D_k and w_ks that of A_ks, |e_k| is at most
-    E_k = n_k (|[h]| + |[d]|) + sum over s of w_ks E_s, and |d_s| <= E_s. So a_k . D_k [d] is at
-    least -|a_k| n_k |[d]|. As r >= 0, only negative g cost: over all e with |e| <= E,
-    sum of -g r <= p E^2 / 2 + sum of max(0, g^2 / (2 p) + g |z|) for every p > 0 (the Lagrangian of
-    the constraint; t = |e| maximises -g (t - |z|) - p t^2 / 2 at -g / p). Several p are tried.
-
-    *To first order.* The sum is the scalar product <D, u> of all of the member's differences with
-    N's slopes in its parameters, u. It is at least -sum of n_k |a_k| |[h]|, a number a member.
-    Closer: each D is kept as P c + R, with a basis P of few columns. Whatever y is,
-    <D, u> = <c, P'u> + <R, u - P y> + <P'R, y>, at least <c, P'u> - sum over layers of
-    |R_k| |(u - P y)_k| - |P'R| |y|: y = P'u is taken. This asks nothing of P or of how c was
-    found. As families differ from N in few directions, and slopes at inputs do, both
-    rests are small.
-
-    *Groups.* All of this only falls as the norms n_k grow; members are sorted by them, and blocks
-    and groups are judged by the largest n_k of their members, before any of these is looked at.
-
-    *Rounding.* N's z are those computed, in float64; what they lack of A_k [h], and a_k of
-    S_k A' a, is as if N's matrix were another by less than a multiple of 2^-53 of its Frobenius
-    norm, which is added to n_k (a first-order term of it, to ``spare``). Norms are rounded up
-    when they are made float32; R is what is left of D by the very c and P that are kept, padded
-    by what float32 loses in it, in products and in u.
-    """
+    """Lower bounds of the margins of all members at an input, without evaluating them."""
 
     def __init__(self, packed: Packed, box: Box, upper: Floats, error: float) -> None:
         self._packed, self._labels, self._error = packed, len(upper), error
@@ -119,22 +67,7 @@ class MarginBounds:
         self.open_inputs(points[:1], np.zeros(1, np.int64), np.zeros(1))
 
     def open(self, x: Singles, label: int, confidence: float, *, everyone: bool = False) -> Ints:
-        """Return the members that may disagree or tie, the likeliest first.
-
-        Parameters
-        ----------
-        x : ndarray of float32, shape (d,)
-        label : int
-            N's.
-        confidence : float
-            Nothing above N's in float32, or no number.
-        everyone : bool
-            Whether to do all the work there can be, and to return all members.
-
-        Returns
-        -------
-        ndarray of int64
-        """
+        """Return the members that may disagree or tie, the likeliest first."""
         known, before, after = self.differences, *self._traced(x)
         scores, members = before[-self._labels :], len(known.order)
         error, seen = (np.inf, -np.inf) if everyone else (self._error, confidence)
@@ -161,14 +94,7 @@ class MarginBounds:
         return known.order[_least_first(parts)]
 
     def open_inputs(self, points: Singles, labels: Ints, confidences: Floats) -> NDArray[np.bool_]:
-        """Tell at which inputs some member may disagree or tie, as far as norms tell.
-
-        Parameters
-        ----------
-        points : ndarray of float32, shape (n, d)
-        labels, confidences : ndarray, shape (n,)
-            As of `open`.
-        """
+        """Tell at which inputs some member may disagree or tie, as far as norms tell."""
         packed, known = self._packed, self.differences
         return np.asarray(
             open_inputs(

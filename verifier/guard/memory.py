@@ -17,9 +17,7 @@ from leaveout.databases import DAMAGED, blob, expect_tables, is_blank, reason, w
 from leaveout.errors import GuardError, StateError
 from leaveout.files import OWNER_ONLY, refuse_unusual, sync_folder
 from leaveout.user_key import mark
-from leaveout.verifier.guard.account import Account, FullError, SpentError, UnusableError
-
-__all__ = ["Account", "FullError", "Memory", "SpentError", "UnusableError"]
+from leaveout.verifier.guard.account import Account, SpentError, UnusableError
 
 _BUSY = 60.0
 """Seconds to wait for another process."""
@@ -61,40 +59,6 @@ class Memory:
 
     An answer is on the disk before it is returned, so that no crash forgets one that was given.
     Inputs are kept as keyed digests of the numbers that are read, not as they are.
-
-    Parameters
-    ----------
-    path : Path
-        Made if there is none.
-    model, family : str
-        Digests of what answers, which never changes.
-    inputs : str
-        Digest of what says which inputs may be noised: a network's verified inputs, a forest with
-        its rows.
-    epsilon : float
-        Of each answer. One memory has one: who is promised little must not be given what was
-        drawn for more.
-    labels : int
-        How many there are: no answer is another one.
-    turn : context manager, optional
-        Entered for each write, so that processes take turns; without one they wait as SQLite does,
-        which looks again after up to a tenth of a second.
-    adopt : sequence of str, optional
-        Where it is given a file that does not bear this user's mark is taken as it is, and marked;
-        these are digests of the model by other versions, which it may have.
-
-    Attributes
-    ----------
-    inputs : str
-        The digest of that name, if it always was the same; else empty.
-    adopted : bool
-        Whether the file was another's.
-
-    Raises
-    ------
-    GuardError
-        If the file cannot be used, is not this user's own, or remembers answers of another network
-        or family.
     """
 
     def __init__(
@@ -128,12 +92,7 @@ class Memory:
                 self._database.close()
 
     def recall(self, inputs: Sequence[bytes]) -> list[int | None]:
-        """Return what was answered to inputs before; None where nothing was.
-
-        Parameters
-        ----------
-        inputs : sequence of bytes
-        """
+        """Return what was answered to inputs before; None where nothing was."""
         keys = [self._key(each) for each in inputs]
         with self._errors(), self._lock:
             return [self._known(key) for key in keys]
@@ -151,29 +110,6 @@ class Memory:
         """Return what was answered to inputs before, and draw, charge and keep what was not.
 
         Once this returns, all answers are on the disk; where it raises, none of them is.
-
-        Parameters
-        ----------
-        inputs : sequence of bytes
-        draw : callable
-            Given a position in ``inputs`` and an epsilon, draws an answer.
-        epsilon : float
-            What an answer costs.
-        cap : float or None
-            What all answers may cost.
-        uniform : bool
-            Once the cap is reached, draw answers with an epsilon of 0.
-        remember : int
-            Answers that may be kept.
-
-        Raises
-        ------
-        SpentError
-            If the cap is reached.
-        FullError
-            If no more answers may be kept.
-        UnusableError
-            If the file cannot be used.
         """
         limits = _Limits(epsilon, cap, uniform, remember)
         keys = [self._key(each) for each in inputs]
@@ -184,29 +120,12 @@ class Memory:
             ]
 
     def rehearse(self) -> None:
-        """Write to the disk as `answer` does, and keep nothing.
-
-        Raises
-        ------
-        UnusableError
-            If the file cannot be used.
-        """
+        """Write to the disk as `answer` does, and keep nothing."""
         with self._errors(), self._lock, self._transaction():
             self._database.execute("UPDATE guard SET format = format")
 
     def move(self, inputs: str) -> None:
-        """Go on where something else says which inputs may be noised; answers stay.
-
-        Parameters
-        ----------
-        inputs : str
-            Digest of it.
-
-        Raises
-        ------
-        UnusableError
-            If the file cannot be used.
-        """
+        """Go on where something else says which inputs may be noised; answers stay."""
         with self._errors(), self._lock:
             if self.inputs != inputs:
                 self._forget_inputs()
@@ -219,19 +138,7 @@ class Memory:
 
     @staticmethod
     def read(path: Path, *, adopt: bool = False) -> Account:
-        """Return the account of a memory without answering from it; of none, an empty one.
-
-        Parameters
-        ----------
-        path : Path
-        adopt : bool
-            Whether a file that does not bear this user's mark is taken as it is.
-
-        Raises
-        ------
-        GuardError
-            If the file is no memory, or not this user's own.
-        """
+        """Return the account of a memory without answering from it; of none, an empty one."""
         try:
             refuse_unusual(path)
         except OSError as error:

@@ -20,16 +20,9 @@ from leaveout.verifier.points.given import GivenPoints
 from leaveout.verifier.points.outside import leaves_box
 from leaveout.verifier.points.sentences import without_member
 
-__all__ = ["NetworkSubject"]
-
 
 class NetworkSubject(Subject):
-    """A network; its members are retrained networks.
-
-    Parameters
-    ----------
-    access : Access
-    """
+    """A network; its members are retrained networks."""
 
     def __init__(self, access: Access) -> None:
         self._instance = instance = access.instance

@@ -8,8 +8,6 @@ from collections.abc import Callable
 
 from leaveout.models.sharded.aggregation import draw_exponential, operating_system
 
-__all__ = ["noised", "randomness"]
-
 _MOST_SEEDED = 32
 
 
@@ -18,16 +16,6 @@ def noised(label: int, labels: int, epsilon: float, chance: random.Random) -> in
 
     LUCID, section 3.2. Between two networks that answer differently the chance of any label
     differs by a factor of at most exp(epsilon); with an epsilon of 0 all labels are as likely.
-
-    Parameters
-    ----------
-    label : int
-        That N answers.
-    labels : int
-        How many there are.
-    epsilon : float
-        Nats.
-    chance : random.Random
     """
     return draw_exponential([int(each == label) for each in range(labels)], epsilon, chance)
 

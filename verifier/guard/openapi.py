@@ -16,8 +16,6 @@ from leaveout.verifier.guard.server_messages import (
 )
 from leaveout.version import VERSION
 
-__all__ = ["document"]
-
 _FAILURES = {
     "400": "The body is no JSON.",
     "401": "The server has keys, and none of them came.",

@@ -10,33 +10,19 @@ from numpy.typing import NDArray
 from leaveout.bab import Instance
 from leaveout.models import Layer
 
-__all__ = ["Packed", "pack"]
-
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """N and the members, laid out for the kernels.
+    """N and the members, laid out for the kernels."""
 
-    Attributes
-    ----------
-    weights, biases : ndarray, shape (m, numbers of a member)
-        As float32 where that is what they are, which halves what has to be read.
-    own_weights, own_biases : ndarray of float64, shape (numbers of a member,)
-        Of N.
-    plan : ndarray of int64, shape (steps, 8)
-        See `kernels.find_leak`.
-    values : int
-        Numbers that the input and all layers take.
-    """
-
-    weights: NDArray[np.floating]
-    biases: NDArray[np.floating]
-    own_weights: Floats
-    own_biases: Floats
-    plan: NDArray[np.int64]
-    values: int
+    weights: NDArray[np.floating]  # shape (m, numbers of a member)
+    biases: NDArray[np.floating]  # shape (m, numbers of a member)
+    own_weights: Floats  # shape (numbers of a member,): of N
+    own_biases: Floats  # shape (numbers of a member,): of N
+    plan: NDArray[np.int64]  # shape (steps, 8): see `kernels.find_leak`
+    values: int  # numbers that the input and all layers take
 
     @property
     def own(self) -> Floats:
@@ -53,12 +39,7 @@ class Packed:
 
 
 def pack(instance: Instance) -> Packed:
-    """Lay out a network and its members.
-
-    Parameters
-    ----------
-    instance : Instance
-    """
+    """Lay out a network and its members."""
     layers = instance.network.stack.layers
     starts = [0, instance.network.inputs]
     for layer in layers:

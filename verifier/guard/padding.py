@@ -17,8 +17,6 @@ from typing import TypeVar
 from leaveout.errors import GuardError
 from leaveout.verifier.guard.server_clock import Clock
 
-__all__ = ["BusyError", "Effort", "Pace", "Padding"]
-
 _SAFETY = 1.5
 """The work may take so many times as long as was measured."""
 
@@ -45,19 +43,10 @@ class BusyError(GuardError):
 
 @dataclass(frozen=True)
 class Effort:
-    """What answering takes at worst.
+    """What answering takes at worst."""
 
-    Attributes
-    ----------
-    row : float
-        Seconds to ask every member about one input, while every core does.
-    commit : float
-        Seconds to write answers to the disk; one request does after the other.
-    cores : int
-    """
-
-    row: float
-    commit: float
+    row: float  # seconds to ask every member about one input, while every core does
+    commit: float  # seconds to write answers to the disk; one request does after the other
     cores: int
 
 
@@ -68,34 +57,11 @@ class Pace:
     So many are worked on at once that all could be the most expensive ones and still be ready
     in time. Processes share the cores and the disk, and so the places: each has as many as all
     others, and keeps them, so that what one is asked does not make another's askers wait.
-
-    Attributes
-    ----------
-    pad : float
-        Seconds; every answer takes a multiple.
-    effort : Effort
-    processes : int
-        That answer side by side.
-
-    Raises
-    ------
-    GuardError
-        If the pad cannot be used, or there is not one core and one place a process.
-
-    Notes
-    -----
-    Let c be the cores, r and w the seconds of a row on its core and of a write, s = 1.5 and h a
-    millisecond. One input takes T(1), the least multiple of the pad from s (r + w) + h on. All P
-    places together are ready in time where P (s (r / c + w) + h) <= T(1): rows share the cores,
-    writes follow one another. So P is the greatest such number, and each of N processes has
-    floor(P / N) of them. A request of many rows works on one core, so no more than c may be under
-    way: it takes ceil(P / c) places, or all those of its process where they are fewer, of which
-    there are N <= c.
     """
 
-    pad: float
+    pad: float  # seconds; every answer takes a multiple
     effort: Effort
-    processes: int = 1
+    processes: int = 1  # that answer side by side
 
     def __post_init__(self) -> None:
         if not _LEAST <= self.pad <= _MOST:
@@ -152,25 +118,6 @@ class Padding:
     from the rows of the request alone. Its places are kept until then, so that others do not
     wait less where the work was quick. Until then the event loop is told nothing of the work. A
     little time at random is added to every answer.
-
-    Parameters
-    ----------
-    pace : Pace or None
-        None gives results as soon as they are there.
-    threads : int
-        Of the work where there is no pace.
-    waiting : int
-        Requests that may wait for a place; further ones are refused.
-    on_waiting : callable, optional
-        Told how many wait, whenever that changes.
-
-    Notes
-    -----
-    What this can not hide: work that takes longer than its time, as when the machine is busy with
-    other things or a disk stalls. Such a result waits twice as long, again and again, so that
-    it tells the logarithm of its time at most; the log says how often. Nor does it hide
-    the load on caches and cores from those who run on the same machine, or who time other
-    requests to a few microseconds meanwhile.
     """
 
     def __init__(
@@ -205,13 +152,7 @@ class Padding:
         self._clock.close()
 
     async def rest(self, start: float) -> None:
-        """Wait for the next multiple of the pad, where nothing had to be worked out.
-
-        Parameters
-        ----------
-        start : float
-            When the request was received, a time of `time.monotonic`.
-        """
+        """Wait for the next multiple of the pad, where nothing had to be worked out."""
         if self.pace is not None:
             pads = self._pads_since(start)
             await self._clock.until(start + self._due(pads, self.pace.pad))

@@ -15,23 +15,13 @@ from leaveout.names import hint
 from leaveout.verifier.guard.findings import Point
 from leaveout.verifier.guard.guard import Guard
 
-__all__ = ["Answer", "answered", "answered_arrays"]
-
 
 @dataclass(frozen=True)
 class Answer:
-    """What was answered to a row.
+    """What was answered to a row."""
 
-    Attributes
-    ----------
-    line : int
-        Of the CSV, from 1; of arrays the row, from 0.
-    label : int or None
-        None where the row lies outside the verified inputs and is refused.
-    """
-
-    line: int
-    label: int | None
+    line: int  # of the CSV, from 1; of arrays the row, from 0
+    label: int | None  # None where the row lies outside the verified inputs and is refused
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,21 +35,6 @@ def answered(guard: Guard, stream: TextIO, source: str, batch: int) -> Iterator[
 
     Columns are those of the table the model was trained on, in its own units; others, such
     as the label, are ignored. Where features have no names, columns are features in order.
-
-    Parameters
-    ----------
-    guard : Guard
-    stream : text stream
-        Commas; the first line names the columns.
-    source : str
-        What messages call it.
-    batch : int
-        Rows that are answered, and noised answers that are put on the disk, together.
-
-    Raises
-    ------
-    GuardError
-        With the line of what cannot be used; rows before it were answered.
     """
     waiting: list[_Row] = []
     for row in _rows(guard, stream, source):
@@ -71,13 +46,7 @@ def answered(guard: Guard, stream: TextIO, source: str, batch: int) -> Iterator[
 
 
 def answered_arrays(guard: Guard, path: Path, batch: int) -> Iterator[Answer]:
-    """Answer the rows of an NPZ, ``X_test`` or ``X``, as the model reads them.
-
-    Raises
-    ------
-    LeaveoutError
-        If it holds no such rows; none was answered then.
-    """
+    """Answer the rows of an NPZ, ``X_test`` or ``X``, as the model reads them."""
     x = guard.subject.read_arrays(path)
     for start in range(0, len(x), batch):
         for at, label in enumerate(guard.answers(x[start : start + batch]).tolist(), start):

@@ -22,7 +22,7 @@ from leaveout.errors import GuardError
 from leaveout.verifier.guard.guard import Guard
 from leaveout.verifier.guard.padding import Effort, Pace
 from leaveout.verifier.guard.server_about import start_line
-from leaveout.verifier.guard.server_app import PATHS, application, served
+from leaveout.verifier.guard.server_app import PATHS, served
 from leaveout.verifier.guard.server_effort import measure
 from leaveout.verifier.guard.server_keys import Keys
 from leaveout.verifier.guard.server_metrics import numbers
@@ -30,8 +30,6 @@ from leaveout.verifier.guard.server_processes import Children, in_child
 from leaveout.verifier.guard.server_protocol import MOST_CONNECTIONS, StrictProtocol
 from leaveout.verifier.guard.server_settings import ServeSettings
 from leaveout.verifier.guard.server_shared import Shared
-
-__all__ = ["application", "serve"]
 
 _EXPOSED = (
     "--host %s: whoever reaches this machine may ask, in plain HTTP and without a password; put a "
@@ -63,19 +61,6 @@ def serve(
 
     What it does is told on standard error: a line at the start, then one a request, with neither
     what was asked nor what was answered, nor any key.
-
-    Parameters
-    ----------
-    guard : Guard
-        Closed by the caller; of several processes here, since each opens its own.
-    host, port
-        Where to listen; port 0 takes a free one, which the first line tells.
-    settings : ServeSettings, optional
-
-    Raises
-    ------
-    GuardError
-        If the address is in use, or the pad, the keys or the memory cannot be used.
     """
     settings = settings or ServeSettings()
     if settings.keys is not None:
@@ -144,17 +129,7 @@ class _Taken(socket.socket):
 
 
 class _Server(uvicorn.Server):
-    """Tells when it answers, and ends where others would die of the signal once more.
-
-    Parameters
-    ----------
-    app : Starlette
-        Its ``state.ending`` is set when it is told to end.
-    settings : ServeSettings
-    on_ready : callable
-    orphaned : int, optional
-        A descriptor at whose end it ends, too.
-    """
+    """Tells when it answers, and ends where others would die of the signal once more."""
 
     def __init__(
         self,

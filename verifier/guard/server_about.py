@@ -8,18 +8,12 @@ from leaveout.verifier.guard.guard import Guard
 from leaveout.verifier.guard.padding import Pace
 from leaveout.verifier.guard.server_messages import About, BoxFacts, Column, ListedValues
 
-__all__ = ["about", "start_line"]
-
 
 def about(guard: Guard) -> About:
     """Return what everyone may know: nothing that depends on what was asked so far.
 
     Of a table's numeric columns only the names: what was the least and the greatest value of the
     training rows is not told.
-
-    Parameters
-    ----------
-    guard : Guard
     """
     box, encoding = guard.box, guard.encoding
     return About(
@@ -49,19 +43,7 @@ def about(guard: Guard) -> About:
 def start_line(
     guard: Guard, account: Account, address: str, pace: Pace | None, most_rows: int
 ) -> str:
-    """Return what the owner reads at the start; what was spent is for the owner alone.
-
-    Parameters
-    ----------
-    guard : Guard
-    account : Account
-        Of its memory.
-    address : str
-        Where it is served.
-    pace : Pace or None
-    most_rows : int
-        A request may have.
-    """
+    """Return what the owner reads at the start; what was spent is for the owner alone."""
     settings = guard.settings
     cap = "no cap" if settings.cap is None else f"cap {settings.cap:g}"
     timing = "answers are sent at once, so that their time tells how they were found"

@@ -17,8 +17,8 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from leaveout.errors import GuardError
+from leaveout.verifier.guard.account import FullError, SpentError, UnusableError
 from leaveout.verifier.guard.guard import Guard
-from leaveout.verifier.guard.memory import FullError, SpentError, UnusableError
 from leaveout.verifier.guard.openapi import document
 from leaveout.verifier.guard.padding import BusyError, Pace, Padding
 from leaveout.verifier.guard.server_about import about
@@ -33,8 +33,6 @@ from leaveout.verifier.guard.server_questions import BadRequestError, Inputs, re
 from leaveout.verifier.guard.server_rates import Rates
 from leaveout.verifier.guard.server_settings import MOST_BYTES, MOST_ROWS, ServeSettings
 from leaveout.verifier.guard.server_shared import Shared
-
-__all__ = ["MOST_BYTES", "MOST_ROWS", "PATHS", "application", "served"]
 
 PATHS = ("/label", "/health", "/about", "/", "/metrics", "/openapi.json", "/docs")
 
@@ -52,35 +50,7 @@ def application(
     most_rows: int = MOST_ROWS,
     most_bytes: int = MOST_BYTES,
 ) -> Starlette:
-    """Return an ASGI application that answers with labels: no scores, no tiers, no account.
-
-    Parameters
-    ----------
-    guard : Guard
-        Closed by the caller, once it serves no more.
-    pad : float or None
-        Seconds: label requests are answered, or refused, at a multiple after they were received;
-        how many follows from their rows alone (see `Padding`). None or 0 answers at once.
-    most_rows : int
-        Inputs a request may have.
-    most_bytes : int
-        Its body may have.
-
-    Returns
-    -------
-    Starlette
-        Its ``state.pace`` is the `Pace` of its answers, or None.
-
-    Raises
-    ------
-    GuardError
-        If the pad or the memory cannot be used.
-
-    Notes
-    -----
-    With a pad, how long answering takes at worst is measured first, on all cores; it takes up to
-    some seconds. What padding can not hide is told in `Padding`.
-    """
+    """Return an ASGI application that answers with labels: no scores, no tiers, no account."""
     settings = ServeSettings(pad=pad or 0.0, most_rows=most_rows, most_bytes=most_bytes)
     pace = Pace(pad, measure(guard)) if pad else None
     return served(guard, settings, pace, Shared(1, numbers()))
@@ -94,22 +64,7 @@ def served(
     index: int = 0,
     host: str | None = None,
 ) -> Starlette:
-    """Return the application of one process; see `application`.
-
-    Parameters
-    ----------
-    guard : Guard
-        Opened in this process.
-    settings : ServeSettings
-    pace : Pace or None
-        Of all processes.
-    shared : Shared
-        Among them.
-    index : int
-        Of this one.
-    host : str or None
-        What it listens on; None answers under any name.
-    """
+    """Return the application of one process; see `application`."""
     warm_up(guard)
     counts = Counts(shared, index, pace)
     waiting = max(1, settings.most_waiting // settings.processes)

@@ -11,8 +11,6 @@ from starlette.requests import Request
 from leaveout.verifier.guard.padding import BusyError
 from leaveout.verifier.guard.server_questions import BadRequestError
 
-__all__ = ["Bodies"]
-
 _ARRIVAL = 30.0
 """Seconds in which a body must arrive."""
 
@@ -21,13 +19,7 @@ _MOST_HELD = 1 << 28
 
 
 class Bodies:
-    """The bodies that a process holds.
-
-    Parameters
-    ----------
-    most_bytes : int
-        One may have.
-    """
+    """The bodies that a process holds."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
@@ -35,15 +27,7 @@ class Bodies:
 
     @asynccontextmanager
     async def read(self, request: Request) -> AsyncIterator[bytes]:
-        """Give the body of a request, which is held until the context ends.
-
-        Raises
-        ------
-        BadRequestError
-            If it is not said to be JSON, is too large or too slow.
-        BusyError
-            If all that are held would be too large.
-        """
+        """Give the body of a request, which is held until the context ends."""
         parts: list[bytes] = []
         try:
             await self._receive(request, parts)

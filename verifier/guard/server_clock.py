@@ -9,19 +9,12 @@ import threading
 import time
 from typing import Self
 
-__all__ = ["Clock"]
-
 
 class Clock:
     """Waits in a thread of its own, for times rather than for a while.
 
     An event loop waits for whole milliseconds from whenever it gets to wait, which work in other
     threads delays on a busy machine: the end of its wait would tell how long they worked.
-
-    Parameters
-    ----------
-    loop : asyncio.AbstractEventLoop
-        To wake.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -15,8 +15,6 @@ from leaveout.deadline import Deadline
 from leaveout.verifier.guard.guard import Guard
 from leaveout.verifier.guard.padding import Effort
 
-__all__ = ["measure", "warm_up"]
-
 _INPUTS = 16
 """Tried; the one that takes longest counts."""
 
@@ -30,26 +28,12 @@ _LONGEST = 2.0
 
 
 def warm_up(guard: Guard) -> None:
-    """Compile and load what answering needs, so that no first answer is slow; answer nothing.
-
-    Parameters
-    ----------
-    guard : Guard
-    """
+    """Compile and load what answering needs, so that no first answer is slow; answer nothing."""
     guard.rehearse(_inputs(guard, 2))
 
 
 def measure(guard: Guard) -> Effort:
-    """Measure the most work that answering is, on all cores at once; answer nothing.
-
-    Parameters
-    ----------
-    guard : Guard
-
-    Returns
-    -------
-    Effort
-    """
+    """Measure the most work that answering is, on all cores at once; answer nothing."""
     warm_up(guard)
     threads = cores()
     inputs = _inputs(guard, _INPUTS)

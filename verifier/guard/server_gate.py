@@ -19,8 +19,6 @@ from leaveout.verifier.guard.server_messages import Failure
 from leaveout.verifier.guard.server_metrics import Counts
 from leaveout.verifier.guard.server_rates import Rates, neighbourhood
 
-__all__ = ["FREE", "Allowance", "Gate", "Hosts", "allowance_of", "too_many"]
-
 FREE = frozenset(("/health", "/docs", "/openapi.json"))
 """What needs no key: it is the same whatever is served."""
 
@@ -29,13 +27,7 @@ _LEAVING = 30.0
 
 
 class Allowance:
-    """What the asker of one request may still ask for.
-
-    Parameters
-    ----------
-    rates : Rates or None
-    who : str
-    """
+    """What the asker of one request may still ask for."""
 
     def __init__(self, rates: Rates | None, who: str) -> None:
         self._rates, self._who = rates, who
@@ -51,14 +43,6 @@ class Hosts:
     A page that somebody's browser has open may let its own name stand for this server's address:
     the browser then takes the server for a part of the page, and lets it read the answers. So a
     request has to name the server as it is known.
-
-    Parameters
-    ----------
-    bound : str
-        What the server listens on: this is known, and what else leads to the machine itself. Where
-        it is every address, all addresses are known; a page cannot be called one.
-    names : sequence of str
-        Others that are known; ``*`` is any.
     """
 
     def __init__(self, bound: str, names: Sequence[str] = ()) -> None:
@@ -95,15 +79,6 @@ class Gate:
 
     That is before a body is read. None of it depends on what is asked, so these answers leave at
     once, padded or not.
-
-    Parameters
-    ----------
-    app : ASGI application
-        Finds an `Allowance` in the state of a request.
-    counts : Counts
-    keys : Keys or None
-    rates : Rates or None
-    hosts : Hosts or None
     """
 
     def __init__(

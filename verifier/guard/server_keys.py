@@ -16,8 +16,6 @@ from pathlib import Path
 from leaveout.errors import GuardError
 from leaveout.files import SETTINGS, open_file
 
-__all__ = ["Keys", "add_key"]
-
 _LINE = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._@-]{0,63}):(?P<digest>[0-9a-f]{64})")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 
@@ -33,20 +31,7 @@ Stamp = tuple[int, int, int, int]
 
 
 class Keys:
-    """The keys of a file, which is read again whenever it has changed.
-
-    Parameters
-    ----------
-    path : Path
-        Lines ``name:digest``, the SHA-256 of a key in 64 hexadecimal digits; empty lines and those
-        that begin with ``#`` are left out.
-
-    Raises
-    ------
-    GuardError
-        If it cannot be used, or others than its owner and root may write to it: they could add a
-        key. They may read it, since no key can be told from a digest.
-    """
+    """The keys of a file, which is read again whenever it has changed."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -59,13 +44,7 @@ class Keys:
         return len(self._digests)
 
     def holder(self, headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-        """Return whose key a request has, or None; how long that takes does not tell a key.
-
-        Parameters
-        ----------
-        headers : iterable of (bytes, bytes)
-            Names in small letters.
-        """
+        """Return whose key a request has, or None; how long that takes does not tell a key."""
         self._follow()
         given = [value for name, value in headers if name == b"authorization"]
         scheme, _, key = given[0].partition(b" ") if len(given) == 1 else (b"", b"", b"")
@@ -108,24 +87,7 @@ class Keys:
 
 
 def add_key(path: Path, name: str) -> str:
-    """Make a key, and append its digest to a file, which only its owner can read if it is new.
-
-    Parameters
-    ----------
-    path : Path
-    name : str
-        Of whoever gets the key, for the owner's eyes.
-
-    Returns
-    -------
-    str
-        The key. It is kept nowhere.
-
-    Raises
-    ------
-    GuardError
-        If the name cannot be used or is taken, or the file cannot be written.
-    """
+    """Make a key, and append its digest to a file, which only its owner can read if it is new."""
     if not _NAME.fullmatch(name):
         raise GuardError(
             f"{name!r} cannot name a key: up to 64 letters, digits and . _ @ -, a letter or digit "

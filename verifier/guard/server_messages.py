@@ -7,19 +7,6 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-__all__ = [
-    "About",
-    "Answer",
-    "Answers",
-    "BoxFacts",
-    "Cell",
-    "Column",
-    "Failure",
-    "Health",
-    "ListedValues",
-    "Question",
-]
-
 _WHOLE = 2**53
 """Whole numbers from here on are not exact as a float."""
 

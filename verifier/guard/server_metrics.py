@@ -5,8 +5,6 @@ from __future__ import annotations
 from leaveout.verifier.guard.padding import Pace
 from leaveout.verifier.guard.server_shared import Shared
 
-__all__ = ["CONTENT_TYPE", "Counts", "numbers"]
-
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _STATUSES = (200, 400, 401, 404, 405, 408, 413, 415, 422, 429, 500, 503, 0)
@@ -27,13 +25,6 @@ class Counts:
     were told, of rows and of bytes that came in. Not of tiers, of noised answers or epsilon; not of
     seconds, nor of bytes that went out, since labels have names of different lengths; and not by
     asker.
-
-    Parameters
-    ----------
-    shared : Shared
-    index : int
-        Of the process.
-    pace : Pace or None
     """
 
     def __init__(self, shared: Shared, index: int, pace: Pace | None) -> None:

@@ -10,8 +10,6 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-__all__ = ["HEADERS", "page"]
-
 _STYLE = files("leaveout.verifier.guard").joinpath("docs.css").read_text("utf-8")
 
 _HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
@@ -31,13 +29,7 @@ _EXAMPLES = {
 
 
 def page(document: dict[str, Any]) -> str:
-    """Return the page.
-
-    Parameters
-    ----------
-    document : dict
-        OpenAPI 3.1, as `leaveout.verifier.guard.openapi.document` makes it.
-    """
+    """Return the page."""
     info = document["info"]
     title = escape(info["title"])
     paths = "".join(

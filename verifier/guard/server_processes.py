@@ -16,8 +16,6 @@ from typing import NoReturn
 
 from leaveout.errors import GuardError, LeaveoutError
 
-__all__ = ["Children", "in_child"]
-
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD) if os.name == "posix" else ()
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.25, 30.0
@@ -33,13 +31,7 @@ _log = logging.getLogger("leaveout.guard")
 
 
 def in_child(work: Callable[[], bytes]) -> bytes:
-    """Return what work in a forked process returns, so that its threads and locks are not here.
-
-    Raises
-    ------
-    GuardError
-        If the work fails as such, with its message, or the process ends without.
-    """
+    """Return what work in a forked process returns, so that its threads and locks are not here."""
     read, write = os.pipe()
     pid = _fork()
     if pid == 0:
@@ -72,24 +64,7 @@ class _Child:
 
 
 class Children:
-    """The processes of a server, and what is done about them until all have ended.
-
-    Parameters
-    ----------
-    count : int
-    work : callable
-        What each does, forked: it is given its index, a function to call once it answers, and a
-        descriptor at whose end the parent has gone. It ends by SIGTERM, having answered what is
-        under way, and at once by SIGINT after that.
-    on_ready : callable
-        Called once all answer.
-    on_end : callable
-        Called when they are first told to end.
-    on_restart : callable
-        Called for each process that is started in place of another.
-    patience : float
-        Seconds in which they should have ended once told to.
-    """
+    """The processes of a server, and what is done about them until all have ended."""
 
     def __init__(
         self,

@@ -9,8 +9,6 @@ from collections import Counter
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-__all__ = ["MOST_CONNECTIONS", "StrictProtocol", "ambiguity"]
-
 _HEAD = 10.0
 """Seconds in which the head of a request must have come, once there is a part of it; and in which
 the rest of a body must have come that was refused."""
@@ -27,11 +25,6 @@ def ambiguity(received: bytes) -> str | None:
 
     What one of them takes for the rest of a body another takes for the next request, which then
     passes whatever the first one checks (RFC 9112, sections 5.2, 6.3 and 11.2).
-
-    Parameters
-    ----------
-    received : bytes
-        From the first byte of a request on. One whose head is not whole yet is not judged.
     """
     received = received.lstrip(b"\r\n")
     end = _END.search(received)

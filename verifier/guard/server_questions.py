@@ -16,20 +16,11 @@ from leaveout.names import hint
 from leaveout.verifier.guard.guard import Guard
 from leaveout.verifier.guard.server_messages import Cell, Question
 
-__all__ = ["BadRequestError", "Inputs", "read_question"]
-
 _FORMS = 'give exactly one of "x" or "row" for one input, "X" or "rows" for several'
 
 
 class BadRequestError(GuardError):
-    """A request that cannot be answered whatever is served.
-
-    Parameters
-    ----------
-    message : str
-    status : int
-        HTTP status code.
-    """
+    """A request that cannot be answered whatever is served."""
 
     def __init__(self, message: str, status: int = 422) -> None:
         super().__init__(message)
@@ -38,33 +29,17 @@ class BadRequestError(GuardError):
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """What a request asks about.
+    """What a request asks about."""
 
-    Attributes
-    ----------
-    single : bool
-        Whether one answer is expected rather than a list of them.
-    points : list of list of float, or None
-        As the model reads them.
-    rows : list of mapping, or None
-        In the table's own units.
-    """
-
-    single: bool
-    points: Sequence[Sequence[float]] | None
-    rows: Sequence[Mapping[str, Cell]] | None
+    single: bool  # whether one answer is expected rather than a list of them
+    points: Sequence[Sequence[float]] | None  # as the model reads them
+    rows: Sequence[Mapping[str, Cell]] | None  # in the table's own units
 
     def __len__(self) -> int:
         return len(self.rows if self.points is None else self.points)  # type: ignore[arg-type]
 
     def encoded(self, guard: Guard) -> NDArray[np.floating]:
-        """Return them as the model reads them, shape (n, inputs).
-
-        Raises
-        ------
-        GuardError
-            If one does not fit what is served.
-        """
+        """Return them as the model reads them, shape (n, inputs)."""
         if self.points is not None:
             for at, point in enumerate(self.points):
                 if len(point) != guard.inputs:
@@ -85,20 +60,7 @@ class Inputs:
 
 
 def read_question(body: bytes, most_rows: int) -> Inputs:
-    """Read the body of a request.
-
-    Parameters
-    ----------
-    body : bytes
-        JSON.
-    most_rows : int
-        It may ask about.
-
-    Raises
-    ------
-    BadRequestError
-        If it is no JSON, no question, asks nothing, asks too much, or says a thing twice.
-    """
+    """Read the body of a request."""
     try:
         question = msgspec.json.decode(body, type=Question)
         _refuse_repeated_keys(body)

@@ -8,8 +8,6 @@ import time
 
 from leaveout.verifier.guard.server_shared import SLOTS, Shared
 
-__all__ = ["Rates", "neighbourhood"]
-
 _CALLS = 10.0
 """Requests a second, at least, that an asker may send to other paths than that of labels."""
 
@@ -23,14 +21,6 @@ class Rates:
     A request is taken while there is something left, and then all its rows are taken off: however
     many rows a request has it is answered in the end, and in the long run nobody has more than the
     rate. Where more are asking than there is room for, some share an allowance.
-
-    Parameters
-    ----------
-    rate : float
-        Rows a second.
-    allowance : float
-        Most that can be left: rows.
-    shared : Shared
     """
 
     def __init__(self, rate: float, allowance: float, shared: Shared) -> None:
@@ -45,19 +35,7 @@ class Rates:
         return self.spend(f"{who} elsewhere", min(1.0, self._rate / _CALLS))
 
     def spend(self, who: str, rows: float) -> float:
-        """Take rows off an allowance.
-
-        Parameters
-        ----------
-        who : str
-            A name of any length.
-        rows : float
-
-        Returns
-        -------
-        float
-            0; or, where nothing was left and so nothing was taken, seconds until there is again.
-        """
+        """Take rows off an allowance."""
         digest = hashlib.blake2b(who.encode(), key=self._shared.salt, digest_size=8).digest()
         known = int.from_bytes(digest, "big") or 1
         now = time.monotonic()

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from leaveout.errors import GuardError
 
-__all__ = ["MOST_BYTES", "MOST_ROWS", "MOST_WAITING", "ServeSettings"]
-
 MOST_ROWS = 1000
 MOST_BYTES = 1 << 20
 MOST_WAITING = 1000
@@ -28,48 +26,18 @@ _MOST_PROCESSES = 256
 
 @dataclass(frozen=True)
 class ServeSettings:
-    """How a guard is served.
+    """How a guard is served."""
 
-    Attributes
-    ----------
-    pad : float
-        Seconds; see `Padding`. 0 answers at once.
-    processes : int
-        That answer, each by itself, from one memory.
-    keys : Path or None
-        Digests of the keys of those who may ask; None answers everybody.
-    rate : float or None
-        Rows a second that each asker may ask for in the long run; None sets no limit.
-    burst : float or None
-        Rows that an asker may ask for at once; ten seconds of the rate unless given.
-    hosts : tuple of str
-        Further names and addresses under which the server may be asked, without a port; see
-        `Hosts`.
-    most_rows, most_bytes : int
-        Of one request.
-    most_waiting : int
-        Requests that may wait for their turn, over all processes.
-    grace : float
-        Seconds in which requests under way are answered at the end.
-    drain : float
-        Seconds at the end in which new requests are still answered, while `/health` says 503.
-
-    Raises
-    ------
-    GuardError
-        If one cannot be used.
-    """
-
-    pad: float = 0.05
-    processes: int = 1
-    keys: Path | None = None
+    pad: float = 0.05  # seconds; see `Padding`
+    processes: int = 1  # that answer, each by itself, from one memory
+    keys: Path | None = None  # digests of the keys of those who may ask; None answers everybody
     rate: float | None = None
     burst: float | None = None
     hosts: tuple[str, ...] = ()
-    most_rows: int = MOST_ROWS
-    most_bytes: int = MOST_BYTES
-    most_waiting: int = MOST_WAITING
-    grace: float = 30.0
+    most_rows: int = MOST_ROWS  # of one request
+    most_bytes: int = MOST_BYTES  # of one request
+    most_waiting: int = MOST_WAITING  # requests that may wait for their turn, over all processes
+    grace: float = 30.0  # seconds in which requests under way are answered at the end
     drain: float = 0.0
 
     def __post_init__(self) -> None:

@@ -13,8 +13,6 @@ from types import TracebackType
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BUCKET", "SLOTS", "Shared", "Turn"]
-
 SLOTS = 8192
 """Askers whose allowances are known at once."""
 
@@ -60,26 +58,7 @@ class Turn:
 
 
 class Shared:
-    """Numbers that all processes of a server see; made before they are forked.
-
-    Parameters
-    ----------
-    processes : int
-    numbers : int
-        That each process counts; it alone changes them.
-
-    Attributes
-    ----------
-    counts : ndarray of int64, shape (processes, numbers)
-    buckets : ndarray of `BUCKET`, shape (SLOTS,)
-        Changed by turns.
-    rating, writing : context manager
-        Turns to change the buckets, and to write to the memory of answers.
-    salt : bytes
-        Of the digests in the buckets, so that nobody can look for a name that shares another's.
-    started : float
-        Seconds since 1970.
-    """
+    """Numbers that all processes of a server see; made before they are forked."""
 
     def __init__(self, processes: int, numbers: int) -> None:
         sizes = [16, 8 * processes * numbers, SLOTS * BUCKET.itemsize]

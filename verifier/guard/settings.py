@@ -9,8 +9,6 @@ from typing import Literal
 
 from leaveout.errors import GuardError
 
-__all__ = ["GuardSettings"]
-
 _MOST_EPSILON = 700.0
 
 

@@ -13,21 +13,9 @@ from leaveout.verifier.guard.bounds import ProvedBounds, expect_key, save_bounds
 from leaveout.verifier.points.idp import Decider
 from leaveout.verifier.points.network_job import Job
 
-__all__ = ["BoundsTarget"]
-
 
 class BoundsTarget:
-    """One file of bounds of each member.
-
-    Parameters
-    ----------
-    path : Path
-
-    Raises
-    ------
-    SpecError
-        If the file could not be written in the end.
-    """
+    """One file of bounds of each member."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -46,15 +34,7 @@ class BoundsTarget:
             raise SpecError(f"--bounds {path}: cannot be written: {error.strerror}") from None
 
     def begin(self, jobs: Sequence[Job]) -> None:
-        """Refuse specifications that are not about the members of one family.
-
-        Raises
-        ------
-        SpecError
-            If no statement is about leaks of a family, or several are about different ones.
-        StateError
-            If what is written could not be told from what others write.
-        """
+        """Refuse specifications that are not about the members of one family."""
         expect_key()
         self._jobs = [job for job in jobs if not job.pair]
         questions = {id(job.instance) for job in self._jobs}
@@ -70,13 +50,7 @@ class BoundsTarget:
             )
 
     def write(self, decider: Decider) -> str:
-        """Write the file, whole or not at all; return a note for the report.
-
-        Raises
-        ------
-        SpecError
-            If it cannot be written.
-        """
+        """Write the file, whole or not at all; return a note for the report."""
         if decider.contradicted:
             return "no bounds were written, because one was refuted"
         instance = self._jobs[0].instance

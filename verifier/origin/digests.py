@@ -8,24 +8,15 @@ from pathlib import Path
 
 from leaveout.files import ARCHIVE, open_file
 
-__all__ = ["Taken", "sha256_of", "take"]
-
 _BLOCK = 2**22
 
 
 @dataclass(frozen=True)
 class Taken:
-    """The digest of a file, and by what a later change of it shows.
-
-    Attributes
-    ----------
-    path : Path
-    sha256 : str
-        In hexadecimal.
-    """
+    """The digest of a file, and by what a later change of it shows."""
 
     path: Path
-    sha256: str
+    sha256: str  # in hexadecimal
     _marks: tuple[int, ...]
 
     def is_same(self) -> bool:
@@ -37,25 +28,13 @@ class Taken:
 
 
 def take(path: Path) -> Taken:
-    """Return the digest of a file.
-
-    Raises
-    ------
-    OSError
-        If it cannot be read.
-    """
+    """Return the digest of a file."""
     marks = _marks(path)
     return Taken(path, sha256_of(path), marks)
 
 
 def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a regular file's bytes, in hexadecimal.
-
-    Raises
-    ------
-    OSError
-        If it is missing, no regular file, or cannot be read.
-    """
+    """Return the SHA-256 of a regular file's bytes, in hexadecimal."""
     digest = hashlib.sha256()
     with open_file(path, ARCHIVE) as stream:
         while block := stream.read(_BLOCK):

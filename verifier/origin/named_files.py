@@ -8,8 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from leaveout.models.family_file import FAMILY
 from leaveout.models.onnx_external import files_of
-from leaveout.models.train.export import FAMILY, NETWORK
+from leaveout.models.train.export import NETWORK
 from leaveout.specs import Call, CheckedSpec, Expression, Name, Text, types
 from leaveout.specs.text.errors import Slip
 from leaveout.specs.text.expressions import walk
@@ -17,42 +18,21 @@ from leaveout.specs.typing.arguments import bind
 from leaveout.verifier.origin.records import FileKind
 from leaveout.verifier.values.reachable import lets_named
 
-__all__ = ["MOST", "NamedFile", "named_files"]
-
 MOST = 1000
 """Most files of a folder that a plug-in's function names whose digests are taken."""
 
 
 @dataclass(frozen=True)
 class NamedFile:
-    """A file that a run reads because the specification says so.
-
-    Attributes
-    ----------
-    path : Path
-    kind : FileKind
-    called : str
-        The let that names it; empty where none does.
-    """
+    """A file that a run reads because the specification says so."""
 
     path: Path
     kind: FileKind
-    called: str = ""
+    called: str = ""  # the let that names it; empty where none does
 
 
 def named_files(spec: CheckedSpec, folder: Path) -> Iterator[NamedFile]:
-    """Yield the files that the statements of a specification read, as the text names them.
-
-    Parameters
-    ----------
-    spec : CheckedSpec
-    folder : Path
-        What relative paths are relative to.
-
-    Notes
-    -----
-    A file need not be there: whoever loads it says so.
-    """
+    """Yield the files that the statements of a specification read, as the text names them."""
     used = {name for each in spec.statements for name in lets_named(each.claim, spec)}
     if any(spec.type_of(spec.lets[name].value) == types.FAMILY for name in used):
         # Of which architecture its members are, the first network says, whoever else is asked.

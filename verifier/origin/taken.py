@@ -20,8 +20,6 @@ from leaveout.verifier.origin.records import (
 from leaveout.verifier.origin.training import of_family, of_forest
 from leaveout.verifier.values.reachable import lets_named
 
-__all__ = ["Origin"]
-
 
 @dataclass(frozen=True)
 class _Held:

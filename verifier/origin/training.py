@@ -16,20 +16,11 @@ from leaveout.models.archive import MANIFEST, read_archive
 from leaveout.models.family import Manifest
 from leaveout.verifier.origin.records import TrainingRecord
 
-__all__ = ["of_family", "of_forest"]
-
 _ROWS = ("X", "y", "classes")
 
 
 def of_family(file: Path, path: str) -> TrainingRecord | None:
-    """Return what a family file says of its training rows; None where it says nothing.
-
-    Parameters
-    ----------
-    file : Path
-    path : str
-        What records call it.
-    """
+    """Return what a family file says of its training rows; None where it says nothing."""
     raw = _arrays(file, (MANIFEST,)).get(MANIFEST)
     if raw is None:
         return None
@@ -51,14 +42,7 @@ def of_family(file: Path, path: str) -> TrainingRecord | None:
 
 
 def of_forest(file: Path, path: str) -> TrainingRecord | None:
-    """Return what a forest holds of its rows; None where it is no forest.
-
-    Parameters
-    ----------
-    file : Path
-    path : str
-        What records call it.
-    """
+    """Return what a forest holds of its rows; None where it is no forest."""
     held = _arrays(file, _ROWS)
     if set(held) != set(_ROWS) or held["X"].ndim != 2:
         return None

@@ -21,9 +21,8 @@ from leaveout.verifier.points.given import DataError, GivenPoints
 from leaveout.verifier.points.leak_statements import IdpStatement, recognise
 from leaveout.verifier.points.names import label_name
 from leaveout.verifier.read_spec import Reading, read_spec
-from leaveout.verifier.report import BoxRecord, Result
-
-__all__ = ["confidences"]
+from leaveout.verifier.records import BoxRecord
+from leaveout.verifier.report import Result
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,22 +41,6 @@ def confidences(
     """Return how confidently networks answer points, one a label that a bound is known of.
 
     Of several bounds of one label the lowest is taken: each holds.
-
-    Parameters
-    ----------
-    runs : sequence of Run
-    given : GivenPoints
-
-    Returns
-    -------
-    confidences : tuple of Confidences
-    left_out : tuple of str
-        Why the points are not held against the other results about leaks.
-
-    Raises
-    ------
-    PageError
-        If no result bounds leaks, or of none the network can be read and takes these points.
     """
     found: list[Confidences] = []
     refused: list[LeaveoutError] = []

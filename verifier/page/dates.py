@@ -9,19 +9,11 @@ from collections.abc import Sequence
 from leaveout.verifier.page.errors import PageError
 from leaveout.verifier.page.model import Run
 
-__all__ = ["day", "refuse_another"]
-
 _WRITTEN = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 def day(text: str) -> str:
-    """Return a day as it was written; nothing of nothing.
-
-    Raises
-    ------
-    PageError
-        If there is no such day, or it is written otherwise.
-    """
+    """Return a day as it was written; nothing of nothing."""
     if not text:
         return ""
     try:
@@ -33,12 +25,7 @@ def day(text: str) -> str:
 
 
 def refuse_another(text: str, runs: Sequence[Run]) -> None:
-    """Refuse a day where results keep another one.
-
-    Raises
-    ------
-    PageError
-    """
+    """Refuse a day where results keep another one."""
     for run in runs:
         if text and run.day and run.day != text:
             raise PageError(

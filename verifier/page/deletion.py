@@ -12,9 +12,8 @@ from leaveout.verifier.page.facts import facts as listed
 from leaveout.verifier.page.foreign import brought
 from leaveout.verifier.page.markup import Child, Html, folded, joined, tag
 from leaveout.verifier.page.tables import Column, table
-from leaveout.verifier.report import Fact, Result
-
-__all__ = ["audited", "caches", "computed", "deletions", "guarded", "same", "unlearns"]
+from leaveout.verifier.records import Fact
+from leaveout.verifier.report import Result
 
 Facts = Mapping[str, Fact]
 _Show = Callable[[Sequence[Facts]], object]

@@ -16,8 +16,6 @@ from leaveout.verifier.page.model import Page, overall
 from leaveout.verifier.page.sections import SECTIONS
 from leaveout.verifier.report import Verdict
 
-__all__ = ["MARK", "document"]
-
 MARK = '<meta name="generator" content="leaveout report">'
 """What every page holds near its start, so that it is known again."""
 

@@ -12,8 +12,6 @@ from leaveout.verifier.page.placing import baseline, places
 from leaveout.verifier.page.plot import Axis, Frame, framed, linear, plot, rounded, staircase
 from leaveout.verifier.page.series import Chart, Series
 
-__all__ = ["curve", "drawn"]
-
 Corners = list[tuple[float, float]]
 
 _SYMBOLS = (
@@ -32,17 +30,7 @@ _LETTER = 18
 
 
 def curve(at: int, line: str, marks: Sequence[tuple[float, float]]) -> Html:
-    """Return a curve with its symbols.
-
-    Parameters
-    ----------
-    at : int
-        Which of its chart it is.
-    line : str
-        The ``d`` of its path.
-    marks : sequence of tuple of float
-        Where its symbols are.
-    """
+    """Return a curve with its symbols."""
     symbols = "".join(f"M{x:.1f} {y:.1f}{_SYMBOLS[at]}" for x, y in marks)
     return joined(
         tag("path", d=line, class_=f"line c{at}"), tag("path", d=symbols, class_=f"marks c{at}")
@@ -50,18 +38,7 @@ def curve(at: int, line: str, marks: Sequence[tuple[float, float]]) -> Html:
 
 
 def drawn(chart: Chart, size: tuple[int, int], said: str, style: str) -> Html:
-    """Return a chart as an SVG element.
-
-    Parameters
-    ----------
-    chart : Chart
-    size : tuple of int
-        Width and height, in pixels where it is shown as large as it is drawn.
-    said : str
-        What it shows, for those who do not see it.
-    style : str
-        Its classes.
-    """
+    """Return a chart as an SVG element."""
     margin = max(0.5, chart.reach * 0.03)
     frame = framed(_along(chart, margin, size[0] // _TICK), _heights(chart), size)
     scale = 100 if chart.shares else 1

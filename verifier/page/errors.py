@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from leaveout.errors import LeaveoutError
 
-__all__ = ["PageError"]
-
 
 class PageError(LeaveoutError):
     """A file of results that cannot be shown, or a page that cannot be written."""

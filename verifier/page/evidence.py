@@ -11,9 +11,8 @@ from leaveout.verifier.page.markup import Child, Html, folded, joined, tag
 from leaveout.verifier.page.model import Page
 from leaveout.verifier.page.tables import Column, table
 from leaveout.verifier.points.names import LETTERS, row_name
-from leaveout.verifier.report import BoxRecord, CellRecord, ExampleRecord, Result, WitnessRecord
-
-__all__ = ["evidence"]
+from leaveout.verifier.records import BoxRecord, CellRecord, ExampleRecord, WitnessRecord
+from leaveout.verifier.report import Result
 
 _OPEN = 12
 _MOST = 1000

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 
 from leaveout.verifier.amounts import plain
 from leaveout.verifier.page.markup import Html, folded, joined, tag
-from leaveout.verifier.report import Fact
-
-__all__ = ["facts"]
+from leaveout.verifier.records import Fact
 
 _NAMES = {
     "point": "Test point",

@@ -9,8 +9,6 @@ from typing import TypeVar
 from leaveout.errors import cause
 from leaveout.specs import Function
 
-__all__ = ["brought"]
-
 T = TypeVar("T")
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from leaveout.verifier.amounts import plain
 from leaveout.verifier.page.markup import Html, tag
 
-__all__ = ["icon", "surely", "verdict"]
-
 _SHAPES = {
     # A circle with a tick, a square with a cross, a circle that is half empty.
     "proved": ("M8 1a7 7 0 1 0 0 14A7 7 0 0 0 8 1z", "M4.6 8.3l2.3 2.4 4.5-5.1"),

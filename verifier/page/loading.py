@@ -16,9 +16,8 @@ from leaveout.specs.deciders import Curve
 from leaveout.verifier.page.errors import PageError
 from leaveout.verifier.page.model import Run
 from leaveout.verifier.page.spec_text import read_specification
-from leaveout.verifier.report import GroupsRecord, Report, Result, TraceRecord
-
-__all__ = ["load"]
+from leaveout.verifier.records import GroupsRecord, TraceRecord
+from leaveout.verifier.report import Report, Result
 
 _GROUPS = 1000
 

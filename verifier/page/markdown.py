@@ -11,8 +11,6 @@ from leaveout.verifier.page.markdown_text import listed, quoted, rows, text
 from leaveout.verifier.page.model import Page, label
 from leaveout.verifier.report import Result
 
-__all__ = ["MARK", "markdown"]
-
 MARK = "<!-- leaveout report: summary -->"
 """What every summary begins with, so that it is known again."""
 

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 
 from leaveout.verifier.page.markup import clean
 
-__all__ = ["listed", "quoted", "rows", "text"]
-
 # What any common reader of Markdown gives a meaning, wherever in a line it stands. A dot or a
 # bracket after a number, a hyphen and a plus have one at the start of a line only, where no text
 # of others stands.

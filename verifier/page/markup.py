@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterable
 from typing import TypeAlias
 
-__all__ = ["Child", "Html", "clean", "code", "folded", "joined", "tag"]
-
 _VOID = frozenset({"br", "col", "hr", "link", "meta"})
 # Control characters have no meaning in a page, and those that turn the direction of writing round
 # could make a name look like another one.
@@ -46,16 +44,7 @@ def joined(*children: Child) -> Html:
 
 
 def tag(name: str, *children: Child, **attributes: str | int | bool | None) -> Html:
-    """Return an element.
-
-    Parameters
-    ----------
-    name : str
-    *children : str, Html, None or iterable of them
-    **attributes : str, int, bool or None
-        An underscore stands for a hyphen, except at the end, as in ``class_``. Those that are
-        None or false are left out.
-    """
+    """Return an element."""
     given = "".join(
         f" {key.rstrip('_').replace('_', '-')}"
         + ("" if value is True else f'="{html.escape(clean(str(value)))}"')

@@ -13,31 +13,19 @@ from numpy.typing import NDArray
 from leaveout.specs import Confident, Function, functions
 from leaveout.verifier.amounts import MISSING
 from leaveout.verifier.page.spec_text import Specification, Written
-from leaveout.verifier.report import BoxRecord, Report, Result, Verdict
-
-__all__ = ["Confidences", "Page", "Run", "Statement", "label", "overall"]
-
+from leaveout.verifier.records import BoxRecord
+from leaveout.verifier.report import Report, Result, Verdict
 
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?=T)")
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A guarantee or find, and its results: one, or one a label.
+    """A guarantee or find, and its results: one, or one a label."""
 
-    Attributes
-    ----------
-    anchor : str
-        Its place in the page, for links.
-    results : tuple of Result
-        At least one.
-    written : Written or None
-        What the specification says; None where that is not known.
-    """
-
-    anchor: str
-    results: tuple[Result, ...]
-    written: Written | None = None
+    anchor: str  # its place in the page, for links
+    results: tuple[Result, ...]  # at least one
+    written: Written | None = None  # what the specification says; None where that is not known
 
     @property
     def name(self) -> str:
@@ -71,28 +59,14 @@ class Statement:
 
 @dataclass(frozen=True)
 class Run:
-    """One file of results.
+    """One file of results."""
 
-    Attributes
-    ----------
-    name : str
-        What the page calls the file.
-    digest : str
-        Its sha256, in hexadecimal.
-    report : Report
-    specification : Specification
-    unread : tuple of str
-        Fields of a newer version that this one knows nothing of.
-    number : int
-        Which file of the page it is, from 1.
-    """
-
-    name: str
-    digest: str
+    name: str  # what the page calls the file
+    digest: str  # its sha256, in hexadecimal
     report: Report
     specification: Specification
-    unread: tuple[str, ...] = ()
-    number: int = 1
+    unread: tuple[str, ...] = ()  # fields of a newer version that this one knows nothing of
+    number: int = 1  # which file of the page it is, from 1
 
     @property
     def day(self) -> str:
@@ -122,69 +96,29 @@ class Run:
 
 @dataclass(frozen=True, eq=False)
 class Confidences:
-    """How confidently a network gives points one label, and the bound of that label.
+    """How confidently a network gives points one label, and the bound of that label."""
 
-    Attributes
-    ----------
-    run : Run
-        Whose results the bound is of.
-    network : str
-        Its file.
-    label : int
-    name : str
-        What the training data calls the label; empty where it does not.
-    statement : str
-        The result that gives the bound.
-    upper : float
-        No leak in the set of inputs has a higher confidence.
-    box : BoxRecord
-        The set of inputs.
-    points : int
-        How many there are, of all labels.
-    values : ndarray of float64, shape (n,)
-        Confidence of the points that the network gives this label.
-    inside : ndarray of bool, shape (n,)
-        Whether each lies in the set of inputs.
-    right : ndarray of bool, shape (n,), or None
-        Whether this is its true label, where those are known.
-    """
-
-    run: Run
-    network: str
+    run: Run  # whose results the bound is of
+    network: str  # its file
     label: int
-    name: str
-    statement: str
-    upper: float
-    box: BoxRecord
-    points: int
-    values: NDArray[np.float64]
-    inside: NDArray[np.bool_]
-    right: NDArray[np.bool_] | None
+    name: str  # what the training data calls the label; empty where it does not
+    statement: str  # the result that gives the bound
+    upper: float  # no leak in the set of inputs has a higher confidence
+    box: BoxRecord  # the set of inputs
+    points: int  # how many there are, of all labels
+    values: NDArray[np.float64]  # shape (n,)
+    inside: NDArray[np.bool_]  # shape (n,): whether each lies in the set of inputs
+    right: NDArray[np.bool_] | None  # shape (n,)
 
 
 @dataclass(frozen=True)
 class Page:
-    """Everything a page shows.
+    """Everything a page shows."""
 
-    Attributes
-    ----------
-    runs : tuple of Run
-        At least one.
-    confidences : tuple of Confidences
-        Of points that were given, one a network and label.
-    left_out : tuple of str
-        Why points that were given are not held against other results.
-    data : str
-        What the file of these points is called; empty where none was given.
-    date : str
-        When the results were found, as whoever made the page says; of results that keep it, what
-        they keep is shown.
-    """
-
-    runs: tuple[Run, ...]
-    confidences: tuple[Confidences, ...] = ()
-    left_out: tuple[str, ...] = ()
-    data: str = ""
+    runs: tuple[Run, ...]  # at least one
+    confidences: tuple[Confidences, ...] = ()  # of points that were given, one a network and label
+    left_out: tuple[str, ...] = ()  # why points that were given are not held against other results
+    data: str = ""  # what the file of these points is called; empty where none was given
     date: str = ""
 
     @cached_property

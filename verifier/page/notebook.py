@@ -9,8 +9,6 @@ from leaveout.verifier.page.model import label
 from leaveout.verifier.page.tables import Column, table
 from leaveout.verifier.report import Report, Result
 
-__all__ = ["fragment"]
-
 
 def fragment(report: Report) -> str:
     """Return the results of a run as a piece of HTML, without styles of its own."""

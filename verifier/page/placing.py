@@ -7,8 +7,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["baseline", "places"]
-
 Corners = npt.NDArray[np.float64]
 Box = tuple[float, float, float, float]
 
@@ -25,23 +23,7 @@ _BELOW = 40.0
 def places(
     area: Box, texts: Sequence[str], lines: Sequence[Corners], others: Sequence[Corners] = ()
 ) -> list[Box | None]:
-    """Place labels one after the other, away from lines and from each other.
-
-    Parameters
-    ----------
-    area : tuple of float
-        Left, top, right and bottom of where they may stand.
-    texts : sequence of str
-    lines : sequence of arrays
-        Of each label the corners of its line, points x 2, in the units of the picture.
-    others : sequence of arrays
-        Corners of lines that have no label.
-
-    Returns
-    -------
-    list of tuple of float, or None
-        Left, top, right and bottom of each label; None where nothing is free.
-    """
+    """Place labels one after the other, away from lines and from each other."""
     taken = np.concatenate([_boxes(line) for line in (*lines, *others)])
     found: list[Box | None] = []
     for text, line in zip(texts, lines, strict=True):

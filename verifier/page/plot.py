@@ -11,24 +11,6 @@ from itertools import pairwise
 from leaveout.verifier.amounts import plain
 from leaveout.verifier.page.markup import Child, Html, joined, tag
 
-__all__ = [
-    "Axis",
-    "Frame",
-    "axes",
-    "bar",
-    "framed",
-    "key",
-    "linear",
-    "logarithmic",
-    "outline",
-    "picture",
-    "plot",
-    "rounded",
-    "staircase",
-    "stripes",
-    "upright",
-]
-
 Point = tuple[float, float]
 
 SIZE = (440, 240)
@@ -47,15 +29,7 @@ _LEAST = 1.5
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis.
-
-    Attributes
-    ----------
-    low, high : float
-    ticks : tuple of float
-    title : str
-    logarithmic : bool
-    """
+    """An axis."""
 
     low: float
     high: float
@@ -72,16 +46,7 @@ class Axis:
 
 
 def rounded(least: float, greatest: float, about: int = 5, whole: bool = False) -> list[float]:
-    """Return round numbers, equally far from each other, from `least` or below to `greatest`.
-
-    Parameters
-    ----------
-    least, greatest : float
-    about : int
-        How many steps there are, more or less.
-    whole : bool
-        Whether they are to be whole numbers.
-    """
+    """Return round numbers, equally far from each other, from `least` or below to `greatest`."""
     if greatest <= least:
         greatest = least + (abs(least) or 1.0)
     size = max(greatest / about - least / about, 1.0 if whole else 1e-300)
@@ -110,13 +75,7 @@ def logarithmic(least: float, greatest: float, title: str = "") -> Axis:
 
 @dataclass(frozen=True)
 class Frame:
-    """A rectangle with axes, in the units of its picture, counted from above left.
-
-    Attributes
-    ----------
-    x, y : Axis
-    left, top, right, bottom : float
-    """
+    """A rectangle with axes, in the units of its picture, counted from above left."""
 
     x: Axis
     y: Axis
@@ -160,17 +119,7 @@ def staircase(at: Sequence[float], values: Sequence[float], back: bool = False) 
 
 
 def bar(frame: Frame, sides: Point, ends: Point, style: str, striped: bool = False) -> Html:
-    """Return a bar; one of the least count can still be seen.
-
-    Parameters
-    ----------
-    frame : Frame
-    sides, ends : tuple of float
-        Where it begins and ends along each axis.
-    style : str
-        Its classes.
-    striped : bool
-    """
+    """Return a bar; one of the least count can still be seen."""
     (left, low), (right, high) = (frame.at(*each) for each in zip(sides, ends, strict=True))
     tall = max(_LEAST, low - high)
     left, wide = left + 0.5, right - left - 1
@@ -227,18 +176,7 @@ def axes(frame: Frame, *drawn: Child) -> Html:
 
 
 def plot(frame: Frame, said: str, *drawn: Child, style: str = "") -> Html:
-    """Return a chart.
-
-    Parameters
-    ----------
-    frame : Frame
-    said : str
-        What it shows, for those who do not see it.
-    *drawn : Child
-        Put over the lines of the ticks.
-    style : str
-        Classes of the element.
-    """
+    """Return a chart."""
     return tag(
         "svg",
         axes(frame, *drawn),

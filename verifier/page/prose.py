@@ -26,8 +26,6 @@ from leaveout.specs.text.expressions import walk
 from leaveout.specs.typing.arguments import bind
 from leaveout.verifier.page.foreign import brought
 
-__all__ = ["CLAIMED", "claim_in_words", "in_words", "vocabulary"]
-
 CLAIMED = "It is claimed that "
 """How every guarantee in words begins."""
 
@@ -42,14 +40,7 @@ _COMPARED = {
 
 
 def in_words(statement: Guarantee | Find, table: Mapping[str, Function]) -> str:
-    """Return what a statement says, in a sentence that says no more and no less.
-
-    Parameters
-    ----------
-    statement : Guarantee or Find
-    table : mapping of str to Function
-        Those that may be called; a call of another one stays as written.
-    """
+    """Return what a statement says, in a sentence that says no more and no less."""
     said = _Prose(table).claim(statement.claim)
     if isinstance(statement, Guarantee):
         return f"{CLAIMED}{said}."

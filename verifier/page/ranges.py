@@ -11,8 +11,6 @@ from leaveout.verifier.page.model import Statement
 from leaveout.verifier.page.plot import Axis, linear
 from leaveout.verifier.report import Result
 
-__all__ = ["ranges"]
-
 _INSET = 1.0
 
 

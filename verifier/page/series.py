@@ -8,10 +8,8 @@ from dataclasses import dataclass, field
 
 from leaveout.specs import Call, Node
 from leaveout.specs.deciders import Curve
-from leaveout.specs.text.tree import children
+from leaveout.specs.text.expressions import children
 from leaveout.verifier.page.model import Page, Statement
-
-__all__ = ["MOST", "Chart", "Series", "charts"]
 
 MOST = 6
 """Of curves that one chart holds; more could not be told apart."""
@@ -19,20 +17,11 @@ MOST = 6
 
 @dataclass(frozen=True)
 class Series:
-    """A curve of a chart.
+    """A curve of a chart."""
 
-    Attributes
-    ----------
-    label : str
-        What the chart calls it; of a chart's curves no two are called the same.
-    curve : Curve
-    sources : str
-        The statements it is of, and of several files theirs.
-    """
-
-    label: str
+    label: str  # what the chart calls it; of a chart's curves no two are called the same
     curve: Curve
-    sources: str
+    sources: str  # the statements it is of, and of several files theirs
 
     @property
     def exact(self) -> bool:
@@ -56,26 +45,14 @@ class _Sources:
 
 @dataclass(frozen=True)
 class Chart:
-    """Curves with the same axes.
+    """Curves with the same axes."""
 
-    Attributes
-    ----------
-    value, unit : str
-        What the curves are of, and against what.
-    series : tuple of Series
-        At most `MOST`.
-    part, parts : int
-        Which of several charts with the same axes it is, from 1.
-    reach : int
-        The largest place of all these charts.
-    """
-
-    value: str
-    unit: str
-    series: tuple[Series, ...]
-    part: int
-    parts: int
-    reach: int
+    value: str  # what the curves are of, and against what
+    unit: str  # what the curves are of, and against what
+    series: tuple[Series, ...]  # at most `MOST`
+    part: int  # which of several charts with the same axes it is, from 1
+    parts: int  # which of several charts with the same axes it is, from 1
+    reach: int  # the largest place of all these charts
 
     @property
     def shares(self) -> bool:

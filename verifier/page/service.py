@@ -14,8 +14,6 @@ from leaveout.verifier.page.plot import (
     picture,
 )
 
-__all__ = ["drawn_plan"]
-
 _SIZE = (760, 420)
 _COLOURS = 6
 _LEGEND = 24
@@ -23,13 +21,7 @@ _LEGEND = 24
 
 
 def drawn_plan(plan: Plan) -> Html:
-    """Return an SVG file: expected accuracy against answers, a line a number of shards.
-
-    Parameters
-    ----------
-    plan : Plan
-        Of one number of shards and of predictions at least.
-    """
+    """Return an SVG file: expected accuracy against answers, a line a number of shards."""
     shown = [each for each in plan.trained if each.offers]
     asked = [offer.asked for each in shown for offer in each.offers]
     right = [offer.accuracy for each in shown for offer in each.offers]

@@ -9,52 +9,29 @@ from pathlib import Path
 
 from leaveout.errors import LeaveoutError
 from leaveout.specs import Find, Guarantee, Let, Name, Node, expand, load
+from leaveout.specs.text.expressions import children
 from leaveout.specs.text.parse import parse, read_bytes
-from leaveout.specs.text.tree import Spec, children
+from leaveout.specs.text.tree import Spec
 from leaveout.specs.typing.params import Value, params, shown
 from leaveout.verifier.read_spec import Reading, read_spec
-
-__all__ = ["Specification", "Written", "read_specification", "set_otherwise"]
 
 
 @dataclass(frozen=True)
 class Written:
-    """A statement of the specification.
-
-    Attributes
-    ----------
-    statement : Guarantee or Find
-    definitions : tuple of Let
-        What it is made of, in the order of the specification.
-    """
+    """A statement of the specification."""
 
     statement: Guarantee | Find
-    definitions: tuple[Let, ...] = ()
+    definitions: tuple[Let, ...] = ()  # what it is made of, in the order of the specification
 
 
 @dataclass(frozen=True)
 class Specification:
-    """The statements that could be read.
+    """The statements that could be read."""
 
-    Attributes
-    ----------
-    statements : dict of str to Written
-        By name.
-    digest : str
-        sha256 of the file, in hexadecimal; empty where none was read.
-    missing : str
-        Why there are no statements; empty where there are.
-    path : Path or None
-        The file; None where none was read.
-    reading : Reading or None
-        The same, checked, with the values of params that the run gave; None where it does not pass
-        the check, as without a plug-in that it needs.
-    """
-
-    statements: dict[str, Written] = field(default_factory=dict)
-    digest: str = ""
-    missing: str = ""
-    path: Path | None = None
+    statements: dict[str, Written] = field(default_factory=dict)  # by name
+    digest: str = ""  # sha256 of the file, in hexadecimal; empty where none was read
+    missing: str = ""  # why there are no statements; empty where there are
+    path: Path | None = None  # the file; None where none was read
     reading: Reading | None = None
 
     def statement(self, name: str, kind: str) -> Written | None:
@@ -72,21 +49,7 @@ def read_specification(
     notes: Sequence[str] = (),
     included: frozenset[str] | None = None,
 ) -> Specification:
-    """Look for the specification of a run and read it.
-
-    Parameters
-    ----------
-    spec : str
-        What the results name: a file, or a text.
-    folder : Path or None
-        Where the results lie.
-    digest : str
-        sha256 of the file that was decided, empty where it is not known.
-    notes : sequence of str
-        Of the run, which say what value it gave each param.
-    included : frozenset of str or None
-        sha256 of the files that it included; None where they are not known.
-    """
+    """Look for the specification of a run and read it."""
     if "\n" in spec:
         try:
             tree = parse(spec, "<text>")
@@ -113,15 +76,7 @@ def read_specification(
 
 
 def set_otherwise(notes: Sequence[str], written: Mapping[str, Value]) -> dict[str, str]:
-    """Return the values of params that a run gave, where they are not those written.
-
-    Parameters
-    ----------
-    notes : sequence of str
-        Of the run.
-    written : mapping of str to float or str
-        The params of its specification.
-    """
+    """Return the values of params that a run gave, where they are not those written."""
     values = {}
     for name, value in written.items():
         start, end = f"param {name} = ", f", not {shown(value)} as written"

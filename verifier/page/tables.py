@@ -7,22 +7,13 @@ from dataclasses import dataclass
 
 from leaveout.verifier.page.markup import Child, Html, joined, tag
 
-__all__ = ["Column", "table"]
-
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table.
-
-    Attributes
-    ----------
-    title : Child
-    number : bool
-        Whether it holds numbers, which stand at its right.
-    """
+    """A column of a table."""
 
     title: Child
-    number: bool = False
+    number: bool = False  # whether it holds numbers, which stand at its right
 
 
 def table(
@@ -32,18 +23,7 @@ def table(
     seen: bool = False,
     header: int = 0,
 ) -> Html:
-    """Return a table.
-
-    Parameters
-    ----------
-    caption : str
-        What it shows; read out, and shown if ``seen``.
-    columns : sequence of Column
-    rows : iterable of sequence of Child
-    seen : bool
-    header : int
-        The column that names the row.
-    """
+    """Return a table."""
     head = tag(
         "tr",
         [tag("th", each.title, scope="col", class_=_kind(each)) for each in columns],

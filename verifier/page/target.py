@@ -13,33 +13,19 @@ from leaveout.verifier.page.markdown import MARK as SUMMARY_MARK
 from leaveout.verifier.page.markdown import markdown
 from leaveout.verifier.page.model import Page
 
-__all__ = ["PageTarget"]
-
 _LOOKED_AT = 4096
 _MARKDOWN = frozenset({".md", ".markdown"})
 
 
 @dataclass(frozen=True)
 class PageTarget:
-    """A file that may be written.
+    """A file that may be written."""
 
-    Attributes
-    ----------
-    path : Path
-        If it ends in ``.md`` or ``.markdown`` it is the summary's, else the page's.
-    """
-
-    path: Path
+    path: Path  # if it ends in ``.md`` or ``.markdown`` it is the summary's, else the page's
 
     @staticmethod
     def open(text: str) -> PageTarget:
-        """Read the value of ``--output``.
-
-        Raises
-        ------
-        PageError
-            If the file could not be written in the end, or is something else than a page.
-        """
+        """Read the value of ``--output``."""
         path = Path(text)
         if text in {"", "-"}:
             raise PageError(f"-o {text}: give a file name")
@@ -52,13 +38,7 @@ class PageTarget:
         return PageTarget(path)
 
     def write(self, page: Page) -> None:
-        """Write the page or its summary, whole or not at all.
-
-        Raises
-        ------
-        PageError
-            If that fails; what was there is still there.
-        """
+        """Write the page or its summary, whole or not at all."""
         made = markdown(page) if _is_markdown(self.path) else document(page)
         try:
             with written_whole(self.path) as stream:

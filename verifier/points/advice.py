@@ -13,9 +13,8 @@ from leaveout.models import Manifest
 from leaveout.models.train.decoding import listable
 from leaveout.models.train.encoding import CategoryColumn, encoding_of
 from leaveout.verifier.amounts import percent
-from leaveout.verifier.report import Result, TraceRecord
-
-__all__ = ["Case", "advice"]
+from leaveout.verifier.records import TraceRecord
+from leaveout.verifier.report import Result
 
 _NAMED = 3
 """Columns of a line."""
@@ -43,13 +42,7 @@ class Case:
 
 
 def advice(result: Result, case: Case) -> tuple[str, ...]:
-    """Return what may help to decide a result that is unknown, a line each.
-
-    Parameters
-    ----------
-    result : Result
-    case : Case
-    """
+    """Return what may help to decide a result that is unknown, a line each."""
     if result.verdict != "unknown":
         return ()
     said = [*_smaller(case), *_time(result), *_tie(result), *_engine(result)]

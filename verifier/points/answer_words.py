@@ -6,25 +6,9 @@ from leaveout.verifier.amounts import bound
 from leaveout.verifier.points.names import labelled
 from leaveout.verifier.records import LabelAnswersRecord
 
-__all__ = ["head_words", "label_words"]
-
 
 def head_words(free: int, count: int, *, data: str, members: int, rows: int | None) -> str:
-    """Return the sentence about all rows.
-
-    Parameters
-    ----------
-    free : int
-        Answers proved to owe nothing.
-    count : int
-        Answers.
-    data : str
-        What the rows are called.
-    members : int
-        Records that were left out, one a retrained network.
-    rows : int or None
-        Records the network was trained on, where known.
-    """
+    """Return the sentence about all rows."""
     them = f"{count:,} answers to {data}" if count != 1 else f"one answer to {data}"
     if free == 0:
         verb = "are proved" if count != 1 else "is not proved"
@@ -38,14 +22,7 @@ def head_words(free: int, count: int, *, data: str, members: int, rows: int | No
 
 
 def label_words(found: LabelAnswersRecord, *, boxes: int) -> str:
-    """Return the sentence about the rows that are answered with one label.
-
-    Parameters
-    ----------
-    found : LabelAnswersRecord
-    boxes : int
-        Over how many different sets of inputs statements are about the label.
-    """
+    """Return the sentence about the rows that are answered with one label."""
     if not found.answers:
         return ""
     owe = "owes" if found.owe_nothing == 1 else "owe"

@@ -12,26 +12,16 @@ from leaveout.encoders import Box, Choices
 from leaveout.models import Network
 from leaveout.verifier.records import BoxRecord
 
-__all__ = ["Answers", "Known", "State", "answers_of", "as_box", "owe_nothing", "states"]
-
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """What a network answers to points, as onnxruntime computes it in float32.
+    """What a network answers to points, as onnxruntime computes it in float32."""
 
-    Attributes
-    ----------
-    labels : ndarray of int64, shape (points,)
-        On a tie the first of the tied labels.
-    confidences : ndarray of float64, shape (points,)
-        Of these labels, 0 on a tie; perhaps no number where scores overflow.
-    """
-
-    labels: NDArray[np.int64]
-    confidences: Floats
+    labels: NDArray[np.int64]  # shape (points,): on a tie the first of the tied labels
+    confidences: Floats  # shape (points,)
 
 
 class State:
@@ -42,30 +32,15 @@ class State:
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """What a result says of leaks.
+    """What a result says of leaks."""
 
-    Attributes
-    ----------
-    label : int or None
-        None for every label.
-    upper : float or None
-        No leak in the box has a higher float32 confidence; None where no bound is known.
-    box : Box
-    """
-
-    label: int | None
+    label: int | None  # None for every label
     upper: float | None
     box: Box
 
 
 def answers_of(network: Network, x: NDArray[np.float32]) -> Answers:
-    """Ask a network, point by point, as a guard does and as witnesses are replayed.
-
-    Parameters
-    ----------
-    network : Network
-    x : ndarray of float32, shape (points, features)
-    """
+    """Ask a network, point by point, as a guard does and as witnesses are replayed."""
     runner = network.runner()
     scores = np.concatenate([runner.scores(point[None]) for point in x]).astype(np.float64)
     labels = scores.argmax(axis=1)
@@ -90,28 +65,12 @@ def owe_nothing(confidences: Floats, inside: Bools, upper: float) -> Bools:
 
     Those in the set of inputs whose confidence is above the bound: at the bound there may be a
     leak, and a tie is one.
-
-    Parameters
-    ----------
-    confidences : ndarray of float64, shape (points,)
-    inside : ndarray of bool, shape (points,)
-    upper : float
-        No leak in the set has a higher confidence.
     """
     return inside & (confidences > upper)
 
 
 def states(answers: Answers, x: NDArray[np.float32], known: Sequence[Known]) -> NDArray[np.int64]:
-    """Return the best that is known of each answer, of `State`, shape (points,).
-
-    Parameters
-    ----------
-    answers : Answers
-    x : ndarray of float32, shape (points, features)
-        The points.
-    known : sequence of Known
-        Of one network and one family; each holds, so that one of them is enough.
-    """
+    """Return the best that is known of each answer, of `State`, shape (points,)."""
     points = x.astype(np.float64)
     found = np.full(len(x), State.OUTSIDE)
     for each in known:

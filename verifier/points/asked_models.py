@@ -15,8 +15,6 @@ from leaveout.verifier.records import ColumnRecord, ModelRecord
 if TYPE_CHECKING:
     from leaveout.verifier.points.forest_leaks import ForestJob
 
-__all__ = ["forest_record", "gathered", "network_record"]
-
 
 def network_record(job: Job) -> ModelRecord:
     """Return the network of a statement, and the family it is compared with."""

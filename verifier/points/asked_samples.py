@@ -24,34 +24,18 @@ from leaveout.files import SETTINGS, partial_file, read_whole, sync_folder, why_
 from leaveout.user_key import state_folder
 from leaveout.version import VERSION
 
-__all__ = ["AskedClaim", "AskedSample", "Looks"]
-
 _DIGITS = 16
 """Of a sample's digest, in the name of a file."""
 
 
 class AskedClaim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One result that rests on a sample.
+    """One result that rests on a sample."""
 
-    Attributes
-    ----------
-    name : str
-        Of the statement.
-    share : str
-        A fraction.
-    labels : tuple of int
-        That it is about together.
-    above : str
-        The number of a guarantee, in full; empty where it is to be found.
-    about : str
-        Digest of the network and the set of inputs.
-    """
-
-    name: str
-    share: str
-    labels: tuple[int, ...]
-    above: str
-    about: str
+    name: str  # of the statement
+    share: str  # a fraction
+    labels: tuple[int, ...]  # that it is about together
+    above: str  # the number of a guarantee, in full; empty where it is to be found
+    about: str  # digest of the network and the set of inputs
 
     @property
     def claim(self) -> tuple[object, ...]:
@@ -66,22 +50,11 @@ class AskedClaim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class AskedSample(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The first look at a sample.
+    """The first look at a sample."""
 
-    Attributes
-    ----------
-    leaveout : str
-        Version.
-    family : str
-        Digest of the sample's members.
-    results : int
-        So many share what may be wrong.
-    claims : tuple of AskedClaim
-    """
-
-    leaveout: str
-    family: str
-    results: int
+    leaveout: str  # version
+    family: str  # digest of the sample's members
+    results: int  # so many share what may be wrong
     claims: tuple[AskedClaim, ...]
 
     def has(self, claim: AskedClaim) -> bool:
@@ -91,20 +64,11 @@ class AskedSample(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 @dataclass(frozen=True)
 class Looks:
-    """The file beside a family that says what was asked of it.
-
-    Attributes
-    ----------
-    path : Path
-    family : str
-        Digest of its members.
-    own : Path
-        This user's copy.
-    """
+    """The file beside a family that says what was asked of it."""
 
     path: Path
-    family: str
-    own: Path
+    family: str  # digest of its members
+    own: Path  # this user's copy
 
     @classmethod
     def of(cls, instance: Instance, source: Path) -> Looks:
@@ -117,14 +81,7 @@ class Looks:
         return cls(path, digest, state_folder() / "asked" / f"{digest}.json")
 
     def first(self) -> AskedSample | None:
-        """Return the first look; None where there was none.
-
-        Raises
-        ------
-        SpecError
-            If the file cannot be read, is of another sample, was changed, or was written by another
-            user or elsewhere.
-        """
+        """Return the first look; None where there was none."""
         own, beside = _looked(self.own), _looked(self.path)
         if own is None and beside is None:
             return None
@@ -148,11 +105,6 @@ class Looks:
         """Write down the first look, or return the one that came before it.
 
         Of several at once one is first. A process that is killed leaves all or nothing of a file.
-
-        Raises
-        ------
-        SpecError
-            If it cannot be written: a look that is not counted is none.
         """
         mine = AskedSample(
             leaveout=VERSION, family=self.family, results=results, claims=tuple(claims)

@@ -16,11 +16,6 @@ from leaveout.verifier.points.pieces import (
     scaled,
 )
 
-__all__ = [
-    "ALWAYS", "NEVER", "OPPOSITE", "Case", "Cases", "Comparison", "Test",
-    "all_of", "any_of", "compare",
-]  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Test:

@@ -23,13 +23,11 @@ from leaveout.specs import (
     Not,
     Or,
 )
-from leaveout.specs.table.functions import Bound
+from leaveout.specs.table.signatures import Bound
 from leaveout.specs.types import BOOLEAN, LABEL, Type
 from leaveout.verifier.points.cases import OPPOSITE, Cases, Comparison, all_of, any_of, compare
 from leaveout.verifier.points.pieces import Lin, Pieces, add_pieces, plain, scaled
 from leaveout.verifier.resolve_names import Resolver
-
-__all__ = ["ClaimReader", "Reading"]
 
 _CURE = (
     "a claim about points is made of comparisons of linear expressions in score, confidence, "
@@ -39,31 +37,14 @@ _CURE = (
 
 @dataclass(eq=False)
 class ClaimReader:
-    """Turns expressions into cases, for given networks of all names.
-
-    Attributes
-    ----------
-    resolver : Resolver
-    points : mapping of str to int
-        Position of each point that ``forall`` binds.
-    boxes : list of Box
-        The set of each.
-    networks : mapping of str to Network
-        Members that ``forall`` binds, by name.
-    unknown : str
-        What a find looks for; empty for a guarantee.
-    label : int or None
-        The label that ``confidence`` without one is about, of ``per label``.
-    applications : list of (Network, int, str)
-        Network, point and name, as they are met.
-    """
+    """Turns expressions into cases, for given networks of all names."""
 
     resolver: Resolver
-    points: Mapping[str, int]
-    boxes: list[Box]
-    networks: Mapping[str, Network]
-    unknown: str = ""
-    label: int | None = None
+    points: Mapping[str, int]  # position of each point that ``forall`` binds
+    boxes: list[Box]  # the set of each
+    networks: Mapping[str, Network]  # members that ``forall`` binds, by name
+    unknown: str = ""  # what a find looks for; empty for a guarantee
+    label: int | None = None  # the label that ``confidence`` without one is about, of ``per label``
     applications: list[tuple[Network, int, str]] = field(default_factory=list)
 
     def cases(self, node: Expression, positive: bool) -> Cases:

@@ -28,10 +28,9 @@ from leaveout.verifier.points.proofs import CertificateTarget
 from leaveout.verifier.points.sentences import box_record, groups_record, point_words
 from leaveout.verifier.points.solved import Solved
 from leaveout.verifier.points.trace import Trace
-from leaveout.verifier.report import ExampleRecord, GroupsRecord, Result, TraceRecord
+from leaveout.verifier.records import ExampleRecord, GroupsRecord, TraceRecord
+from leaveout.verifier.report import Result
 from leaveout.verifier.time_sharing import Clock, in_turn
-
-__all__ = ["decide_formula", "make_claims"]
 
 StatementProgress = Callable[[str, Progress], None]
 
@@ -45,13 +44,7 @@ _SAME = 1e-9
 
 
 def make_claims(asked: Asked, seed: int) -> Claims:
-    """Return a question of a statement as the engine takes it.
-
-    Raises
-    ------
-    SpecError
-        If a number of a form is too large to reckon with.
-    """
+    """Return a question of a statement as the engine takes it."""
     label = -1 if asked.label is None else asked.label
     return Claims(join_claim(asked.query, asked.cases), label, seed)
 
@@ -67,24 +60,7 @@ def decide_formula(
     certificate: CertificateTarget | None = None,
     executor: Executor | None = None,
 ) -> Result:
-    """Return a result of one statement.
-
-    Parameters
-    ----------
-    job : FormulaJob
-    label : int or None
-        One of the job's labels.
-    clock : Clock
-        Of the run; its next job is this one.
-    options : VerifyOptions
-    checkpoints : callable
-        Says where the search of a question goes on from.
-    progress : callable, optional
-    certificate : CertificateTarget, optional
-        What proves the result is added to it.
-    executor : Executor, optional
-        As of `search_question`.
-    """
+    """Return a result of one statement."""
     solved: list[Solved] | None = None if certificate is None else []
     decision = _Decision(job, label, clock, options, checkpoints, progress, solved, executor)
     result = decision.result()

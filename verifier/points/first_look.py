@@ -11,8 +11,6 @@ from leaveout.bab import EngineResult, Instance, NativeOptions
 from leaveout.bab.native.leaks import Leaks
 from leaveout.deadline import Deadline
 
-__all__ = ["look", "propagated"]
-
 _SHARE = 0.04
 """Share of the time left that a look may take ..."""
 
@@ -23,21 +21,7 @@ _MOST = 10.0
 def look(
     instance: Instance, label: int, options: NativeOptions, left: float | None
 ) -> EngineResult | None:
-    """Bound the leaks of one label by propagation, and seek one for a few seconds.
-
-    Parameters
-    ----------
-    instance : Instance
-    label : int
-    options : NativeOptions
-    left : float or None
-        Seconds left of the run.
-
-    Returns
-    -------
-    EngineResult or None
-        None of a question that a search opens at once: it can wait for its turn.
-    """
+    """Bound the leaks of one label by propagation, and seek one for a few seconds."""
     question = Leaks(instance, label)
     if not question.opens_slowly:
         return None

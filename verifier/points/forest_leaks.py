@@ -40,11 +40,10 @@ from leaveout.verifier.points.leak_statements import IdpStatement
 from leaveout.verifier.points.proofs import CertificateTarget
 from leaveout.verifier.points.sentences import box_record
 from leaveout.verifier.points.trace import Trace
-from leaveout.verifier.report import Result, TraceRecord
+from leaveout.verifier.records import TraceRecord
+from leaveout.verifier.report import Result
 from leaveout.verifier.resolve_names import Resolver
 from leaveout.verifier.time_sharing import Clock
-
-__all__ = ["ForestDecider", "ForestJob"]
 
 ENGINE = "forests"
 """What the results of these statements name as their engine."""
@@ -58,38 +57,18 @@ _EVERYTHING = 1.0
 
 @dataclass(frozen=True, eq=False)
 class ForestJob:
-    """A statement about leaks of a forest, loaded.
-
-    Attributes
-    ----------
-    statement : IdpStatement
-    forest : Forest
-    whole : ScoredForest
-        The same, as what it answers.
-    rows : ndarray of float64, shape (rows, features)
-        The rows it holds; none of a forest that does not know them.
-    other : ScoredForest or None
-        The other forest; None where every row's deletion is asked about.
-    box : Box
-    labels : tuple of int
-        The labels it is about, by their position in ``whole.classes``.
-    names : ForestNames
-    key : tuple of str
-        Forest, others and inputs as written, names followed: what they are for all statements.
-    file : Path
-        The forest's.
-    """
+    """A statement about leaks of a forest, loaded."""
 
     statement: IdpStatement
     forest: Forest
-    whole: ScoredForest
-    rows: NDArray[np.float64]
-    other: ScoredForest | None
+    whole: ScoredForest  # the same, as what it answers
+    rows: NDArray[np.float64]  # shape (rows, features)
+    other: ScoredForest | None  # the other forest; None where every row's deletion is asked about
     box: Box
-    labels: tuple[int, ...]
+    labels: tuple[int, ...]  # the labels it is about, by their position in ``whole.classes``
     names: ForestNames
     key: tuple[str, ...]
-    file: Path
+    file: Path  # the forest's
 
     @property
     def members(self) -> int:
@@ -107,22 +86,7 @@ class ForestJob:
 
 
 class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
-    """Decides statements one after the other.
-
-    Parameters
-    ----------
-    resolver : Resolver
-    options : VerifyOptions
-    progress : callable, optional
-        Called with the statement's name and the search's progress.
-    certificate : CertificateTarget, optional
-        Given what proves each bound.
-
-    Attributes
-    ----------
-    notes : list of str
-        What a reader of the results should know.
-    """
+    """Decides statements one after the other."""
 
     def __init__(
         self,
@@ -318,13 +282,7 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
         )
 
     def by_row(self, jobs: Sequence[ForestJob]) -> tuple[ByRowRecord, ...]:
-        """Return what is proved of each row, one a question about a family.
-
-        Parameters
-        ----------
-        jobs : sequence of ForestJob
-            The statements that were decided.
-        """
+        """Return what is proved of each row, one a question about a family."""
         asked: dict[tuple[str, ...], list[ForestJob]] = {}
         for job in jobs:
             if job.other is None:
@@ -348,13 +306,7 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
     def _question(
         self, job: ForestJob, label: int, deadline: Deadline, report: ProgressCallback
     ) -> Question:
-        """Return what all labels and statements of the same forests and inputs share.
-
-        Raises
-        ------
-        TimeoutError
-            If the time is over before the family is made.
-        """
+        """Return what all labels and statements of the same forests and inputs share."""
         if job.key not in self._questions:
             others = job.other or self._family(job, label, deadline, report)
             self._questions[job.key] = Question.of(job.whole, others, job.box)

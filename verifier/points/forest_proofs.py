@@ -13,25 +13,16 @@ from leaveout.bab.forests import Question
 from leaveout.bab.forests.proving import BoxTrees, record_boxes
 from leaveout.bab.native.files.file_parts import box_part, file_part
 
-__all__ = ["ForestBook", "ForestFiles"]
-
 _MOST = 2**22
 """Boxes of one label, at most: some 40 MB."""
 
 
 @dataclass(frozen=True)
 class ForestFiles:
-    """Where the forests of a question are.
-
-    Attributes
-    ----------
-    forest : Path
-    other : Path or None
-        None where it is the forest without each of its rows.
-    """
+    """Where the forests of a question are."""
 
     forest: Path
-    other: Path | None
+    other: Path | None  # None where it is the forest without each of its rows
 
 
 @dataclass(eq=False)
@@ -45,28 +36,16 @@ class _Claim:
 
 @dataclass(eq=False)
 class ForestBook:
-    """Collects trees of boxes, those of a question and a label once.
+    """Collects trees of boxes, those of a question and a label once."""
 
-    Attributes
-    ----------
-    threads : int
-        That record them.
-    """
-
-    threads: int
+    threads: int  # that record them
     _questions: list[tuple[Question, ForestFiles]] = field(default_factory=list)
     _claims: list[_Claim] = field(default_factory=list)
 
     def add(
         self, name: str, label: int, upper: float, question: Question, files: ForestFiles
     ) -> None:
-        """Keep what proves that no leak of a label is above a bound.
-
-        Raises
-        ------
-        NotProvedError
-            If that is too much to be kept.
-        """
+        """Keep what proves that no leak of a label is above a bound."""
         place = self._place(question, files)
         for claim in self._claims:
             if (claim.question, claim.label) == (place, label) and claim.upper <= upper:
@@ -102,15 +81,7 @@ class ForestBook:
             yield str(i), {"size": trees.size, "feature": trees.feature, "value": trees.value}
 
     def part(self, folder: Path, prefixes: Mapping[str, str]) -> dict[str, Any]:
-        """Return what a manifest says of the claims.
-
-        Parameters
-        ----------
-        folder : Path
-            What names of files are relative to.
-        prefixes : mapping of str to str
-            By the key of a claim, what the names of its arrays begin with.
-        """
+        """Return what a manifest says of the claims."""
         questions = []
         for question, files in self._questions:
             other = None if files.other is None else file_part(files.other, folder, "file")

@@ -14,8 +14,6 @@ from leaveout.verifier.points.forest_words import ForestNames
 from leaveout.verifier.points.row_bounds import Kept, label_record, rows_of
 from leaveout.verifier.points.sentences import box_record
 
-__all__ = ["forest_rows"]
-
 
 def forest_rows(
     path: Path,
@@ -25,20 +23,7 @@ def forest_rows(
     statements: tuple[str, ...],
     kept: Mapping[int, Kept[ForestWitness]],
 ) -> ByRowRecord:
-    """Return what is known of the rows that a forest holds; each of them has a member.
-
-    Parameters
-    ----------
-    path : Path
-        The forest's file.
-    ensemble : Ensemble
-    box : Box
-    names : ForestNames
-    statements : tuple of str
-        Names of those that asked.
-    kept : mapping of int to Kept
-        By label.
-    """
+    """Return what is known of the rows that a forest holds; each of them has a member."""
     digest = forest_digest(ensemble)
     fields = rows_of(ensemble.names, 0, names.row_id)
     return ByRowRecord(

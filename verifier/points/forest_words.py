@@ -15,9 +15,7 @@ from leaveout.models.forest.scored import ScoredForest
 from leaveout.models.train.decoding import cell_text, decode_row
 from leaveout.models.train.encoding import CategoryColumn
 from leaveout.verifier.points.names import labelled, row_name
-from leaveout.verifier.report import CellRecord, WitnessRecord
-
-__all__ = ["ForestNames", "outside_inputs", "witness_record"]
+from leaveout.verifier.records import CellRecord, WitnessRecord
 
 Floats = NDArray[np.float64]
 
@@ -26,28 +24,14 @@ _SHOWN = 12
 
 @dataclass(frozen=True, eq=False)
 class ForestNames:
-    """Names of labels, rows and columns.
+    """Names of labels, rows and columns."""
 
-    Attributes
-    ----------
-    labels : tuple of str
-        The labels themselves, in words.
-    columns : ForestColumns or None
-        What a table called rows and features; None where there is no such file.
-    """
-
-    labels: tuple[str, ...]
+    labels: tuple[str, ...]  # the labels themselves, in words
     columns: ForestColumns | None
 
     @staticmethod
     def of(path: Path, forest: ScoredForest, features: int) -> ForestNames:
-        """Return the names of a forest's file, which reads so many features.
-
-        Raises
-        ------
-        ForestError
-            If the file of names beside it cannot be read, or is another forest's.
-        """
+        """Return the names of a forest's file, which reads so many features."""
         beside = path.with_name(COLUMNS)
         columns = load_columns(beside, features) if beside.exists() else None
         return ForestNames(tuple(map(str, forest.classes.tolist())), columns)
@@ -104,17 +88,7 @@ class ForestNames:
 def witness_record(
     names: ForestNames, witness: ForestWitness, whole: ScoredForest, other: ScoredForest | None
 ) -> WitnessRecord:
-    """Return a witness as the report keeps it.
-
-    Parameters
-    ----------
-    names : ForestNames
-    witness : ForestWitness
-    whole : ScoredForest
-    other : ScoredForest or None
-        What it is compared with; None where that is a member of its family. Labels that it alone
-        has are numbered behind those of the whole forest.
-    """
+    """Return a witness as the report keeps it."""
     pair, known = other is not None, whole.classes.tolist()
     theirs = known if other is None else other.classes.tolist()
     every = known + [label for label in theirs if label not in known]

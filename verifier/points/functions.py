@@ -5,14 +5,10 @@ from __future__ import annotations
 from fractions import Fraction
 
 from leaveout.specs import Call, Expression, ListOf
-from leaveout.specs.table.functions import Bound
+from leaveout.specs.table.signatures import Bound
 from leaveout.verifier.points.cases import Cases, Comparison, Test
 from leaveout.verifier.points.claims import ClaimReader
 from leaveout.verifier.points.pieces import Lin, Pieces, add_pieces, greatest, least, plain, scaled
-
-__all__ = [
-    "absolute", "confidence", "difference", "distance", "feature", "label", "same_except", "score",
-]  # fmt: skip
 
 _MINUS = Fraction(-1)
 

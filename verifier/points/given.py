@@ -20,8 +20,6 @@ from leaveout.models.table import Table, number, read_table
 from leaveout.models.train.encoding import Encoding, encode_rows, encoding_of
 from leaveout.names import hint
 
-__all__ = ["DataError", "GivenPoints"]
-
 _ZIP = b"PK"
 _PAIRS = (("X_test", "y_test"), ("X", "y"))
 _KINDS = {".csv", ".npz", ".txt"}
@@ -41,34 +39,16 @@ class _Arrays:
 
 @dataclass(frozen=True, eq=False)
 class GivenPoints:
-    """Points as they are given, read once; networks may read the same table in several ways.
+    """Points as they are given, read once; networks may read the same table in several ways."""
 
-    Attributes
-    ----------
-    name : str
-        Of the file, or what it is called if there is none.
-    place : str
-        What messages begin with.
-    arrays : of float32 and int64, or None
-        Points of shape (points, features), and their true labels where these are known.
-    table : Table or None
-        Which a family's encoding turns into points.
-    """
-
-    name: str
-    place: str
+    name: str  # of the file, or what it is called if there is none
+    place: str  # what messages begin with
     arrays: _Arrays | None = None
-    table: Table | None = None
+    table: Table | None = None  # which a family's encoding turns into points
 
     @staticmethod
     def of(given: Any) -> GivenPoints:
-        """Read what a program gives: the path of a file, a data frame, or numbers.
-
-        Raises
-        ------
-        DataError
-            If it cannot be read, or holds no points.
-        """
+        """Read what a program gives: the path of a file, a data frame, or numbers."""
         if isinstance(given, str | os.PathLike):
             return GivenPoints.open(os.fspath(given))
         if not is_frame(given):
@@ -84,20 +64,7 @@ class GivenPoints:
 
     @staticmethod
     def open(text: str, option: str = "--data ") -> GivenPoints:
-        """Read a file: an NPZ, or a CSV with a header.
-
-        Parameters
-        ----------
-        text : str
-            Its path.
-        option : str
-            What messages put before the path.
-
-        Raises
-        ------
-        DataError
-            If it cannot be read, or holds no points.
-        """
+        """Read a file: an NPZ, or a CSV with a header."""
         path, place = Path(text), f"{option}{text}"
         try:
             with open_file(path, ARCHIVE) as stream:
@@ -122,22 +89,7 @@ class GivenPoints:
         return GivenPoints(path.name, place, table=table)
 
     def points(self, manifest: Manifest, inputs: int, source: str) -> NDArray[np.float32]:
-        """Return the points as a network reads them, shape (points, features).
-
-        Parameters
-        ----------
-        manifest : Manifest
-            Of the family, which says what the columns of a table mean.
-        inputs : int
-            Features that the network reads.
-        source : str
-            The network, for messages.
-
-        Raises
-        ------
-        DataError
-            If the table cannot be encoded, or points have another number of features.
-        """
+        """Return the points as a network reads them, shape (points, features)."""
         x = self._encoded(manifest, source) if self.arrays is None else self.arrays.x
         if x.shape[1] != inputs:
             raise DataError(
@@ -146,13 +98,7 @@ class GivenPoints:
         return x
 
     def labels(self, manifest: Manifest) -> NDArray[np.int64] | None:
-        """Return the true labels of the points, shape (points,); None where none are given.
-
-        Raises
-        ------
-        DataError
-            If one is no label of the training data.
-        """
+        """Return the true labels of the points, shape (points,); None where none are given."""
         if self.table is None:
             return None if self.arrays is None else self.arrays.y
         encoding = encoding_of(manifest)

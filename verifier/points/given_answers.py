@@ -22,8 +22,6 @@ from leaveout.verifier.points.outside import why_outside
 from leaveout.verifier.records import AnswersRecord, AnswerState, LabelAnswersRecord
 from leaveout.verifier.report import Result
 
-__all__ = ["GivenAnswers"]
-
 _NAMES: dict[int, AnswerState] = {
     State.OWES_NOTHING: "owes nothing",
     State.NOT_ABOVE: "not above",
@@ -43,19 +41,7 @@ class _Asked:
 
 
 class GivenAnswers:
-    """The given rows, asked of each network whose leaks a run bounds.
-
-    Parameters
-    ----------
-    jobs : sequence of Job
-        The run's statements about leaks.
-    given : GivenPoints
-
-    Raises
-    ------
-    DataError
-        If there is no statement about leaks of a family, or a network does not take the rows.
-    """
+    """The given rows, asked of each network whose leaks a run bounds."""
 
     def __init__(self, jobs: Sequence[Job], given: GivenPoints) -> None:
         self._given = given

@@ -45,30 +45,17 @@ from leaveout.verifier.points.sentences import (
     without_member,
 )
 from leaveout.verifier.points.trace import Trace
-from leaveout.verifier.report import GroupsRecord, Result, TraceRecord
+from leaveout.verifier.records import GroupsRecord, TraceRecord
+from leaveout.verifier.report import Result
 from leaveout.verifier.resolve_names import Resolver
 from leaveout.verifier.time_sharing import Clock
-
-__all__ = ["Decider", "StatementProgress"]
 
 _WORTH_STARTING = 0.1
 """Seconds below which no search is started."""
 
 
 class Decider(LeakDecider[Job, Witness]):
-    """Decides statements one after the other, and remembers what earlier ones proved.
-
-    Parameters
-    ----------
-    resolver : Resolver
-    options : VerifyOptions
-    progress : callable, optional
-        Called with the statement's name and the engine's progress.
-    certificate : CertificateTarget, optional
-        Given what proves each bound.
-    executor : Executor, optional
-        As of `Context`.
-    """
+    """Decides statements one after the other, and remembers what earlier ones proved."""
 
     def __init__(
         self,
@@ -120,13 +107,7 @@ class Decider(LeakDecider[Job, Witness]):
         return Job(statement, instance, labels, pair)
 
     def resume(self, job: Job, store: Checkpoints) -> list[Checkpoint]:
-        """Go on from checkpoints; returns those of this statement.
-
-        Raises
-        ------
-        CheckpointError
-            If the file is damaged, or of other statements.
-        """
+        """Go on from checkpoints; returns those of this statement."""
         options = self._options.native(None)
         name, instance = job.statement.statement.name, job.instance
         if id(instance) not in self._digests:
@@ -165,12 +146,6 @@ class Decider(LeakDecider[Job, Witness]):
         """Return what is proved of each row, one a question about a family.
 
         In the time that is left each row is bounded on its own as well.
-
-        Parameters
-        ----------
-        jobs : sequence of Job
-            The statements that were decided.
-        clock : Clock
         """
         asked: dict[Instance, list[IdpStatement]] = {}
         for job in jobs:

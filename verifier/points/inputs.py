@@ -14,12 +14,10 @@ from leaveout.encoders import Box, Choices
 from leaveout.errors import LeaveoutError, TrainingError
 from leaveout.models.train.npz_data import read_npz
 from leaveout.specs import Call, Expression, ListOf, Text
-from leaveout.specs.table.functions import Bound
 from leaveout.specs.table.listed import LARGEST, Listed, Lists, Reader, Row, Unknown
+from leaveout.specs.table.signatures import Bound
 from leaveout.specs.text.errors import Slip
 from leaveout.verifier.resolve_names import Resolver
-
-__all__ = ["InputReader"]
 
 LARGEST_IN_ALL = 4 * LARGEST
 """Most numbers that all calls of one set may list together."""
@@ -27,33 +25,16 @@ LARGEST_IN_ALL = 4 * LARGEST
 
 @dataclass(eq=False)
 class InputReader:
-    """Reads ``box(...)`` and what refines it.
-
-    Attributes
-    ----------
-    resolver : Resolver
-    dimension : int
-        Features the model reads.
-    model : {"network", "forest"}
-        A network reads float32 numbers, a forest float64 ones: as they are written.
-    notes : list of str
-        What a reader of the results should know.
-    """
+    """Reads ``box(...)`` and what refines it."""
 
     resolver: Resolver
-    dimension: int
+    dimension: int  # features the model reads
     model: Literal["network", "forest"] = "network"
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # what a reader of the results should know
     _data: dict[Path, NDArray[np.float32]] = field(default_factory=dict, init=False)
 
     def read(self, node: Expression) -> Box:
-        """Return the set an expression stands for.
-
-        Raises
-        ------
-        SpecError
-            If it is none; the message points at what is wrong.
-        """
+        """Return the set an expression stands for."""
         # A loop, since every feature may be refined by a call of its own.
         calls: list[tuple[Call, Lists, Bound]] = []
         call = self.resolver.value(node)

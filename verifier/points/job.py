@@ -17,7 +17,7 @@ from leaveout.errors import LeaveoutError
 from leaveout.models import Family, Manifest, Members, Network
 from leaveout.models.replay import with_parameters
 from leaveout.specs import Binder, Call, Expression, Find, ForAll, Guarantee, Name, Node
-from leaveout.specs.text.tree import children
+from leaveout.specs.text.expressions import children
 from leaveout.specs.types import NETWORK, POINT, Type
 from leaveout.verifier.points.cases import Case
 from leaveout.verifier.points.claims import ClaimReader
@@ -25,70 +25,34 @@ from leaveout.verifier.points.inputs import InputReader
 from leaveout.verifier.points.pieces import Lin, TooManyError
 from leaveout.verifier.resolve_names import Resolver
 
-__all__ = ["Asked", "FormulaJob", "load_formula", "why_no_formula"]
-
 _LEAST, _MOST = Fraction(1e-150), Fraction(1e150)
 """What is multiplied by scores and features is to stay far from where float64 ends."""
 
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """One question of a statement: cases over one set of networks.
-
-    Attributes
-    ----------
-    query : Query
-    cases : tuple of Case
-        Ways to be a counter-example; of a guarantee they have no goals.
-    label : int or None
-        Of ``per label``.
-    members : tuple of (str, int, int)
-        Name, position and removed row of each member it is about, where they are copied.
-    shared : tuple of (str, Family)
-        Name and family of those that the query asks about at once.
-    sources : tuple of Source
-        Of each application of the query.
-    manifests : tuple of (str, Manifest)
-        Name of each member or family, and what is known of the data it was trained on.
-    """
+    """One question of a statement: cases over one set of networks."""
 
     query: Query
-    cases: tuple[QueryCase, ...]
-    label: int | None
+    cases: tuple[QueryCase, ...]  # ways to be a counter-example; of a guarantee they have no goals
+    label: int | None  # of ``per label``
     members: tuple[tuple[str, int, int], ...] = ()
     shared: tuple[tuple[str, Family], ...] = ()
-    sources: tuple[Source, ...] = ()
+    sources: tuple[Source, ...] = ()  # of each application of the query
     manifests: tuple[tuple[str, Manifest], ...] = ()
 
 
 @dataclass(frozen=True)
 class FormulaJob:
-    """A statement, loaded.
-
-    Attributes
-    ----------
-    statement : Guarantee or Find
-    points : tuple of str
-        Names of the points.
-    boxes : tuple of Box
-        Of each.
-    questions : tuple of Asked
-    labels : tuple of (int or None)
-        One result each.
-    members : int
-        How many combinations of members the statement is about; 0 where it names no family.
-    sign : float
-        1, or -1 where the greatest is to be found.
-    notes : tuple of str
-    """
+    """A statement, loaded."""
 
     statement: Guarantee | Find
-    points: tuple[str, ...]
-    boxes: tuple[Box, ...]
+    points: tuple[str, ...]  # names of the points
+    boxes: tuple[Box, ...]  # of each
     questions: tuple[Asked, ...]
-    labels: tuple[int | None, ...]
+    labels: tuple[int | None, ...]  # one result each
     members: int
-    sign: float
+    sign: float  # 1, or -1 where the greatest is to be found
     notes: tuple[str, ...]
 
 
@@ -104,13 +68,7 @@ def why_no_formula(statement: Guarantee | Find, resolver: Resolver) -> LeaveoutE
 
 
 def load_formula(statement: Guarantee | Find, resolver: Resolver) -> FormulaJob:
-    """Load what a statement is about and write down its questions.
-
-    Raises
-    ------
-    LeaveoutError
-        If it is no question in linear forms, or a file cannot be used.
-    """
+    """Load what a statement is about and write down its questions."""
     return _Loader(statement, resolver).load()
 
 

@@ -18,16 +18,6 @@ from leaveout.verifier.report import Result
 from leaveout.verifier.resolve_names import Resolver
 from leaveout.verifier.time_sharing import Clock, in_turn
 
-__all__ = [
-    "LeakDecider",
-    "Merged",
-    "StatementProgress",
-    "asked_labels",
-    "finite",
-    "floor_of",
-    "merged",
-]
-
 StatementProgress = Callable[[str, Progress], None]
 
 W = TypeVar("W", bound=Leak)
@@ -60,28 +50,14 @@ J = TypeVar("J", bound=LeakJob)
 
 @dataclass(frozen=True, eq=False)
 class Merged(Generic[W]):
-    """What is known of some labels together.
+    """What is known of some labels together."""
 
-    Attributes
-    ----------
-    lower, upper : float
-        From 0 on.
-    closed : bool
-    reason : str or None
-        Why not.
-    label : int or None
-        The label, where it is one.
-    witness : object or None
-        Of the lower bound.
-    seconds : float
-    """
-
-    lower: float
-    upper: float
+    lower: float  # from 0 on
+    upper: float  # from 0 on
     closed: bool
-    reason: str | None
-    label: int | None
-    witness: W | None
+    reason: str | None  # why not
+    label: int | None  # the label, where it is one
+    witness: W | None  # of the lower bound
     seconds: float
 
 
@@ -105,22 +81,7 @@ def merged(found: Sequence[SearchResult[W]], gap: float) -> Merged[W]:
 def asked_labels(
     statement: IdpStatement, resolver: Resolver, labels: int, known: str
 ) -> tuple[int, ...]:
-    """Return the labels that a statement is about.
-
-    Parameters
-    ----------
-    statement : IdpStatement
-    resolver : Resolver
-    labels : int
-        How many the model has.
-    known : str
-        Says which, for a message.
-
-    Raises
-    ------
-    SpecError
-        If it is about one that the model does not have.
-    """
+    """Return the labels that a statement is about."""
     label = statement.label
     if label is None:
         return tuple(range(labels))
@@ -139,13 +100,7 @@ def floor_of(statement: IdpStatement) -> float:
 
 
 class LeakDecider(ABC, Generic[J, W]):
-    """Asks label by label, and turns bounds into verdicts.
-
-    Attributes
-    ----------
-    rows : RowBounds
-        What the searches proved of each member.
-    """
+    """Asks label by label, and turns bounds into verdicts."""
 
     def __init__(self) -> None:
         self.rows = RowBounds[W]()
@@ -182,18 +137,7 @@ class LeakDecider(ABC, Generic[J, W]):
     def in_turn(
         self, job: J, labels: tuple[int, ...], clock: Clock, floor: float, *, decide: bool
     ) -> list[SearchResult[W]]:
-        """Search the leaks of some labels, and keep what is learnt of each member.
-
-        Parameters
-        ----------
-        job : LeakJob
-        labels : tuple of int
-        clock : Clock
-        floor : float
-            Leaks up to this confidence do not count.
-        decide : bool
-            Whether a first leak above the floor ends the search.
-        """
+        """Search the leaks of some labels, and keep what is learnt of each member."""
         found = in_turn(
             labels,
             lambda label, floor: self.search(job, label, clock, floor, decide=decide),

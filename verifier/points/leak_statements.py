@@ -20,26 +20,14 @@ from leaveout.specs import (
 from leaveout.verifier.points.names import LETTERS
 from leaveout.verifier.resolve_names import Resolver
 
-__all__ = ["FORESTS", "LUCID", "Decides", "IdpStatement", "recognise"]
-
 
 @dataclass(frozen=True)
 class Decides:
-    """How what decides leaks only refuses other claims.
+    """How what decides leaks only refuses other claims."""
 
-    Attributes
-    ----------
-    who : str
-        What it is, and that it decides leaks.
-    model : str
-        What it decides them of.
-    cure : str
-        What to do with other claims; may be empty.
-    """
-
-    who: str
-    model: str
-    cure: str = ""
+    who: str  # what it is, and that it decides leaks
+    model: str  # what it decides them of
+    cure: str = ""  # what to do with other claims; may be empty
 
     @property
     def shape(self) -> str:
@@ -65,52 +53,21 @@ _MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 @dataclass(frozen=True)
 class IdpStatement:
-    """``forall x in box, M in family: confidence(N, x) > threshold => the labels agree``.
-
-    Attributes
-    ----------
-    statement : Guarantee or Find
-    network, family, box : Expression
-        What the names stand for; ``family`` may be a single network.
-    label : int or None
-        The one label the statement is about, or None for every label.
-    label_at : Expression or None
-        Where it is written.
-    threshold : float or None
-        The least confidence that counts, exclusive; None where it is to be found.
-    """
+    """``forall x in box, M in family: confidence(N, x) > threshold => the labels agree``."""
 
     statement: Guarantee | Find
-    network: Expression
-    family: Expression
-    box: Expression
-    label: int | None
-    label_at: Expression | None
+    network: Expression  # what the names stand for; ``family`` may be a single network
+    family: Expression  # what the names stand for; ``family`` may be a single network
+    box: Expression  # what the names stand for; ``family`` may be a single network
+    label: int | None  # the one label the statement is about, or None for every label
+    label_at: Expression | None  # where it is written
     threshold: float | None
 
 
 def recognise(
     statement: Guarantee | Find, resolver: Resolver, decides: Decides = LUCID
 ) -> IdpStatement | LeaveoutError:
-    """Recognise an iDP statement.
-
-    Parameters
-    ----------
-    statement : Guarantee or Find
-    resolver : Resolver
-    decides : Decides
-        How others are refused.
-
-    Returns
-    -------
-    IdpStatement or LeaveoutError
-        Of a statement of another shape why it is none; the message points at what does not fit.
-
-    Raises
-    ------
-    SpecError
-        If a number in it has no value.
-    """
+    """Recognise an iDP statement."""
     try:
         return _Reader(statement, resolver, decides).read()
     except _OtherShapeError as other:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from leaveout.models import DataFacts
 from leaveout.models.train.encoding import CategoryColumn, Encoding
 
-__all__ = ["LETTERS", "is_plain", "label_name", "labelled", "row_id", "row_name", "unit_of"]
-
 LETTERS = {"network": "N", "forest": "T"}
 """What a model is called where nobody has named it."""
 

@@ -9,34 +9,17 @@ from leaveout.specs import Find
 from leaveout.verifier.points.leak_statements import IdpStatement
 from leaveout.verifier.points.names import label_name
 
-__all__ = ["Job"]
-
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """One statement, loaded.
-
-    Attributes
-    ----------
-    statement : IdpStatement
-    instance : Instance
-    labels : tuple of int
-        The labels it is about.
-    pair : bool
-        Whether the family is one other network of the specification.
-    without : tuple of int or None
-        Of what a sample says: positions of the members of its file that are left out. None where it
-        is about all of them, for certain.
-    certified : bool
-        Whether what proves it is of any use.
-    """
+    """One statement, loaded."""
 
     statement: IdpStatement
     instance: Instance
-    labels: tuple[int, ...]
-    pair: bool
+    labels: tuple[int, ...]  # the labels it is about
+    pair: bool  # whether the family is one other network of the specification
     without: tuple[int, ...] | None = None
-    certified: bool = True
+    certified: bool = True  # whether what proves it is of any use
 
     @property
     def question(self) -> Instance:

@@ -16,8 +16,6 @@ from leaveout.verifier.points.row_bounds import Kept, label_record, rows_of
 from leaveout.verifier.points.sentences import box_record
 from leaveout.verifier.time_sharing import Clock
 
-__all__ = ["network_rows", "tighten"]
-
 _MOST = 10.0
 """Seconds that bounding single members may take, where a run has no deadline."""
 
@@ -26,14 +24,6 @@ def tighten(instance: Instance, kept: Mapping[int, Kept[Witness]], clock: Clock)
     """Bound each member on its own by propagation, the highest bounds first, while time is left.
 
     A search bounds all members together: what is left of one in the end is a bound of the worst.
-
-    Parameters
-    ----------
-    instance : Instance
-    kept : mapping of int to Kept
-        By label; their bounds are lowered.
-    clock : Clock
-        After Ctrl-C nothing is done.
     """
     if clock.interrupted or not kept:
         return
@@ -56,18 +46,7 @@ def network_rows(
     statements: tuple[str, ...],
     kept: Mapping[int, Kept[Witness]],
 ) -> ByRowRecord:
-    """Return what is known of a family's rows.
-
-    Parameters
-    ----------
-    instance : Instance
-    files : tuple of Path and Path
-        Of the network and the family.
-    statements : tuple of str
-        Names of those that asked.
-    kept : mapping of int to Kept
-        By label.
-    """
+    """Return what is known of a family's rows."""
     family, facts = instance.family, instance.family.manifest.data
     trained = 0 if facts is None else facts.rows
     fields = rows_of(family.removed, trained, lambda row: row_id(facts, row))

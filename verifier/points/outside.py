@@ -14,31 +14,18 @@ from leaveout.models.train.encoding import CategoryColumn, NumberColumn, encodin
 from leaveout.verifier.points.answers import Known, State
 from leaveout.verifier.points.names import unit_of
 
-__all__ = ["leaves_box", "why_outside"]
-
 _ROWS = 3
 """That are told."""
 
 
 def why_outside(
-    x: NDArray[np.float32],
-    found: NDArray[np.int64],
+    x: NDArray[np.float32],  # shape (rows, features)
+    found: NDArray[np.int64],  # shape (rows,)
     known: Sequence[Known],
     manifest: Manifest,
     row_name: Callable[[int], str],
 ) -> tuple[str, ...]:
-    """Say of the first rows outside where they leave the first set of inputs.
-
-    Parameters
-    ----------
-    x : ndarray of float32, shape (rows, features)
-    found : ndarray of int64, shape (rows,)
-        Of `State`.
-    known : sequence of Known
-    manifest : Manifest
-    row_name : callable
-        What a row is called, by its number.
-    """
+    """Say of the first rows outside where they leave the first set of inputs."""
     if not known:
         return ()
     box = known[0].box
@@ -54,12 +41,6 @@ def leaves_box(point: NDArray[np.float32], box: Box, manifest: Manifest) -> str:
     """Say which feature of a point leaves a box, and how far the box goes; empty if none does.
 
     In the units of a table where a column of numbers is one feature.
-
-    Parameters
-    ----------
-    point : ndarray of float32, shape (features,)
-    box : Box
-    manifest : Manifest
     """
     x = point.astype(np.float64)
     # Not <=: what is no number lies nowhere.

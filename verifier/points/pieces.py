@@ -7,11 +7,6 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
-__all__ = [
-    "MOST", "Lin", "Pieces", "TooManyError", "Varying",
-    "add_pieces", "greatest", "least", "plain", "scaled",
-]  # fmt: skip
-
 MOST = 4096
 """Most linear forms that one number may be made of, and cases one claim."""
 
@@ -34,15 +29,9 @@ class Lin:
     """``sum of terms + unknown * b + constant``, b being what a find looks for.
 
     Nothing is rounded: in float64 a number beside a much larger one would be lost from a claim.
-
-    Attributes
-    ----------
-    terms : mapping of Place to Fraction
-        Without zeros.
-    unknown, constant : Fraction
     """
 
-    terms: Mapping[Place, Fraction] = field(default_factory=dict)
+    terms: Mapping[Place, Fraction] = field(default_factory=dict)  # without zeros
     unknown: Fraction = _ZERO
     constant: Fraction = _ZERO
 

@@ -27,8 +27,6 @@ from leaveout.verifier.points.shortening import shorten
 from leaveout.verifier.points.solved import Solved, Unproved, proved_points
 from leaveout.version import VERSION
 
-__all__ = ["CertificateTarget"]
-
 _CLOSE = 1e-6
 _HELD = (("manifest", CERTIFIES), ("manifest", "tree0.ident"))
 """Arrays that a certificate holds: one of now, and one of an earlier version."""
@@ -36,22 +34,7 @@ _HELD = (("manifest", CERTIFIES), ("manifest", "tree0.ident"))
 
 @dataclass(eq=False)
 class CertificateTarget:
-    """Collects what proves a run's results, for one file.
-
-    Parameters
-    ----------
-    path : Path
-    engine : str
-        That is to search.
-    folder : Path or None
-        The folder of evidence that the file is going to be in: messages name it, not where the
-        file is written first, and whoever checks it finds the files by it.
-
-    Raises
-    ------
-    SpecError
-        If the engine gives no proofs, or the file could not be written in the end.
-    """
+    """Collects what proves a run's results, for one file."""
 
     path: Path
     engine: str
@@ -113,22 +96,7 @@ class CertificateTarget:
         exactly: bool,
         stopped: bool,
     ) -> None:
-        """Hold what a result tells of labels against what is proved of them.
-
-        Parameters
-        ----------
-        name : str
-            Of the statement.
-        labels : sequence of int
-            That the bound is of, all of them.
-        upper : float
-            The bound; minus infinity where there is no leak at all.
-        instance : Instance
-        exactly : bool
-            Whether a bound a hair above, as claims are written, is not enough.
-        stopped : bool
-            Whether time or Ctrl-C ended the search.
-        """
+        """Hold what a result tells of labels against what is proved of them."""
         assert self._book is not None
         proved = {label: self._book.rested(name, instance, label) for label in labels}
         missing = [label for label in labels if math.isinf(proved[label])]
@@ -151,16 +119,7 @@ class CertificateTarget:
                 )
 
     def sampled(self, claim: SampledClaim, upper: float, *, stopped: bool) -> None:
-        """Keep what a sample says of all rows, or note why it is not in the certificate.
-
-        Parameters
-        ----------
-        claim : SampledClaim
-        upper : float
-            What the result tells.
-        stopped : bool
-            Whether time or Ctrl-C ended the search.
-        """
+        """Keep what a sample says of all rows, or note why it is not in the certificate."""
         assert self._book is not None
         proved = max(self._book.proved(claim.instance, label) for label in claim.labels)
         cure = "; let the run take longer" if stopped else ""
@@ -175,19 +134,7 @@ class CertificateTarget:
             )
 
     def points(self, name: str, solved: list[Solved], questions: int, *, decides: bool) -> None:
-        """Keep what proves a claim over points, or note why it is not in the certificate.
-
-        Parameters
-        ----------
-        name : str
-            Of the statement.
-        solved : list of Solved
-            The questions that were searched.
-        questions : int
-            How many there are.
-        decides : bool
-            Whether what was proved is that there is no counter-example.
-        """
+        """Keep what proves a claim over points, or note why it is not in the certificate."""
         assert self._book is not None
         why = "no case of it is left to be searched" if not questions else ""
         if len(solved) < questions:
@@ -223,22 +170,7 @@ class CertificateTarget:
         self._missing.append(f"{name} is not in the certificate: {why}")
 
     def write(self, deadline: Deadline = NEVER) -> None:
-        """Write the certificate, whole or not at all.
-
-        Parameters
-        ----------
-        deadline : Deadline
-            By which to have it checked and shortened; else it stays as it is.
-
-        Raises
-        ------
-        SpecError
-            If it cannot be written.
-
-        Notes
-        -----
-        Where nothing was searched there is nothing to prove again; a note says so.
-        """
+        """Write the certificate, whole or not at all."""
         assert self._book is not None
         if not self._book:
             why = "; ".join(self._missing) or "nothing that was proved can be proved again"

@@ -25,8 +25,6 @@ from leaveout.specs.vnnlib.rounding import above, below
 from leaveout.verifier.points.solved import Solved
 from leaveout.verifier.report import Verdict
 
-__all__ = ["Decision", "decide"]
-
 _SHARE, _FIRST = 0.25, 20.0
 """Share of the time, and most seconds, that a query without its alternatives may take."""
 
@@ -36,36 +34,17 @@ QueryProgress = Callable[[float, float, int, float], None]
 
 @dataclass(frozen=True, eq=False)
 class Decision:
-    """What is known of a query.
-
-    Attributes
-    ----------
-    verdict : {"proved", "refuted", "unknown"}
-        "refuted" if there is a counter-example; where the worst one is asked for, "proved" if the
-        bounds agree.
-    reason : str or None
-        Of "unknown".
-    points : tuple of ndarray of float32, optional
-        The counter-example, or the worst one found.
-    scores : tuple of ndarray of float32, optional
-        Of each application there, as onnxruntime gives them.
-    lower, upper : float
-        Of the query's worst form; infinite where nothing is known, or no such thing is asked.
-    seconds : float
-    interrupted : bool
-    nodes : int
-        How many were bounded.
-    """
+    """What is known of a query."""
 
     verdict: Verdict
-    reason: str | None
-    points: tuple[NDArray[np.float32], ...] | None
+    reason: str | None  # of "unknown"
+    points: tuple[NDArray[np.float32], ...] | None  # the counter-example, or the worst one found
     scores: tuple[NDArray[np.float32], ...] | None
     lower: float
     upper: float
     seconds: float
     interrupted: bool = False
-    nodes: int = 0
+    nodes: int = 0  # how many were bounded
 
 
 def decide(

@@ -12,17 +12,6 @@ from numpy.typing import NDArray
 from leaveout.bab import SearchResult
 from leaveout.verifier.by_row import LabelByRowRecord, RowLeakRecord
 
-__all__ = [
-    "NO_LEAK",
-    "Kept",
-    "Leak",
-    "RowBounds",
-    "in_levels",
-    "label_record",
-    "lowered",
-    "rows_of",
-]
-
 Floats = NDArray[np.float64]
 
 NO_LEAK = -1.0
@@ -54,18 +43,10 @@ W = TypeVar("W", bound=Leak)
 
 @dataclass(eq=False)
 class Kept(Generic[W]):
-    """What is known of the members' leaks of one label.
+    """What is known of the members' leaks of one label."""
 
-    Attributes
-    ----------
-    upper : ndarray of float64, shape (members,)
-        No leak of this member has a higher confidence.
-    leaks : dict of int to leak
-        The worst leak found, by member.
-    """
-
-    upper: Floats
-    leaks: dict[int, W] = field(default_factory=dict)
+    upper: Floats  # shape (members,): no leak of this member has a higher confidence
+    leaks: dict[int, W] = field(default_factory=dict)  # the worst leak found, by member
 
     @property
     def contradicted(self) -> bool:
@@ -128,16 +109,7 @@ def lowered(result: SearchResult[W], kept: Kept[W]) -> SearchResult[W]:
 def rows_of(
     removed: NDArray[np.int64], trained: int, name: Callable[[int], str]
 ) -> dict[str, tuple[Any, ...]]:
-    """Return the fields of a `ByRowRecord` that say which rows there are.
-
-    Parameters
-    ----------
-    removed : ndarray of int64, shape (members,)
-    trained : int
-        So many rows, counted from 0, are known of.
-    name : callable
-        Returns what a row is called; empty where it has no name.
-    """
+    """Return the fields of a `ByRowRecord` that say which rows there are."""
     rows, counts = np.unique(removed, return_counts=True)
     every = np.union1d(rows, np.arange(trained))
     members = np.zeros(len(every), np.int64)
@@ -153,17 +125,7 @@ def rows_of(
 def label_record(
     label: int, name: str, kept: Kept[W], removed: NDArray[np.int64], rows: Sequence[int]
 ) -> LabelByRowRecord:
-    """Return what is known of one label as the report keeps it, by row.
-
-    Parameters
-    ----------
-    label : int
-    name : str
-    kept : Kept
-    removed : ndarray of int64, shape (members,)
-    rows : sequence of int
-        See `ByRowRecord`.
-    """
+    """Return what is known of one label as the report keeps it, by row."""
     place = np.searchsorted(np.asarray(rows), removed)
     upper = np.full(len(rows), -np.inf)
     # Of several members without the same row any may be the one that leaks.
@@ -175,13 +137,7 @@ def label_record(
 
 
 def in_levels(upper: Floats) -> tuple[tuple[float, ...], tuple[int, ...]]:
-    """Return the different bounds, ascending, and which one each row has; -1 where it has none.
-
-    Parameters
-    ----------
-    upper : ndarray of float64, shape (rows,)
-        Infinite, of either sign, where there is no bound.
-    """
+    """Return the different bounds, ascending, and which one each row has; -1 where it has none."""
     known = np.isfinite(upper)
     levels, at = np.unique(upper[known], return_inverse=True)
     level = np.full(len(upper), -1)

@@ -10,8 +10,6 @@ from leaveout.verifier.points.leak_decider import floor_of
 from leaveout.verifier.points.network_job import Job
 from leaveout.verifier.points.sampling import Sampling
 
-__all__ = ["SampledJob", "share_of", "without_share"]
-
 
 def share_of(statement: Guarantee | Find) -> Number | None:
     """Return the share of all rows that a statement leaves out, None where it is about all."""
@@ -32,27 +30,13 @@ def without_share(statement: Guarantee | Find) -> Guarantee | Find:
 
 @dataclass(frozen=True, eq=False)
 class SampledJob:
-    """A statement about all rows, loaded.
+    """A statement about all rows, loaded."""
 
-    Attributes
-    ----------
-    job : Job
-        The same about the members alone.
-    statement : Guarantee or Find
-        As written.
-    sampling : Sampling
-        Its error is that of the statement; `SampledLeaks` shares it among all.
-    level : float
-        The confidence as written, in (0, 1).
-    looks : Looks
-        What the sample was asked.
-    """
-
-    job: Job
-    statement: Guarantee | Find
-    sampling: Sampling
-    level: float
-    looks: Looks
+    job: Job  # the same about the members alone
+    statement: Guarantee | Find  # as written
+    sampling: Sampling  # its error is that of the statement; `SampledLeaks` shares it among all
+    level: float  # the confidence as written, in (0, 1)
+    looks: Looks  # what the sample was asked
 
     @property
     def results(self) -> int:

@@ -34,8 +34,6 @@ from leaveout.verifier.report import SAMPLE, Result
 from leaveout.verifier.resolve_names import Resolver
 from leaveout.verifier.time_sharing import Clock
 
-__all__ = ["SampledLeaks"]
-
 Floats = NDArray[np.float64]
 
 _LOOSE = "numerical: which members are the worst was not told apart by the bounds of each"
@@ -57,20 +55,7 @@ class _Found:
 
 
 class SampledLeaks:
-    """Decides statements about all rows, and shares among them what may be wrong.
-
-    Parameters
-    ----------
-    decider : Decider
-        Of claims about the members.
-    resolver : Resolver
-    gap : float
-        Relative gap at which bounds count as closed.
-    certificate : CertificateTarget or None
-        Given what proves each result; the same that the decider gives its bounds to.
-    is_asked : bool
-        As of `Context`.
-    """
+    """Decides statements about all rows, and shares among them what may be wrong."""
 
     def __init__(
         self,

@@ -20,35 +20,20 @@ from leaveout.errors import SpecError
 from leaveout.models import Family
 from leaveout.models.train.draws import drawn_rows
 
-__all__ = ["Sampling", "sampling_of", "smallest_sample", "tolerated", "worst_case"]
-
-
 _BITS = 128
 """Of the chances, beyond those that the smallest one begins with."""
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """A sample, and what is asked of all rows.
+    """A sample, and what is asked of all rows."""
 
-    Attributes
-    ----------
-    rows, size : int
-        How many there are, and were drawn.
-    share : Fraction
-        Of all rows, so many may be exceptions.
-    error : Fraction
-        What is said may be wrong with at most this probability.
-    draw, draws : int
-        Which one it is of those that were planned; the error is that of this one.
-    """
-
-    rows: int
-    size: int
-    share: Fraction
-    error: Fraction
-    draw: int = 1
-    draws: int = 1
+    rows: int  # how many there are, and were drawn
+    size: int  # how many there are, and were drawn
+    share: Fraction  # of all rows, so many may be exceptions
+    error: Fraction  # what is said may be wrong with at most this probability
+    draw: int = 1  # which one it is of those that were planned; the error is that of this one
+    draws: int = 1  # which one it is of those that were planned; the error is that of this one
 
     @property
     def exceptions(self) -> int:
@@ -67,11 +52,6 @@ def tolerated(sampling: Sampling) -> int | None:
     a number is the (k + 1)-th largest of the sample, k being this, it is exceeded by more than the
     share of all rows with at most the probability ``error``. For the number is below the D-th
     largest of all, D one more than the exceptions, only if at most k of the D largest were drawn.
-
-    Returns
-    -------
-    int or None
-        None where the sample is too small to say anything.
     """
     chances, tail, most = _chances(sampling.rows, sampling.size, sampling.exceptions + 1), 0, None
     for drawn, chance in enumerate(chances.scaled):
@@ -87,11 +67,6 @@ def worst_case(sampling: Sampling) -> int | None:
 
     The fewest that are drawn with at most the probability ``error`` where no more than the share
     lie above it.
-
-    Returns
-    -------
-    int or None
-        None where no sample of this size shows it.
     """
     chances = _chances(sampling.rows, sampling.size, sampling.exceptions)
     # More than there are exceptions cannot be drawn at all.
@@ -117,23 +92,7 @@ def smallest_sample(sampling: Sampling) -> int:
 
 
 def sampling_of(family: Family, share: float, error: Fraction, place: str) -> Sampling:
-    """Return what a family's sample is asked.
-
-    Parameters
-    ----------
-    family : Family
-    share : float
-        As it was written.
-    error : Fraction
-        Of all draws together, which have equal parts of it.
-    place : str
-        Names the family in messages.
-
-    Raises
-    ------
-    SpecError
-        If its manifest says of no sample, or of another one than its members are.
-    """
+    """Return what a family's sample is asked."""
     drawn = family.manifest.sample
     if drawn is None:
         raise SpecError(

@@ -16,7 +16,7 @@ from leaveout.models.train.decoding import cell_text, feature_text, nearest_reco
 from leaveout.models.train.encoding import Encoding, encoding_of
 from leaveout.models.train.job import OWN
 from leaveout.verifier.points.names import is_plain, label_name, labelled, row_id, row_name, unit_of
-from leaveout.verifier.report import (
+from leaveout.verifier.records import (
     BoxRecord,
     CellRecord,
     ChoicesRecord,
@@ -24,17 +24,6 @@ from leaveout.verifier.report import (
     GroupsRecord,
     WitnessRecord,
 )
-
-__all__ = [
-    "box_record",
-    "cells_of",
-    "counted_rows",
-    "groups_record",
-    "outside_box",
-    "point_words",
-    "record",
-    "without_member",
-]
 
 _SHOWN = 12
 _REASONS = 3
@@ -77,18 +66,7 @@ def record(instance: Instance, witness: Witness, pair: bool) -> WitnessRecord:
 
 
 def cells_of(manifest: Manifest, x: NDArray[np.float32]) -> tuple[CellRecord, ...]:
-    """Return an input by the names the training data gave, in its own units where they are known.
-
-    Parameters
-    ----------
-    manifest : Manifest
-    x : ndarray of float32, shape (features,)
-
-    Returns
-    -------
-    tuple of CellRecord
-        Empty where the training data gave no names.
-    """
+    """Return an input with the training data's names and units, where known."""
     encoding, facts = encoding_of(manifest), manifest.data
     if encoding is not None:
         values, wrong = nearest_record(encoding, x)
@@ -119,18 +97,7 @@ def groups_record(
     label: int | None,
     about: Literal["leaks", "least", "greatest"] = "leaks",
 ) -> GroupsRecord:
-    """Return groups of members as the report keeps them.
-
-    Parameters
-    ----------
-    family : Family
-    worst : int or None
-        Member of the worst counter-example found.
-    groups : list of Group
-        With bounds of what was searched: of the greatest number its negative.
-    label, about
-        Of `GroupsRecord`.
-    """
+    """Return groups of members as the report keeps them."""
     removed, sign = family.removed, -1.0 if about == "greatest" else 1.0
     facts = family.manifest.data
 

@@ -17,8 +17,6 @@ from leaveout.models.npz import put_array, read_arrays
 from leaveout.verifier.checker.check import spares
 from leaveout.verifier.checker.spare import Spare
 
-__all__ = ["shorten"]
-
 Arrays = dict[str, NDArray[Any]]
 
 _PER_NODE = ("kind", "index", "side", "point", "target", "error", "tie", "errors")
@@ -40,28 +38,6 @@ def shorten(
 
     That is nodes below an empty one, multipliers of empty leaves, and those of neurons of which the
     rule's prove the same.
-
-    Parameters
-    ----------
-    path : Path
-    networks, families : sequence of Path
-        All that it is about.
-    deadline : Deadline
-        After which it is left as it is.
-
-    Returns
-    -------
-    bool
-        Whether there was time to check it.
-
-    Raises
-    ------
-    RejectedError
-        If it proves nothing.
-    LeaveoutError
-        If a file cannot be read.
-    OSError
-        If it cannot be written; the longer one is still there.
     """
 
     def look(name: str, label: int | None, done: int, total: int) -> None:

@@ -8,28 +8,15 @@ from leaveout.bab.native.claims import Claims
 from leaveout.bab.native.files.proved_points import ProvedPoints, Source, prove_points
 from leaveout.bab.native.files.records import Record
 
-__all__ = ["Solved", "Unproved", "proved_points"]
-
 
 @dataclass(frozen=True, eq=False)
 class Solved:
-    """A question that was searched.
-
-    Attributes
-    ----------
-    claims : Claims
-    sources : tuple of Source
-        Of each application.
-    upper : float
-        No counter-example has a larger least goal.
-    records : list of Record
-        All nodes that were bounded.
-    """
+    """A question that was searched."""
 
     claims: Claims
-    sources: tuple[Source, ...]
-    upper: float
-    records: list[Record]
+    sources: tuple[Source, ...]  # of each application
+    upper: float  # no counter-example has a larger least goal
+    records: list[Record]  # all nodes that were bounded
 
 
 class Unproved(Exception):  # noqa: N818
@@ -37,21 +24,7 @@ class Unproved(Exception):  # noqa: N818
 
 
 def proved_points(name: str, solved: Solved, *, decides: bool) -> ProvedPoints:
-    """Return what a certificate says of a claim over points.
-
-    Parameters
-    ----------
-    name : str
-        Of the statement.
-    solved : Solved
-    decides : bool
-        Whether what is to be proved is that there is no counter-example.
-
-    Raises
-    ------
-    Unproved
-        If it was not searched for long enough, or a network is no file by itself.
-    """
+    """Return what a certificate says of a claim over points."""
     for source in solved.sources:
         if not source.network.is_file() or source.network.suffix == ".gz":
             raise Unproved(f"{source.network} is no ONNX file by itself")

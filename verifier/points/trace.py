@@ -6,9 +6,7 @@ import math
 from typing import Any
 
 from leaveout.bab import Progress, SearchResult
-from leaveout.verifier.report import TraceRecord
-
-__all__ = ["Trace"]
+from leaveout.verifier.records import TraceRecord
 
 _MOST = 60
 """Moments that are kept."""

@@ -12,37 +12,17 @@ from leaveout.specs import Call, Function
 from leaveout.specs.deciders import Accuracy, Arguments, Bounds, Curve, Decided, Decider, Facts
 from leaveout.specs.table.functions import is_built_in
 from leaveout.specs.types import BOOLEAN, NUMBER
-from leaveout.verifier.report import Fact, FactsRecord
+from leaveout.verifier.records import Fact, FactsRecord
 from leaveout.verifier.resolve_names import Resolver
 from leaveout.verifier.values.ranges import Range
 from leaveout.verifier.values.verdicts import StoppedError, with_reason
-
-__all__ = ["DeciderCalls"]
 
 _MOST = 1000
 """Records of facts that one call leaves, evaluated again and again."""
 
 
 class DeciderCalls:
-    """Calls deciders and checks what they return.
-
-    Parameters
-    ----------
-    resolver : Resolver
-
-    Attributes
-    ----------
-    notes : list of str
-        What deciders said a reader should know.
-    curves : dict of str to Curve
-        By the text of the call they came from.
-    facts : dict of str to list of FactsRecord
-        What deciders found on the way, by the text of the call.
-    accuracies : dict of str to dict of int to Accuracy
-        By the text of the call, and by how much changes.
-    interrupted : bool
-        Whether Ctrl-C ended a decider, which returned what it knew.
-    """
+    """Calls deciders and checks what they return."""
 
     def __init__(self, resolver: Resolver) -> None:
         self._resolver = resolver
@@ -53,23 +33,7 @@ class DeciderCalls:
         self.interrupted = False
 
     def call(self, node: Call, function: Function, given: Arguments) -> object:
-        """Return what a call is: a `Range`, a `Decided`, or another object.
-
-        Parameters
-        ----------
-        node : Call
-            For messages.
-        function : Function
-            It has a decider.
-        given : Arguments
-
-        Raises
-        ------
-        LeaveoutError
-            If the decider fails, or returns what cannot be right.
-        StoppedError
-            If it ran out of time.
-        """
+        """Return what a call is: a `Range`, a `Decided`, or another object."""
         who = _named(function)
         try:
             found = cast("Decider", find_reference(function.decider))(given)

@@ -58,8 +58,6 @@ from leaveout.verifier.report import Result
 from leaveout.verifier.values.evaluate import Held, Valuation
 from leaveout.verifier.values.reachable import lets_named
 
-__all__ = ["Uncertified", "ValueBook"]
-
 
 class Uncertified(Exception):  # noqa: N818
     """A statement cannot be in a certificate; the message says why, after its name."""
@@ -67,17 +65,10 @@ class Uncertified(Exception):  # noqa: N818
 
 @dataclass(eq=False)
 class ValueBook:
-    """Collects the statements about values of one certificate.
-
-    Attributes
-    ----------
-    spec : CheckedSpec
-    valuation : Valuation
-        With the proofs that deciders left.
-    """
+    """Collects the statements about values of one certificate."""
 
     spec: CheckedSpec
-    valuation: Valuation
+    valuation: Valuation  # with the proofs that deciders left
     _files: list[Path] = field(default_factory=list)
     _lets: dict[str, Part] = field(default_factory=dict)
     _statements: list[StatementPart] = field(default_factory=list)
@@ -86,20 +77,7 @@ class ValueBook:
     _asked: FindPart | None = None
 
     def add(self, statement: Guarantee | Find, result: Result, confidence: float | None) -> None:
-        """Keep a statement that was decided.
-
-        Parameters
-        ----------
-        statement : Guarantee or Find
-        result : Result
-        confidence : float or None
-            With which each of its estimates was made.
-
-        Raises
-        ------
-        Uncertified
-            If the checker could not prove it again.
-        """
+        """Keep a statement that was decided."""
         claim, level = statement.claim, None
         if isinstance(claim, Confident):
             level, claim = str(Fraction(repr(claim.level.value))), claim.claim
@@ -136,15 +114,7 @@ class ValueBook:
         return list(self._files)
 
     def part(self, folder: Path, prefixes: Mapping[str, str]) -> dict[str, Any]:
-        """Return what a manifest says of the statements.
-
-        Parameters
-        ----------
-        folder : Path
-            What names of files are relative to.
-        prefixes : mapping of str to str
-            By the key of a call, what the names of its arrays begin with.
-        """
+        """Return what a manifest says of the statements."""
         files = [file_part(each, folder, _kind(each)) for each in self._files]
         found = ValuesPart(
             tuple(FilePart(**each) for each in files),

@@ -30,13 +30,8 @@ from leaveout.specs.types import BOOLEAN, FAMILY, INPUTS, NETWORK, NUMBER, POINT
 from leaveout.verifier.checker.expressions.parts import ValuesPart
 from leaveout.verifier.points.leak_decider import StatementProgress
 from leaveout.verifier.points.proofs import CertificateTarget
-from leaveout.verifier.report import (
-    BoxRecord,
-    ExampleRecord,
-    FactsRecord,
-    Result,
-    Verdict,
-)
+from leaveout.verifier.records import BoxRecord, ExampleRecord, FactsRecord
+from leaveout.verifier.report import Result, Verdict
 from leaveout.verifier.resolve_names import Resolver
 from leaveout.verifier.values.certified import Uncertified, ValueBook
 from leaveout.verifier.values.evaluate import Valuation
@@ -44,8 +39,6 @@ from leaveout.verifier.values.find_number import Boundary, Sought, State, sought
 from leaveout.verifier.values.ranges import Range
 from leaveout.verifier.values.reachable import lets_named, reachable
 from leaveout.verifier.values.verdicts import StoppedError, with_reason
-
-__all__ = ["ValueDecider", "is_solved", "is_value_claim"]
 
 ENGINE = "values"
 """What the results of these claims name as their engine."""
@@ -86,29 +79,7 @@ class _Found:
 
 
 class ValueDecider:
-    """Decides statements about values, one after the other.
-
-    Parameters
-    ----------
-    spec : CheckedSpec
-    resolver : Resolver
-    folder : Path
-        What relative paths are relative to.
-    seed : int
-    solver : str
-        Name of the back end for what needs one.
-    certificate : CertificateTarget, optional
-        What proves each statement is added to it.
-    progress : callable, optional
-        Called with the statement's name and how far a decider that takes long is.
-
-    Attributes
-    ----------
-    notes : list of str
-        What a reader of the results should know.
-    interrupted : bool
-        Whether Ctrl-C ended one of them.
-    """
+    """Decides statements about values, one after the other."""
 
     def __init__(
         self,
@@ -240,22 +211,7 @@ class ValueDecider:
         certificate.values(self._book)
 
     def stated(self, statement: Guarantee | Find, result: Result, folder: Path) -> ValuesPart:
-        """Return what a certificate has to say of a statement that came out as a result says.
-
-        Parameters
-        ----------
-        statement : Guarantee or Find
-            As loaded.
-        result : Result
-            Of which its verdict and ends are used.
-        folder : Path
-            What names of files are relative to.
-
-        Raises
-        ------
-        Uncertified
-            If it has no place in a certificate.
-        """
+        """Return what a certificate has to say of a statement that came out as a result says."""
         book = ValueBook(self._spec, self._valuation)
         book.add(statement, result, self._confidence(statement.claim))
         return msgspec.convert(book.part(folder, {}), ValuesPart)

@@ -47,8 +47,6 @@ from leaveout.verifier.values.verdicts import (
     with_reason,
 )
 
-__all__ = ["Bindings", "Held", "Proofs", "Valuation"]
-
 Bindings: TypeAlias = Mapping[str, object]
 """What ``forall`` and ``find`` bind: a name and its value."""
 
@@ -64,42 +62,23 @@ class Valuation:
 
     Numbers become a `Range`, claims a `Decided`, texts `str`, lists lists of floats, networks
     `Network`; other values are what their deciders returned.
-
-    Attributes
-    ----------
-    spec : CheckedSpec
-    resolver : Resolver
-    folder : Path
-        What relative paths are relative to.
-    seed : int
-    solver : str
-        Name of the back end for what needs one.
-    deadline : Deadline
-    confidence : float or None
-        What each estimate from samples must hold with.
-    proving : bool
-        Whether proofs are kept, for a certificate.
-    proofs : dict of (str, float or None) to dict
-        By a call's text and the confidence it was made with: its proof by what names stood for.
-    unproved : dict of (str, float or None) to dict
-        The same for why a call cannot be proved again.
-    say : callable
-        Is told how far a decider that takes long is.
     """
 
     spec: CheckedSpec
     resolver: Resolver
-    folder: Path
+    folder: Path  # what relative paths are relative to
     seed: int = 0
-    solver: str = "highs"
+    solver: str = "highs"  # name of the back end for what needs one
     deadline: Deadline = NEVER
-    confidence: float | None = None
-    proving: bool = False
+    confidence: float | None = None  # what each estimate from samples must hold with
+    proving: bool = False  # whether proofs are kept, for a certificate
     proofs: Proofs = field(default_factory=dict, init=False)
     unproved: dict[tuple[str, float | None], dict[Held, str]] = field(
         default_factory=dict, init=False
     )
-    say: Say = field(default=nothing_said, init=False)
+    say: Say = field(
+        default=nothing_said, init=False
+    )  # is told how far a decider that takes long is
     calls: DeciderCalls = field(init=False)
     _files: NamedFiles = field(init=False)
     _kept: dict[tuple[str, float | None], object] = field(default_factory=dict, init=False)
@@ -130,15 +109,7 @@ class Valuation:
             raise self.resolver.fail(node, f"{brief(node)} is no number: {error}") from None
 
     def value(self, node: Expression, bound: Bindings) -> object:
-        """Return the value of an expression.
-
-        Raises
-        ------
-        LeaveoutError
-            If a decider fails, or a file cannot be used.
-        StoppedError
-            If the time is over, or a number that must be known is not.
-        """
+        """Return the value of an expression."""
         match node:
             case Number():
                 return Range.exactly(node.value)

@@ -13,8 +13,6 @@ from leaveout.specs.text.errors import Slip
 from leaveout.specs.typing.arguments import bind
 from leaveout.verifier.values.reachable import mentions
 
-__all__ = ["Boundary", "Sought", "State", "sought", "state_of"]
-
 State: TypeAlias = Literal["near", "far", "unknown"]
 """Whether a claim holds as at the near end of the range, as at its far end, or is not known."""
 
@@ -31,35 +29,14 @@ _CLOSE = 1e-6
 
 @dataclass(frozen=True)
 class Sought:
-    """A find that can be answered.
+    """A find that can be answered."""
 
-    Attributes
-    ----------
-    value : Expression
-        Where the variable itself is compared: what with; the answer is that value. Else the call
-        that the variable is an argument of.
-    parameter : Parameter or None
-        The parameter the variable is given to, None where it is itself compared.
-    """
-
-    value: Expression
+    value: Expression  # where the variable itself is compared: what with; the answer is that value
     parameter: Parameter | None
 
 
 def sought(statement: Find, function: Callable[[Call], Function]) -> Sought:
-    """Return what a find asks for.
-
-    Parameters
-    ----------
-    statement : Find
-    function : callable
-        From a call to its function.
-
-    Raises
-    ------
-    Slip
-        If it cannot be answered.
-    """
+    """Return what a find asks for."""
     if statement.per_label:
         wrong = "'per label' is about the labels of a network, this is about one value"
         raise Slip(statement.name_at, wrong, "leave 'per label' out")
@@ -110,22 +87,10 @@ def _meaningful(statement: Find, holds_below: bool) -> None:
 
 @dataclass(eq=False)
 class Boundary:
-    """Searches the place where a claim changes, from the near end of a range to the far end.
+    """Searches the place where a claim changes, from the near end of a range to the far end."""
 
-    Attributes
-    ----------
-    state : callable
-        From a number to its `State`. What it raises leaves everything known in place.
-    parameter : Parameter
-        Its range, with a least number, and whether its numbers are whole.
-    near : float or None
-        The last number known to be as at the near end; None before one is.
-    far : float or None
-        The first number known to be as at the far end.
-    """
-
-    state: Callable[[float], State]
-    parameter: Parameter
+    state: Callable[[float], State]  # from a number to its `State`
+    parameter: Parameter  # its range, with a least number, and whether its numbers are whole
     near: float | None = field(default=None, init=False)
     far: float | None = field(default=None, init=False)
     _other: list[float] = field(default_factory=list, init=False)

@@ -15,18 +15,10 @@ from leaveout.verifier.points.inputs import InputReader
 from leaveout.verifier.resolve_names import Resolver
 from leaveout.verifier.values.reachable import network_calls
 
-__all__ = ["NamedFiles", "members"]
-
 
 @dataclass(frozen=True)
 class NamedFiles:
-    """Finds out which network tells how a file is read, and reads it.
-
-    Attributes
-    ----------
-    spec : CheckedSpec
-    resolver : Resolver
-    """
+    """Finds out which network tells how a file is read, and reads it."""
 
     spec: CheckedSpec
     resolver: Resolver

@@ -11,8 +11,6 @@ from typing import TypeAlias
 
 from leaveout.specs.deciders import Evidence
 
-__all__ = ["End", "Range", "compare"]
-
 End: TypeAlias = Fraction | float
 """A bound: a fraction, or one of the infinities."""
 
@@ -22,21 +20,11 @@ _LONGEST = 4096
 
 @dataclass(frozen=True)
 class Range:
-    """A number that lies between two bounds, ends included.
+    """A number that lies between two bounds, ends included."""
 
-    Attributes
-    ----------
-    lower, upper : Fraction or float
-        A float is an infinity.
-    reason : str
-        Why they differ.
-    evidence : callable or None
-        Returns what shows that it is no better.
-    """
-
-    lower: End
-    upper: End
-    reason: str = ""
+    lower: End  # a float is an infinity
+    upper: End  # a float is an infinity
+    reason: str = ""  # why they differ
     evidence: Callable[[], Evidence] | None = field(default=None, compare=False)
 
     @classmethod
@@ -53,13 +41,7 @@ class Range:
         reason: str = "",
         evidence: Callable[[], Evidence] | None = None,
     ) -> Range:
-        """Return the range between two bounds that were computed.
-
-        Raises
-        ------
-        ValueError
-            If they are no bounds of any number.
-        """
+        """Return the range between two bounds that were computed."""
         low, high = _end(lower), _end(upper)
         if low > high:
             raise ValueError(f"the lower bound {_shown(low)} is above the upper {_shown(high)}")
@@ -107,13 +89,7 @@ class Range:
         return self._tidy(min(ends), max(ends), other)
 
     def __truediv__(self, other: Range) -> Range:
-        """Divide.
-
-        Raises
-        ------
-        ZeroDivisionError
-            If the divisor is 0.
-        """
+        """Divide."""
         if other.lower == other.upper == 0:
             raise ZeroDivisionError
         if other.lower <= 0 <= other.upper:

@@ -7,8 +7,6 @@ from collections.abc import Container, Iterator
 from leaveout.specs import Call, CheckedSpec, Expression, ForAll, Name, Node
 from leaveout.specs.text.expressions import walk
 
-__all__ = ["lets_named", "mentions", "network_calls", "reachable"]
-
 
 def reachable(node: Expression, spec: CheckedSpec) -> Iterator[Node]:
     """Yield every node of an expression and of the lets it names, each once."""

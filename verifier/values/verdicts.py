@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from leaveout.specs.deciders import Decided
 
-__all__ = ["PROVED", "StoppedError", "both", "either", "negated", "with_reason"]
-
 PROVED = Decided("proved")
 
 

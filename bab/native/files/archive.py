@@ -18,8 +18,6 @@ from leaveout.files import ARCHIVE, OWNER_ONLY, open_file, written_whole
 from leaveout.models.npz import put_array, refusing_damage
 from leaveout.user_key import leave_room, mark, mark_file, marked
 
-__all__ = ["Archive", "DamagedError", "NotOwnError", "Writer"]
-
 _INDEX = "index.json"
 _COPIED = 2**20
 _PURPOSE = "checkpoint"
@@ -45,22 +43,7 @@ class Writer:
 
 
 class Archive:
-    """A zip of arrays (nothing in it is ever executed) with an index in JSON, and a user's mark.
-
-    Parameters
-    ----------
-    path : Path
-        Need not exist.
-
-    Raises
-    ------
-    DamagedError
-        If it exists and any checksum in it is wrong.
-    NotOwnError
-        If it exists and does not bear the mark of this user.
-    StateError
-        If this user has no key, and cannot have one.
-    """
+    """A zip of arrays (nothing in it is ever executed) with an index in JSON, and a user's mark."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

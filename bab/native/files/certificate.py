@@ -25,38 +25,18 @@ from leaveout.bab.native.leaks import Leaks
 from leaveout.files import written_whole
 from leaveout.models.npz import put_array
 
-__all__ = [
-    "CERTIFIES",
-    "CertificateBook",
-    "FileFacts",
-    "PointsClaim",
-    "SampledClaim",
-    "ValueClaims",
-    "leak_tree",
-    "question_part",
-]
-
 CERTIFIES = "certificate"
 """The array that tells a certificate from other archives: its format."""
 
 
 @dataclass(frozen=True)
 class FileFacts:
-    """Where a question's network and family are.
-
-    Attributes
-    ----------
-    network, family : Path
-    family_is_network : bool
-        Whether the family is a single network.
-    without : tuple of int
-        Positions of its members that the question is not about.
-    """
+    """Where a question's network and family are."""
 
     network: Path
     family: Path
-    family_is_network: bool = False
-    without: tuple[int, ...] = ()
+    family_is_network: bool = False  # whether the family is a single network
+    without: tuple[int, ...] = ()  # positions of its members that the question is not about
 
 
 @dataclass(eq=False)
@@ -70,23 +50,11 @@ class _Claim:
 
 @dataclass(frozen=True, eq=False)
 class SampledClaim:
-    """What members for a sample of the rows say of all rows.
+    """What members for a sample of the rows say of all rows."""
 
-    Attributes
-    ----------
-    name : str
-        Of the statement.
-    instance : Instance
-        The members that the bound is of.
-    labels : tuple of int
-        That it is of, together.
-    said : mapping of str to object
-        What the manifest says of the sample and of what is concluded, in JSON types.
-    """
-
-    name: str
-    instance: Instance
-    labels: tuple[int, ...]
+    name: str  # of the statement
+    instance: Instance  # the members that the bound is of
+    labels: tuple[int, ...]  # that it is of, together
     said: Mapping[str, object]
 
 
@@ -131,25 +99,13 @@ class ValueClaims(Protocol):
 
 @dataclass(eq=False)
 class CertificateBook:
-    """Collects what proves the results of one specification.
+    """Collects what proves the results of one specification."""
 
-    Attributes
-    ----------
-    version : str
-        Of leaveout.
-    spec, text : str
-        Name and text of the specification.
-    values : ValueClaims or None
-        The statements about values.
-    forests : ValueClaims or None
-        The claims about leaks of forests.
-    """
-
-    version: str
-    spec: str
-    text: str
-    values: ValueClaims | None = None
-    forests: ValueClaims | None = None
+    version: str  # of leaveout
+    spec: str  # name and text of the specification
+    text: str  # name and text of the specification
+    values: ValueClaims | None = None  # the statements about values
+    forests: ValueClaims | None = None  # the claims about leaks of forests
     _questions: list[tuple[Instance, FileFacts]] = field(default_factory=list)
     _claims: dict[tuple[int, int], _Claim] = field(default_factory=dict)
     _points: list[PointsClaim] = field(default_factory=list)
@@ -167,18 +123,6 @@ class CertificateBook:
         """Keep what proves the bound of one label.
 
         Of several searches for one label of a question the lowest bound is kept.
-
-        Parameters
-        ----------
-        name : str
-            Of the statement; empty where the bound alone is no claim.
-        label : int
-        upper : float
-            What the search found.
-        records : sequence of Record
-            All nodes it bounded, in the order it did; none where it did not search.
-        instance : Instance
-        files : FileFacts
         """
         place = self._place(instance, files)
         known = self._claims.get((place, label))
@@ -260,13 +204,7 @@ class CertificateBook:
             yield claim.files
 
     def write(self, path: Path) -> None:
-        """Write the certificate, whole or not at all.
-
-        Raises
-        ------
-        OSError
-            If the file cannot be written; what was there is still there.
-        """
+        """Write the certificate, whole or not at all."""
         with written_whole(path) as stream:
             self._write(stream, path.resolve().parent)
 
@@ -345,14 +283,7 @@ class CertificateBook:
 def leak_tree(
     records: Sequence[Record], upper: float, instance: Instance, label: int
 ) -> tuple[float, ProofTree]:
-    """Keep of a search for leaks what its bound rests on, with a row of errors for all goals.
-
-    Returns
-    -------
-    float
-        What the tree proves, at least ``upper``.
-    ProofTree
-    """
+    """Keep of a search for leaks what its bound rests on, with a row of errors for all goals."""
     rivals = [c for c in range(instance.labels) if c != label]
     proved, tree = compact(records, upper, Leaks(instance, label).room)
     arrays = dict(tree.arrays)

@@ -24,8 +24,6 @@ from leaveout.bab.result import SearchResult
 from leaveout.errors import CheckpointError
 from leaveout.user_key import state_folder
 
-__all__ = ["Checkpoint", "Checkpoints"]
-
 Floats = NDArray[np.float64]
 
 W = TypeVar("W", bound=Finding)
@@ -40,22 +38,7 @@ _FORMAT = 4
 
 
 class Checkpoints:
-    """The checkpoints of all searches of a run, in one file.
-
-    Parameters
-    ----------
-    path : Path
-        Continued from if it exists.
-    version : str
-        Of leaveout.
-
-    Raises
-    ------
-    CheckpointError
-        If the file is damaged, no checkpoint, or not this user's own.
-    StateError
-        If this user has no key, and cannot have one.
-    """
+    """The checkpoints of all searches of a run, in one file."""
 
     def __init__(self, path: Path, version: str) -> None:
         self.path, self._version = path, version
@@ -80,24 +63,7 @@ class Checkpoints:
     def of(
         self, digests: dict[str, str], label: int, options: NativeOptions, name: str, statement: str
     ) -> Checkpoint:
-        """Return the checkpoint of one search.
-
-        Parameters
-        ----------
-        digests : dict of str to str
-            Of what the search is about: `Question.digests`.
-        label : int
-        options : NativeOptions
-        name : str
-            Of the statement.
-        statement : str
-            What is asked, in any words that another question does not have.
-
-        Raises
-        ------
-        CheckpointError
-            If the file holds one of this name and label about another question.
-        """
+        """Return the checkpoint of one search."""
         # The names are what messages say. What another version has proved is not built upon.
         question = {
             "version": self._version,
@@ -123,13 +89,7 @@ class Checkpoints:
         return Checkpoint(self, folder, question)
 
     def only(self, wanted: Iterable[Checkpoint]) -> None:
-        """Check that the file is about nothing else.
-
-        Raises
-        ------
-        CheckpointError
-            If it holds a search that is not wanted.
-        """
+        """Check that the file is about nothing else."""
         folders = {each.folder for each in wanted}
         for folder in self._searches:
             if folder not in folders:
@@ -173,15 +133,7 @@ class Checkpoints:
 
 
 class Checkpoint:
-    """The checkpoint of one search.
-
-    Attributes
-    ----------
-    folder : str
-        Its name in the file.
-    cost : float
-        Seconds the last one took to write.
-    """
+    """The checkpoint of one search."""
 
     def __init__(self, all_: Checkpoints, folder: str, question: dict[str, Any]) -> None:
         self._all, self.folder, self._question = all_, folder, question
@@ -210,13 +162,7 @@ class Checkpoint:
         self._all.discard()
 
     def save(self, saved: Saved, tables: Tables) -> None:
-        """Save where a search stands.
-
-        Raises
-        ------
-        CheckpointError
-            If the file cannot be written.
-        """
+        """Save where a search stands."""
         begun = time.perf_counter()
 
         def write(writer: Writer) -> None:
@@ -277,13 +223,7 @@ class Checkpoint:
         return self._table(f"{worker}/nodes/{number}")
 
     def finish(self, question: Question[W], result: SearchResult[W], records: list[Record]) -> None:
-        """Save the result of a search that has nothing left to do.
-
-        Raises
-        ------
-        CheckpointError
-            If the file cannot be written.
-        """
+        """Save the result of a search that has nothing left to do."""
         witness = result.witness
 
         def write(writer: Writer) -> None:
@@ -308,13 +248,7 @@ class Checkpoint:
         self._all._put(self.folder, known, write)
 
     def finished(self, question: Question[W]) -> tuple[SearchResult[W], list[Record]] | None:
-        """Return the result of a search that has nothing left to do, and its records.
-
-        Raises
-        ------
-        CheckpointError
-            If its witness is none any more.
-        """
+        """Return the result of a search that has nothing left to do, and its records."""
         known = self._all._get(self.folder)
         if known is None or "result" not in known:
             return None
@@ -331,13 +265,7 @@ class Checkpoint:
     def replayed(
         self, point: NDArray[np.floating] | None, member: int, question: Question[W]
     ) -> W | None:
-        """Return a saved witness, replayed again.
-
-        Raises
-        ------
-        CheckpointError
-            If it is none any more.
-        """
+        """Return a saved witness, replayed again."""
         if point is None:
             return None
         witness = question.replayed(point, member)

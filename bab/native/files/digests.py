@@ -12,8 +12,6 @@ from leaveout.encoders import Box
 from leaveout.models import Family, Network
 from leaveout.models.architecture import earlier_hash
 
-__all__ = ["box_digest", "earlier_digest", "family_digest", "network_digest"]
-
 _BLOCK = 2**24
 """Bytes, about, that are looked at together: a family may be larger than memory."""
 

@@ -11,8 +11,6 @@ from leaveout.encoders import Box
 from leaveout.files import ARCHIVE, open_file
 from leaveout.models.onnx_external import files_of
 
-__all__ = ["box_part", "family_kind", "file_part"]
-
 _BYTES = 2**22
 
 SERVED = ("full.onnx", "family.npz", "bounds.npz")
@@ -37,16 +35,7 @@ def box_part(box: Box) -> dict[str, object]:
 
 
 def file_part(path: Path, folder: Path, kind: str) -> dict[str, str]:
-    """Return what a manifest says of a file.
-
-    Parameters
-    ----------
-    path : Path
-    folder : Path
-        What its name is relative to.
-    kind : {"network", "family", "folder", "file", "access"}
-        The last is a folder that a guard serves.
-    """
+    """Return what a manifest says of a file."""
     if kind == "access":
         digest = _digest_of([*files_of(path / SERVED[0]), *(path / name for name in SERVED[1:])])
     elif kind == "folder":

@@ -16,8 +16,6 @@ from leaveout.bab.native.files.records import Proof, Record
 from leaveout.bab.native.nodes import Kind
 from leaveout.models.npz import put_array
 
-__all__ = ["ProofTree", "Room", "compact", "narrow", "put_tree", "tree_arrays"]
-
 _KINDS = get_args(Kind)
 _BLOCK = 4096
 _ROOM = 1e-7
@@ -35,18 +33,10 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True, eq=False)
 class Room:
-    """What the room for the checker's own rounding is relative to.
+    """What the room for the checker's own rounding is relative to."""
 
-    Attributes
-    ----------
-    rounding : ndarray of float64, shape (cases, rows)
-        What float32 evaluation may change of each form over the whole region.
-    scale : ndarray of float64, shape (cases,)
-        Of the values of each case; at most 1.
-    """
-
-    rounding: Floats
-    scale: Floats
+    rounding: Floats  # shape (cases, rows)
+    scale: Floats  # shape (cases,): of the values of each case; at most 1
 
     def above(self, value: float, proof: Proof | None, case: int) -> float:
         """Return a value with room for the checker's own rounding.
@@ -69,16 +59,9 @@ class Room:
 
 @dataclass(frozen=True, eq=False)
 class ProofTree:
-    """A tree, whole.
+    """A tree, whole."""
 
-    Attributes
-    ----------
-    arrays : dict
-        As ``docs/certificates.md`` has them, but for the multipliers of neurons.
-    proofs : list of Proof
-    """
-
-    arrays: Arrays
+    arrays: Arrays  # as ``docs/certificates.md`` has them, but for the multipliers of neurons
     proofs: list[Proof]
 
 
@@ -88,18 +71,6 @@ def compact(records: Sequence[Record], upper: float, room: Room) -> tuple[float,
     A node may have been split in several ways: by an explorer that took its region back, or by two
     that shared what was below it. Of each node the way that proves most is kept, or none where the
     node itself is bounded well enough.
-
-    Parameters
-    ----------
-    records : sequence of Record
-    upper : float
-        What the search found.
-    room : Room
-
-    Returns
-    -------
-    float
-        What the tree proves, at least ``upper``.
     """
     below: dict[int, list[int]] = {}
     for i, record in enumerate(records):

@@ -17,23 +17,13 @@ from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.question import NOTHING
 from leaveout.encoders.query import Form
 
-__all__ = ["FamilySource", "ProvedPoints", "Source", "claim_part", "prove_points"]
-
 
 @dataclass(frozen=True)
 class FamilySource:
-    """Where a family is read from.
-
-    Attributes
-    ----------
-    path : Path
-    is_network : bool
-        Whether it is a single network.
-    members : int
-    """
+    """Where a family is read from."""
 
     path: Path
-    is_network: bool
+    is_network: bool  # whether it is a single network
     members: int
 
     def part(self, folder: Path) -> dict[str, object]:
@@ -44,44 +34,22 @@ class FamilySource:
 
 @dataclass(frozen=True)
 class Source:
-    """Where what is applied to a point is read from.
+    """Where what is applied to a point is read from."""
 
-    Attributes
-    ----------
-    network : Path
-        Of a family, a network of its architecture.
-    family : FamilySource or None
-    member : int or None
-        The one of the family that is applied; None for any.
-    """
-
-    network: Path
+    network: Path  # of a family, a network of its architecture
     family: FamilySource | None = None
-    member: int | None = None
+    member: int | None = None  # the one of the family that is applied; None for any
 
 
 @dataclass(frozen=True, eq=False)
 class ProvedPoints:
-    """A claim over points, with what proves it.
-
-    Attributes
-    ----------
-    name : str
-    upper : float
-        What is proved, which may be a hair above what was found.
-    decides : bool
-        Whether what is claimed is that there is no counter-example.
-    claim : JointClaim
-    sources : tuple of Source
-        Of each application.
-    tree : ProofTree
-    """
+    """A claim over points, with what proves it."""
 
     name: str
-    upper: float
-    decides: bool
+    upper: float  # what is proved, which may be a hair above what was found
+    decides: bool  # whether what is claimed is that there is no counter-example
     claim: JointClaim
-    sources: tuple[Source, ...]
+    sources: tuple[Source, ...]  # of each application
     tree: ProofTree
 
     @property
@@ -92,15 +60,7 @@ class ProvedPoints:
         return {kind: list(dict.fromkeys(each)) for kind, each in found.items() if each}
 
     def part(self, tree: str, folder: Path) -> dict[str, object]:
-        """Return what the manifest says of it.
-
-        Parameters
-        ----------
-        tree : str
-            Name of its tree.
-        folder : Path
-            What names of files are relative to.
-        """
+        """Return what the manifest says of it."""
         return {
             "name": self.name,
             "upper": self.upper,
@@ -112,18 +72,7 @@ class ProvedPoints:
 def claim_part(
     claim: JointClaim, sources: Sequence[Source], folder: Path, *, decides: bool
 ) -> dict[str, object]:
-    """Return what a manifest says is claimed over points, whatever proves it.
-
-    Parameters
-    ----------
-    claim : JointClaim
-    sources : sequence of Source
-        Of each application.
-    folder : Path
-        What names of files are relative to.
-    decides : bool
-        Whether what is claimed is that there is no counter-example.
-    """
+    """Return what a manifest says is claimed over points, whatever proves it."""
     query = claim.query
     applied = zip(sources, query.applications, strict=True)
     return {
@@ -144,28 +93,7 @@ def prove_points(
     *,
     decides: bool,
 ) -> ProvedPoints | None:
-    """Make a claim of what a search found.
-
-    Parameters
-    ----------
-    name : str
-        Of the statement.
-    upper : float
-        The bound; minus infinity where there is no counter-example.
-    claims : Claims
-        What was asked.
-    records : sequence of Record
-        All nodes that were bounded.
-    sources : sequence of Source
-        Of each application.
-    decides : bool
-        Whether what is to be claimed is that there is no counter-example.
-
-    Returns
-    -------
-    ProvedPoints or None
-        None where the records prove no such thing.
-    """
+    """Make a claim of what a search found."""
     claim = claims.claim
     roots = {record.split.index for record in records if record.parent < 0}
     if len(roots) < claim.forms.cases or not math.isfinite(max(upper, NOTHING)):

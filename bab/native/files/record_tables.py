@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from leaveout.bab.native.files.records import Proof, Record
 from leaveout.bab.native.nodes import Kind, Split
 
-__all__ = ["pack_records", "unpack_records"]
-
 _KINDS = get_args(Kind)
 
 _ROW = np.dtype(

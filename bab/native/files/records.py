@@ -10,23 +10,14 @@ from numpy.typing import NDArray
 from leaveout.bab.native.kernels.interface import Bounded
 from leaveout.bab.native.nodes import Node, Split
 
-__all__ = ["Proof", "Record"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Proof:
-    """Multipliers that bound a node; all are float32 numbers but the last bits of goals' shares.
+    """Multipliers that bound a node; all are float32 numbers but the last bits of goals' shares."""
 
-    Attributes
-    ----------
-    cz, cd : ndarray of float32, shape (hidden,)
-    share : ndarray of float64, shape (rows,)
-        Of the forms of the node's case.
-    """
-
-    cz: NDArray[np.float32]
-    cd: NDArray[np.float32]
-    share: NDArray[np.float64]
+    cz: NDArray[np.float32]  # shape (hidden,)
+    cd: NDArray[np.float32]  # shape (hidden,)
+    share: NDArray[np.float64]  # shape (rows,): of the forms of the node's case
 
     @staticmethod
     def of(found: Bounded, i: int) -> Proof:
@@ -37,37 +28,18 @@ class Proof:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Record:
-    """One node of the search tree, bounded.
-
-    Attributes
-    ----------
-    ident, parent : int
-    split : Split
-    members : ndarray of int64 or None
-        Where they are not the parent's.
-    target : float
-        Value up to which linear forms were allowed to cut away.
-    errors : ndarray of float64, shape (rows,)
-    rounding_width : float
-        Of the node.
-    status : int
-        Of the kernel.
-    value : float
-        No counter-example of the node has a higher one.
-    proof : Proof or None
-        None where linear forms, or an empty region, settle the node.
-    """
+    """One node of the search tree, bounded."""
 
     ident: int
     parent: int
     split: Split
-    members: NDArray[np.int64] | None
-    target: float
-    errors: NDArray[np.float64]
-    rounding_width: float
-    status: int
-    value: float
-    proof: Proof | None
+    members: NDArray[np.int64] | None  # where they are not the parent's
+    target: float  # value up to which linear forms were allowed to cut away
+    errors: NDArray[np.float64]  # shape (rows,)
+    rounding_width: float  # of the node
+    status: int  # of the kernel
+    value: float  # no counter-example of the node has a higher one
+    proof: Proof | None  # None where linear forms, or an empty region, settle the node
 
     @staticmethod
     def of(node: Node, target: float, status: int, proof: Proof | None) -> Record:

@@ -12,38 +12,19 @@ from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.files.tables import Table
 from leaveout.bab.native.workers.worker import WorkerState
 
-__all__ = ["Saved", "Tables"]
-
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Saved:
-    """Where a search stood.
+    """Where a search stood."""
 
-    Attributes
-    ----------
-    point : ndarray of float, shape (d,), or None
-    member : int
-        The witness; -1 for none.
-    before : ndarray of float64, shape (members,)
-        No leak of a member is above this.
-    proved : float
-        No leak is above this.
-    cut : float
-        Highest target so far: what is no longer open has no leak above it.
-    seconds : float
-        Spent so far.
-    states : list of WorkerState
-    records : list of Record
-    """
-
-    point: NDArray[np.floating] | None
-    member: int
-    before: Floats
-    proved: float
-    cut: float
-    seconds: float
+    point: NDArray[np.floating] | None  # shape (d,)
+    member: int  # the witness; -1 for none
+    before: Floats  # shape (members,): no leak of a member is above this
+    proved: float  # no leak is above this
+    cut: float  # highest target so far: what is no longer open has no leak above it
+    seconds: float  # spent so far
     states: list[WorkerState]
     records: list[Record]
 

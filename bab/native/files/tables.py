@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from leaveout.bab.native.nodes import Kind, Node, Split
 
-__all__ = ["BLOCK", "Table", "pack", "row_type", "unpack"]
-
 BLOCK = 4096
 """Nodes packed together."""
 
@@ -26,18 +24,10 @@ _LOWER = (0, 4)
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Some nodes.
+    """Some nodes."""
 
-    Attributes
-    ----------
-    rows : structured ndarray, shape (n,)
-        As `row_type` says; field ``count`` is how many members a node has.
-    members : ndarray of int64
-        Those of all nodes, one node after the other.
-    """
-
-    rows: NDArray[np.void]
-    members: NDArray[np.int64]
+    rows: NDArray[np.void]  # shape (n,)
+    members: NDArray[np.int64]  # those of all nodes, one node after the other
 
     def __len__(self) -> int:
         return len(self.rows)

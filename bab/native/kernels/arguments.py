@@ -15,48 +15,27 @@ from leaveout.bab.forms import Forms
 from leaveout.bab.native.kernels.interface import Batch, Bounded, MemberSets, Numbers, Work
 from leaveout.bab.native.layout import Layout
 
-__all__ = [
-    "Effort", "Members", "Net", "Nodes", "Own", "Rows",
-    "members_of", "net_of", "own_of", "rows_of",
-]  # fmt: skip
-
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 
 class Net(NamedTuple):
-    """An architecture.
-
-    Attributes
-    ----------
-    inputs : int
-    starts : ndarray of int64, shape (layers + 1,)
-    blocks : ndarray of int64, shape (blocks, 5)
-        As those of the layout.
-    first : ndarray of int64, shape (layers + 1,)
-        The first block of each layer.
-    """
+    """An architecture."""
 
     inputs: int
-    starts: Integers
-    blocks: Integers
-    first: Integers
+    starts: Integers  # shape (layers + 1,)
+    blocks: Integers  # shape (blocks, 5): as those of the layout
+    first: Integers  # shape (layers + 1,): the first block of each layer
 
 
 class Own(NamedTuple):
-    """The first network.
+    """The first network."""
 
-    Attributes
-    ----------
-    weights : ndarray of float64, shape (weights,)
-    bias, rough, rough_difference : ndarray of float64, shape (outputs,)
-    """
-
-    weights: Floats
-    bias: Floats
-    rough: Floats
-    rough_difference: Floats
+    weights: Floats  # shape (weights,)
+    bias: Floats  # shape (outputs,)
+    rough: Floats  # shape (outputs,)
+    rough_difference: Floats  # shape (outputs,)
 
 
 class Members(NamedTuple):
@@ -105,47 +84,28 @@ class Rows(NamedTuple):
 
 
 class Nodes(NamedTuple):
-    """What is known of nodes, and what is found; as those of `Batch` and `Bounded`.
+    """What is known of nodes, and what is found; as those of `Batch` and `Bounded`."""
 
-    Attributes
-    ----------
-    which, case : ndarray of int64, shape (n,)
-    warm : ndarray of bool, shape (n,)
-    phase : ndarray of int8, shape (n, hidden)
-    errors : ndarray of float64, shape (n, rows)
-    cut, stop_at : ndarray of float64, shape (n,)
-    lower, upper, input_score : ndarray of float64, shape (n, inputs)
-    state : ndarray of float64, shape (n, 6, hidden)
-    size : ndarray of float64, shape (n, hidden)
-        Largest difference of what a neuron passes on.
-    cz, cd, neuron_score : ndarray of float64, shape (n, hidden)
-    lines : ndarray of float64, shape (n, 4, hidden)
-    known : ndarray of float64, shape (n, remembered, inputs + 2)
-    share : ndarray of float64, shape (n, rows)
-    status : ndarray of int64, shape (n,)
-    value : ndarray of float64, shape (n,)
-    """
-
-    which: Integers
-    case: Integers
-    warm: Flags
-    phase: NDArray[np.int8]
-    errors: Floats
-    cut: Floats
-    stop_at: Floats
-    lower: Floats
-    upper: Floats
-    state: Floats
-    size: Floats
-    cz: Floats
-    cd: Floats
-    lines: Floats
-    known: Floats
-    share: Floats
-    status: Integers
-    value: Floats
-    input_score: Floats
-    neuron_score: Floats
+    which: Integers  # shape (n,)
+    case: Integers  # shape (n,)
+    warm: Flags  # shape (n,)
+    phase: NDArray[np.int8]  # shape (n, hidden)
+    errors: Floats  # shape (n, rows)
+    cut: Floats  # shape (n,)
+    stop_at: Floats  # shape (n,)
+    lower: Floats  # shape (n, inputs)
+    upper: Floats  # shape (n, inputs)
+    state: Floats  # shape (n, 6, hidden)
+    size: Floats  # shape (n, hidden): largest difference of what a neuron passes on
+    cz: Floats  # shape (n, hidden)
+    cd: Floats  # shape (n, hidden)
+    lines: Floats  # shape (n, 4, hidden)
+    known: Floats  # shape (n, remembered, inputs + 2)
+    share: Floats  # shape (n, rows)
+    status: Integers  # shape (n,)
+    value: Floats  # shape (n,)
+    input_score: Floats  # shape (n, inputs)
+    neuron_score: Floats  # shape (n, hidden)
 
     @staticmethod
     def of(batch: Batch, found: Bounded) -> Nodes:
@@ -159,23 +119,12 @@ class Nodes(NamedTuple):
 
 
 class Effort(NamedTuple):
-    """How nodes are bounded.
-
-    Attributes
-    ----------
-    steps : int
-    rate : float
-        Of the dual ascent.
-    unit : float
-        Relative rounding error charged.
-    pair : bool
-        Whether differences matter to any form.
-    """
+    """How nodes are bounded."""
 
     steps: int
-    rate: float
-    unit: float
-    pair: bool
+    rate: float  # of the dual ascent
+    unit: float  # relative rounding error charged
+    pair: bool  # whether differences matter to any form
 
     @staticmethod
     def of(work: Work, numbers: Numbers, rows: Rows) -> Effort:

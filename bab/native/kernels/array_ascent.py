@@ -12,8 +12,6 @@ from leaveout.bab.native.kernels.array_lines import Followed, along, by_lines, u
 from leaveout.bab.native.kernels.ascent import SLOPE
 from leaveout.bab.native.kernels.interface import Work
 
-__all__ = ["Found", "ascend", "tried"]
-
 
 class Found(NamedTuple):
     """Best multipliers of each node, their value, and what they say of splits."""
@@ -54,26 +52,11 @@ def ascend(
     work: Work,
     rows: Rows,
     given: dict[str, Array],
-    start: Array,
+    start: Array,  # shape (n, rows)
     running: Array,
     differs: bool,
 ) -> Found:
-    """Lower the dual values by Adam, from the better of two starts.
-
-    Parameters
-    ----------
-    nodes : Nodes
-    work : Work
-    rows : Rows
-    given : dict of arrays
-        The batch; its ``lines, share`` are the second start of the nodes that are ``warm``.
-    start : array, shape (n, rows)
-        Multipliers of the forms of the first start.
-    running : array of bool
-        The open nodes; the others are left alone.
-    differs : bool
-        Whether differences matter to any form.
-    """
+    """Lower the dual values by Adam, from the better of two starts."""
     space, xp, hidden = nodes.space, nodes.space.xp, nodes.layout.hidden
     is_open = running
     adam = _Adam(nodes, 4 * hidden + rows.goal.shape[1])

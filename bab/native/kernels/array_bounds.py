@@ -14,11 +14,6 @@ from leaveout.bab.native.kernels.array_library import Space
 from leaveout.bab.native.kernels.pair_bounds import EQUAL_AREAS
 from leaveout.bab.native.layout import Layout
 
-__all__ = [
-    "Array", "Nodes", "Pair",
-    "affine", "backward", "best_pair", "best_z", "branches", "over_box",
-]  # fmt: skip
-
 Array = Any
 """An array of the space in use: numpy's or torch's."""
 
@@ -37,21 +32,7 @@ class Pair(NamedTuple):
 
 
 class Nodes:
-    """Some nodes, their numbers gathered, in one space.
-
-    Parameters
-    ----------
-    space : Space
-    layout : Layout
-    numbers : tuple of arrays
-        ``weights, bias, rough, rough_difference`` of N.
-    members : tuple of arrays
-        ``centre, radius, shift, slack`` of each node's set.
-    box : tuple of arrays
-        ``lower, upper`` of each node.
-    state, phase : array
-    unit : float
-    """
+    """Some nodes, their numbers gathered, in one space."""
 
     def __init__(
         self,
@@ -239,20 +220,6 @@ def backward(nodes: Nodes, top: int, cz: Array, cd: Array) -> tuple[Array, Array
     """Bound linear combinations of the outputs of one layer by linear forms in x.
 
     Multipliers of the neurons below are those of the `rule`.
-
-    Parameters
-    ----------
-    nodes : Nodes
-    top : int
-        The layer.
-    cz, cd : array, shape (n, rows, width of the layer)
-        Coefficients of its z and dz.
-
-    Returns
-    -------
-    tuple
-        Coefficients on the sources (the form in x first), constants, and magnitudes that rounding
-        is charged against.
     """
     xp, layout = nodes.space.xp, nodes.layout
     inputs, shape = layout.inputs, (len(nodes), cz.shape[1])

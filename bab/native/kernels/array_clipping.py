@@ -10,26 +10,15 @@ from typing import Any, NamedTuple
 from leaveout.bab.native.kernels.array_bounds import Array, Nodes, over_box
 from leaveout.bab.native.kernels.clipping import CANCELLED, FLAT, ROUNDS
 
-__all__ = ["Cuts", "contract", "contract_all", "held", "joined", "largest", "reach"]
-
 
 class Cuts(NamedTuple):
-    """Half-spaces ``rows x + shift >= 0`` in which everything that matters of each node lies.
+    """Half-spaces ``rows x + shift >= 0`` in which everything that matters of each node lies."""
 
-    Attributes
-    ----------
-    rows : array of float64, shape (n, most, inputs)
-    shift, pads, width : array of float64, shape (n, most)
-        ``pads`` is what rounding may have done to each; ``width`` how much a row varies in the box.
-    there : array of bool, shape (n, most)
-        Whether a node has so many; those it has come first, and the rest is 0.
-    """
-
-    rows: Array
-    shift: Array
-    pads: Array
-    width: Array
-    there: Array
+    rows: Array  # shape (n, most, inputs)
+    shift: Array  # shape (n, most)
+    pads: Array  # shape (n, most)
+    width: Array  # shape (n, most)
+    there: Array  # shape (n, most)
 
 
 def held(nodes: Nodes, rows: Array, shift: Array, pads: Array, there: Array) -> Cuts:

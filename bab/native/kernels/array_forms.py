@@ -12,8 +12,6 @@ from leaveout.bab.native.kernels.array_clipping import Cuts, contract, held, rea
 from leaveout.bab.native.kernels.array_library import Space
 from leaveout.bab.native.kernels.interface import CUT, EMPTY, FARTHEST, OPEN, Batch
 
-__all__ = ["Rows", "form", "gathered", "recall", "settle"]
-
 
 class Rows(NamedTuple):
     """The forms of each node's case, n nodes with the same number of rows each.

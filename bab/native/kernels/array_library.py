@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from leaveout.errors import SolverError
 
-__all__ = ["Space", "numpy_space", "torch_space"]
-
 
 @dataclass(frozen=True)
 class Space:
@@ -76,17 +74,7 @@ def numpy_space() -> Space:
 
 
 def torch_space(device: str = "") -> Space:
-    """Return the space of torch's arrays, on a GPU where torch sees one and none is named.
-
-    Parameters
-    ----------
-    device : {"", "cpu", "cuda"}
-
-    Raises
-    ------
-    SolverError
-        If torch is not installed, sees no GPU where one is asked for, or has no such device.
-    """
+    """Return the space of torch's arrays, on a GPU where torch sees one and none is named."""
     if device not in {"", "cpu", "cuda"}:
         raise SolverError(f"kernel 'torch' runs on 'torch:cpu' or 'torch:cuda', not on {device!r}")
     try:

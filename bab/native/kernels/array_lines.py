@@ -17,31 +17,17 @@ from leaveout.bab.native.kernels.array_bounds import (
 )
 from leaveout.bab.native.kernels.line_bounds import EVEN, NOISE
 
-__all__ = ["Followed", "along", "by_lines", "usual"]
-
 
 class Followed(NamedTuple):
-    """What multipliers that follow lines make of a combination of scores.
+    """What multipliers that follow lines make of a combination of scores."""
 
-    Attributes
-    ----------
-    cz, cd : array of float64, shape (n, hidden)
-        The multipliers, float32 numbers.
-    ah, ad : array of float64, shape (n, sources)
-        Coefficients on the sources, and on their differences.
-    slopes : array of float64, shape (n, 5, hidden)
-        What a unit of each pair's coefficients changes in its multipliers (of h in that of z, of
-        dh in that of z and in that of dz), and what a unit of either chosen slope changes.
-    constant, magnitude : array of float64, shape (n,)
-    """
-
-    cz: Array
-    cd: Array
-    ah: Array
-    ad: Array
-    slopes: Array
-    constant: Array
-    magnitude: Array
+    cz: Array  # shape (n, hidden): the multipliers, float32 numbers
+    cd: Array  # shape (n, hidden): the multipliers, float32 numbers
+    ah: Array  # shape (n, sources): coefficients on the sources, and on their differences
+    ad: Array  # shape (n, sources): coefficients on the sources, and on their differences
+    slopes: Array  # shape (n, 5, hidden)
+    constant: Array  # shape (n,)
+    magnitude: Array  # shape (n,)
 
 
 def usual(nodes: Nodes) -> Array:
@@ -98,16 +84,7 @@ def _slopes(xp: Any, a: Array, b: Array, pair: Pair, lines: Array, differs: bool
 
 
 def by_lines(nodes: Nodes, lines: Array, cz_top: Array, cd_top: Array, differs: bool) -> Followed:
-    """Bound combinations of scores, one a node, by multipliers that follow lines.
-
-    Parameters
-    ----------
-    nodes : Nodes
-    lines : array, shape (n, 4, hidden)
-    cz_top, cd_top : array, shape (n, scores)
-    differs : bool
-        Whether differences matter.
-    """
+    """Bound combinations of scores, one a node, by multipliers that follow lines."""
     space, xp, layout = nodes.space, nodes.space.xp, nodes.layout
     shape = (len(nodes), 1, layout.inputs + layout.hidden)
     ah, ad = space.full(shape, 0.0), space.full(shape, 0.0)

@@ -8,8 +8,6 @@ from leaveout.bab.native.kernels.array_bounds import Array, Nodes, backward
 from leaveout.bab.native.kernels.array_clipping import Cuts, contract_all, held, joined, largest
 from leaveout.bab.native.kernels.neuron_bounds import EDGE
 
-__all__ = ["tighten"]
-
 
 def tighten(nodes: Nodes, differs: bool, cuts: Cuts) -> Array:
     """Refresh the states of nodes; returns which ones are not empty.

@@ -25,17 +25,9 @@ from leaveout.bab.native.kernels.interface import (
 from leaveout.bab.native.layout import Layout
 from leaveout.errors import SolverError
 
-__all__ = ["ArrayKernel", "NumpyKernel", "TorchKernel", "nodes_of"]
-
 
 class ArrayKernel:
-    """All nodes at once; equal to the compiled kernel up to rounding.
-
-    Parameters
-    ----------
-    space : Space
-        Where its arrays are.
-    """
+    """All nodes at once; equal to the compiled kernel up to rounding."""
 
     def __init__(self, space: Space) -> None:
         self._space = space
@@ -78,13 +70,7 @@ class ArrayKernel:
 
 
 class NumpyKernel(ArrayKernel):
-    """The reference, in numpy.
-
-    Raises
-    ------
-    SolverError
-        If a device is named.
-    """
+    """The reference, in numpy."""
 
     def __init__(self, device: str = "", threads: int | None = None) -> None:
         if device:
@@ -93,18 +79,7 @@ class NumpyKernel(ArrayKernel):
 
 
 class TorchKernel(ArrayKernel):
-    """For GPUs, in torch.
-
-    Parameters
-    ----------
-    device : {"", "cpu", "cuda"}
-        By default a GPU where torch sees one.
-
-    Raises
-    ------
-    SolverError
-        If torch is not installed, or sees no GPU where one is asked for.
-    """
+    """For GPUs, in torch."""
 
     def __init__(self, device: str = "", threads: int | None = None) -> None:
         super().__init__(torch_space(device))

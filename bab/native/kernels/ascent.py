@@ -14,8 +14,6 @@ from leaveout.bab.native.kernels.interface import Floats
 from leaveout.bab.native.kernels.jit import compiled
 from leaveout.bab.native.kernels.pair_bounds import branches
 
-__all__ = ["SLOPE", "adam", "narrow", "neuron_scores", "onto_simplex", "sensitivity"]
-
 SLOPE = 0.3
 """First step of a slope between 0 and 1."""
 

@@ -9,11 +9,6 @@ import numpy as np
 from leaveout.bab.native.kernels.interface import Floats
 from leaveout.bab.native.kernels.jit import compiled
 
-__all__ = [
-    "CANCELLED", "FLAT", "ROUNDS", "Cuts",
-    "add_cut", "largest", "no_cuts", "over_box", "recall", "remember",
-]  # fmt: skip
-
 ROUNDS = 3
 """Half-spaces added to one form."""
 
@@ -28,28 +23,17 @@ CANCELLED = 1e-6
 
 
 class Cuts(NamedTuple):
-    """Half-spaces ``row x + shift >= 0`` in which everything that matters lies.
+    """Half-spaces ``row x + shift >= 0`` in which everything that matters lies."""
 
-    Attributes
-    ----------
-    rows : ndarray of float64, shape (most, inputs)
-    shift, pads, width : ndarray of float64, shape (most,)
-        ``pads`` is what rounding may have done to each; ``width`` how much a row varies in the box.
-    count : ndarray of int64, shape (1,)
-        How many there are.
-    x, order, at, form : ndarray, shape (inputs,)
-        Room to work in.
-    """
-
-    rows: Floats
-    shift: Floats
-    pads: Floats
-    width: Floats
-    count: Any
-    x: Floats
-    order: Any
-    at: Floats
-    form: Floats
+    rows: Floats  # shape (most, inputs)
+    shift: Floats  # shape (most,)
+    pads: Floats  # shape (most,)
+    width: Floats  # shape (most,)
+    count: Any  # shape (1,): how many there are
+    x: Floats  # shape (inputs,): room to work in
+    order: Any  # shape (inputs,): room to work in
+    at: Floats  # shape (inputs,): room to work in
+    form: Floats  # shape (inputs,): room to work in
 
 
 @compiled

@@ -19,24 +19,9 @@ from leaveout.bab.native.kernels.interface import Batch, Bounded, MemberSets, Nu
 from leaveout.cores import cores
 from leaveout.errors import SolverError
 
-__all__ = ["CpuKernel"]
-
 
 class CpuKernel:
-    """Compiled with numba when first used, and kept by it for the next time.
-
-    Parameters
-    ----------
-    device : str
-        Takes none.
-    threads : int, optional
-        By default one a core.
-
-    Raises
-    ------
-    SolverError
-        If a device is named.
-    """
+    """Compiled with numba when first used, and kept by it for the next time."""
 
     def __init__(self, device: str = "", threads: int | None = None) -> None:
         if device:

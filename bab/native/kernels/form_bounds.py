@@ -16,8 +16,6 @@ from leaveout.bab.native.kernels.interface import Floats
 from leaveout.bab.native.kernels.jit import compiled
 from leaveout.bab.native.kernels.neuron_bounds import backward, clear
 
-__all__ = ["case_of", "on_top", "settle", "valued"]
-
 
 @compiled
 def case_of(rows: Any, case: int) -> Any:

@@ -7,8 +7,6 @@ from typing import Any, TypeVar, cast
 
 from numba import njit
 
-__all__ = ["OPTIONS", "compiled", "inlined"]
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 OPTIONS: dict[str, Any] = {

@@ -17,8 +17,6 @@ from leaveout.bab.native.kernels.jit import compiled, inlined
 from leaveout.bab.native.kernels.neuron_bounds import clear, through
 from leaveout.bab.native.kernels.pair_bounds import best_pair, best_z
 
-__all__ = ["EVEN", "NOISE", "along", "by_lines", "usual"]
-
 EVEN = 1e-6
 """Values that differ by less than this share of their terms are equal: either may be taken."""
 

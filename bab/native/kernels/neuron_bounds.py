@@ -16,17 +16,6 @@ from leaveout.bab.native.kernels.interface import Floats
 from leaveout.bab.native.kernels.jit import compiled, inlined
 from leaveout.bab.native.kernels.pair_bounds import best_pair, best_z, rule, slope
 
-__all__ = [
-    "EDGE",
-    "backward",
-    "blend",
-    "clear",
-    "contract",
-    "first_tied",
-    "over_box",
-    "tighten",
-]  # fmt: skip
-
 EDGE = 1e-9
 """Bounds that cross by no more than this share of themselves leave something between them."""
 

@@ -27,22 +27,13 @@ from leaveout.bab.native.kernels.ascent import (
     onto_simplex,
     sensitivity,
 )
-from leaveout.bab.native.kernels.clipping import no_cuts, recall, remember
+from leaveout.bab.native.kernels.clipping import no_cuts, over_box, recall, remember
 from leaveout.bab.native.kernels.form_bounds import case_of, on_top, settle, valued
 from leaveout.bab.native.kernels.interface import CLOSED, CUT, EMPTY, FARTHEST, OPEN
 from leaveout.bab.native.kernels.jit import OPTIONS
 from leaveout.bab.native.kernels.line_bounds import along, by_lines, usual
-from leaveout.bab.native.kernels.neuron_bounds import (
-    blend,
-    clear,
-    contract,
-    first_tied,
-    over_box,
-    tighten,
-)
+from leaveout.bab.native.kernels.neuron_bounds import blend, clear, contract, first_tied, tighten
 from leaveout.compiling import kept
-
-__all__ = ["steps"]
 
 
 @lru_cache(maxsize=1)

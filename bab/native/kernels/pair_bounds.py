@@ -11,8 +11,6 @@ import numpy as np
 
 from leaveout.bab.native.kernels.jit import compiled, inlined
 
-__all__ = ["EQUAL_AREAS", "best_pair", "best_z", "branches", "rule", "slope"]
-
 EQUAL_AREAS = 1.0 + 1e-9
 """Areas above a ReLU that differ by less than this factor are equal."""
 

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from leaveout.bab.native.kernels.interface import Kernel
 from leaveout.errors import LeaveoutError, SolverError, cause
 
-__all__ = ["BUILT_IN", "GROUP", "make_kernel"]
-
 GROUP = "leaveout.kernels"
 """Entry points of kernels from elsewhere."""
 
@@ -22,23 +20,7 @@ BUILT_IN: Mapping[str, str] = {
 
 
 def make_kernel(spec: str, threads: int | None = None) -> Kernel:
-    """Return a kernel by name; ``torch`` takes a GPU where torch sees one.
-
-    Parameters
-    ----------
-    spec : str
-        ``name`` or ``name:device``, for example ``torch:cpu``. Other names than those of
-        `BUILT_IN` are looked for among the entry points ``leaveout.kernels``: classes that are
-        made with ``device`` and ``threads`` and are a `Kernel`. Bounds are as good as the kernel
-        that computes them; a certificate is checked without it.
-    threads : int, optional
-        By default one a core.
-
-    Raises
-    ------
-    SolverError
-        If there is none of that name, or what it needs is not installed.
-    """
+    """Return a kernel by name; ``torch`` takes a GPU where torch sees one."""
     name, colon, device = spec.partition(":")
     if colon and not device:
         raise SolverError(f"kernel {spec!r} names no device; write {name!r}, or name one after ':'")

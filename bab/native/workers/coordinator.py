@@ -21,8 +21,6 @@ from leaveout.bab.native.workers.pool import WorkerLostError, WorkerPool, gather
 from leaveout.bab.native.workers.worker import Report, WorkerState
 from leaveout.deadline import Deadline
 
-__all__ = ["Coordinator"]
-
 Floats = NDArray[np.float64]
 
 _LIVES = 3
@@ -43,22 +41,6 @@ class Coordinator:
     At every moment each open node belongs to at least one worker: a worker that hands nodes over
     counts them as its own until the other has them. Of each worker it is known what it was given
     (*in hand*): if it dies, another one is given the same.
-
-    Parameters
-    ----------
-    pool : WorkerPool
-    members : int
-    checkpoint : Checkpoint or None
-    records : bool
-        Whether records are kept. They hold no second tree, so nothing is then done twice.
-    deadline : Deadline
-        Workers are waited for so long, then `OverdueError` is raised.
-
-    Attributes
-    ----------
-    reports : list of Report
-        The last of each worker; always of one moment at which no node was on its way. Empty until
-        all have what is theirs.
     """
 
     def __init__(

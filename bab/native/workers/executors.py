@@ -6,19 +6,11 @@ from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.workers.pool import Executor, InlineExecutor
 from leaveout.errors import SolverError
 
-__all__ = ["EXECUTORS", "make_executor"]
-
 EXECUTORS = ("processes", "ray")
 
 
 def make_executor(options: NativeOptions) -> Executor:
-    """Return the executor that options ask for; one worker always works in this process.
-
-    Raises
-    ------
-    SolverError
-        If there is none of that name, or what it needs is not installed.
-    """
+    """Return the executor that options ask for; one worker always works in this process."""
     if options.executor not in EXECUTORS:
         raise SolverError(
             f"unknown executor {options.executor!r}; known executors: {', '.join(EXECUTORS)}"

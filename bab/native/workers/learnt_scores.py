@@ -9,8 +9,6 @@ import numpy as np
 
 from leaveout.bab.native.branching import Brancher
 
-__all__ = ["load_scores", "pack_scores"]
-
 
 def pack_scores(brancher: Brancher) -> dict[str, Any]:
     """Return gains, averages and the state of the generator, in JSON types.

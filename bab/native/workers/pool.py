@@ -12,8 +12,6 @@ from leaveout.bab.native.workers.serial import SerialThread
 from leaveout.bab.native.workers.worker import Worker
 from leaveout.deadline import NEVER, Deadline
 
-__all__ = ["Executor", "InlineExecutor", "OverdueError", "WorkerLostError", "WorkerPool", "gather"]
-
 T = TypeVar("T")
 
 _WAKE = 0.5
@@ -21,12 +19,7 @@ _WAKE = 0.5
 
 
 class WorkerLostError(Exception):
-    """A worker died; what it held is lost.
-
-    Attributes
-    ----------
-    worker : int
-    """
+    """A worker died; what it held is lost."""
 
     def __init__(self, worker: int, message: str) -> None:
         super().__init__(message)
@@ -75,13 +68,7 @@ class Executor(Protocol):
 
 
 def gather(futures: Sequence[Future[T]], deadline: Deadline = NEVER) -> list[T]:
-    """Wait for all, open to Ctrl-C; raises what the first of them raised.
-
-    Raises
-    ------
-    OverdueError
-        If they are not done by then.
-    """
+    """Wait for all, open to Ctrl-C; raises what the first of them raised."""
     while wait(futures, _WAKE).not_done:
         if deadline.over:
             raise OverdueError

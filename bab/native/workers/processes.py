@@ -14,8 +14,6 @@ from leaveout.bab.native.workers.serial import SerialThread
 from leaveout.children import Child, importable
 from leaveout.cores import cores
 
-__all__ = ["ProcessExecutor", "later_names"]
-
 _PROGRAM = "leaveout.bab.native.workers.program"
 
 _NAMES = 2**40

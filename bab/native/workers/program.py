@@ -12,8 +12,6 @@ from leaveout.bab.native.workers.worker import Worker
 from leaveout.errors import LeaveoutError
 from leaveout.frames import follow, own_channel, write_frame
 
-__all__ = ["Answer", "Call", "Setup", "Told", "main"]
-
 
 @dataclass(frozen=True, eq=False)
 class Setup:
@@ -43,20 +41,11 @@ class Told:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What came of a call.
-
-    Attributes
-    ----------
-    value : Any
-    error : LeaveoutError or None
-        What a user can cure.
-    failure : str
-        Any other exception; the worker is worth nothing after it.
-    """
+    """What came of a call."""
 
     value: Any = None
-    error: LeaveoutError | None = None
-    failure: str = ""
+    error: LeaveoutError | None = None  # what a user can cure
+    failure: str = ""  # any other exception; the worker is worth nothing after it
 
 
 class _Server:

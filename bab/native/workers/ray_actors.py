@@ -17,8 +17,6 @@ from leaveout.bab.native.workers.worker import Worker
 from leaveout.errors import FamilyError, LeaveoutError
 from leaveout.ray_driver import Over, Role, Say, first_line, this_machine
 
-__all__ = ["Answered", "Asked", "Explore", "Revive"]
-
 
 @dataclass(frozen=True, eq=False)
 class Asked:
@@ -46,15 +44,9 @@ class Revive:
 
 @dataclass(frozen=True, eq=False)
 class Explore(Role):
-    """Have a search's explorers work.
+    """Have a search's explorers work."""
 
-    Attributes
-    ----------
-    setups : list of Setup
-        Of the workers.
-    """
-
-    setups: list[Setup]
+    setups: list[Setup]  # of the workers
 
     def serve(self, ray: Any, inbox: queue.SimpleQueue[object], say: Say) -> None:
         """See `Role.serve`."""

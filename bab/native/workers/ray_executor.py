@@ -20,8 +20,6 @@ from leaveout.cores import cores
 from leaveout.errors import SolverError
 from leaveout.ray_cluster import RayDriver, RayLostError, need_ray
 
-__all__ = ["RayExecutor"]
-
 _WAIT = 1.0
 """Seconds after which it is asked whether the cluster still answers."""
 
@@ -33,11 +31,6 @@ class RayExecutor:
     is started here. That is done when the first pool is asked for, and serves until `close`; where
     the cluster is late, the next pool waits on, and where it is lost, the next one has it done
     anew. A large family is read from its file, which every machine must see under the same path.
-
-    Raises
-    ------
-    SolverError
-        If ray is not installed.
     """
 
     def __init__(self) -> None:
@@ -94,14 +87,7 @@ class _Workers:
 
 
 class _Cluster:
-    """A cluster, and a thread that hears what it says.
-
-    Attributes
-    ----------
-    driver : RayDriver
-    lost : str
-        What became of it, in a line; empty while it answers.
-    """
+    """A cluster, and a thread that hears what it says."""
 
     def __init__(self, driver: RayDriver) -> None:
         self.driver, self.lost = driver, ""
@@ -113,12 +99,7 @@ class _Cluster:
         self._ears = threading.Thread(target=self._listen, name="ears", daemon=True)
 
     def connect(self, seconds: float | None) -> None:
-        """Wait until it answers, no longer than a search may take.
-
-        Raises
-        ------
-        WorkerLostError
-        """
+        """Wait until it answers, no longer than a search may take."""
         limit = math.inf if seconds is None else seconds
         try:
             is_connected = self.driver.connect(limit)

@@ -8,8 +8,6 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-__all__ = ["SerialThread"]
-
 T = TypeVar("T")
 
 
@@ -18,11 +16,6 @@ class SerialThread:
 
     Ctrl-C reaches the main thread only, so what a thread is at is never left half done. The thread
     is a daemon: nothing waits for it when the program ends.
-
-    Parameters
-    ----------
-    name : str
-        Of the thread.
     """
 
     def __init__(self, name: str) -> None:

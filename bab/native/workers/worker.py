@@ -21,8 +21,6 @@ from leaveout.bab.native.question import Hint, Question
 from leaveout.bab.native.workers.learnt_scores import load_scores, pack_scores
 from leaveout.deadline import Deadline
 
-__all__ = ["FailedError", "Report", "Worker", "WorkerState"]
-
 Floats = NDArray[np.float64]
 
 _HINTS = 6
@@ -40,67 +38,28 @@ class FailedError(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """What a worker has done in one step.
-
-    Attributes
-    ----------
-    stand : Stand
-    hints : list of Hint
-        The most urgent nodes, first the most urgent.
-    records : list of Record
-        Nodes bounded since the last report, where a certificate is asked for.
-    number : int
-        Which report of the worker this is.
-    """
+    """What a worker has done in one step."""
 
     stand: Stand
-    hints: list[Hint]
-    records: list[Record]
-    number: int
+    hints: list[Hint]  # the most urgent nodes, first the most urgent
+    records: list[Record]  # nodes bounded since the last report, where a certificate is asked for
+    number: int  # which report of the worker this is
 
 
 @dataclass(frozen=True, eq=False)
 class WorkerState:
-    """What a worker knows, but for its nodes.
+    """What a worker knows, but for its nodes."""
 
-    Attributes
-    ----------
-    blocks : int
-        How many tables its open nodes fill.
-    closed : ndarray of float64, shape (members,)
-    unresolved : float
-    bounded : int
-    names : int
-        No node has this number or a higher one.
-    learnt : dict
-        How to split; see `leaveout.bab.native.workers.learnt_scores`.
-    """
-
-    blocks: int
-    closed: Floats
+    blocks: int  # how many tables its open nodes fill
+    closed: Floats  # shape (members,)
     unresolved: float
     bounded: int
-    names: int
-    learnt: dict[str, Any]
+    names: int  # no node has this number or a higher one
+    learnt: dict[str, Any]  # how to split; see `leaveout.bab.native.workers.learnt_scores`
 
 
 class Worker:
-    """A worker's part of a search.
-
-    Parameters
-    ----------
-    question : Question
-    options : NativeOptions
-    first, stride : int
-        Which names its nodes have.
-    threads : int or None
-        Of its kernel.
-
-    Attributes
-    ----------
-    listen : callable or None
-        Asked during a step for the best target known anywhere, where others cannot `tell`.
-    """
+    """A worker's part of a search."""
 
     def __init__(
         self,
@@ -208,17 +167,7 @@ class Worker:
         return values
 
     def groups(self, known: Floats, enough: float, late: bool) -> list[Group]:
-        """Group members by how alike they are, to tell which of them the bound rests on.
-
-        Parameters
-        ----------
-        known : ndarray of float64, shape (members,)
-            No counter-example of a member is above this.
-        enough : float
-            Groups that are bounded by this are not taken apart.
-        late : bool
-            Whether there is no time to bound groups on their own.
-        """
+        """Group members by how alike they are, to tell which of them the bound rests on."""
         explorer, clusters = self.explorer, self.explorer.clusters
         assert clusters is not None
 

@@ -4,7 +4,8 @@ import pytest
 from leaveout_scipy_milp import ScipyMilp
 
 from leaveout.solvers import find_solver
-from leaveout.solvers.conformance import CASES, Case, check_case
+from leaveout.solvers.conformance import check_case
+from leaveout.solvers.conformance_cases import CASES, Case
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -24,8 +24,6 @@ from leaveout.models.forest.folders.folder import ForestFolder, changing, locked
 from leaveout.models.table import Table, read_table
 from leaveout.models.train.csv_data import refuse_empty_cells, row_ids
 
-__all__ = ["Addition", "Deletion", "add_rows", "change_forest", "delete_rows", "rows_of_table"]
-
 _SHOWN = 3
 _LOOKED_THROUGH = 2**26
 """Most bytes of a file that is looked through."""
@@ -184,20 +182,7 @@ def add_rows(
 
 
 def change_forest(directory: Path, change: Callable[[DareForestClassifier], T]) -> T:
-    """Change the forest of a folder, and all that was written of it.
-
-    Parameters
-    ----------
-    directory : Path
-        With a forest, and its columns where it has some.
-    change : callable
-        Deletes rows or adds some; what it raises leaves the folder as it was.
-
-    Raises
-    ------
-    ForestError
-        If the folder cannot be read or written.
-    """
+    """Change the forest of a folder, and all that was written of it."""
     with locked(directory):
         if (directory / COLUMNS).exists():
             folder = ForestFolder.read(directory)
@@ -212,13 +197,7 @@ def change_forest(directory: Path, change: Callable[[DareForestClassifier], T]) 
 
 
 def rows_of_table(path: Path, directory: Path) -> tuple[str, ...]:
-    """Return the rows that a CSV lists: in the column that names them, else in ``row``.
-
-    Raises
-    ------
-    TrainingError, ForestError
-        If it has no such column.
-    """
+    """Return the rows that a CSV lists: in the column that names them, else in ``row``."""
     identity = ForestFolder.read(directory).columns.identity or "row"
     table = read_table(path)
     table.require(identity, "it names the rows to delete")

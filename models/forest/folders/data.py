@@ -19,24 +19,13 @@ from leaveout.models.train.csv_data import read_columns, refuse_wrong_names
 from leaveout.models.train.npz_data import read_arrays
 from leaveout.models.train.source import refuse_column_names
 
-__all__ = ["ForestData", "label_values", "read_forest_data"]
-
 
 @dataclass(frozen=True, eq=False)
 class ForestData:
-    """Rows to train a forest on.
+    """Rows to train a forest on."""
 
-    Attributes
-    ----------
-    X : ndarray of float64, shape (rows, features)
-    y : ndarray, shape (rows,)
-        Labels: whole numbers if all are written as such, else text.
-    columns : ForestColumns
-    X_test, y_test : ndarray or None
-    """
-
-    X: NDArray[np.float64]
-    y: NDArray[Any]
+    X: NDArray[np.float64]  # shape (rows, features)
+    y: NDArray[Any]  # shape (rows,): labels: whole numbers if all are written as such, else text
     columns: ForestColumns
     X_test: NDArray[np.float64] | None = None
     y_test: NDArray[Any] | None = None
@@ -48,23 +37,7 @@ def read_forest_data(
     identity: str | None = None,
     units: Mapping[str, str] | None = None,
 ) -> ForestData:
-    """Read a CSV with a header, or an NPZ with ``X_train, y_train`` or ``X, y``.
-
-    Parameters
-    ----------
-    path : Path
-    label : str or None
-        The column to predict; of a CSV.
-    identity : str or None
-        The column that names the rows, which is no feature; of a CSV.
-    units : mapping of str to str or None
-        By columns, what their numbers are measured in; of a CSV.
-
-    Raises
-    ------
-    TrainingError
-        If it cannot be read or used, with the place and the cure.
-    """
+    """Read a CSV with a header, or an NPZ with ``X_train, y_train`` or ``X, y``."""
     if holds_archive(path, TrainingError):
         refuse_column_names(path, identity, units)
         found = read_arrays(path, label, np.float64)

@@ -36,8 +36,6 @@ from leaveout.models.forest.columns import (
 from leaveout.models.train.encoding import CategoryColumn
 from leaveout.models.train.export import inputs_text
 
-__all__ = ["REQUEST", "ForestFolder", "changing", "locked", "put_forest"]
-
 _OF_ROWS = FAMILY
 """What others keep here that is made of the forest alone, and of the rows it held."""
 REQUEST = ".leaveout-request"
@@ -186,13 +184,7 @@ class ForestFolder:
 def put_forest(
     directory: Path, forest: DareForestClassifier, files: Mapping[str, bytes], *, is_new: bool
 ) -> None:
-    """Write a forest into its folder, and other files with it, all or nothing; the caller holds it.
-
-    Raises
-    ------
-    ForestError
-        If one cannot be written; the folder is then as it was.
-    """
+    """Write a forest and other files into its folder, all or nothing; the caller holds the lock."""
     gone = {REQUEST, *(() if is_new else (_OF_ROWS,))} - set(files)
     with _refusing(directory, "written"), partial_folder(directory) as staged:
         for name, content in files.items():
@@ -208,26 +200,14 @@ def put_forest(
 
 @contextmanager
 def changing(directory: Path) -> Iterator[ForestFolder]:
-    """Open a folder for changes that no other program makes meanwhile.
-
-    Raises
-    ------
-    ForestError
-        If it cannot be read, or another program is changing it.
-    """
+    """Open a folder for changes that no other program makes meanwhile."""
     with locked(directory):
         yield ForestFolder.read(directory)
 
 
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Keep other programs from changing the forest in a folder; finish or undo what they left.
-
-    Raises
-    ------
-    ForestError
-        If the folder cannot be read, or another program is changing the forest.
-    """
+    """Keep other programs from changing the forest in a folder; finish or undo what they left."""
     with ExitStack() as stack:
         try:
             with _refusing(directory, "read"):

@@ -16,8 +16,6 @@ from leaveout.models.forest.columns import FOREST
 from leaveout.models.forest.folders.data import ForestData, read_forest_data
 from leaveout.models.forest.folders.folder import ForestFolder, locked
 
-__all__ = ["ForestReport", "train_forest"]
-
 _NETWORK = "full.onnx"
 
 

@@ -13,8 +13,6 @@ from leaveout.errors import TrainingError
 from leaveout.models.onnx_values import read_parameters
 from leaveout.models.replay import session
 
-__all__ = ["not_finite", "refuse_disagreement", "refuse_infinite"]
-
 _TOLERANCE = 1e-3
 """Of the largest score: above float32 rounding of any network small enough, below a misreading."""
 
@@ -41,24 +39,12 @@ def not_finite(parameter: str, name: str) -> TrainingError:
 
 def refuse_disagreement(
     model: onnx.ModelProto,
-    points: NDArray[np.float32],
+    points: NDArray[np.float32],  # shape (rows, features)
     expected: Callable[[], Any],
     name: str,
     of: Callable[[NDArray[np.floating]], NDArray[np.floating]] = lambda scores: scores,
 ) -> None:
-    """Compare scores on some rows; raises TrainingError if they differ by more than rounding.
-
-    Parameters
-    ----------
-    model : onnx.ModelProto
-    points : ndarray of float32, shape (rows, features)
-    expected : callable
-        Returns what the user's model gives, shape (rows, ...).
-    name : str
-        What the message calls it.
-    of : callable
-        What of the scores that is.
-    """
+    """Compare scores on some rows; raises TrainingError if they differ by more than rounding."""
     refuse_infinite(model, name)
     opened = session(model, name)
     (entry,) = opened.get_inputs()

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from leaveout.errors import TrainingError, cause
 from leaveout.models.train.rows import Rows
 
-__all__ = ["Fit", "call", "check_fit", "packed_fit", "unpacked_fit"]
-
 Fit = Callable[..., Any]
 """``fit(X, y, seed)`` or ``fit(X, y, seed, rows)``."""
 
@@ -41,10 +39,6 @@ def check_fit(fit: Fit) -> bool:
     """Refuse what cannot be called as it must be; return whether it takes the rows.
 
     It does if it has a parameter ``rows``, or needs a fourth one; others with a default keep it.
-
-    Raises
-    ------
-    TrainingError
     """
     if not callable(fit):
         raise TrainingError(
@@ -72,13 +66,7 @@ def _binds(signature: inspect.Signature, count: int, **named: None) -> bool:
 
 
 def packed_fit(fit: Fit, takes_rows: bool) -> bytes:
-    """Return a function as bytes, also one of a notebook or a lambda, with what it refers to.
-
-    Raises
-    ------
-    TrainingError
-        If it refers to what cannot be sent to another process.
-    """
+    """Return a function as bytes, also one of a notebook or a lambda, with what it refers to."""
     import cloudpickle
 
     try:
@@ -90,13 +78,7 @@ def packed_fit(fit: Fit, takes_rows: bool) -> bytes:
 
 
 def unpacked_fit(packed: bytes) -> Unpacked:
-    """Return the function anew: nothing that an earlier call left in it is in it.
-
-    Raises
-    ------
-    TrainingError
-        If what it refers to cannot be imported here.
-    """
+    """Return the function anew: nothing that an earlier call left in it is in it."""
     import cloudpickle
 
     try:
@@ -112,25 +94,7 @@ def unpacked_fit(packed: bytes) -> Unpacked:
 def call(
     packed: bytes, X: NDArray[np.float32], y: NDArray[np.int64], seed: int, rows: Rows, name: str
 ) -> Any:
-    """Train one network; nothing that training does to its arrays is seen by the next.
-
-    Parameters
-    ----------
-    packed : bytes
-        As of `packed_fit`.
-    X : ndarray of float32, shape (all rows, features)
-    y : ndarray of int64, shape (all rows,)
-    seed : int
-    rows : Rows
-        The ones to train on.
-    name : str
-        What messages call the network.
-
-    Raises
-    ------
-    TrainingError
-        If the function raises anything.
-    """
+    """Train one network; nothing that training does to its arrays is seen by the next."""
     numbers = rows.numbers
     had_torch = "torch" in sys.modules
     fit = unpacked_fit(packed)

@@ -9,14 +9,6 @@ from leaveout.errors import TrainingError
 from leaveout.models.train.blocks import Blocks
 from leaveout.models.train.data import TrainingData
 
-__all__ = [
-    "TrainingWarning",
-    "learned_nothing",
-    "refuse_irreproducible",
-    "refuse_lone_labels",
-    "strange_members",
-]
-
 _FEW = 4
 """Members below which distances say nothing."""
 _FAR = 8.0
@@ -46,18 +38,7 @@ def refuse_lone_labels(data: TrainingData, removed: NDArray[np.int64]) -> None:
 def refuse_irreproducible(
     one: NDArray[np.float32], other: NDArray[np.float32], names: list[str]
 ) -> None:
-    """Refuse a training that gives two networks from the same rows and seed.
-
-    Parameters
-    ----------
-    one, other : ndarray of float32, shape (parameters,)
-    names : list of str
-        Of the parameter that each number belongs to.
-
-    Raises
-    ------
-    TrainingError
-    """
+    """Refuse a training that gives two networks from the same rows and seed."""
     if np.array_equal(one, other):
         return
     place = int(np.argmax(np.abs(one.astype(np.float64) - other)))
@@ -92,14 +73,6 @@ def strange_members(
     rows: it decides the order or the batches. Where members are about as far away as a network of
     another seed, training is chaotic, or its random numbers shift with the rows. Compared are the
     numbers that the seed changes, if any: not the means that a pipeline scales by.
-
-    Parameters
-    ----------
-    blocks : Blocks
-        Finished.
-    members : int
-    retrained : ndarray of float32, shape (parameters,)
-        The network on all rows by another seed.
     """
     if members < _FEW:
         return ()

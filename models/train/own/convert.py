@@ -16,8 +16,6 @@ from leaveout.errors import ModelError, TrainingError
 from leaveout.models.onnx_values import refuse_other_files
 from leaveout.models.train.own.agreement import refuse_infinite
 
-__all__ = ["model_of"]
-
 _RETURN = (
     "return the trained torch module, an ONNX model (ModelProto, bytes or path) or a fitted "
     "scikit-learn estimator"
@@ -30,24 +28,7 @@ _CUTS = frozenset({"Clip", "HardSigmoid"})
 
 
 def model_of(result: Any, X: NDArray[np.float32], labels: int, name: str) -> bytes:
-    """Return a trained network as a serialised ONNX model.
-
-    Parameters
-    ----------
-    result : object
-        What ``fit`` returned.
-    X : ndarray of float32, shape (rows, features)
-        Rows to try it on.
-    labels : int
-        How many scores it must give; one number will do for two labels.
-    name : str
-        What messages call the network.
-
-    Raises
-    ------
-    TrainingError
-        If it is no network, or none for this data.
-    """
+    """Return a trained network as a serialised ONNX model."""
     points = np.ascontiguousarray(X[:_SAMPLES])
     model = _model(result, points, labels, name)
     refuse_infinite(model, name)

@@ -51,8 +51,6 @@ from leaveout.models.train.report import (
 from leaveout.models.train.signature import Signature, flattened
 from leaveout.models.train.task import Failed, Order, Probe, Trained, digest_of
 
-__all__ = ["leave_one_out"]
-
 _FILES = 1000
 """Blocks that a run is cut into, if it has as many networks: what a kill can lose is one each."""
 
@@ -238,14 +236,7 @@ def _executor(executor: str, backend: str | None) -> str:
 def _tried(
     pool: Pool, task: FitTask, data: TrainingData, target: Path, drawn: Sample | None
 ) -> tuple[Job, NDArray[np.float32]]:
-    """Train on all rows, with another seed, and as at first, which must give the same again.
-
-    Returns
-    -------
-    Job
-    retrained : ndarray of float32, shape (parameters,)
-        The network of another seed.
-    """
+    """Train on all rows, with another seed, and as at first, which must give the same again."""
     orders = [Probe(task.seed), Probe(task.seed + 1), Probe(task.seed, 1)]
     models: dict[Order, bytes] = {}
     for order, said in pool.work(orders):

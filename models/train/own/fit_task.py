@@ -29,36 +29,19 @@ from leaveout.models.train.task import (
     name_of,
 )
 
-__all__ = ["FitTask"]
-
 
 @dataclass(frozen=True, eq=False)
 class FitTask(Task):
-    """What all networks of a run share.
+    """What all networks of a run share."""
 
-    Attributes
-    ----------
-    fit : bytes
-        As of `leaveout.models.train.own.call.packed_fit`.
-    X : ndarray of float32, shape (rows, features)
-    y : ndarray of int64, shape (rows,)
-    labels : int
-    removed : ndarray of int64, shape (members,)
-        The row each member lacks.
-    seed : int
-    folder : str
-    reference : str
-        Digest of the parameters of the network on all rows.
-    """
-
-    fit: bytes
-    X: NDArray[np.float32]
-    y: NDArray[np.int64]
+    fit: bytes  # as of `leaveout.models.train.own.call.packed_fit`
+    X: NDArray[np.float32]  # shape (rows, features)
+    y: NDArray[np.int64]  # shape (rows,)
     labels: int
-    removed: NDArray[np.int64]
+    removed: NDArray[np.int64]  # shape (members,): the row each member lacks
     seed: int
     folder: str = ""
-    reference: str = ""
+    reference: str = ""  # digest of the parameters of the network on all rows
 
     def prepare(self) -> None:
         """See `Task.prepare`; each call is prepared by itself."""

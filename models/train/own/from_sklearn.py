@@ -12,8 +12,6 @@ from leaveout.errors import TrainingError
 from leaveout.models.replay import session
 from leaveout.models.train.own.agreement import refuse_disagreement
 
-__all__ = ["estimator_model"]
-
 Array = NDArray[np.floating]
 
 _KINDS = (
@@ -33,20 +31,6 @@ def estimator_model(
 
     The score of a label is the decision function, or what goes into the softmax. A classifier of
     two labels has one number z, and the second label where z > 0: the scores are 0 and z.
-
-    Parameters
-    ----------
-    estimator : object
-        `sklearn`'s MLPClassifier, a linear classifier, or a pipeline that ends in one.
-    points : ndarray of float32, shape (rows, features)
-    labels : int
-    name : str
-        What messages call it.
-
-    Raises
-    ------
-    TrainingError
-        If it is of another kind, is not fitted, or knows other labels.
     """
     from sklearn.pipeline import Pipeline
 

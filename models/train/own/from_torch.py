@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from leaveout.errors import TrainingError, cause
 from leaveout.models.train.own.agreement import not_finite, refuse_disagreement
 
-__all__ = ["module_model"]
-
 _OPSET = 17
 _ALONE = 4
 """Rows that are tried by themselves."""
@@ -28,21 +26,7 @@ _CHANGES = ("Dropout", "BatchNorm", "InstanceNorm", "RReLU")
 
 
 def module_model(module: Any, points: NDArray[np.float32], name: str) -> onnx.ModelProto:
-    """Export a trained module in evaluation mode.
-
-    Parameters
-    ----------
-    module : torch.nn.Module
-    points : ndarray of float32, shape (rows, features)
-    name : str
-        What messages call it.
-
-    Raises
-    ------
-    TrainingError
-        If it is on another device, not float32, in training mode where that matters, cannot be
-        exported, or the export computes something else.
-    """
+    """Export a trained module in evaluation mode."""
     import torch
 
     for part, tensor in (*module.named_parameters(), *module.named_buffers()):

@@ -19,8 +19,6 @@ from leaveout.models.train.encoding import Encoding
 from leaveout.models.train.own.one_hot import array_columns
 from leaveout.names import hint
 
-__all__ = ["training_data"]
-
 _SOURCE = Path("leave_one_out")
 
 
@@ -36,11 +34,6 @@ def training_data(
     """Read what `leaveout.leave_one_out` is given.
 
     A data frame is encoded as `leaveout train` encodes a table; an array is used as it is.
-
-    Raises
-    ------
-    TrainingError
-        With the row and the column of what cannot be used.
     """
     if is_frame(X):
         if features is not None:

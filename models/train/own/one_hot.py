@@ -12,8 +12,6 @@ from leaveout.errors import TrainingError
 from leaveout.models.train.encoding import CategoryColumn, NumberColumn
 from leaveout.names import hint
 
-__all__ = ["array_columns"]
-
 _WHOLE_UP_TO = 2**24
 """Whole numbers beyond are no float32."""
 _BETWEEN = "_=:. "
@@ -22,31 +20,12 @@ _BETWEEN = "_=:. "
 
 def array_columns(
     names: Sequence[str],
-    values: NDArray[Any],
-    read: NDArray[np.float32],
+    values: NDArray[Any],  # shape (rows, features)
+    read: NDArray[np.float32],  # shape (rows, features)
     one_hot: Mapping[str, Sequence[str]],
     where: str,
 ) -> tuple[NumberColumn | CategoryColumn, ...]:
-    """Return how the columns of an array are its features.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Of the features.
-    values : ndarray, shape (rows, features)
-        As given.
-    read : ndarray of float32, shape (rows, features)
-        As networks read them.
-    one_hot : mapping of str to sequence of str
-        By the name of a column of words, its features, beside each other: each row has a 1 in one.
-    where : str
-        What messages begin with.
-
-    Raises
-    ------
-    TrainingError
-        If such features are unknown, apart, or not one-hot.
-    """
+    """Return how the columns of an array are its features."""
     ends: dict[int, tuple[int, CategoryColumn]] = {}
     for column, features in one_hot.items():
         places = [_place(str(feature), column, names, where) for feature in features]

@@ -10,8 +10,6 @@ from leaveout.models.votes.survival.nearest import Nearest
 from leaveout.models.votes.survival.tree import Tree
 from leaveout.names import hint
 
-__all__ = ["SURVIVING", "make_surviving"]
-
 _SETTINGS: dict[str, dict[str, tuple[int, int]]] = {
     Nearest.name: {"k": (5, 1_000_000)},
     Tree.name: {"depth": (2, 8), "leaf": (1, 1_000_000)},
@@ -24,20 +22,7 @@ SURVIVING = tuple(_SETTINGS)
 def make_surviving(
     name: str, given: Mapping[str, object]
 ) -> tuple[SurvivingLearner, tuple[tuple[str, int], ...]]:
-    """Return a learner and all its settings.
-
-    Parameters
-    ----------
-    name : str
-        One of `SURVIVING`.
-    given : mapping
-        Settings by name, whole numbers from 1.
-
-    Raises
-    ------
-    TrainingError
-        If there is no such setting, or a value is out of range.
-    """
+    """Return a learner and all its settings."""
     known = _SETTINGS[name]
     found = {setting: default for setting, (default, _) in known.items()}
     for setting, value in given.items():

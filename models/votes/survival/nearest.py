@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from leaveout.models.votes.origin import Against
 from leaveout.models.votes.survival.learner import Part
 
-__all__ = ["Nearest"]
-
 _CHUNK = 2**21
 """Distances held at a time."""
 
@@ -25,10 +23,6 @@ class Nearest:
     Where there are fewer than k rows, all of them vote, and where there is none the vote is 0.
     Nearness is Euclidean: squared differences are added feature by feature, from the first to the
     last, each step rounded to float64, so that the distance of two rows depends on them alone.
-
-    Parameters
-    ----------
-    k : int
     """
 
     k: int

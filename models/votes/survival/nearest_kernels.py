@@ -13,15 +13,6 @@ from numpy.typing import NDArray
 
 from leaveout.compiling import kept
 
-__all__ = [
-    "EDITS",
-    "INSERTIONS",
-    "RELABELS",
-    "REMOVALS",
-    "neighbour_counts",
-    "neighbour_thresholds",
-]
-
 EDITS, INSERTIONS, REMOVALS, RELABELS = range(4)
 
 _NEVER = -1
@@ -168,14 +159,7 @@ def _edits(
 def neighbour_counts(
     distances: NDArray[np.float64], y: NDArray[np.int32], labels: int, k: int
 ) -> NDArray[np.int64]:
-    """Return how many neighbours have each label, shape (points, labels).
-
-    Parameters
-    ----------
-    distances : ndarray of float64, shape (points, rows)
-    y : ndarray of int32, shape (rows,)
-    labels, k : int
-    """
+    """Return how many neighbours have each label, shape (points, labels)."""
     found = np.zeros((len(distances), labels), np.int64)
     for point in range(len(distances)):
         counts, _ = _groups(distances[point], y, labels)
@@ -187,20 +171,7 @@ def neighbour_counts(
 def neighbour_thresholds(
     distances: NDArray[np.float64], y: NDArray[np.int32], labels: int, k: int, against: int
 ) -> NDArray[np.int32]:
-    """Return the fewest changes that make the neighbours vote each label, shape (points, labels).
-
-    Parameters
-    ----------
-    distances, y, labels, k
-        As of `neighbour_counts`.
-    against : int
-        `EDITS`, `INSERTIONS`, `REMOVALS` or `RELABELS`.
-
-    Returns
-    -------
-    ndarray of int32
-        0 for the label that is voted, -1 where no changes suffice.
-    """
+    """Return the fewest changes that make neighbours vote each label, shape (points, labels)."""
     found = np.zeros((len(distances), labels), np.int32)
     for point in range(len(distances)):
         counts, at_zero = _groups(distances[point], y, labels)

@@ -13,8 +13,6 @@ from leaveout.models.votes.origin import Against, Assumption
 from leaveout.models.votes.recipe import PartRecipe
 from leaveout.models.votes.samples import Samples
 
-__all__ = ["MOST_ROWS", "refuse_unfit", "survival_assumptions", "survival_note"]
-
 _MOST_WORK = 5e9
 """Values to look at on a level of all trees of a part: a minute or two."""
 MOST_ROWS = 5_000
@@ -31,19 +29,7 @@ _CHANGES: dict[Against, str] = {
 
 
 def refuse_unfit(samples: Samples, recipe: PartRecipe, rows: tuple[NDArray[np.int64], ...]) -> None:
-    """Refuse samples of which thresholds would not hold, or would take too long.
-
-    Parameters
-    ----------
-    samples : Samples
-    recipe : PartRecipe
-    rows : tuple of ndarray of int64
-        Of each part.
-
-    Raises
-    ------
-    TrainingError
-    """
+    """Refuse samples of which thresholds would not hold, or would take too long."""
     learner, against = recipe.learner.surviving, recipe.survive
     if learner is None:
         return

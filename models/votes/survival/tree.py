@@ -14,8 +14,6 @@ from leaveout.models.votes.ballots import NEVER
 from leaveout.models.votes.origin import Against
 from leaveout.models.votes.survival.learner import Part
 
-__all__ = ["Tree"]
-
 _SETS = 8192
 _VALUES = 2**24
 """Sets of changes tried at a time, and values looked at: well below a second, as Ctrl-C waits."""
@@ -28,12 +26,6 @@ class Tree:
     A node is split where that gains most, and more than nothing: of equal gains by the smaller
     feature, then by the smaller threshold, half-way between two values. The smaller label wins a
     tie, and where there is no row the vote is 0.
-
-    Parameters
-    ----------
-    depth : int
-    leaf : int
-        Fewest rows on a side of a split.
     """
 
     depth: int

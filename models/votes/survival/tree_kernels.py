@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from leaveout.compiling import kept
 
-__all__ = ["ABSENT", "grow", "leaves_of", "mark_votes", "try_changes"]
-
 ABSENT = -1
 """The label of a row that is not there."""
 
@@ -72,30 +70,15 @@ def _splits(
 
 @kept()
 def grow(
-    values: NDArray[np.float64],
-    order: NDArray[np.int32],
-    y: NDArray[np.int32],
+    values: NDArray[np.float64],  # shape (features, rows)
+    order: NDArray[np.int32],  # shape (features, rows)
+    y: NDArray[np.int32],  # shape (rows,)
     leaf: int,
-    feature: NDArray[np.int32],
-    threshold: NDArray[np.float64],
-    counts: NDArray[np.int64],
+    feature: NDArray[np.int32],  # shape (nodes,)
+    threshold: NDArray[np.float64],  # shape (nodes,)
+    counts: NDArray[np.int64],  # shape (leaves, labels)
 ) -> None:
-    """Grow a tree.
-
-    Parameters
-    ----------
-    values : ndarray of float64, shape (features, rows)
-    order : ndarray of int32, shape (features, rows)
-        Rows by the value of each feature; which of equal ones is first has no say.
-    y : ndarray of int32, shape (rows,)
-        `ABSENT` where there is no such row.
-    leaf : int
-        Fewest rows on either side of a split, at least 1.
-    feature, threshold : ndarray, shape (nodes,)
-        To be written: of all nodes above the leaves.
-    counts : ndarray of int64, shape (leaves, labels)
-        To be written.
-    """
+    """Grow a tree."""
     feature[:] = -1
     threshold[:] = 0.0
     places = np.zeros(len(y), np.int32)
@@ -141,31 +124,13 @@ def try_changes(
     leaf: int,
     ways: int,
     slots: NDArray[np.int64],
-    chosen: NDArray[np.int64],
-    way: NDArray[np.int64],
-    feature: NDArray[np.int32],
-    threshold: NDArray[np.float64],
-    votes: NDArray[np.int32],
+    chosen: NDArray[np.int64],  # shape (changes,)
+    way: NDArray[np.int64],  # shape (changes,)
+    feature: NDArray[np.int32],  # shape (sets, nodes)
+    threshold: NDArray[np.float64],  # shape (sets, nodes)
+    votes: NDArray[np.int32],  # shape (sets, leaves)
 ) -> int:
-    """Grow the tree after each of the next sets of changes, and return how many there were.
-
-    Parameters
-    ----------
-    values, order, y, labels, leaf
-        As of `grow`.
-    ways : int
-        1: a chosen row is removed. ``labels``: it gets each other label, or none of the labels,
-        which removes it.
-    slots : ndarray of int64
-        Rows that may change.
-    chosen, way : ndarray of int64, shape (changes,)
-        The next set: places in ``slots``, increasing, and which way each row changes; moved on.
-        ``chosen[0]`` is -1 where no set is left.
-    feature, threshold : ndarray, shape (sets, nodes)
-        To be written.
-    votes : ndarray of int32, shape (sets, leaves)
-        To be written.
-    """
+    """Grow the tree after each of the next sets of changes, and return how many there were."""
     counts = np.zeros((votes.shape[1], labels), np.int64)
     now = y.copy()
     rows, changes = len(slots), len(chosen)
@@ -201,23 +166,14 @@ def try_changes(
 
 @kept()
 def mark_votes(
-    feature: NDArray[np.int32],
-    threshold: NDArray[np.float64],
-    votes: NDArray[np.int32],
-    tests: NDArray[np.float64],
+    feature: NDArray[np.int32],  # shape (trees, nodes)
+    threshold: NDArray[np.float64],  # shape (trees, nodes)
+    votes: NDArray[np.int32],  # shape (trees, leaves)
+    tests: NDArray[np.float64],  # shape (points, features)
     changes: int,
-    found: NDArray[np.int32],
+    found: NDArray[np.int32],  # shape (points, labels)
 ) -> None:
-    """Lower the thresholds of what each of some trees votes to a number of changes.
-
-    Parameters
-    ----------
-    feature, threshold : ndarray, shape (trees, nodes)
-    votes : ndarray of int32, shape (trees, leaves)
-    tests : ndarray of float64, shape (points, features)
-    changes : int
-    found : ndarray of int32, shape (points, labels)
-    """
+    """Lower the thresholds of what each of some trees votes to a number of changes."""
     for tree in range(len(votes)):
         leaves = leaves_of(feature[tree], threshold[tree], tests)
         for point in range(len(tests)):

@@ -13,8 +13,6 @@ from scipy.stats import binom
 from leaveout.models.sharded.aggregation import drawing
 from leaveout.verifier.audits.adaptive.trials import Trial
 
-__all__ = ["Duplicated"]
-
 _MOST_COPIES = 100_000
 _majority = drawing("majority", 0.0)
 

@@ -10,8 +10,6 @@ from leaveout.deadline import Deadline
 from leaveout.verifier.audits.intervals import alpha_lower_bound, holm, refutation_level
 from leaveout.verifier.audits.membership.events import Events
 
-__all__ = ["Attack", "Audit", "Counts", "Trial", "audit"]
-
 
 @dataclass(frozen=True)
 class Trial:
@@ -54,21 +52,11 @@ class Attack(Protocol):
 
 @dataclass(frozen=True)
 class Counts:
-    """How often an event happened.
-
-    Attributes
-    ----------
-    event : str
-    unlearned, retrained : int
-        In each arm.
-    unlearned_trials, retrained_trials : int
-    retrained_at_most : float
-        A proven bound of its chance after retraining; 1 where there is none.
-    """
+    """How often an event happened."""
 
     event: str
-    unlearned: int
-    retrained: int
+    unlearned: int  # in each arm
+    retrained: int  # in each arm
     unlearned_trials: int
     retrained_trials: int
     retrained_at_most: float = 1.0

@@ -15,8 +15,6 @@ from leaveout.models.sharded.rows import Rows
 from leaveout.models.sharded.shards import Shards
 from leaveout.verifier.audits.adaptive.trials import Trial
 
-__all__ = ["WhiteBox", "halves"]
-
 _HOW = ("less", "more")
 
 
@@ -134,20 +132,7 @@ class WhiteBox:
 
 
 def halves(right: NDArray[np.int64]) -> tuple[bool, bool, bool, bool]:
-    """Compare how many test points models of the first half of the shards get right.
-
-    Parameters
-    ----------
-    right : ndarray of int64, shape (shards,)
-        With an odd number the first half is the smaller one.
-
-    Returns
-    -------
-    tuple of bool
-        Whether their mean is strictly below that of the others, whether it is above, and whether
-        each of them is below, or above, each of the others. In whole numbers: rounding would tell
-        equal means apart.
-    """
+    """Compare how many test points models of the first half of the shards get right."""
     half = len(right) // 2
     first, rest = right[:half], right[half:]
     targeted, others = int(first.sum()) * len(rest), int(rest.sum()) * half

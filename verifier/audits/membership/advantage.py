@@ -13,8 +13,6 @@ from leaveout.verifier.audits.membership.file import Audit
 from leaveout.verifier.audits.membership.result import Advantage, nothing_known
 from leaveout.verifier.audits.membership.statistics import LEAST_TRIALS
 
-__all__ = ["UNITS", "Unit", "advantage"]
-
 Unit = Literal["trials", "records"]
 UNITS: tuple[Unit, ...] = ("trials", "records")
 

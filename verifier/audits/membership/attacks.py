@@ -9,8 +9,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ATTACKS", "Attack", "Sees", "log_likelihood", "margin"]
-
 Floats = NDArray[np.float64]
 Sees = Literal["after", "both"]
 """What an attack is shown: the model after forgetting alone, or the one before it as well."""
@@ -20,16 +18,7 @@ _LEAST = 1e-7
 
 @dataclass(frozen=True)
 class Attack:
-    """An attack fixed in advance.
-
-    Attributes
-    ----------
-    name : str
-    sees : {"after", "both"}
-    score : callable
-        Of the posteriors before (None unless it sees both) and after, shape (rows, labels), and
-        the true labels; returns shape (rows,).
-    """
+    """An attack fixed in advance."""
 
     name: str
     sees: Sees

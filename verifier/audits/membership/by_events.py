@@ -6,19 +6,12 @@ from leaveout.verifier.audits.intervals import clopper_pearson
 from leaveout.verifier.audits.membership.events import Events
 from leaveout.verifier.audits.membership.result import Advantage, Counted, implied
 
-__all__ = ["advantage_of_events"]
-
 
 def advantage_of_events(events: Events, confidence: float) -> Advantage:
     """Estimate the largest difference of the probabilities of an event in the two arms.
 
     Each probability is bounded by Clopper and Pearson; the error is shared by both sides of both
     arms of all events (Bonferroni).
-
-    Parameters
-    ----------
-    events : Events
-    confidence : float
     """
     each = 1 - (1 - confidence) / (2 * len(events.names))
     lower, upper, best = 0.0, 0.0, _counted(events, 0)

@@ -12,8 +12,6 @@ from leaveout.verifier.audits.membership.result import LOWER_SHARE, Advantage
 from leaveout.verifier.audits.membership.statistics import RowScores, row_scores, selecting
 from leaveout.verifier.audits.membership.views import Views
 
-__all__ = ["Shares", "advantage_of_records", "shares_at", "thresholds"]
-
 Floats = NDArray[np.float64]
 
 _THRESHOLDS = 20
@@ -23,16 +21,10 @@ _NOISE = 0.02
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """Shares of forgotten rows, shape (trials, thresholds).
+    """Shares of forgotten rows, shape (trials, thresholds)."""
 
-    Attributes
-    ----------
-    at_least, above : ndarray of float64
-        Of those that score at least, or more than, each threshold.
-    """
-
-    at_least: Floats
-    above: Floats
+    at_least: Floats  # of those that score at least, or more than, each threshold
+    above: Floats  # of those that score at least, or more than, each threshold
 
 
 def advantage_of_records(views: Views, confidence: float, seed: int) -> Advantage:
@@ -43,13 +35,6 @@ def advantage_of_records(views: Views, confidence: float, seed: int) -> Advantag
     shares, for the attack and threshold that the selecting trials chose. The upper bound covers
     every threshold: shares fall as thresholds rise, so between two neighbouring ones they lie
     between theirs, and all of these means are bounded at once (Bonferroni).
-
-    Parameters
-    ----------
-    views : Views
-        With enough trials.
-    confidence : float
-    seed : int
     """
     error = 1 - confidence
     selects = selecting(len(views.trials))
@@ -93,15 +78,7 @@ def advantage_of_records(views: Views, confidence: float, seed: int) -> Advantag
 
 
 def thresholds(views: Views, row: RowScores, selects: NDArray[np.bool_]) -> Floats:
-    """Return thresholds to try, ascending: quantiles of the forgotten rows' scores.
-
-    Parameters
-    ----------
-    views : Views
-    row : RowScores
-    selects : ndarray of bool, shape (trials,)
-        The trials whose scores count.
-    """
+    """Return thresholds to try, ascending: quantiles of the forgotten rows' scores."""
     rows = views.forgotten & selects[views.place]
     pool = np.concatenate([row.unlearned[rows], row.retrained[rows]])
     levels = (np.arange(_THRESHOLDS) + 0.5) / _THRESHOLDS

@@ -26,23 +26,12 @@ from leaveout.verifier.audits.membership.statistics import (
 )
 from leaveout.verifier.audits.membership.views import Views
 
-__all__ = ["Chosen", "advantage_of_statistics", "advantage_of_trials", "choose"]
-
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """An event about a model, fixed before the trials that are counted.
-
-    Attributes
-    ----------
-    statistic : Statistic
-    threshold : float
-    above : bool
-        Whether the event is that the statistic is at least the threshold, or below it; the one
-        that was more frequent in the unlearned arm.
-    """
+    """An event about a model, fixed before the trials that are counted."""
 
     statistic: Statistic
     threshold: float
@@ -69,15 +58,7 @@ class Chosen:
 
 
 def advantage_of_trials(views: Views, confidence: float, seed: int) -> Advantage:
-    """Estimate the advantage over all attacks and thresholds; see `advantage`.
-
-    Parameters
-    ----------
-    views : Views
-        With enough trials.
-    confidence : float
-    seed : int
-    """
+    """Estimate the advantage over all attacks and thresholds; see `advantage`."""
     found = statistics(views, row_scores(views, seed))
     return advantage_of_statistics(found, selecting(len(views.trials)), confidence)
 
@@ -93,13 +74,6 @@ def advantage_of_statistics(
     Kiefer and Wolfowitz: no distribution function in either arm is off by more than a margin
     ``m``, so that the advantage is at most the largest difference seen plus ``2 m`` (and at least
     that difference minus ``2 m``).
-
-    Parameters
-    ----------
-    found : sequence of Statistic
-        Fixed before the trials that do not select.
-    selects : ndarray of bool, shape (trials,)
-    confidence : float
     """
     error = 1 - confidence
     counts = ~selects
@@ -145,11 +119,6 @@ def choose(found: Sequence[Statistic], selects: NDArray[np.bool_]) -> Chosen:
 
     Among several that do so equally, that of the statistic whose arms lie furthest apart for
     their spread.
-
-    Parameters
-    ----------
-    found : sequence of Statistic
-    selects : ndarray of bool, shape (trials,)
     """
     best: tuple[tuple[float, float], Chosen] | None = None
     for item in found:

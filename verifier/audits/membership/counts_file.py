@@ -13,8 +13,6 @@ from leaveout.files import TABLE, read_whole, why_unread
 from leaveout.models.table import read_table
 from leaveout.verifier.audits.membership.events import Events
 
-__all__ = ["read_counts"]
-
 _COUNTS = ("unlearned_hits", "unlearned_trials", "retrained_hits", "retrained_trials")
 _KEYS = ("event", *_COUNTS)
 _MOST = 2**53

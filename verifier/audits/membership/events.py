@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from leaveout.errors import AuditError
 
-__all__ = ["Events"]
-
 
 @dataclass(frozen=True, eq=False)
 class Events:

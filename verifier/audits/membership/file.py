@@ -21,8 +21,6 @@ from leaveout.models.archive import (
 from leaveout.verifier.audits.membership.events import Events
 from leaveout.verifier.audits.membership.views import Views
 
-__all__ = ["Audit", "join_arms", "read_audit", "write_audit"]
-
 Audit: TypeAlias = Views | Events
 """What `read_audit` returns."""
 

@@ -7,8 +7,6 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["dkw_margin", "mean_lower", "mean_upper", "sign_test"]
-
 Floats = NDArray[np.float64]
 
 _BETS = np.linspace(0.05, 1, 20)
@@ -34,15 +32,6 @@ def mean_lower(values: Floats, error: float) -> Floats:
     ``error`` (as in Waudby-Smith and Ramdas, Estimating means of bounded random variables by
     betting, 2024, with a mixture of constant bets). ``W`` falls in ``m``, so that every mean below
     the result is rejected.
-
-    Parameters
-    ----------
-    values : ndarray of float64, shape (trials, columns)
-    error : float
-
-    Returns
-    -------
-    ndarray of float64, shape (columns,)
     """
     low, high = np.zeros(values.shape[1]), values.mean(axis=0)
     wanted = math.log(len(_BETS) / error)

@@ -25,8 +25,6 @@ from leaveout.models.unlearning.classifier import C
 from leaveout.models.unlearning.draws import Purpose, generator
 from leaveout.verifier.audits.membership.views import Views
 
-__all__ = ["Arm", "Plan", "Trial", "Unlearner", "run_trials", "views_of"]
-
 Unlearner = Callable[[C, Deletion, int], C]
 """Given the original, what to forget and a seed, returns the unlearned model."""
 
@@ -68,19 +66,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Arm:
-    """How one model of a trial did.
-
-    Attributes
-    ----------
-    accuracy : float
-        In [0, 1], on test rows that the unlearner did not see; where a label is forgotten, on
-        those of the other labels.
-    seconds, processor_seconds : float
-        That making it took, on the clock and of this process' own work: on a busy machine only
-        the second compares two arms.
-    forgotten_label : float or None
-        Accuracy on test rows of the forgotten label that the unlearner did not see.
-    """
+    """How one model of a trial did."""
 
     accuracy: float
     seconds: float

@@ -20,26 +20,17 @@ from leaveout.verifier.audits.membership.statistics import (
 )
 from leaveout.verifier.audits.membership.views import Views
 
-__all__ = ["Rate", "Row", "rates"]
-
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Rate:
-    """A mean over trials, with an interval.
-
-    Attributes
-    ----------
-    mean, lower, upper : float
-    trials : int
-        Independent ones, that it is a mean over.
-    """
+    """A mean over trials, with an interval."""
 
     mean: float
     lower: float
     upper: float
-    trials: int
+    trials: int  # independent ones, that it is a mean over
 
     def __str__(self) -> str:
         return f"{self.mean:.3f} [{self.lower:.2f}, {self.upper:.2f}] of {self.trials}"
@@ -47,29 +38,14 @@ class Rate:
 
 @dataclass(frozen=True)
 class Row:
-    """One attack.
-
-    Attributes
-    ----------
-    attack : str
-    sees : {"after", "both"}
-    forgotten : dict of str to Rate
-        How often it says member of a forgotten row, by arm: ``original`` where it is recorded
-        and the attack needs no training, ``unlearned``, ``retrained``.
-    unseen : dict of str to Rate
-        The same of a row that no model saw; empty where none are recorded.
-    p_value : float
-        Of a sign test: how surprising the trials are if in each the two models could be swapped.
-    flagged : bool
-        Whether that is refuted, of all attacks together (Holm).
-    """
+    """One attack."""
 
     attack: str
     sees: str
     forgotten: dict[str, Rate]
-    unseen: dict[str, Rate]
+    unseen: dict[str, Rate]  # the same of a row that no model saw; empty where none are recorded
     p_value: float
-    flagged: bool
+    flagged: bool  # whether that is refuted, of all attacks together (Holm)
 
 
 def rates(views: Views, confidence: float, seed: int = 0) -> tuple[Row, ...]:

@@ -26,8 +26,6 @@ from leaveout.models.unlearning.classifier import require_torch
 from leaveout.verifier.audits.membership.paired_trials import Plan, run_trials, views_of
 from leaveout.verifier.audits.membership.views import Views
 
-__all__ = ["AuditInterruptedError", "Recorded", "record"]
-
 _SHARE = 0.05
 
 Recorded = tuple[Views, dict[str, object]]
@@ -56,41 +54,7 @@ def record(
     seed: int = 0,
     on_trial: Callable[[int], None] | None = None,
 ) -> Recorded:
-    """Run trials of the game.
-
-    Parameters
-    ----------
-    model : Path or str
-        ONNX; its architecture is trained anew in every trial.
-    source : Path or str
-        Data with test rows.
-    share : float or None
-        Of the training rows, forgotten in each trial; 0.05 where nothing is said.
-    forget_class : str or None
-        Instead of a share, a label, all rows of which are forgotten in every trial.
-    trials : int
-    label : str or None
-        The CSV's column to predict.
-    rows : int
-        Recorded of each kind in a trial, at most.
-    seconds : float or None
-        No trial starts later.
-    same_seed : bool
-        See `Plan.reuse_seed`.
-    game : Game or None
-    schedule : Schedule or None
-        How originals and retrained networks are trained.
-    seed : int
-    on_trial : callable or None
-        Told how many trials are behind.
-
-    Raises
-    ------
-    AuditError, TrainingError, ModelError
-        If files or numbers cannot be used.
-    AuditInterruptedError
-        On Ctrl-C.
-    """
+    """Run trials of the game."""
     require_torch("leaveout audit")
     if share is not None and forget_class is not None:
         raise AuditError("--forget draws rows and --forget-class names them: give one of the two")

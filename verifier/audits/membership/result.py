@@ -7,38 +7,18 @@ from dataclasses import dataclass
 from leaveout.verifier.audits.intervals import alpha_lower_bound, clopper_pearson
 from leaveout.verifier.audits.membership.statistics import LEAST_TRIALS
 
-__all__ = [
-    "LOWER_SHARE",
-    "Advantage",
-    "Counted",
-    "Implied",
-    "Ranked",
-    "implied",
-    "more_often",
-    "nothing_known",
-]
-
 LOWER_SHARE = 0.8
 """Of what may fail, the part of the lower end; the upper end grows only with its logarithm."""
 
 
 @dataclass(frozen=True)
 class Counted:
-    """How often one event happened in either arm.
-
-    Attributes
-    ----------
-    event : str
-    sees : {"after", "both"}
-    unlearned, retrained : int
-        Trials in which it happened.
-    unlearned_trials, retrained_trials : int
-    """
+    """How often one event happened in either arm."""
 
     event: str
     sees: str
-    unlearned: int
-    retrained: int
+    unlearned: int  # trials in which it happened
+    retrained: int  # trials in which it happened
     unlearned_trials: int
     retrained_trials: int
 
@@ -62,41 +42,20 @@ class Counted:
 
 @dataclass(frozen=True)
 class Implied:
-    """What an event shows of a guarantee ``Pr[E | unlearned] <= e^alpha Pr[E | retrained] + beta``.
+    """What an event says about ``Pr[E | unlearned] <= e^alpha Pr[E | retrained] + beta``."""
 
-    Attributes
-    ----------
-    alpha : float
-        With beta = 0, alpha is at least this.
-    beta : float
-        With alpha = 0, beta is at least this.
-    confidence : float
-        Of each of the two alone.
-    counted : Counted
-        Of the event, fixed before the trials counted.
-    """
-
-    alpha: float
-    beta: float
-    confidence: float
-    counted: Counted
+    alpha: float  # with beta = 0, alpha is at least this
+    beta: float  # with alpha = 0, beta is at least this
+    confidence: float  # of each of the two alone
+    counted: Counted  # of the event, fixed before the trials counted
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """What attacks achieve that rank forgotten rows among rows that no model saw.
+    """What attacks achieve that rank forgotten rows among rows that no model saw."""
 
-    Attributes
-    ----------
-    lower : float
-        The advantage of such attacks is at least this.
-    confidence : float
-        Of this alone.
-    counted : Counted
-    """
-
-    lower: float
-    confidence: float
+    lower: float  # the advantage of such attacks is at least this
+    confidence: float  # of this alone
     counted: Counted
 
 
@@ -168,15 +127,7 @@ def implied(counted: Counted, confidence: float) -> Implied:
 
 
 def more_often(counted: Counted, confidence: float) -> float:
-    """Return by how much an event is more likely in the unlearned arm, at least; never below 0.
-
-    Parameters
-    ----------
-    counted : Counted
-        Of an event fixed before the trials counted, its direction too.
-    confidence : float
-        Each arm has half of what may fail; the arms need not be independent of each other.
-    """
+    """Return by how much an event is more likely in the unlearned arm, at least; never below 0."""
     # Each end of an interval fails with half of 1 - confidence.
     low = clopper_pearson(counted.unlearned, counted.unlearned_trials, confidence)[0]
     high = clopper_pearson(counted.retrained, counted.retrained_trials, confidence)[1]

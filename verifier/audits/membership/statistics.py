@@ -11,8 +11,6 @@ from leaveout.verifier.audits.membership.attacks import ATTACKS, Sees
 from leaveout.verifier.audits.membership.trained import TRAINED, trained_scores
 from leaveout.verifier.audits.membership.views import Views
 
-__all__ = ["LEAST_TRIALS", "RowScores", "Statistic", "row_scores", "selecting", "statistics"]
-
 Floats = NDArray[np.float64]
 
 LEAST_TRIALS = 4
@@ -21,44 +19,24 @@ LEAST_TRIALS = 4
 
 @dataclass(frozen=True, eq=False)
 class RowScores:
-    """The scores of one attack.
-
-    Attributes
-    ----------
-    attack : str
-    sees : {"after", "both"}
-    unlearned, retrained : ndarray of float64, shape (rows,)
-        Of all rows in each arm.
-    original : ndarray of float64, shape (rows,), or None
-        Of the model before it unlearned, where the attack sees one model and needs no training.
-    """
+    """The scores of one attack."""
 
     attack: str
     sees: Sees
-    unlearned: Floats
-    retrained: Floats
-    original: Floats | None = None
+    unlearned: Floats  # shape (rows,): of all rows in each arm
+    retrained: Floats  # shape (rows,): of all rows in each arm
+    original: Floats | None = None  # shape (rows,)
 
 
 @dataclass(frozen=True, eq=False)
 class Statistic:
-    """One number a trial, in each arm.
-
-    Attributes
-    ----------
-    attack : str
-    of : str
-        ``mean``: of the scores of the forgotten rows; ``ranking``: how often a forgotten row
-        scores above a row that no model saw, ties counted half.
-    sees : {"after", "both"}
-    unlearned, retrained : ndarray of float64, shape (trials,)
-    """
+    """One number a trial, in each arm."""
 
     attack: str
     of: str
     sees: Sees
-    unlearned: Floats
-    retrained: Floats
+    unlearned: Floats  # shape (trials,)
+    retrained: Floats  # shape (trials,)
 
     def __str__(self) -> str:
         what = "mean score of the forgotten rows"
@@ -76,15 +54,7 @@ def selecting(trials: int) -> NDArray[np.bool_]:
 
 
 def row_scores(views: Views, seed: int) -> tuple[RowScores, ...]:
-    """Return the scores of every attack that the audit allows.
-
-    Parameters
-    ----------
-    views : Views
-        With `LEAST_TRIALS` trials or more. Attacks on both models need ``original``; those that
-        learn membership need rows that no model saw.
-    seed : int
-    """
+    """Return the scores of every attack that the audit allows."""
     before = views.original
     found = [
         RowScores(

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from leaveout.verifier.audits.membership.attacks import Sees, log_likelihood, margin
 from leaveout.verifier.audits.membership.views import Views
 
-__all__ = ["TRAINED", "TrainedAttack", "trained_scores"]
-
 Floats = NDArray[np.float64]
 
 _MOST_ROWS = 20_000
@@ -24,17 +22,7 @@ _TOLERANCE = 1e-10
 
 @dataclass(frozen=True)
 class TrainedAttack:
-    """A logistic regression to be trained.
-
-    Attributes
-    ----------
-    name : str
-    sees : {"after", "both"}
-    apart : {"membership", "arms"}
-        What it learns to tell apart: forgotten rows from rows that no model saw, in either arm
-        (Chen et al., When Machine Unlearning Jeopardizes Privacy); or the arms, by their answers
-        on forgotten rows.
-    """
+    """A logistic regression to be trained."""
 
     name: str
     sees: Sees
@@ -52,23 +40,7 @@ TRAINED = (
 def trained_scores(
     attack: TrainedAttack, views: Views, selecting: NDArray[np.bool_], seed: int
 ) -> dict[str, Floats]:
-    """Score every row in both arms, each by an attack that was not trained on its trial.
-
-    Parameters
-    ----------
-    attack : TrainedAttack
-    views : Views
-    selecting : ndarray of bool, shape (trials,)
-        The trials to learn from. Rows of the others are scored by an attack trained on all of
-        these; rows of these by one trained on the other folds of them.
-    seed : int
-        Of the rows drawn where there are very many.
-
-    Returns
-    -------
-    dict of str to ndarray of float64, shape (rows,)
-        By arm: log-odds.
-    """
+    """Score every row in both arms, each by an attack that was not trained on its trial."""
     features = {
         arm: _features(attack, views, posteriors)
         for arm, posteriors in views.arms.items()

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from leaveout.errors import AuditError
 
-__all__ = ["Views"]
-
 _TOLERANCE = 1e-3
 
 
@@ -21,35 +19,15 @@ class Views:
 
     In each trial rows are drawn and forgotten, one model unlearns them and another is trained
     without them; both are asked about forgotten rows and about rows that no model ever saw.
-
-    Attributes
-    ----------
-    trial : ndarray of int64, shape (rows,)
-        The trial a row belongs to; any numbers.
-    forgotten : ndarray of bool, shape (rows,)
-        Whether the row was forgotten; otherwise no model was trained on it.
-    label : ndarray of int64, shape (rows,)
-        The true one, 0 to ``labels - 1``.
-    unlearned, retrained : ndarray of float64, shape (rows, labels)
-        Posteriors in each arm.
-    original : ndarray of float64, shape (rows, labels), or None
-        Of the model before it unlearned.
-    source : str
-        File, for messages.
-
-    Raises
-    ------
-    AuditError
-        If shapes or numbers cannot be what an attacker sees.
     """
 
-    trial: NDArray[np.int64]
-    forgotten: NDArray[np.bool_]
-    label: NDArray[np.int64]
-    unlearned: NDArray[np.float64]
-    retrained: NDArray[np.float64]
-    original: NDArray[np.float64] | None = None
-    source: str = "audit"
+    trial: NDArray[np.int64]  # shape (rows,): the trial a row belongs to; any numbers
+    forgotten: NDArray[np.bool_]  # shape (rows,)
+    label: NDArray[np.int64]  # shape (rows,): the true one, 0 to ``labels - 1``
+    unlearned: NDArray[np.float64]  # shape (rows, labels): posteriors in each arm
+    retrained: NDArray[np.float64]  # shape (rows, labels): posteriors in each arm
+    original: NDArray[np.float64] | None = None  # shape (rows, labels)
+    source: str = "audit"  # file, for messages
 
     def __post_init__(self) -> None:
         rows = len(self.trial)

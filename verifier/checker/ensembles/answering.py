@@ -24,8 +24,6 @@ from leaveout.verifier.checker.ensembles.held import (
 )
 from leaveout.verifier.checker.errors import CertificateError
 
-__all__ = ["Answering", "read_forest"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 
@@ -46,32 +44,18 @@ class _AnsweringPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, eq=False)
 class Answering:
-    """A forest that only answers; ``shares`` has a row a node.
-
-    Attributes
-    ----------
-    path : Path
-    classes : ndarray, shape (labels,)
-    features : int
-    rounds_inputs : bool
-        Whether values are rounded to float32 before they are compared.
-    feature, left, right : ndarray of int32, shape (nodes,)
-        Of all trees, one after another; children are counted from each tree's own root.
-    threshold : ndarray of float64, shape (nodes,)
-    shares : ndarray of float64, shape (nodes, labels)
-    roots : ndarray of int64, shape (trees + 1,)
-    """
+    """A forest that only answers; ``shares`` has a row a node."""
 
     path: Path
-    classes: NDArray[Any]
+    classes: NDArray[Any]  # shape (labels,)
     features: int
-    rounds_inputs: bool
-    feature: Ints
-    left: Ints
-    right: Ints
-    threshold: Floats
-    shares: Floats
-    roots: NDArray[np.int64]
+    rounds_inputs: bool  # whether values are rounded to float32 before they are compared
+    feature: Ints  # shape (nodes,)
+    left: Ints  # shape (nodes,)
+    right: Ints  # shape (nodes,)
+    threshold: Floats  # shape (nodes,)
+    shares: Floats  # shape (nodes, labels)
+    roots: NDArray[np.int64]  # shape (trees + 1,)
 
     @property
     def labels(self) -> list[Any]:

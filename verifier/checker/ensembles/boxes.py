@@ -23,8 +23,6 @@ from leaveout.verifier.checker.ensembles.walking import (
 from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.inputs import Inputs
 
-__all__ = ["Boxes", "Trees", "listed_of", "prove", "read_boxes"]
-
 Floats = NDArray[np.float64]
 
 _AT_ONCE = 64
@@ -32,38 +30,20 @@ _AT_ONCE = 64
 
 @dataclass(frozen=True, eq=False)
 class Trees:
-    """Trees of boxes, one a member, in preorder, one after another.
+    """Trees of boxes, one a member, in preorder, one after another."""
 
-    Attributes
-    ----------
-    size : ndarray of int32, shape (members,)
-        How many nodes each has.
-    feature : ndarray of int32, shape (nodes,)
-        What a box is split on; -1 for a leaf.
-    value : ndarray of float64, shape (nodes,)
-        At most that goes left; 0 for a leaf.
-    """
-
-    size: NDArray[np.int32]
-    feature: NDArray[np.int32]
-    value: Floats
+    size: NDArray[np.int32]  # shape (members,): how many nodes each has
+    feature: NDArray[np.int32]  # shape (nodes,): what a box is split on; -1 for a leaf
+    value: Floats  # shape (nodes,): at most that goes left; 0 for a leaf
 
 
 @dataclass(frozen=True, eq=False)
 class Boxes:
-    """Forests over a set of inputs.
-
-    Attributes
-    ----------
-    members : Members
-    inputs : Inputs
-    names : callable
-        From a member to what it is called.
-    """
+    """Forests over a set of inputs."""
 
     members: Members
     inputs: Inputs
-    names: Callable[[int], str]
+    names: Callable[[int], str]  # from a member to what it is called
     _tables: Tables = field(init=False)
 
     def __post_init__(self) -> None:
@@ -108,11 +88,6 @@ def read_boxes(proof: Mapping[str, NDArray[Any]], members: int) -> Trees:
     """Return trees of boxes as a certificate has them.
 
     Only inner nodes have a value there.
-
-    Raises
-    ------
-    RejectedError
-        If they are not those of so many members.
     """
     kinds = {"size": np.int32, "feature": np.int32, "value": np.float64}
     if set(proof) != set(kinds):
@@ -140,23 +115,7 @@ def prove(
     trees: Trees,
     progress: Callable[[int], None] = lambda done: None,
 ) -> int:
-    """Prove that no leak of a label is above a bound; return how many leaves that took.
-
-    Parameters
-    ----------
-    boxes : Boxes
-    label : int
-        By its column in the shares of the pool.
-    upper : float
-    trees : Trees
-    progress : callable
-        Called with how many nodes are done.
-
-    Raises
-    ------
-    RejectedError
-        If a tree is none, or in a leaf the bound is greater.
-    """
+    """Prove that no leak of a label is above a bound; return how many leaves that took."""
     found, features = boxes.members, len(boxes.inputs.lower)
     starts = np.concatenate(([0], np.cumsum(trees.size.astype(np.int64))))
     deepest = 0

@@ -14,11 +14,6 @@ from typing import Any, TypeVar
 import numpy as np
 from numba.extending import register_jitable
 
-__all__ = [
-    "PLAIN", "STEP", "attribute_key", "between", "child_key", "compiled_in", "mixed",
-    "package_stamp", "root_key", "threshold_between",
-]  # fmt: skip
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 PLAIN: dict[str, Any] = {"nogil": True, "error_model": "numpy"}

@@ -13,35 +13,19 @@ from numpy.typing import NDArray
 from leaveout.verifier.checker.ensembles.held import Exact, Tree
 from leaveout.verifier.checker.errors import RejectedError
 
-__all__ = ["Recorded", "digest_of", "ends_of", "hold_against", "path_to", "read_changes"]
-
 Numbers = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
 class Recorded:
-    """A deletion's changes, in the order of trees and nodes.
+    """A deletion's changes, in the order of trees and nodes."""
 
-    Attributes
-    ----------
-    tree, node : ndarray of int32, shape (changes,)
-        Below and at this node of that tree of the forest before, nodes counted in preorder, splits
-        are others.
-    size : ndarray of int32, shape (changes,)
-        How many nodes stand there now.
-    feature : ndarray of int32, shape (nodes,)
-        Of these, one change after another, each in preorder; -1 for a leaf.
-    threshold : ndarray of float64, shape (nodes,)
-    digest : bytes
-        SHA-256 of all arrays of the forest after, as the manifest of its file has it.
-    """
-
-    tree: Numbers
-    node: Numbers
-    size: Numbers
-    feature: Numbers
-    threshold: Numbers
-    digest: bytes
+    tree: Numbers  # shape (changes,)
+    node: Numbers  # shape (changes,)
+    size: Numbers  # shape (changes,): how many nodes stand there now
+    feature: Numbers  # shape (nodes,)
+    threshold: Numbers  # shape (nodes,)
+    digest: bytes  # SHA-256 of all arrays of the forest after, as the manifest of its file has it
 
 
 _KINDS = {
@@ -51,13 +35,7 @@ _KINDS = {
 
 
 def read_changes(proof: Mapping[str, Numbers]) -> Recorded:
-    """Return what was recorded.
-
-    Raises
-    ------
-    RejectedError
-        If there is nothing, or not what belongs there.
-    """
+    """Return what was recorded."""
     if not proof:
         raise RejectedError("there is no record of what the deletion gave")
     if set(proof) != set(_KINDS):
@@ -79,13 +57,7 @@ def read_changes(proof: Mapping[str, Numbers]) -> Recorded:
 
 
 def ends_of(feature: Numbers) -> NDArray[np.int64]:
-    """Return the node behind the last one below each, of nodes in preorder.
-
-    Raises
-    ------
-    RejectedError
-        If they are not the nodes of one tree.
-    """
+    """Return the node behind the last one below each, of nodes in preorder."""
     size = len(feature)
     ends = np.zeros(size, np.int64)
     for node in range(size - 1, -1, -1):
@@ -112,13 +84,7 @@ def path_to(feature: Numbers, node: int) -> str:
 
 
 def hold_against(before: Exact, recorded: Recorded, after: Exact) -> None:
-    """Hold a forest with the recorded changes against one trained anew.
-
-    Raises
-    ------
-    RejectedError
-        If they are not the same, node for node, or the digest is that of another forest.
-    """
+    """Hold a forest with the recorded changes against one trained anew."""
     starts = np.concatenate(([0], np.cumsum(recorded.size.astype(np.int64))))
     if np.any((recorded.tree < 0) | (recorded.tree >= len(before.trees))):
         raise RejectedError("the record of a deletion changes a tree that there is not")

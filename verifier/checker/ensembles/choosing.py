@@ -16,26 +16,15 @@ from leaveout.verifier.checker.ensembles.chance import (
     threshold_between,
 )
 
-__all__ = ["Data", "Room", "Rules", "choose", "kept_in_order", "room_for", "worth"]
-
 _TERMS = 13
 
 
 class Data(NamedTuple):
-    """Rows.
+    """Rows."""
 
-    Attributes
-    ----------
-    columns : ndarray of float64, shape (attributes, rows)
-        Without negative zeros; minus infinity is missing.
-    bits : ndarray of uint64, shape (attributes, rows)
-        The same numbers' bits.
-    labels : ndarray of int64, shape (rows,)
-    """
-
-    columns: NDArray[np.float64]
-    bits: NDArray[np.uint64]
-    labels: NDArray[np.int64]
+    columns: NDArray[np.float64]  # shape (attributes, rows)
+    bits: NDArray[np.uint64]  # shape (attributes, rows): the same numbers' bits
+    labels: NDArray[np.int64]  # shape (rows,)
 
 
 class Rules(NamedTuple):
@@ -50,34 +39,16 @@ class Rules(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Working memory; after `choose`, what the node considered.
+    """Working memory; after `choose`, what the node considered."""
 
-    Attributes
-    ----------
-    counts : ndarray of int64, shape (labels,)
-        Of the node's rows.
-    tallies : ndarray of int64, shape (3, labels)
-        Of rows up to a value, at it, and at the next.
-    picked : ndarray of int64, shape (attributes,)
-        The attributes considered, by priority; ``keys`` are their priorities.
-    keys : ndarray of uint64, shape (attributes,)
-    kept : ndarray of float64, shape (attributes, thresholds, 2)
-        Of each the pairs of values between which thresholds are kept.
-    counted : ndarray of int64, shape (attributes, thresholds, 3, labels)
-        Rows up to the first value, at it, at the second.
-    priority : ndarray of uint64, shape (attributes, thresholds)
-    many : ndarray of int64, shape (attributes + 1,)
-        How many are kept of each; last how many attributes were considered.
-    """
-
-    counts: NDArray[np.int64]
-    tallies: NDArray[np.int64]
-    picked: NDArray[np.int64]
-    keys: NDArray[np.uint64]
-    kept: NDArray[np.float64]
-    counted: NDArray[np.int64]
-    priority: NDArray[np.uint64]
-    many: NDArray[np.int64]
+    counts: NDArray[np.int64]  # shape (labels,): of the node's rows
+    tallies: NDArray[np.int64]  # shape (3, labels): of rows up to a value, at it, and at the next
+    picked: NDArray[np.int64]  # shape (attributes,)
+    keys: NDArray[np.uint64]  # shape (attributes,)
+    kept: NDArray[np.float64]  # shape (attributes, thresholds, 2)
+    counted: NDArray[np.int64]  # shape (attributes, thresholds, 3, labels)
+    priority: NDArray[np.uint64]  # shape (attributes, thresholds)
+    many: NDArray[np.int64]  # shape (attributes + 1,)
 
 
 def room_for(rules: Rules, labels: int) -> Room:
@@ -213,21 +184,7 @@ def choose(
     data: Data, order: Any, begin: int, end: int, key: np.uint64, depth: int, rules: Rules,
     room: Room,
 ) -> tuple[int, float]:  # fmt: skip
-    """Return the attribute and the threshold of a node, -1 of a leaf.
-
-    Parameters
-    ----------
-    data : Data
-    order : ndarray of int64, shape (attributes, rows of the tree)
-        From ``begin`` to ``end`` the rows of the node, in each line by the value of its attribute.
-    begin, end : int
-    key : uint64
-        Of the node.
-    depth : int
-        Its level.
-    rules : Rules
-    room : Room
-    """
+    """Return the attribute and the threshold of a node, -1 of a leaf."""
     counts, n, present = room.counts, 0, 0
     for c in range(len(counts)):
         counts[c] = 0

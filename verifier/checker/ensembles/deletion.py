@@ -16,17 +16,10 @@ from leaveout.verifier.checker.ensembles.training import train, without
 from leaveout.verifier.checker.errors import CertificateError, RejectedError
 from leaveout.verifier.checker.expressions.given import Compared, Given, HeldFile
 
-__all__ = ["Forest", "caches_sound", "forest", "points", "retrain", "unlearn"]
-
 
 @dataclass(frozen=True, eq=False)
 class Forest(Compared):
-    """A forest as a statement has it; two are equal if every array of them is.
-
-    Attributes
-    ----------
-    held : Exact or Answering
-    """
+    """A forest as a statement has it; two are equal if every array of them is."""
 
     held: Exact | Answering
     _trained: dict[tuple[int, ...], Exact] = field(default_factory=dict, repr=False)
@@ -45,13 +38,7 @@ class Forest(Compared):
         return id(self)
 
     def exact(self) -> Exact:
-        """Return it as one that knows its rows.
-
-        Raises
-        ------
-        RejectedError
-            If it does not.
-        """
+        """Return it as one that knows its rows."""
         if not isinstance(self.held, Exact):
             raise RejectedError(f"{self.held.path}: keeps no rows, so none can be deleted")
         return self.held
@@ -99,13 +86,7 @@ def _record(cell: str, file: HeldFile, line: int) -> tuple[int, ...]:
 
 
 def unlearn(given: Given) -> Forest:
-    """Return the forest that a deletion is recorded to have given, proved to be that trained anew.
-
-    Raises
-    ------
-    RejectedError
-        If it is another one.
-    """
+    """Return the forest that a deletion recorded, proved equal to one trained from scratch."""
     whole, rows = _asked(given)
     anew = whole.trained_without(rows)
     hold_against(whole.exact(), read_changes(given.proof), anew)

@@ -24,17 +24,6 @@ from leaveout.verifier.checker.ensembles.choosing import (
     kept_in_order,
 )
 
-__all__ = [
-    "CACHING_FROM",
-    "NOTHING",
-    "Nodes",
-    "Statistics",
-    "divide",
-    "grow",
-    "grow_tree",
-    "nodes_for",
-]
-
 CACHING_FROM = 65
 """Nodes of at least so many rows cache what they considered."""
 
@@ -43,47 +32,27 @@ NOTHING = 2**62
 
 
 class Nodes(NamedTuple):
-    """Nodes in preorder, with the part of ``order`` that holds their rows.
+    """Nodes in preorder, with the part of ``order`` that holds their rows."""
 
-    Attributes
-    ----------
-    feature, left, right : ndarray of int32, shape (room,)
-        -1 for a leaf, and for its children.
-    threshold : ndarray of float64, shape (room,)
-    counts : ndarray of int32, shape (room, labels)
-    begin, end : ndarray of int64, shape (room,)
-    depth : ndarray of int64, shape (room,)
-    key : ndarray of uint64, shape (room,)
-    """
-
-    feature: NDArray[np.int32]
-    left: NDArray[np.int32]
-    right: NDArray[np.int32]
-    threshold: NDArray[np.float64]
-    counts: NDArray[np.int32]
-    begin: NDArray[np.int64]
-    end: NDArray[np.int64]
-    depth: NDArray[np.int64]
-    key: NDArray[np.uint64]
+    feature: NDArray[np.int32]  # shape (room,): -1 for a leaf, and for its children
+    left: NDArray[np.int32]  # shape (room,): -1 for a leaf, and for its children
+    right: NDArray[np.int32]  # shape (room,): -1 for a leaf, and for its children
+    threshold: NDArray[np.float64]  # shape (room,)
+    counts: NDArray[np.int32]  # shape (room, labels)
+    begin: NDArray[np.int64]  # shape (room,)
+    end: NDArray[np.int64]  # shape (room,)
+    depth: NDArray[np.int64]  # shape (room,)
+    key: NDArray[np.uint64]  # shape (room,)
 
 
 class Statistics(NamedTuple):
-    """What nodes cache, node by node; as in a forest file, with room for more.
+    """What nodes cache, node by node; as in a forest file, with room for more."""
 
-    Attributes
-    ----------
-    node, attribute : ndarray of int32, shape (room,)
-    values : ndarray of float64, shape (room, 2)
-    counts : ndarray of int32, shape (room, 3 labels)
-    used : ndarray of int64, shape (1,)
-        How many there are, beyond the room too.
-    """
-
-    node: NDArray[np.int32]
-    attribute: NDArray[np.int32]
-    values: NDArray[np.float64]
-    counts: NDArray[np.int32]
-    used: NDArray[np.int64]
+    node: NDArray[np.int32]  # shape (room,)
+    attribute: NDArray[np.int32]  # shape (room,)
+    values: NDArray[np.float64]  # shape (room, 2)
+    counts: NDArray[np.int32]  # shape (room, 3 labels)
+    used: NDArray[np.int64]  # shape (1,): how many there are, beyond the room too
 
 
 def nodes_for(rows: int, labels: int) -> Nodes:
@@ -143,24 +112,7 @@ def grow(
     data: Data, order: Any, key: np.uint64, depth: int, rules: Rules, room: Room, spare: Any,
     caching: int, out: Nodes, statistics: Statistics,
 ) -> int:  # fmt: skip
-    """Grow the subtree of the rows in ``order``, which is divided on the way; return its size.
-
-    Parameters
-    ----------
-    data : Data
-    order : ndarray of int64, shape (attributes, rows)
-    key : uint64
-        Of the root.
-    depth : int
-        Its level.
-    rules : Rules
-    room : Room
-    spare : ndarray of int64, shape (rows,)
-    caching : int
-        Nodes of at least so many rows cache statistics.
-    out : Nodes
-    statistics : Statistics
-    """
+    """Grow the subtree of the rows in ``order``, which is divided on the way; return its size."""
     n = order.shape[1]
     waiting = np.empty((n + 2, 5), np.int64)
     keys = np.empty(n + 2, np.uint64)

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from leaveout.verifier.checker.errors import CertificateError
 
-__all__ = ["STORED", "Exact", "Settings", "Tree", "ascending", "read_exact", "read_manifest"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 
@@ -79,27 +77,14 @@ STORED = ("classes", *_TYPES)
 
 @dataclass(frozen=True, eq=False)
 class Exact:
-    """A forest that knows its rows.
-
-    Attributes
-    ----------
-    path : Path
-    settings : Settings
-    classes : ndarray, shape (labels,)
-    names : ndarray of int64, shape (rows,)
-    X : ndarray of float64, shape (rows, attributes)
-        Without negative zeros; minus infinity is missing.
-    y : ndarray of int32, shape (rows,)
-        Which of ``classes``.
-    trees : tuple of Tree
-    """
+    """A forest that knows its rows."""
 
     path: Path
     settings: Settings
-    classes: NDArray[Any]
-    names: NDArray[np.int64]
-    X: Floats
-    y: Ints
+    classes: NDArray[Any]  # shape (labels,)
+    names: NDArray[np.int64]  # shape (rows,)
+    X: Floats  # shape (rows, attributes): without negative zeros; minus infinity is missing
+    y: Ints  # shape (rows,): which of ``classes``
     trees: tuple[Tree, ...]
 
     @property
@@ -115,13 +100,7 @@ class Exact:
 
 
 def read_exact(path: Path, text: bytes, arrays: dict[str, NDArray[Any]]) -> Exact:
-    """Return the forest of a file's manifest and arrays.
-
-    Raises
-    ------
-    CertificateError
-        If they are not those of a forest.
-    """
+    """Return the forest of a file's manifest and arrays."""
     part = read_manifest(path, text, _ExactPart)
     wrong: str | None = None
     if part.format != "leaveout forest" or part.version not in (1, 2) or part.small != 64:
@@ -219,13 +198,7 @@ def ascending(labels: list[Any]) -> bool:
 
 
 def read_manifest(path: Path, text: bytes, kind: type[Any]) -> Any:
-    """Return a manifest in JSON.
-
-    Raises
-    ------
-    CertificateError
-        If it is none.
-    """
+    """Return a manifest in JSON."""
     try:
         return msgspec.json.decode(text, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

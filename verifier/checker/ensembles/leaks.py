@@ -24,36 +24,18 @@ from leaveout.verifier.checker.files import found_file
 from leaveout.verifier.checker.inputs import Inputs, read_box
 from leaveout.verifier.checker.readers import Given
 
-__all__ = ["ForestQuestion", "check_forest", "pair_boxes", "read_forests"]
-
 
 @dataclass(frozen=True, eq=False)
 class ForestQuestion:
-    """Forests over a set of inputs, read and trained anew.
-
-    Attributes
-    ----------
-    boxes : Boxes
-    columns : list of int
-        Where each label of the forest is among those of both.
-    subject : ForestSubject
-    """
+    """Forests over a set of inputs, read and trained anew."""
 
     boxes: Boxes
-    columns: list[int]
+    columns: list[int]  # where each label of the forest is among those of both
     subject: ForestSubject
 
 
 def read_forests(part: ForestQuestionPart, folder: Path, given: Given) -> ForestQuestion:
-    """Read the forests of a question, and make all that it is about.
-
-    Raises
-    ------
-    LeaveoutError
-        If a file is missing or cannot be read.
-    RejectedError
-        If it is another one, or the forest in it is not the one that its rows give.
-    """
+    """Read the forests of a question, and make all that it is about."""
     where, one = _forest(part.forest, folder, given)
     inputs = read_box(part.box, one.features, str(where), single=False)
     if part.other is not None:
@@ -100,13 +82,7 @@ def check_forest(
     proof: Mapping[str, NDArray[Any]],
     progress: Callable[[int, int], None],
 ) -> int:
-    """Prove one claim; return how many boxes that took.
-
-    Raises
-    ------
-    RejectedError
-        If it is not proved.
-    """
+    """Prove one claim; return how many boxes that took."""
     if not 0 <= part.label < len(question.columns):
         raise RejectedError(f"the forest has no label {part.label}")
     trees = read_boxes(proof, question.subject.members)

@@ -21,52 +21,26 @@ from leaveout.verifier.checker.ensembles.chance import (
 )
 from leaveout.verifier.checker.ensembles.choosing import Data, Rules, worth
 
-__all__ = ["Each", "choose_each", "each_for"]
-
 
 class Each(NamedTuple):
-    """What every row's node splits on without it, and working memory.
+    """What every row's node splits on without it, and working memory."""
 
-    Attributes
-    ----------
-    feature : ndarray of int64, shape (rows,)
-        -1: it is a leaf then.
-    threshold, value : ndarray of float64, shape (rows,)
-        The threshold, and what the split is worth.
-    considered : ndarray of int64, shape (rows,)
-        How many attributes.
-    group : ndarray of int64, shape (rows,)
-        Which of the groups of equal value a row is in.
-    at : ndarray of float64, shape (rows,)
-        The value of each group.
-    bits : ndarray of uint64, shape (rows,)
-    counts, sums : ndarray of int64, shape (rows, labels)
-        Rows of each label in a group, and up to it.
-    priority : ndarray of uint64, shape (thresholds + 2,)
-        Of the thresholds first by it, ascending; ``first`` has the groups they come behind.
-    first : ndarray of int64, shape (thresholds + 2,)
-    whole, rest, low : ndarray of int64, shape (labels,)
-        Rows of the node, without one of them, and of these on the left.
-    attributes : ndarray of int64, shape (attributes,)
-    keys : ndarray of uint64, shape (attributes,)
-    """
-
-    feature: NDArray[np.int64]
-    threshold: NDArray[np.float64]
-    value: NDArray[np.float64]
-    considered: NDArray[np.int64]
-    group: NDArray[np.int64]
-    at: NDArray[np.float64]
-    bits: NDArray[np.uint64]
-    counts: NDArray[np.int64]
-    sums: NDArray[np.int64]
-    priority: NDArray[np.uint64]
-    first: NDArray[np.int64]
-    whole: NDArray[np.int64]
-    rest: NDArray[np.int64]
-    low: NDArray[np.int64]
-    attributes: NDArray[np.int64]
-    keys: NDArray[np.uint64]
+    feature: NDArray[np.int64]  # shape (rows,): -1: it is a leaf then
+    threshold: NDArray[np.float64]  # shape (rows,): the threshold, and what the split is worth
+    value: NDArray[np.float64]  # shape (rows,): the threshold, and what the split is worth
+    considered: NDArray[np.int64]  # shape (rows,): how many attributes
+    group: NDArray[np.int64]  # shape (rows,): which of the groups of equal value a row is in
+    at: NDArray[np.float64]  # shape (rows,): the value of each group
+    bits: NDArray[np.uint64]  # shape (rows,)
+    counts: NDArray[np.int64]  # shape (rows, labels): rows of each label in a group, and up to it
+    sums: NDArray[np.int64]  # shape (rows, labels): rows of each label in a group, and up to it
+    priority: NDArray[np.uint64]  # shape (thresholds + 2,)
+    first: NDArray[np.int64]  # shape (thresholds + 2,)
+    whole: NDArray[np.int64]  # shape (labels,)
+    rest: NDArray[np.int64]  # shape (labels,)
+    low: NDArray[np.int64]  # shape (labels,)
+    attributes: NDArray[np.int64]  # shape (attributes,)
+    keys: NDArray[np.uint64]  # shape (attributes,)
 
 
 def each_for(data: Data, rules: Rules, labels: int) -> Each:
@@ -221,22 +195,7 @@ def choose_each(
     data: Data, order: Any, begin: int, end: int, key: np.uint64, depth: int, rules: Rules,
     waits: Any, each: Each,
 ) -> None:  # fmt: skip
-    """Leave in ``each`` what a node splits on without each of its rows that wait.
-
-    Parameters
-    ----------
-    data : Data
-    order : ndarray of int64, shape (attributes, rows of the tree)
-        From ``begin`` to ``end`` the rows of the node, in each line by the value of its attribute.
-    begin, end : int
-    key : uint64
-        Of the node.
-    depth : int
-        Its level.
-    rules : Rules
-    waits : ndarray of bool, shape (rows,)
-    each : Each
-    """
+    """Leave in ``each`` what a node splits on without each of its rows that wait."""
     asked = _begin(data, order, begin, end, depth, rules, waits, each)
     if asked == 0:
         return

@@ -10,41 +10,24 @@ from numpy.typing import NDArray
 from leaveout.verifier.checker.ensembles.chance import compiled_in
 from leaveout.verifier.checker.ensembles.sharing import Pool
 
-__all__ = ["FACTORS", "Asked", "Box", "both_down", "gather"]
-
 FACTORS = (0.25, 0.5, 0.75, 1.0, 1.5)
 """Multiples of the other forest's margin that are subtracted; any number from 0 is sound."""
 
 
 class Asked(NamedTuple):
-    """What is asked, for kernels.
-
-    Attributes
-    ----------
-    label : int
-    trees : tuple of int
-        Of the whole forest, and of the others.
-    factors : ndarray of float64, shape (factors,)
-    padding : float
-        More than rounding can move a bound by.
-    """
+    """What is asked, for kernels."""
 
     label: int
-    trees: tuple[int, int]
-    factors: NDArray[np.float64]
-    padding: float
+    trees: tuple[int, int]  # of the whole forest, and of the others
+    factors: NDArray[np.float64]  # shape (factors,)
+    padding: float  # more than rounding can move a bound by
 
 
 class Box(NamedTuple):
-    """Inputs: above ``low``, at most ``high``, feature by feature.
+    """Inputs: above ``low``, at most ``high``, feature by feature."""
 
-    Attributes
-    ----------
-    low, high : ndarray of float64, shape (features,)
-    """
-
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
+    low: NDArray[np.float64]  # shape (features,)
+    high: NDArray[np.float64]  # shape (features,)
 
 
 @compiled_in
@@ -97,27 +80,6 @@ def gather(
 
     All pairs of leaves that one input of the box can reach together are gone through; beside
     where the two trees differ each leaf is its own partner.
-
-    Parameters
-    ----------
-    pool : Pool
-    box : Box
-        Changed on the way, and then as it was.
-    a, b : int
-        Nodes of the pool.
-    asked : Asked
-    out : ndarray of float64, shape (labels, 2 + factors)
-        Set: for each rival the greatest margin of the whole forest over it, the least of the
-        other, and the greatest of the one less multiples of the other; divided by the trees.
-    worse : ndarray of bool, shape (labels,)
-        Set: whether the other has more for this rival, or less for the label, somewhere.
-    stack : ndarray of int64, shape (room, 3)
-    ends : ndarray of float64, shape (room, 2)
-
-    Returns
-    -------
-    tuple of ndarray
-        The stack and its ends, enlarged where that was needed.
     """
     for d in range(out.shape[0]):
         worse[d] = False

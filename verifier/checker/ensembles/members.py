@@ -45,8 +45,6 @@ from leaveout.verifier.checker.ensembles.training import (
 )
 from leaveout.verifier.checker.errors import RejectedError
 
-__all__ = ["Members", "members_of"]
-
 Longs = NDArray[np.int64]
 
 
@@ -218,13 +216,7 @@ _empty = _compile_empty(package_stamp())
 
 
 def members_of(forest: Exact, listed: Listed) -> Members:
-    """Return a forest that is trained anew on its rows, and without each of them, in their order.
-
-    Raises
-    ------
-    RejectedError
-        If it has one row only.
-    """
+    """Return a forest retrained on its rows, and without each of them, in their order."""
     rows, labels = len(forest.names), len(forest.classes)
     if rows < 2:
         raise RejectedError("the forest holds one row, and no forest is trained on none")

@@ -24,8 +24,6 @@ from leaveout.verifier.checker.ensembles.sharing import (
 )
 from leaveout.verifier.checker.errors import CertificateError, RejectedError
 
-__all__ = ["before_rounding", "every_label", "pair_of", "put_tree", "scored_trees"]
-
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 
@@ -33,13 +31,7 @@ _LEAST, _MOST = 2.0**-500, 2.0**500
 
 
 def every_label(one: Exact | Answering, other: Exact | Answering) -> list[Any]:
-    """Return the labels of two forests, ascending.
-
-    Raises
-    ------
-    RejectedError
-        If those of one are numbers, and of the other texts.
-    """
+    """Return the labels of two forests, ascending."""
     if (one.classes.dtype.kind == "U") != (other.classes.dtype.kind == "U"):
         raise RejectedError("the labels of one forest are numbers, those of the other texts")
     return sorted({*one.labels, *other.labels})
@@ -93,11 +85,6 @@ def pair_of(one: Exact | Answering, other: Exact | Answering, listed: Listed) ->
     """Return a forest and one other; labels are those of `every_label`, in their order.
 
     Where one has fewer trees it is as if trees without any share came behind them.
-
-    Raises
-    ------
-    CertificateError
-        If a tree is none.
     """
     labels = every_label(one, other)
     sides = [scored_trees(each, labels) for each in (one, other)]

@@ -8,48 +8,24 @@ import msgspec
 
 from leaveout.verifier.checker.basic_parts import BoxPart, FilePart
 
-__all__ = ["ForestQuestionPart", "ForestResultPart", "ForestsPart", "forest_texts"]
-
 
 class ForestQuestionPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A forest, what it is compared with, and a set of inputs.
-
-    Attributes
-    ----------
-    forest : FilePart
-    other : FilePart or None
-        One other forest; None where it is the forest without each of its rows.
-    members : int
-        How many forests it is compared with.
-    box : BoxPart
-    """
+    """A forest, what it is compared with, and a set of inputs."""
 
     forest: FilePart
-    other: FilePart | None
-    members: int
+    other: FilePart | None  # one other forest; None where it is the forest without each of its rows
+    members: int  # how many forests it is compared with
     box: BoxPart
 
 
 class ForestResultPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One claim: no leak with the label has a confidence above ``upper``.
-
-    Attributes
-    ----------
-    question : int
-    name : str
-    label : int
-        Of the forest's labels, in order.
-    upper : float
-        Below 0 where there is no leak at all.
-    proof : str
-        What the names of the arrays of its trees of boxes begin with.
-    """
+    """One claim: no leak with the label has a confidence above ``upper``."""
 
     question: int
     name: str
-    label: int
-    upper: float
-    proof: str
+    label: int  # of the forest's labels, in order
+    upper: float  # below 0 where there is no leak at all
+    proof: str  # what the names of the arrays of its trees of boxes begin with
 
 
 class ForestsPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -13,20 +13,12 @@ from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.expressions.given import Given
 from leaveout.verifier.checker.inputs import read_box
 
-__all__ = ["same_function"]
-
 _NO_LEAK = -1e-9
 """Below every confidence, that of a tie included."""
 
 
 def same_function(given: Given) -> bool | None:
-    """Return whether two forests answer alike everywhere; None where nothing was left to tell by.
-
-    Raises
-    ------
-    RejectedError
-        If what was left proves neither.
-    """
+    """Return whether two forests answer alike everywhere; None where that cannot be told."""
     one, other = (given.held(name, Forest, "forest") for name in ("forest", "other"))
     part = given.held("inputs", BoxPart, "set of inputs")
     if one.held.features != other.held.features:
@@ -52,13 +44,7 @@ def same_function(given: Given) -> bool | None:
 
 
 def _apart(boxes: Boxes, x: np.ndarray) -> bool:
-    """Return False: two forests answer an input of the set apart.
-
-    Raises
-    ------
-    RejectedError
-        If it is none, or they answer it alike.
-    """
+    """Return False: two forests answer an input of the set apart."""
     inputs = boxes.inputs
     if x.dtype != np.float64 or x.shape != inputs.lower.shape:
         raise RejectedError("the input at which they differ is none")

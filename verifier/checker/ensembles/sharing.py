@@ -16,58 +16,30 @@ from numpy.typing import NDArray
 from leaveout.compiling import kept
 from leaveout.verifier.checker.ensembles.chance import PLAIN, compiled_in, mixed, package_stamp
 
-__all__ = ["Listed", "Pool", "answer", "enlarged", "is_full", "new_pool", "split"]
-
 _INNER = np.uint64(0x9E6C63D0876A9A35)
 _LEAF = np.uint64(0x5851F42D4C957F2D)
 
 
 class Listed(NamedTuple):
-    """The set of inputs, as far as nodes depend on it.
+    """The set of inputs, as far as nodes depend on it."""
 
-    Attributes
-    ----------
-    lower, upper : ndarray of float64, shape (features,)
-    start : ndarray of int64, shape (features + 1,)
-        Where in ``values`` the listed values of each feature are; none of one that takes all.
-    values : ndarray of float64
-        Ascending.
-    """
-
-    lower: NDArray[np.float64]
-    upper: NDArray[np.float64]
-    start: NDArray[np.int64]
-    values: NDArray[np.float64]
+    lower: NDArray[np.float64]  # shape (features,)
+    upper: NDArray[np.float64]  # shape (features,)
+    start: NDArray[np.int64]  # shape (features + 1,)
+    values: NDArray[np.float64]  # ascending
 
 
 class Pool(NamedTuple):
-    """Nodes, each once.
+    """Nodes, each once."""
 
-    Attributes
-    ----------
-    slots : ndarray of int64, shape (a power of two,)
-        Numbers of nodes by their hash; -1: free.
-    feature : ndarray of int32, shape (room,)
-        -1 for a leaf.
-    threshold : ndarray of float64, shape (room,)
-    left, right : ndarray of int64, shape (room,)
-        Children; of a leaf ``left`` is its row of ``shares``.
-    mask : ndarray of uint64, shape (room,)
-        Which features are asked at or below a node, by their number modulo 64.
-    shares : ndarray of float64, shape (room, labels)
-    used : ndarray of int64, shape (2,)
-        How many nodes and leaves there are.
-    listed : Listed
-    """
-
-    slots: NDArray[np.int64]
-    feature: NDArray[np.int32]
-    threshold: NDArray[np.float64]
-    left: NDArray[np.int64]
-    right: NDArray[np.int64]
-    mask: NDArray[np.uint64]
-    shares: NDArray[np.float64]
-    used: NDArray[np.int64]
+    slots: NDArray[np.int64]  # shape (a power of two,): numbers of nodes by their hash; -1: free
+    feature: NDArray[np.int32]  # shape (room,): -1 for a leaf
+    threshold: NDArray[np.float64]  # shape (room,)
+    left: NDArray[np.int64]  # shape (room,): children; of a leaf ``left`` is its row of ``shares``
+    right: NDArray[np.int64]  # shape (room,): children; of a leaf ``left`` is its row of ``shares``
+    mask: NDArray[np.uint64]  # shape (room,)
+    shares: NDArray[np.float64]  # shape (room, labels)
+    used: NDArray[np.int64]  # shape (2,): how many nodes and leaves there are
     listed: Listed
 
 

@@ -9,30 +9,16 @@ from typing import Any
 
 from leaveout.verifier.checker.inputs import Inputs, runs
 
-__all__ = ["ForestSubject"]
-
 
 @dataclass(frozen=True, eq=False)
 class ForestSubject:
-    """What claims about leaks of forests are about.
-
-    Attributes
-    ----------
-    path : Path
-    sha256 : str
-    other : tuple of (Path, str) or None
-        The other forest and its digest; None where it is the forest without each row.
-    members : int
-    names : list
-        The labels.
-    inputs : Inputs
-    """
+    """What claims about leaks of forests are about."""
 
     path: Path
     sha256: str
     other: tuple[Path, str] | None
     members: int
-    names: list[Any]
+    names: list[Any]  # the labels
     inputs: Inputs
 
     def lines(self) -> Iterator[str]:

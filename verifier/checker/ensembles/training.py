@@ -18,17 +18,6 @@ from leaveout.verifier.checker.ensembles.growing import Nodes, Statistics, grow_
 from leaveout.verifier.checker.ensembles.held import Exact, Settings, Tree
 from leaveout.verifier.checker.errors import RejectedError
 
-__all__ = [
-    "by_value",
-    "data_of",
-    "holders",
-    "no_statistics",
-    "ranks",
-    "rules_of",
-    "train",
-    "without",
-]
-
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 
@@ -123,13 +112,7 @@ def _label_hash(label: Any) -> int:
 
 
 def without(forest: Exact, rows: Sequence[int]) -> Exact:
-    """Return a forest's rows without some, without trees; labels that no row has go too.
-
-    Raises
-    ------
-    RejectedError
-        If a row is not there or named twice, or none is left.
-    """
+    """Return a forest's rows without some, without trees; labels that no row has go too."""
     gone = np.array(rows, np.int64)
     if len(np.unique(gone)) < len(gone):
         raise RejectedError("a row is deleted twice")

@@ -13,8 +13,6 @@ from leaveout.verifier.checker.ensembles.chance import PLAIN, compiled_in, packa
 from leaveout.verifier.checker.ensembles.margins import Asked, Box, both_down, gather
 from leaveout.verifier.checker.ensembles.sharing import Pool
 
-__all__ = ["DEEPEST", "PROVED", "Tables", "depth_of", "walk"]
-
 PROVED = -1
 """What is returned in place of the node that fails."""
 
@@ -25,44 +23,26 @@ Longs = NDArray[np.int64]
 
 
 class Tables(NamedTuple):
-    """Features that take listed rows together; of those that take values alone none.
+    """Features that take listed rows together; of those that take values alone none."""
 
-    Attributes
-    ----------
-    of : ndarray of int64, shape (features,)
-        Which table a feature is in; -1 for none.
-    column_start, row_start : ndarray of int64, shape (tables + 1,)
-        Where in ``columns``, and in ``rows``, each table begins.
-    columns : ndarray of int64
-    rows : ndarray of float64
-    """
-
-    of: Longs
-    column_start: Longs
+    of: Longs  # shape (features,): which table a feature is in; -1 for none
+    column_start: Longs  # shape (tables + 1,)
     columns: Longs
-    row_start: Longs
+    row_start: (
+        Longs  # shape (tables + 1,): where in ``columns``, and in ``rows``, each table begins
+    )
     rows: Floats
 
 
 class Levels(NamedTuple):
-    """What is known on the way from the root of a tree of boxes, a row a level.
+    """What is known on the way from the root of a tree of boxes, a row a level."""
 
-    Attributes
-    ----------
-    low, high : ndarray of float64, shape (levels, features)
-    empty : ndarray of bool, shape (levels,)
-    nodes : ndarray of int64, shape (levels, trees, 2)
-        The lowest nodes above all leaves that the box reaches.
-    parts : ndarray of float64, shape (levels, trees, labels, 2 + factors)
-    worse : ndarray of bool, shape (levels, trees, labels)
-    """
-
-    low: Floats
-    high: Floats
-    empty: NDArray[np.bool_]
-    nodes: Longs
-    parts: Floats
-    worse: NDArray[np.bool_]
+    low: Floats  # shape (levels, features)
+    high: Floats  # shape (levels, features)
+    empty: NDArray[np.bool_]  # shape (levels,)
+    nodes: Longs  # shape (levels, trees, 2): the lowest nodes above all leaves that the box reaches
+    parts: Floats  # shape (levels, trees, labels, 2 + factors)
+    worse: NDArray[np.bool_]  # shape (levels, trees, labels)
 
 
 def _compile_depth_of(stamp: int) -> Callable[..., int]:
@@ -232,37 +212,7 @@ def _compile_walk(stamp: int) -> Callable[..., tuple[int, int, float]]:
         upper: Floats, starts: Longs, feature: NDArray[np.int32], value: Floats, levels: Levels,
         claimed: float, begin: int, end: int,
     ) -> tuple[int, int, float]:  # fmt: skip
-        """Walk the trees of boxes of some members.
-
-        Parameters
-        ----------
-        pool : Pool
-        whole : ndarray of int64, shape (trees,)
-        others : ndarray of int64, shape (members, trees)
-        asked : Asked
-        tables : Tables
-        lower, upper : ndarray of float64, shape (features,)
-        starts : ndarray of int64, shape (members + 1,)
-            Where the tree of each member begins.
-        feature : ndarray of int32, shape (nodes,)
-            What a box is split on; -1 for a leaf. Trees in preorder, of `depth_of` some levels.
-        value : ndarray of float64, shape (nodes,)
-            What at most goes left.
-        levels : Levels
-            With room for all levels.
-        claimed : float
-        begin, end : int
-            Which members.
-
-        Returns
-        -------
-        int
-            The member that fails, `PROVED` if none does.
-        int
-            Its node, from the beginning of its tree.
-        float
-            The bound that is above what is claimed.
-        """
+        """Walk the trees of boxes of some members."""
         _ = stamp
         trees, labels = len(whole), pool.shares.shape[1]
         stack, ends = np.empty((256, 3), np.int64), np.empty((256, 2))

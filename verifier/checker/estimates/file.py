@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from leaveout.models.archive import MANIFEST, read_archive
 from leaveout.verifier.checker.errors import CertificateError, RejectedError
 
-__all__ = ["Audit", "Counts", "Floats", "Seen", "read_trials"]
-
 Floats: TypeAlias = NDArray[np.float64]
 _ROWS = ("trial", "forgotten", "label")
 _COUNTS = ("unlearned_hits", "unlearned_trials", "retrained_hits", "retrained_trials")
@@ -23,37 +21,22 @@ _TOLERANCE = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """How often each event happened in independent trials.
+    """How often each event happened in independent trials."""
 
-    Attributes
-    ----------
-    unlearned, retrained : tuple of (int, int)
-        Events and trials of each arm, an event each.
-    """
-
-    unlearned: tuple[tuple[int, int], ...]
-    retrained: tuple[tuple[int, int], ...]
+    unlearned: tuple[tuple[int, int], ...]  # events and trials of each arm, an event each
+    retrained: tuple[tuple[int, int], ...]  # events and trials of each arm, an event each
 
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What an attacker sees, row by row.
+    """What an attacker sees, row by row."""
 
-    Attributes
-    ----------
-    trial, label : ndarray of int64, shape (rows,)
-    forgotten : ndarray of bool, shape (rows,)
-    unlearned, retrained : ndarray of float64, shape (rows, labels)
-        Posteriors of either arm.
-    original : ndarray of float64, shape (rows, labels), or None
-    """
-
-    trial: NDArray[np.int64]
-    forgotten: NDArray[np.bool_]
-    label: NDArray[np.int64]
-    unlearned: Floats
-    retrained: Floats
-    original: Floats | None
+    trial: NDArray[np.int64]  # shape (rows,)
+    forgotten: NDArray[np.bool_]  # shape (rows,)
+    label: NDArray[np.int64]  # shape (rows,)
+    unlearned: Floats  # shape (rows, labels): posteriors of either arm
+    retrained: Floats  # shape (rows, labels): posteriors of either arm
+    original: Floats | None  # shape (rows, labels)
 
     @cached_property
     def place(self) -> NDArray[np.int64]:
@@ -80,15 +63,7 @@ Audit: TypeAlias = Seen | Counts
 
 
 def read_trials(path: Path) -> Audit:
-    """Read an audit.
-
-    Raises
-    ------
-    CertificateError
-        If the file cannot be read.
-    RejectedError
-        If it cannot be an audit.
-    """
+    """Read an audit."""
     arrays = read_archive(path, CertificateError)
     arrays.pop(MANIFEST, None)
     if "event" in arrays:

@@ -13,8 +13,6 @@ from leaveout.verifier.checker.expressions.given import Given
 from leaveout.verifier.checker.expressions.ranges import Range
 from leaveout.verifier.checker.rationals import down, up
 
-__all__ = ["audit", "membership_advantage"]
-
 _LEAST_TRIALS = 4
 _BITS = 64
 

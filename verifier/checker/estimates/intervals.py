@@ -8,8 +8,6 @@ from leaveout.verifier.checker.binomials import least_probability, most_probabil
 from leaveout.verifier.checker.estimates.file import Counts
 from leaveout.verifier.checker.rationals import log, sqrt
 
-__all__ = ["LOWER_SHARE", "band", "more_often", "of_events"]
-
 LOWER_SHARE = Fraction(4, 5)
 """Of what may fail, the part of the lower end."""
 
@@ -27,12 +25,6 @@ def more_often(unlearned: tuple[int, int], retrained: tuple[int, int], error: Fr
     """Return by how much an event is more likely in the first arm, at least.
 
     Either arm has half of the error; they need not be independent of each other.
-
-    Parameters
-    ----------
-    unlearned, retrained : tuple of (int, int)
-        How often it happened, of how many independent trials.
-    error : Fraction
     """
     low = least_probability(*unlearned, error / 2)
     return max(Fraction(0), low - most_probability(*retrained, error / 2))

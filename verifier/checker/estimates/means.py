@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from leaveout.verifier.checker.estimates.file import Floats
 
-__all__ = ["means_above"]
-
 _BETS = np.linspace(0.05, 1, 20)
 _HALVINGS = 34
 _FACTORS = 16
@@ -29,16 +27,6 @@ def means_above(values: Floats, error: Fraction) -> Floats:
     an expectation of at most 1 where the mean is at most m, and so has the average W(m) over fixed
     bets; it reaches 1 / error with a probability of at most ``error`` (Markov). W falls in m, so
     where it does reach it, the mean is above m, or that has happened.
-
-    Parameters
-    ----------
-    values : ndarray of float64, shape (trials, columns)
-        In [0, 1]; quotients of whole numbers up to 2^40 that were rounded once.
-    error : Fraction
-
-    Returns
-    -------
-    ndarray of float64, shape (columns,)
     """
     low, high = np.zeros(values.shape[1]), np.minimum(values.mean(axis=0), 1.0)
     for _ in range(_HALVINGS):

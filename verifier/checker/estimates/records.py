@@ -13,25 +13,17 @@ from leaveout.verifier.checker.estimates.intervals import LOWER_SHARE
 from leaveout.verifier.checker.estimates.means import means_above
 from leaveout.verifier.checker.estimates.scores import Scores, scores
 
-__all__ = ["of_records"]
-
 _THRESHOLDS = 20
 _NOISE = 0.02
 
 
 @dataclass(frozen=True, eq=False)
 class _Reached:
-    """Numbers of forgotten rows, shape (trials, thresholds), and of all of them, (trials, 1).
+    """Numbers of forgotten rows, shape (trials, thresholds), and of all of them, (trials, 1)."""
 
-    Attributes
-    ----------
-    at_least, above, whole : ndarray of int64
-        Of those that score at least, or more than, each threshold.
-    """
-
-    at_least: NDArray[np.int64]
-    above: NDArray[np.int64]
-    whole: NDArray[np.int64]
+    at_least: NDArray[np.int64]  # of those that score at least, or more than, each threshold
+    above: NDArray[np.int64]  # of those that score at least, or more than, each threshold
+    whole: NDArray[np.int64]  # of those that score at least, or more than, each threshold
 
 
 def of_records(seen: Seen, error: Fraction) -> tuple[Fraction, Fraction, str]:
@@ -43,11 +35,6 @@ def of_records(seen: Seen, error: Fraction) -> tuple[Fraction, Fraction, str]:
     share falls as the threshold rises: between two of them it is at most the share above the lower,
     and at least that which reaches the upper; so the upper bound, of all these means at once, is
     one for every threshold.
-
-    Parameters
-    ----------
-    seen : Seen
-    error : Fraction
     """
     counts = seen.estimates
     found = [(each, *_reached(seen, each)) for each in scores(seen)]

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from leaveout.verifier.checker.estimates.file import Floats, Seen
 from leaveout.verifier.checker.estimates.training import trained
 
-__all__ = ["Scores", "scores"]
-
 _LEAST = 1e-7
 _FOLDS = 5
 _MOST_ROWS = 20_000
@@ -21,17 +19,11 @@ _SEED = 0
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """The scores of one attack.
-
-    Attributes
-    ----------
-    attack : str
-    unlearned, retrained : ndarray of float64, shape (rows,)
-    """
+    """The scores of one attack."""
 
     attack: str
-    unlearned: Floats
-    retrained: Floats
+    unlearned: Floats  # shape (rows,)
+    retrained: Floats  # shape (rows,)
 
 
 def scores(seen: Seen) -> tuple[Scores, ...]:

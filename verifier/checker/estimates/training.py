@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from leaveout.verifier.checker.estimates.file import Floats
 
-__all__ = ["Line", "trained"]
-
 _STEPS = 100
 _SMALL = 1e-12
 _HALVINGS = 40
@@ -22,17 +20,11 @@ _HALVINGS = 40
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """Log-odds that are linear in standardised features.
+    """Log-odds that are linear in standardised features."""
 
-    Attributes
-    ----------
-    mean, scale, slopes : ndarray of float64, shape (features,)
-    constant : float
-    """
-
-    mean: Floats
-    scale: Floats
-    slopes: Floats
+    mean: Floats  # shape (features,)
+    scale: Floats  # shape (features,)
+    slopes: Floats  # shape (features,)
     constant: float
 
     def scores(self, features: Floats) -> Floats:
@@ -44,14 +36,7 @@ class Line:
 
 
 def trained(features: Floats, apart: NDArray[np.bool_]) -> Line:
-    """Train with classes that weigh the same, and half the squared slopes added to the loss.
-
-    Parameters
-    ----------
-    features : ndarray of float64, shape (rows, features)
-    apart : ndarray of bool, shape (rows,)
-        What is learned to be told apart; there are rows of both kinds.
-    """
+    """Train with classes that weigh the same, and half the squared slopes added to the loss."""
     mean, scale = features.mean(axis=0), features.std(axis=0)
     # A column that does not vary has rounding for a deviation.
     scale = np.where(scale <= 10 * np.finfo(float).eps * (1 + np.abs(mean)), 1.0, scale)

@@ -14,22 +14,14 @@ from leaveout.verifier.checker.estimates.file import Floats, Seen
 from leaveout.verifier.checker.estimates.intervals import LOWER_SHARE, band, more_often
 from leaveout.verifier.checker.estimates.scores import scores
 
-__all__ = ["Statistic", "farthest", "of_statistics", "of_trials"]
-
 
 @dataclass(frozen=True, eq=False)
 class Statistic:
-    """One number a trial, in either arm.
-
-    Attributes
-    ----------
-    name : str
-    unlearned, retrained : ndarray of float64, shape (trials,)
-    """
+    """One number a trial, in either arm."""
 
     name: str
-    unlearned: Floats
-    retrained: Floats
+    unlearned: Floats  # shape (trials,)
+    retrained: Floats  # shape (trials,)
 
 
 def of_trials(seen: Seen, error: Fraction) -> tuple[Fraction, Fraction, str]:
@@ -47,17 +39,7 @@ def of_trials(seen: Seen, error: Fraction) -> tuple[Fraction, Fraction, str]:
 def of_statistics(
     found: Sequence[Statistic], counts: NDArray[np.bool_], error: Fraction
 ) -> tuple[Fraction, Fraction, str]:
-    """Return bounds of the advantage over the events "a statistic is at least t", for every t.
-
-    Parameters
-    ----------
-    found : sequence of Statistic
-        Fixed before the trials that count.
-    counts : ndarray of bool, shape (trials,)
-        Those; the others choose an event, of which the chances are bounded with `LOWER_SHARE` of
-        the error. With the rest all distributions at once lie within a band of those seen.
-    error : Fraction
-    """
+    """Return bounds of the advantage over the events "a statistic is at least t", for every t."""
     trials = int(counts.sum())
     # Two arms a statistic.
     margin = 2 * band(trials, (1 - LOWER_SHARE) * error / (2 * len(found)))

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from leaveout.verifier.checker.errors import OUT_OF_RANGE, RejectedError
 
-__all__ = ["Exact"]
-
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
 
@@ -29,13 +27,7 @@ _SMALLEST, _LARGEST = float(np.finfo(np.float64).tiny), float(np.finfo(np.float6
 
 
 class Exact:
-    """Numbers ``integers * 2**exponent``.
-
-    Attributes
-    ----------
-    integers : ndarray of object, Python integers
-    exponent : int
-    """
+    """Numbers ``integers * 2**exponent``."""
 
     __slots__ = ("exponent", "integers")
 
@@ -44,13 +36,7 @@ class Exact:
 
     @staticmethod
     def of(value: Any) -> Exact:
-        """Return numbers as they are.
-
-        Raises
-        ------
-        RejectedError
-            If one is infinite, or none at all.
-        """
+        """Return numbers as they are."""
         if isinstance(value, Exact):
             return value
         floats = np.asarray(value, np.float64)

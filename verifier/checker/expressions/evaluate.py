@@ -32,8 +32,6 @@ from leaveout.verifier.checker.expressions.parts import (
 )
 from leaveout.verifier.checker.expressions.ranges import Range, compare, number
 
-__all__ = ["Bindings", "Evaluation", "Kept", "Steps", "key_of"]
-
 Bindings: TypeAlias = Mapping[str, object]
 """What ``forall`` and ``find`` give names to."""
 
@@ -52,13 +50,7 @@ _MOST_VALUES = 500_000
 
 
 def key_of(number: int, bound: Bindings) -> str:
-    """Return where the proof of a call is kept, given the values of the names in it.
-
-    Raises
-    ------
-    RejectedError
-        If one of them is no number, test point or record.
-    """
+    """Return where the proof of a call is kept, given the values of the names in it."""
     texts = []
     for name in sorted(bound):
         value = bound[name]
@@ -90,35 +82,16 @@ class Steps:
 
 @dataclass(eq=False)
 class Evaluation:
-    """Evaluates the expressions of a certificate; what does not change is computed once.
-
-    Attributes
-    ----------
-    lets : mapping of str to Part
-    file : callable
-        From a place in the list of files to the file; raises if it is missing or another one.
-    proof : callable
-        From a key to the arrays that the prover left under it.
-    confidence : Fraction or None
-        How surely each number that is sampled must hold.
-    kept : dict
-        What was computed before, which statements may share.
-    told : list of str
-        What a reader should know of everything that was evaluated.
-    arithmetic : Arithmetic
-        What bounds of networks are computed with.
-    steps : Steps
-        Which statements may share.
-    """
+    """Evaluates the expressions of a certificate; what does not change is computed once."""
 
     lets: Mapping[str, Part]
     file: Callable[[int], HeldFile]
     proof: Callable[[str], Mapping[str, NDArray[Any]]]
-    confidence: Fraction | None = None
-    kept: Kept = field(default_factory=dict)
+    confidence: Fraction | None = None  # how surely each number that is sampled must hold
+    kept: Kept = field(default_factory=dict)  # what was computed before, which statements may share
     told: list[str] = field(default_factory=list)
-    arithmetic: Arithmetic = FLOATS
-    steps: Steps = field(default_factory=Steps)
+    arithmetic: Arithmetic = FLOATS  # what bounds of networks are computed with
+    steps: Steps = field(default_factory=Steps)  # which statements may share
     _open: set[str] = field(default_factory=set)
 
     def truth(self, part: Part, bound: Bindings) -> bool | None:
@@ -136,15 +109,7 @@ class Evaluation:
         return value
 
     def value(self, part: Part, bound: Bindings) -> object:
-        """Return the value of an expression.
-
-        Raises
-        ------
-        RejectedError
-            If it says nothing, or a proof is wrong.
-        LeaveoutError
-            If a file is missing or cannot be read.
-        """
+        """Return the value of an expression."""
         match part:
             case NumberPart():
                 return Range.exactly(number(part.value))

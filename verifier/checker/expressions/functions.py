@@ -9,38 +9,20 @@ from typing import Literal, TypeAlias, cast
 from leaveout.references import find_reference
 from leaveout.verifier.checker.expressions.given import Given
 
-__all__ = ["FUNCTIONS", "Checks", "Known"]
-
 Checks: TypeAlias = Callable[[Given], object]
 """Computes a call: a `Range`, True, False or None for a claim, else an object."""
 
 
 @dataclass(frozen=True)
 class Known:
-    """A function that the checker computes.
+    """A function that the checker computes."""
 
-    Attributes
-    ----------
-    reference : str
-        ``module:function``, imported once it is needed.
-    result : {"number", "claim", "object"}
-    falling : tuple of str
-        Parameters, whole numbers from 0, with which its number falls, so that a ``find`` may ask
-        for one.
-    samples : bool
-        Whether what it returns is, or may be, estimated, so that it holds with a confidence alone.
-    takes : tuple of str
-        Its parameters, those first that are given by place.
-    places : int
-        How many of them are.
-    """
-
-    reference: str
+    reference: str  # ``module:function``, imported once it is needed
     result: Literal["number", "claim", "object"]
     falling: tuple[str, ...] = ()
     samples: bool = False
-    takes: tuple[str, ...] = ()
-    places: int = 1
+    takes: tuple[str, ...] = ()  # its parameters, those first that are given by place
+    places: int = 1  # how many of them are
 
     @property
     def check(self) -> Checks:

@@ -15,20 +15,12 @@ from leaveout.verifier.checker.arithmetic import FLOATS, Arithmetic
 from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.expressions.ranges import Range
 
-__all__ = ["Compared", "Given", "HeldFile", "Text"]
-
 _Kind = TypeVar("_Kind")
 
 
 @dataclass(frozen=True)
 class HeldFile:
-    """A file whose digest is the one that the certificate says.
-
-    Attributes
-    ----------
-    path : Path
-    sha256 : str
-    """
+    """A file whose digest is the one that the certificate says."""
 
     path: Path
     sha256: str
@@ -47,22 +39,7 @@ class Compared:
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """The arguments of one call, and what the prover left for it.
-
-    Attributes
-    ----------
-    values : mapping of str to object
-        By parameter: numbers as `Range`, words as str, texts as `Text`, files as `HeldFile`, lists
-        as tuples, items of a ``forall`` and what other functions return as they are.
-    proof : mapping of str to ndarray
-        Nothing in it is believed; empty where the prover left nothing.
-    confidence : Fraction or None
-        How surely what is sampled must hold; None where the statement asks for certainty.
-    tell : callable
-        Takes a line that whoever reads the claim should know: what it rests on.
-    arithmetic : Arithmetic
-        What bounds of networks are computed with; rationals are exact in any case.
-    """
+    """The arguments of one call, and what the prover left for it."""
 
     values: Mapping[str, object]
     proof: Mapping[str, NDArray[Any]] = field(default_factory=dict)
@@ -71,13 +48,7 @@ class Given:
     arithmetic: Arithmetic = FLOATS
 
     def number(self, name: str) -> Fraction:
-        """Return a number that is known exactly.
-
-        Raises
-        ------
-        RejectedError
-            If it is missing, no number, or only bounded.
-        """
+        """Return a number that is known exactly."""
         value = self.values.get(name)
         if not isinstance(value, Range):
             raise RejectedError(f"{name!r} is no number")
@@ -91,13 +62,7 @@ class Given:
         return value.numerator
 
     def word(self, name: str, *words: str) -> str | None:
-        """Return a bare word, one of those listed; None where it is not given.
-
-        Raises
-        ------
-        RejectedError
-            If it is another, or no word.
-        """
+        """Return a bare word, one of those listed; None where it is not given."""
         value = self.values.get(name)
         if value is not None and value not in words:
             raise RejectedError(f"{name!r} is none of {', '.join(words)}")
@@ -118,13 +83,7 @@ class Given:
         return value
 
     def array(self, name: str, dtype: type[np.generic], rank: int = 1) -> NDArray[Any]:
-        """Return an array of the proof.
-
-        Raises
-        ------
-        RejectedError
-            If it is missing, or of another type or rank, or holds what is not finite.
-        """
+        """Return an array of the proof."""
         found = self.proof.get(name)
         if found is None:
             raise RejectedError(f"its proof has no {name!r}")

@@ -9,12 +9,6 @@ import msgspec
 
 from leaveout.verifier.checker.basic_parts import BoxPart, FilePart
 
-__all__ = [
-    "BinaryPart", "BinderPart", "CallPart", "FilePlace", "FindPart", "ForAllPart", "InputsPart",
-    "ListPart", "NamePart", "NumberPart", "Part", "StatementPart", "TextPart", "UnaryPart",
-    "ValuesPart", "WordPart", "canonical", "children", "everything", "names",
-]  # fmt: skip
-
 
 class NumberPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="number"):
     """A number: ``3/10`` of a specification's 0.3."""
@@ -59,19 +53,11 @@ class ListPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="lis
 
 
 class CallPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="call"):
-    """A function of arguments under the names of its parameters.
-
-    Attributes
-    ----------
-    function : str
-    given : dict of str to Part
-    number : int
-        What its proofs are found by.
-    """
+    """A function of arguments under the names of its parameters."""
 
     function: str
     given: dict[str, Part]
-    number: int
+    number: int  # what its proofs are found by
 
 
 class UnaryPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="unary"):
@@ -120,59 +106,33 @@ Part: TypeAlias = (
 
 
 class FindPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a ``find`` asks for, and between which numbers the answer is.
-
-    Attributes
-    ----------
-    direction : {"least", "greatest"}
-    variable : str
-    lower, upper : str or None
-        Fractions; None where nothing is claimed of that end.
-    """
+    """What a ``find`` asks for, and between which numbers the answer is."""
 
     direction: Literal["least", "greatest"]
     variable: str
-    lower: str | None
-    upper: str | None
+    lower: str | None  # fractions; None where nothing is claimed of that end
+    upper: str | None  # fractions; None where nothing is claimed of that end
 
 
 class StatementPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A statement, and what is claimed of it.
-
-    Attributes
-    ----------
-    name : str
-    claim : Part
-    verdict : {"proved", "refuted"}
-        Of a find "proved" means its bounds, "refuted" that the claim holds of no number.
-    confidence : str or None
-        With which it holds of what was sampled; None where it is certain.
-    find : FindPart or None
-    """
+    """A statement, and what is claimed of it."""
 
     name: str
     claim: Part
     verdict: Literal["proved", "refuted"]
-    confidence: str | None = None
+    confidence: str | None = (
+        None  # with which it holds of what was sampled; None where it is certain
+    )
     find: FindPart | None = None
 
 
 class ValuesPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Statements about values, with the names and files they share.
-
-    Attributes
-    ----------
-    files : tuple of FilePart
-    lets : dict of str to Part
-    statements : tuple of StatementPart
-    proofs : dict of str to str
-        By the key of a call, what the names of its arrays begin with.
-    """
+    """Statements about values, with the names and files they share."""
 
     files: tuple[FilePart, ...]
     lets: dict[str, Part]
     statements: tuple[StatementPart, ...]
-    proofs: dict[str, str] = {}
+    proofs: dict[str, str] = {}  # by the key of a call, what the names of its arrays begin with
 
 
 def canonical(part: Part) -> str:

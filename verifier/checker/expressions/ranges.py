@@ -9,8 +9,6 @@ from typing import TypeAlias
 
 from leaveout.verifier.checker.errors import RejectedError
 
-__all__ = ["End", "Range", "compare", "number"]
-
 End: TypeAlias = Fraction | float
 """A fraction, or one of the infinities."""
 
@@ -21,21 +19,10 @@ _MOST_BITS = 2**13
 
 @dataclass(frozen=True)
 class Range:
-    """A number between two bounds, ends included.
+    """A number between two bounds, ends included."""
 
-    Attributes
-    ----------
-    lower, upper : Fraction or float
-        A float is an infinity.
-
-    Raises
-    ------
-    ValueError
-        If the ends are in the wrong order, or a float is finite.
-    """
-
-    lower: End
-    upper: End
+    lower: End  # a float is an infinity
+    upper: End  # a float is an infinity
 
     def __post_init__(self) -> None:
         for end in (self.lower, self.upper):
@@ -51,25 +38,13 @@ class Range:
 
     @property
     def known(self) -> Fraction:
-        """The number.
-
-        Raises
-        ------
-        RejectedError
-            If it is only known between two others.
-        """
+        """The number."""
         if self.lower != self.upper or isinstance(self.lower, float):
             raise RejectedError("a number that must be known is only bounded")
         return self.lower
 
     def short(self) -> Range:
-        """Return the range itself.
-
-        Raises
-        ------
-        RejectedError
-            If an end is too long to be computed with.
-        """
+        """Return the range itself."""
         for end in (self.lower, self.upper):
             if isinstance(end, Fraction) and (
                 max(end.numerator.bit_length(), end.denominator.bit_length()) > _MOST_BITS
@@ -123,13 +98,7 @@ def compare(left: Range, operator: str, right: Range) -> bool | None:
 
 
 def number(text: str) -> Fraction:
-    """Read a fraction of a manifest.
-
-    Raises
-    ------
-    RejectedError
-        If it is none, or too long to be computed with.
-    """
+    """Read a fraction of a manifest."""
     top, _, bottom = text.partition("/")
     if len(text) > 2000 or not (top.removeprefix("-").isdecimal() and text.isascii()):
         raise RejectedError(f"{text[:40]!r} is no fraction")

@@ -25,8 +25,6 @@ from leaveout.verifier.checker.expressions.parts import (
 )
 from leaveout.verifier.checker.expressions.ranges import number
 
-__all__ = ["refuse_unreadable"]
-
 _DEEPEST = 200
 _NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 
@@ -34,20 +32,7 @@ _NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 def refuse_unreadable(
     statement: StatementPart, needed: Mapping[str, Part], lets: Mapping[str, Part]
 ) -> None:
-    """Refuse a statement that would not be read as it is evaluated.
-
-    Parameters
-    ----------
-    statement : StatementPart
-    needed : mapping of str to Part
-        The lets that it needs.
-    lets : mapping of str to Part
-        All there are.
-
-    Raises
-    ------
-    RejectedError
-    """
+    """Refuse a statement that would not be read as it is evaluated."""
     variable = () if statement.find is None else (statement.find.variable,)
     for name in (*needed, *variable):
         _refuse_name(name)

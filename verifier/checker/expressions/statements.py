@@ -32,27 +32,15 @@ from leaveout.verifier.checker.expressions.ranges import Range, number
 from leaveout.verifier.checker.expressions.reading import refuse_unreadable
 from leaveout.verifier.checker.expressions.words import decimal, said, text
 
-__all__ = ["Statements", "ValueSubject"]
-
 
 @dataclass(frozen=True, eq=False)
 class ValueSubject:
-    """What one statement about values says.
-
-    Attributes
-    ----------
-    statement : StatementPart
-    lets : mapping of str to Part
-        Those it needs.
-    files : mapping of int to HeldFile
-    told : list of str
-        What it rests on.
-    """
+    """What one statement about values says."""
 
     statement: StatementPart
-    lets: Mapping[str, Part]
+    lets: Mapping[str, Part]  # those it needs
     files: Mapping[int, HeldFile]
-    told: list[str] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)  # what it rests on
 
     @property
     def members(self) -> int | None:
@@ -78,23 +66,12 @@ class ValueSubject:
 
 @dataclass(eq=False)
 class Statements:
-    """Checks the statements about values of one certificate.
-
-    Attributes
-    ----------
-    part : ValuesPart
-    file : callable
-        From a place in the list of files to the file; raises if it is missing or another one.
-    proof : callable
-        From the beginning of their names to the arrays of a proof.
-    arithmetic : Arithmetic
-        What bounds of networks are computed with.
-    """
+    """Checks the statements about values of one certificate."""
 
     part: ValuesPart
     file: Callable[[int], HeldFile]
     proof: Callable[[str], Mapping[str, NDArray[Any]]]
-    arithmetic: Arithmetic = FLOATS
+    arithmetic: Arithmetic = FLOATS  # what bounds of networks are computed with
     _kept: Kept = field(default_factory=dict)
     _steps: Steps = field(default_factory=Steps)
 
@@ -213,13 +190,7 @@ class Statements:
                 )
 
     def _holds_below(self, claim: Part, variable: str) -> bool:
-        """Whether a claim that holds of a number holds of every smaller one.
-
-        Raises
-        ------
-        RejectedError
-            If neither that nor the contrary is known.
-        """
+        """Whether a claim that holds of a number holds of every smaller one."""
         wrong = RejectedError(f"how the claim changes with {variable} is not known")
         if not isinstance(claim, BinaryPart) or claim.operator not in ("<", "<=", ">", ">="):
             raise wrong

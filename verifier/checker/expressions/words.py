@@ -29,8 +29,6 @@ from leaveout.verifier.checker.expressions.parts import (
 )
 from leaveout.verifier.checker.expressions.ranges import number
 
-__all__ = ["decimal", "quoted", "said", "text"]
-
 _TIGHT = {
     "=>": 1, "or": 2, "and": 3, "==": 5, "!=": 5, "<": 5, "<=": 5, ">": 5, ">=": 5, "+": 6, "-": 6,
     "*": 7, "/": 7,

@@ -21,8 +21,6 @@ from leaveout.verifier.checker.inputs import Inputs, read_box
 from leaveout.verifier.checker.question import Question
 from leaveout.verifier.checker.subject import Subject
 
-__all__ = ["Access", "Share", "access"]
-
 Floats = NDArray[np.float64]
 
 
@@ -34,14 +32,7 @@ class _Manifest(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Share:
-    """Members with one bound for a label.
-
-    Attributes
-    ----------
-    label : int
-    bound : float
-    members : tuple of int
-    """
+    """Members with one bound for a label."""
 
     label: int
     bound: float
@@ -50,25 +41,13 @@ class Share:
 
 @dataclass(frozen=True, eq=False)
 class Access:
-    """A folder, read.
+    """A folder, read."""
 
-    Attributes
-    ----------
-    held : HeldFile
-        The folder.
-    network : Network
-    family : Family
-    inputs : Inputs
-        What the guard answers.
-    upper : ndarray of float64, shape (labels, members)
-        Above which confidence in a label the guard does not ask a member.
-    """
-
-    held: HeldFile
+    held: HeldFile  # the folder
     network: Network
     family: Family
-    inputs: Inputs
-    upper: Floats
+    inputs: Inputs  # what the guard answers
+    upper: Floats  # shape (labels, members)
 
     def shares(self) -> Iterator[Share]:
         """Yield members by label and bound, so that every one is in one share of each label."""
@@ -91,15 +70,7 @@ class Access:
 
 
 def access(given: Given) -> Access:
-    """Read a folder.
-
-    Raises
-    ------
-    RejectedError
-        If its bounds are of other networks or inputs, or are no bounds.
-    LeaveoutError
-        If a file is missing or cannot be read.
-    """
+    """Read a folder."""
     held = given.file("path")
     network_file, family_file, bounds_file = (held.path / name for name in SERVED)
     network = load_network(network_file)

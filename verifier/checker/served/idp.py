@@ -12,19 +12,12 @@ from leaveout.verifier.checker.tree import make_tree
 from leaveout.verifier.checker.tree_arrays import TreeArrays
 from leaveout.verifier.checker.tree_walk import Walk
 
-__all__ = ["idp"]
-
 
 def idp(given: Given) -> bool | None:
     """Return whether no leak is above its member's bound, of any label.
 
     The members of a label are taken by their bounds, the highest first; each share has a tree,
     numbered in that order.
-
-    Raises
-    ------
-    RejectedError
-        If a tree does not prove its bound: the first node that fails is named.
     """
     served = given.values.get("access")
     if not isinstance(served, Access):

@@ -11,8 +11,6 @@ from fractions import Fraction
 from leaveout.verifier.checker.rationals import log, sqrt
 from leaveout.verifier.checker.services.settings import Service
 
-__all__ = ["added", "moments", "near_mean", "together"]
-
 
 def added(service: Service) -> Fraction:
     """Return the alpha of group privacy, with beta = gamma = 0.
@@ -33,18 +31,6 @@ def moments(service: Service, beta: Fraction, order: Fraction) -> Fraction | Non
         exp(l (1 + l) V - l k) l^l / (1 + l)^(1 + l),
 
     which is beta where k = (1 + l) V + (ln(1 / beta) + l ln l - (1 + l) ln(1 + l)) / l.
-
-    Parameters
-    ----------
-    service : Service
-    beta : Fraction
-    order : Fraction
-        l, above 0.
-
-    Returns
-    -------
-    Fraction or None
-        None if nothing is shown, which is so where beta is 0.
     """
     if beta <= 0 or order <= 0:
         return None
@@ -81,15 +67,6 @@ def near_mean(
     (L - 1) / b1) / 2) no more often (McDiarmid). Any K will do that is at least
 
         n (R^2 + shards epsilon^2) / 8 + R sqrt(n ln(1 / b2) / 2).
-
-    Parameters
-    ----------
-    service : Service
-    beta, gamma : Fraction
-    bound : Fraction
-        K.
-    share : Fraction
-        Above 0 and below 1.
     """
     tail, count = beta * gamma, service.predictions
     if service.labels is None or tail <= 0 or bound < 0 or not 0 < share < 1:

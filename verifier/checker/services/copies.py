@@ -8,8 +8,6 @@ from leaveout.verifier.checker.binomials import EXACT_TRIALS, at_least
 from leaveout.verifier.checker.rationals import Enclosure, exp, power
 from leaveout.verifier.checker.services.settings import Service
 
-__all__ = ["answered_right", "is_refuted"]
-
 
 def answered_right(service: Service, copies: int) -> Enclosure:
     """Enclose the chance that more than half of the shards hold one of a point's copies."""
@@ -40,15 +38,6 @@ def is_refuted(
 
     the claim fails for these updates; and it is false if that has a chance above gamma. l is
     binomial, of all points with the chance 1 - s.
-
-    Parameters
-    ----------
-    service : Service
-        That answers by majority.
-    copies, points : int
-        Together no more than the rows of the service.
-    alpha, beta, gamma : Fraction
-        What is claimed; the claim is false for all that is smaller, too.
     """
     if service.private or copies < 1 or not 1 <= points <= EXACT_TRIALS:
         return False

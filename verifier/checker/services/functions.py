@@ -15,8 +15,6 @@ from leaveout.verifier.checker.services.accounting import added, moments, near_m
 from leaveout.verifier.checker.services.copies import is_refuted
 from leaveout.verifier.checker.services.settings import Service, read_service
 
-__all__ = ["ROUTES", "sharded", "unlearns"]
-
 ROUTES = ("added", "moments", "together", "near_mean")
 """What a proof may take, by its number."""
 

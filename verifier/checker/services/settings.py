@@ -13,8 +13,6 @@ from leaveout.files import SETTINGS, read_whole, why_unread
 from leaveout.verifier.checker.errors import CertificateError, RejectedError
 from leaveout.verifier.checker.rationals import Enclosure
 
-__all__ = ["Service", "read_service"]
-
 _MOST = 2**53
 _MOST_SHARDS = 100_000
 _SHARPEST = 4096
@@ -29,31 +27,15 @@ _INACCURATE = Fraction(1, 2**100)
 
 @dataclass(frozen=True)
 class Service:
-    """What is known of a service.
+    """What is known of a service."""
 
-    Attributes
-    ----------
-    shards, rows : int
-        Models, and points that it holds at most.
-    mechanism : {"exponential", "noisy_max", "majority"}
-    inclusion : tuple of Fraction
-        Between which the probability lies that a shard holds a point.
-    epsilon : Fraction
-        At most this is the privacy of one answer, in nats, when one shard's seed is replaced; 0
-        where nothing is known of it.
-    predictions : int
-        Answers drawn between two full retrainings at most; 0 with "majority".
-    labels : int or None
-        How many there are at most.
-    """
-
-    shards: int
-    rows: int
+    shards: int  # models, and points that it holds at most
+    rows: int  # models, and points that it holds at most
     mechanism: str
-    inclusion: Enclosure
+    inclusion: Enclosure  # between which the probability lies that a shard holds a point
     epsilon: Fraction
-    predictions: int
-    labels: int | None
+    predictions: int  # answers drawn between two full retrainings at most; 0 with "majority"
+    labels: int | None  # how many there are at most
 
     @property
     def private(self) -> bool:
@@ -67,16 +49,7 @@ class Service:
 
 
 def read_service(path: Path, sha256: str) -> Service:
-    """Read a file of settings.
-
-    Raises
-    ------
-    CertificateError
-        If it cannot be read.
-    RejectedError
-        If it is another file, or a setting is unknown, missing or out of range: nothing is known
-        of such a service.
-    """
+    """Read a file of settings."""
     try:
         content = read_whole(path, SETTINGS)
     except OSError as error:

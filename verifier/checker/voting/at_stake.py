@@ -18,8 +18,6 @@ from leaveout.verifier.checker.voting.tallies import (
     gaps_of,
 )
 
-__all__ = ["AtStake", "at_stake", "lost_to"]
-
 Gains = NDArray[np.uint8] | NDArray[np.uint16]
 
 
@@ -30,28 +28,14 @@ class AtStake:
     An attack poisons up to ``budget`` units of each family, and whoever is a member that one of
     them reaches votes as the attacker likes, at every point anew. A point is lost to a label once
     the members reached gain what the pair needs.
-
-    Attributes
-    ----------
-    budget : int
-    offsets : tuple of int
-        Unit u reaches the members ``(u + offset) mod members``.
-    gains : ndarray of uint8, shape (members, pairs)
-        What a member gains that votes for the pair's label then: 0, 1 or 2.
-    needs : ndarray of int32, shape (pairs,)
-        At least 1.
-    points : ndarray of int64, shape (pairs,)
-        Ascending.
-    sizes : tuple of int
-        Units of each family, one family after another.
     """
 
     budget: int
-    offsets: tuple[int, ...]
-    gains: NDArray[np.uint8]
-    needs: NDArray[np.int32]
-    points: Counts
-    sizes: tuple[int, ...]
+    offsets: tuple[int, ...]  # unit u reaches the members ``(u + offset) mod members``
+    gains: NDArray[np.uint8]  # shape (members, pairs)
+    needs: NDArray[np.int32]  # shape (pairs,): at least 1
+    points: Counts  # shape (pairs,): ascending
+    sizes: tuple[int, ...]  # units of each family, one family after another
 
     @property
     def family(self) -> Counts:
@@ -86,8 +70,8 @@ class AtStake:
 
 
 def at_stake(
-    votes: Votes,
-    truth: NDArray[np.int32],
+    votes: Votes,  # shape (points, members)
+    truth: NDArray[np.int32],  # shape (points,)
     labels: int,
     budget: int,
     offsets: tuple[int, ...] = (0,),
@@ -97,18 +81,6 @@ def at_stake(
 
     A point that is answered wrong already is none: an attacker who chooses votes at every point by
     itself need not make it right.
-
-    Parameters
-    ----------
-    votes : ndarray of int32, shape (points, members)
-    truth : ndarray of int32, shape (points,)
-    labels : int
-    budget : int
-        At most the number of members.
-    offsets : tuple of int
-        Different, from 0 to the number of members less 1.
-    sizes : tuple of int
-        Members of each family of hash bagging; empty where there is one family.
     """
     members = votes.shape[1]
     empty = AtStake(budget, offsets, *_no_pairs(members), sizes or (members,))
@@ -144,14 +116,6 @@ def lost_to(votes: Votes, truth: NDArray[np.int32], labels: int, members: Sequen
     """Return which right answers change if some members vote as an attacker likes: a recount.
 
     A label that all of them vote for passes the answer if any votes of theirs let it.
-
-    Parameters
-    ----------
-    votes : ndarray of int32, shape (points, members)
-    truth : ndarray of int32, shape (points,)
-    labels : int
-    members : sequence of int
-        Different.
     """
     lost = np.zeros(len(votes), np.bool_)
     held = np.ones(votes.shape[1], np.bool_)

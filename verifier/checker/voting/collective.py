@@ -20,8 +20,6 @@ from leaveout.verifier.checker.voting.summed import SUMMED, most_summed
 from leaveout.verifier.checker.voting.together import TooLongError, no_more_lost
 from leaveout.verifier.checker.voting.vote import Vote
 
-__all__ = ["collective_accuracy"]
-
 Truth = NDArray[np.int32]
 
 

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from leaveout.compiling import kept
 
-__all__ = ["Slots", "slots_of"]
-
 Bits = NDArray[np.uint64]
 
 
@@ -22,21 +20,12 @@ class Slots:
 
     Points with more pairs come first, so that later slots are shorter; a point is the same bit of
     each slot.
-
-    Attributes
-    ----------
-    some, twos : ndarray of uint64, shape (units, words)
-        Pairs that a unit gains at least 1, and 2. Slots lie one after another.
-    needs : ndarray of uint64, shape (2 * left, words)
-        Pairs that need 1, 2, ...
-    starts : ndarray of int64, shape (slots + 1,)
-        Where each slot begins.
     """
 
-    some: Bits
-    twos: Bits
-    needs: Bits
-    starts: NDArray[np.int64]
+    some: Bits  # shape (units, words): pairs that a unit gains at least 1, and 2
+    twos: Bits  # shape (units, words): pairs that a unit gains at least 1, and 2
+    needs: Bits  # shape (2 * left, words): pairs that need 1, 2,
+    starts: NDArray[np.int64]  # shape (slots + 1,): where each slot begins
 
     @property
     def work(self) -> float:
@@ -45,15 +34,7 @@ class Slots:
         return float(math.comb(len(self.some), left) * self.some.shape[1])
 
     def lose(self, most: int, words: float = math.inf) -> tuple[bool | None, int]:
-        """Return whether as many units as are left lose more than some points, and the words read.
-
-        Parameters
-        ----------
-        most : int
-            Points.
-        words : float
-            That may be looked at; None is returned where these do not suffice.
-        """
+        """Return whether the units left can lose more than some points, and the words read."""
         found, read = _lose(
             self.some, self.twos, self.needs, self.starts, most, min(words, 2.0**62)
         )
@@ -63,19 +44,7 @@ class Slots:
 def slots_of(
     units: NDArray[Any], needs: NDArray[np.int32], points: NDArray[np.int64], left: int
 ) -> Slots:
-    """Return pairs as bits.
-
-    Parameters
-    ----------
-    units : ndarray of int, shape (units, pairs)
-        Gains of 0, 1 or 2.
-    needs : ndarray of int32, shape (pairs,)
-        1 to 2 ``left``.
-    points : ndarray of int64, shape (pairs,)
-        Ascending.
-    left : int
-        Units to poison, from 1 to as many as there are.
-    """
+    """Return pairs as bits."""
     _, firsts, counts = np.unique(points, return_index=True, return_counts=True)
     order = np.argsort(-counts, kind="stable")
     firsts, counts = firsts[order], counts[order]

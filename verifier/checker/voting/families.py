@@ -13,8 +13,6 @@ from leaveout.verifier.checker.voting.tallies import (
     gaps_of,
 )
 
-__all__ = ["family_radii"]
-
 
 def family_radii(votes: Votes, labels: int, sizes: tuple[int, ...]) -> Counts:
     """Return how many edits each answer survives, shape (points,).
@@ -22,13 +20,6 @@ def family_radii(votes: Votes, labels: int, sizes: tuple[int, ...]) -> Counts:
     A member gains a label 0, 1 or 2 on the answer. Sorted within each family, the r-th of every
     family together are what the r-th edit gains at most, and an attacker has it: the radius is how
     many edits, added up, do not pass the gap of any label.
-
-    Parameters
-    ----------
-    votes : ndarray of int32, shape (points, members)
-    labels : int
-    sizes : tuple of int
-        Members of each family, one family after another.
     """
     found = np.full(len(votes), max(sizes), np.int64)
     for at in blocks(len(votes), votes.shape[1] * 4 + labels):

@@ -25,26 +25,6 @@ from leaveout.verifier.checker.voting.threats import (
 )
 from leaveout.verifier.checker.voting.vote import Vote
 
-__all__ = [
-    "answered_right",
-    "ballots",
-    "certified_accuracy",
-    "counted_of",
-    "dpa",
-    "finite_aggregation",
-    "hash_bagging",
-    "label_of",
-    "median_radius",
-    "radius",
-    "run_off",
-    "share_of",
-    "ss_dpa",
-    "targeted_robustness",
-    "test_points",
-    "threat_of",
-    "vote_of",
-]
-
 _MOST_LABELS = 500
 """Of a run-off, which is about every pair of them."""
 
@@ -198,13 +178,7 @@ def test_points(given: Given) -> range:
 
 
 def vote_of(given: Given) -> Vote:
-    """Return the vote a call is about.
-
-    Raises
-    ------
-    RejectedError
-        If it is about none.
-    """
+    """Return the vote a call is about."""
     vote = given.values.get("votes")
     if not isinstance(vote, Vote):
         raise RejectedError("'votes' is no vote")
@@ -214,13 +188,7 @@ def vote_of(given: Given) -> Vote:
 
 
 def threat_of(given: Given, vote: Vote) -> int:
-    """Return how many parts the changes that a call allows reach, and tell why.
-
-    Raises
-    ------
-    RejectedError
-        If not exactly one kind of change is counted, or what it reaches is not known.
-    """
+    """Return how many parts the changes that a call allows reach, and tell why."""
     counted = [threat for threat in THREATS if threat in given.values]
     if len(counted) != 1:
         raise RejectedError("not exactly one kind of change is counted")
@@ -260,13 +228,7 @@ def _point(given: Given, vote: Vote) -> int:
 
 
 def counted_of(given: Given, vote: Vote) -> Flags:
-    """Return which test points count, shape (points,): all, or those of a true label.
-
-    Raises
-    ------
-    RejectedError
-        If there is no such label, or no test point of it.
-    """
+    """Return which test points count, shape (points,): all, or those of a true label."""
     label = label_of(given, "label", vote.ballots)
     if label is None:
         return np.ones(vote.ballots.points, np.bool_)
@@ -277,13 +239,7 @@ def counted_of(given: Given, vote: Vote) -> Flags:
 
 
 def label_of(given: Given, name: str, held: Ballots) -> int | None:
-    """Return a label that is given by number or name; None where it is not given.
-
-    Raises
-    ------
-    RejectedError
-        If there is none such, or a number is also the name of another label.
-    """
+    """Return a label that is given by number or name; None where it is not given."""
     value, names = given.values.get(name), held.origin.label_names
     if value is None:
         return None

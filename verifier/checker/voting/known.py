@@ -21,20 +21,12 @@ from leaveout.verifier.checker.voting.tallies import (
     gaps_of,
 )
 
-__all__ = ["Prices", "bought", "change_of", "prices_of", "withstood"]
-
 _NEVER = -1
 """In a ballots file, the threshold of a vote that no changes bring about."""
 
 
 def change_of(ballots: Ballots, threat: str) -> tuple[int, str]:
-    """Return how many changes that thresholds count one change is at most, and why.
-
-    Raises
-    ------
-    RejectedError
-        If thresholds say nothing of such changes.
-    """
+    """Return how many changes that thresholds count one change is at most, and why."""
     own, origin = ballots.origin.thresholds_against or "edits", ballots.origin
     within = ballots.parts == 1 or origin.hash_reads_label is False
     if own == "edits":
@@ -62,11 +54,6 @@ def withstood(ballots: Ballots, threat: str) -> tuple[NDArray[np.int32], NDArray
 
     Each is an array like the thresholds: fewer than the first never suffice, as many as the second
     do, if it is not -1.
-
-    Raises
-    ------
-    RejectedError
-        If thresholds say nothing of such changes.
     """
     thresholds, origin = ballots.thresholds, ballots.origin
     if thresholds is None:
@@ -86,9 +73,9 @@ def withstood(ballots: Ballots, threat: str) -> tuple[NDArray[np.int32], NDArray
 
 
 def bought(
-    votes: Votes,
-    truth: NDArray[np.int32],
-    thresholds: NDArray[np.int32],
+    votes: Votes,  # shape (points, members)
+    truth: NDArray[np.int32],  # shape (points,)
+    thresholds: NDArray[np.int32],  # shape (points, members, labels)
     labels: int,
     units: Sequence[int],
 ) -> Flags:
@@ -96,16 +83,6 @@ def bought(
 
     A label passes the answer if any votes that members can be made to give let it. So each votes
     for it that can; of the others those for the answer vote any further label that they can.
-
-    Parameters
-    ----------
-    votes : ndarray of int32, shape (points, members)
-    truth : ndarray of int32, shape (points,)
-    thresholds : ndarray of int32, shape (points, members, labels)
-        What suffices; -1 where nothing is known to.
-    labels : int
-    units : sequence of int
-        Members, each as often as it has changes.
     """
     spent = np.bincount(np.array(units, np.int64), minlength=votes.shape[1])
     lost = np.zeros(len(votes), np.bool_)
@@ -127,23 +104,13 @@ def bought(
 
 @dataclass(frozen=True, eq=False)
 class Prices:
-    """Pairs of a test point that is answered right and a label, and what gains of it cost.
-
-    Attributes
-    ----------
-    budget : int
-    one, two : ndarray of int64, shape (members, pairs)
-        Changes of a member from which on it gains at least 1, and 2; ``budget + 1`` for never.
-    needs : ndarray of int64, shape (pairs,)
-    points : ndarray of int64, shape (pairs,)
-        Ascending.
-    """
+    """Pairs of a test point that is answered right and a label, and what gains of it cost."""
 
     budget: int
-    one: Counts
-    two: Counts
-    needs: Counts
-    points: Counts
+    one: Counts  # shape (members, pairs)
+    two: Counts  # shape (members, pairs)
+    needs: Counts  # shape (pairs,)
+    points: Counts  # shape (pairs,): ascending
 
 
 def prices_of(
@@ -153,14 +120,7 @@ def prices_of(
     labels: int,
     budget: int,
 ) -> Prices:
-    """Return the pairs that so many changes might decide, by gaps alone.
-
-    Parameters
-    ----------
-    votes, truth, thresholds, labels
-        As for `bought`, but of what is too little.
-    budget : int
-    """
+    """Return the pairs that so many changes might decide, by gaps alone."""
     members = votes.shape[1]
     never = budget + 1
     one, two = [np.zeros((0, members), np.int64)], [np.zeros((0, members), np.int64)]

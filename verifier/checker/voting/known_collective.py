@@ -17,8 +17,6 @@ from leaveout.verifier.checker.voting.summed import SUMMED
 from leaveout.verifier.checker.voting.together import TooLongError
 from leaveout.verifier.checker.voting.vote import Vote
 
-__all__ = ["known_collective"]
-
 Truth = NDArray[np.int32]
 
 

@@ -16,8 +16,6 @@ from leaveout.verifier.checker.voting.known import Prices
 from leaveout.verifier.checker.voting.tallies import Counts
 from leaveout.verifier.checker.voting.together import TooLongError
 
-__all__ = ["WORK", "no_more_bought"]
-
 WORK = 2e10
 """Numbers looked at, at most: a minute or so."""
 
@@ -35,20 +33,7 @@ _FIRST, _TURNS = 60, 8
 
 
 def no_more_bought(prices: Prices, upper: int, work: float = WORK) -> bool:
-    """Return whether no attack loses more than ``upper`` points; False if one does.
-
-    Parameters
-    ----------
-    prices : Prices
-    upper : int
-    work : float
-        Numbers that may be looked at.
-
-    Raises
-    ------
-    TooLongError
-        If that does not suffice to say.
-    """
+    """Return whether no attack loses more than ``upper`` points; False if one does."""
     root = _Node(prices.one, prices.two, prices.needs, prices.points, 0)
     points = int(prices.points.max(initial=-1)) + 1
     search = _Search(upper, work, np.full(points, _PRICE))
@@ -75,24 +60,13 @@ def no_more_bought(prices: Prices, upper: int, work: float = WORK) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Node:
-    """Attacks of which it is said what they spend on all but some members.
+    """Attacks of which it is said what they spend on all but some members."""
 
-    Attributes
-    ----------
-    one, two : ndarray of int64, shape (members, pairs)
-        Of members of which it is not said.
-    needs : ndarray of int64, shape (pairs,)
-        What pairs still need.
-    points : ndarray of int64, shape (pairs,)
-    lost : int
-        Points that are lost by now, and no longer among the pairs.
-    """
-
-    one: Counts
-    two: Counts
-    needs: Counts
-    points: Counts
-    lost: int
+    one: Counts  # shape (members, pairs): of members of which it is not said
+    two: Counts  # shape (members, pairs): of members of which it is not said
+    needs: Counts  # shape (pairs,): what pairs still need
+    points: Counts  # shape (pairs,)
+    lost: int  # points that are lost by now, and no longer among the pairs
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,8 +15,6 @@ from leaveout.verifier.checker.voting.tallies import (
     gaps_of,
 )
 
-__all__ = ["answers", "plurality_radii", "threshold_radii"]
-
 _NEVER = -1
 """In a ballots file, the threshold of a vote that no edits bring about."""
 
@@ -49,12 +47,6 @@ def threshold_radii(votes: Votes, thresholds: NDArray[np.int32], labels: int) ->
     Member i votes u once it has had ``thresholds[i, u]`` edits. A label passes the answer once the
     gains of the members exceed its gap, each of them -2 to 2 by what it is made to vote; the
     cheapest way is looked for over all gains, member by member.
-
-    Parameters
-    ----------
-    votes : ndarray of int32, shape (points, parts)
-    thresholds : ndarray of int32, shape (points, parts, labels)
-    labels : int
     """
     found = np.zeros(len(votes), np.int64)
     for at in blocks(len(votes), votes.shape[1] * max(labels, 4)):

@@ -15,8 +15,6 @@ from leaveout.verifier.checker.voting.tallies import (
     counts_of,
 )
 
-__all__ = ["refuse_scores", "run_off_answers", "run_off_falls", "run_off_radii"]
-
 Scores = NDArray[np.floating]
 
 
@@ -92,15 +90,6 @@ def run_off_falls(
     by. In the run-off t gains A less the recast members of third labels that preferred t; those
     that preferred s go first. For each B the largest A that fits is best: one member more of any
     third label that is made to vote t loses t nothing. So it is enough to try every B.
-
-    Parameters
-    ----------
-    votes : ndarray of int32, shape (points, parts)
-    scores : ndarray of float, shape (points, parts, labels)
-    labels : int
-    edits : ndarray of int64, shape (points,)
-    target : int, optional
-        Who is to win; anyone else than now by default.
     """
     chosen = run_off_answers(votes, scores, labels)
     counts = np.zeros((len(votes), labels), np.int64)

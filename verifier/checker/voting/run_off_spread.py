@@ -20,8 +20,6 @@ from leaveout.verifier.checker.voting.spread_proof import array, survived_at_mos
 from leaveout.verifier.checker.voting.tallies import Counts, Votes, answers_of, blocks, counts_of
 from leaveout.verifier.checker.voting.together import TooLongError
 
-__all__ = ["published_run_offs", "run_off_survives", "shown_run_off_falls", "survived_run_offs"]
-
 _Proof = Mapping[str, NDArray[Any]]
 
 _WORK = 3e9
@@ -108,31 +106,14 @@ def run_off_survives(
 
 
 def survived_run_offs(
-    votes: Votes,
-    scores: Scores,
+    votes: Votes,  # shape (points, members)
+    scores: Scores,  # shape (points, members, labels)
     labels: int,
-    answers: Counts,
+    answers: Counts,  # shape (points,)
     offsets: tuple[int, ...],
     proof: _Proof,
 ) -> Counts:
-    """Return how many units each answer survives, by what a proof says, or else 0.
-
-    Parameters
-    ----------
-    votes : ndarray of int32, shape (points, members)
-    scores : ndarray of float, shape (points, members, labels)
-    labels : int
-    answers : ndarray of int64, shape (points,)
-    offsets : tuple of int
-    proof : mapping of str to ndarray
-        ``survived`` (points, 2): point, and how many hash values; all attacks of so many are gone
-        through.
-
-    Raises
-    ------
-    RejectedError
-        If an attack is left that changes an answer, or they are too many.
-    """
+    """Return how many units each answer survives, by what a proof says, or else 0."""
     found = np.zeros(len(votes), np.int64)
     if "survived" not in proof:
         return found
@@ -156,20 +137,7 @@ def shown_run_off_falls(
     offsets: tuple[int, ...],
     proof: _Proof,
 ) -> Counts:
-    """Return how many units each answer survives at most, by attacks, shape (points,).
-
-    Parameters
-    ----------
-    votes, scores, labels, answers, offsets
-        As in `survived_run_offs`.
-    proof : mapping of str to ndarray
-        ``attacks`` (attacks, 2): point, and how many hash values; ``values`` of all of them.
-
-    Raises
-    ------
-    RejectedError
-        If one of them changes no answer.
-    """
+    """Return how many units each answer survives at most, by attacks, shape (points,)."""
 
     def falls(point: int, own: list[int]) -> bool:
         one = slice(point, point + 1)

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from leaveout.verifier.checker.voting.run_off import Scores
 from leaveout.verifier.checker.voting.tallies import Counts, Flags, Votes, blocks, counts_of
 
-__all__ = ["RunOffsAtStake", "TooManyError", "run_offs_at_stake", "run_offs_lost_to"]
-
 _ROOM = 2**29
 """Gains held, at most."""
 
@@ -29,28 +27,14 @@ class RunOffsAtStake:
     An attack poisons up to ``budget`` units. Whoever is a member that one of them reaches votes,
     and prefers, as the attacker likes, at every point anew. A pair is lost to once the members
     reached gain what each of its rows needs.
-
-    Attributes
-    ----------
-    budget : int
-    offsets : tuple of int
-        Unit u reaches the members ``(u + offset) mod members``.
-    gains : ndarray of uint8, shape (members, rows)
-        0 to 3.
-    needs : ndarray of int64, shape (rows,)
-        At least 1.
-    pairs : ndarray of int64, shape (rows,)
-        Ascending, from 0; every pair has a row.
-    points : ndarray of int64, shape (pairs,)
-        Ascending.
     """
 
     budget: int
-    offsets: tuple[int, ...]
-    gains: NDArray[np.uint8]
-    needs: Counts
-    pairs: Counts
-    points: Counts
+    offsets: tuple[int, ...]  # unit u reaches the members ``(u + offset) mod members``
+    gains: NDArray[np.uint8]  # shape (members, rows): 0 to 3
+    needs: Counts  # shape (rows,): at least 1
+    pairs: Counts  # shape (rows,): ascending, from 0; every pair has a row
+    points: Counts  # shape (pairs,): ascending
 
     @property
     def count(self) -> int:
@@ -68,10 +52,10 @@ class RunOffsAtStake:
 
 
 def run_offs_at_stake(
-    votes: Votes,
-    scores: Scores,
+    votes: Votes,  # shape (points, members)
+    scores: Scores,  # shape (points, members, labels)
     labels: int,
-    answers: Counts,
+    answers: Counts,  # shape (points,)
     points: Counts,
     budget: int,
     offsets: tuple[int, ...] = (0,),
@@ -85,22 +69,6 @@ def run_offs_at_stake(
     is lacking falls with the members reached that voted for the third label, or preferred s, and
     grows with those that voted t or s, or preferred t. Each comparison is a row; f less that growth
     is never negative, so that each member reached gains 0 or more.
-
-    Parameters
-    ----------
-    votes : ndarray of int32, shape (points, members)
-    scores : ndarray of float, shape (points, members, labels)
-    labels : int
-    answers : ndarray of int64, shape (points,)
-    points : ndarray of int64
-        Those that count, ascending.
-    budget : int
-        At most the number of members.
-    offsets : tuple of int
-
-    Raises
-    ------
-    TooManyError
     """
     members = votes.shape[1]
     nothing = np.zeros((members, 0), np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -168,23 +136,13 @@ def _told_apart(gains: NDArray[np.uint8], needs: Counts) -> tuple[NDArray[np.uin
 
 
 def run_offs_lost_to(
-    votes: Votes,
-    scores: Scores,
+    votes: Votes,  # shape (points, members)
+    scores: Scores,  # shape (points, members, labels)
     labels: int,
-    answers: Counts,
+    answers: Counts,  # shape (points,)
     members: Sequence[int],
 ) -> Flags:
-    """Return which answers change if some members vote and prefer as an attacker likes: a recount.
-
-    Parameters
-    ----------
-    votes : ndarray of int32, shape (points, members)
-    scores : ndarray of float, shape (points, members, labels)
-    labels : int
-    answers : ndarray of int64, shape (points,)
-    members : sequence of int
-        Different.
-    """
+    """Recount which answers change if an attacker chooses how some members vote."""
     lost, number = np.zeros(len(votes), np.bool_), len(members)
     held = np.ones(votes.shape[1], np.bool_)
     held[list(members)] = False

@@ -16,25 +16,9 @@ from leaveout.verifier.checker.voting.run_offs_at_stake import (
 )
 from leaveout.verifier.checker.voting.vote import Vote
 
-__all__ = ["run_offs_counted", "run_offs_of"]
-
 
 def run_offs_of(vote: Vote, truth: NDArray[np.integer[Any]], budget: int) -> RunOffsAtStake:
-    """Return the right answers that so many units could change, and what each takes.
-
-    Parameters
-    ----------
-    vote : Vote
-        With run-offs.
-    truth : ndarray of int, shape (points,)
-        True labels; -1 of points that do not count.
-    budget : int
-        At most the number of members.
-
-    Raises
-    ------
-    TooManyError
-    """
+    """Return the right answers that so many units could change, and what each takes."""
     held = vote.ballots
     assert held.scores is not None
     if vote.kind == "run_off":
@@ -49,17 +33,7 @@ def run_offs_of(vote: Vote, truth: NDArray[np.integer[Any]], budget: int) -> Run
 
 
 def run_offs_counted(vote: Vote, truth: NDArray[np.integer[Any]], members: Sequence[int]) -> int:
-    """Return how many right answers change if some members vote and prefer as an attacker likes.
-
-    Parameters
-    ----------
-    vote : Vote
-        With run-offs.
-    truth : ndarray of int, shape (points,)
-        As in `run_offs_of`.
-    members : sequence of int
-        Different.
-    """
+    """Return how many right answers change if some members vote and prefer as an attacker likes."""
     held = vote.ballots
     assert held.scores is not None
     lost = run_offs_lost_to(held.votes, held.scores, held.labels, vote.answers, members)

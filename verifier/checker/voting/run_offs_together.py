@@ -17,8 +17,6 @@ from leaveout.verifier.checker.voting.run_offs_at_stake import RunOffsAtStake
 from leaveout.verifier.checker.voting.tallies import Counts
 from leaveout.verifier.checker.voting.together import WORK, TooLongError
 
-__all__ = ["no_more_run_offs_lost"]
-
 _WHOLE = 2**22
 """A point; shares of it are whole numbers, too."""
 
@@ -27,67 +25,29 @@ _FAILS, _HOLDS, _OPEN = 0, 1, 2
 
 
 class _Facts(NamedTuple):
-    """Rows of pairs of points, and the members that units reach.
+    """Rows of pairs of points, and the members that units reach."""
 
-    Attributes
-    ----------
-    gains : ndarray of uint8, shape (members, rows)
-    reach : ndarray of int64, shape (units, members a unit reaches)
-    starts : ndarray of int64, shape (pairs + 1,)
-        Where the rows of each pair start.
-    points : ndarray of int64, shape (pairs,)
-        Ascending.
-    upper : int
-        Points that may be lost.
-    budget : int
-    """
-
-    gains: NDArray[np.uint8]
-    reach: Counts
-    starts: Counts
-    points: Counts
-    upper: int
+    gains: NDArray[np.uint8]  # shape (members, rows)
+    reach: Counts  # shape (units, members a unit reaches)
+    starts: Counts  # shape (pairs + 1,): where the rows of each pair start
+    points: Counts  # shape (pairs,): ascending
+    upper: int  # points that may be lost
     budget: int
 
 
 class _Held(NamedTuple):
-    """A path of nodes: attacks that poison a unit more at each depth, and others of candidates.
+    """A path of nodes: attacks that poison a unit more at each depth, and others of candidates."""
 
-    Attributes
-    ----------
-    reached : ndarray of int64, shape (members,)
-        By how many units that are poisoned.
-    needs : ndarray of int64, shape (depths, rows)
-        What rows still need.
-    candidates : ndarray of int64, shape (depths, units)
-        The heaviest first once a node was looked at.
-    sizes, first, place : ndarray of int64, shape (depths,)
-        How many candidates there are, how many of them must be tried first, and which is.
-    """
-
-    reached: Counts
-    needs: Counts
-    candidates: Counts
-    sizes: Counts
-    first: Counts
-    place: Counts
+    reached: Counts  # shape (members,): by how many units that are poisoned
+    needs: Counts  # shape (depths, rows): what rows still need
+    candidates: Counts  # shape (depths, units): the heaviest first once a node was looked at
+    sizes: Counts  # shape (depths,)
+    first: Counts  # shape (depths,)
+    place: Counts  # shape (depths,)
 
 
 def no_more_run_offs_lost(stake: RunOffsAtStake, upper: int, work: float = WORK) -> bool:
-    """Return whether no attack loses more than ``upper`` points; False if one does.
-
-    Parameters
-    ----------
-    stake : RunOffsAtStake
-    upper : int
-    work : float
-        Numbers that may be looked at.
-
-    Raises
-    ------
-    TooLongError
-        If that does not suffice to say.
-    """
+    """Return whether no attack loses more than ``upper`` points; False if one does."""
     members = len(stake.gains)
     if not len(stake.points):
         return upper >= 0

@@ -25,8 +25,6 @@ from leaveout.verifier.checker.voting.tallies import (
     gaps_of,
 )
 
-__all__ = ["UNIT", "falls_to", "follow_log", "published_edits"]
-
 UNIT = 256
 """Weights are whole multiples of one over this."""
 
@@ -53,23 +51,13 @@ def published_edits(votes: Votes, labels: int, offsets: tuple[int, ...]) -> Coun
 
 
 def falls_to(
-    ballot: Votes,
+    ballot: Votes,  # shape (members,)
     labels: int,
     offsets: tuple[int, ...],
     values: Sequence[int],
     target: int | None = None,
 ) -> bool:
-    """Whether the members that hash values reach can change an answer: a recount.
-
-    Parameters
-    ----------
-    ballot : ndarray of int32, shape (members,)
-    labels : int
-    offsets : tuple of int
-    values : sequence of int
-    target : int, optional
-        What is to be answered; any other label by default.
-    """
+    """Whether the members that hash values reach can change an answer: a recount."""
     members = len(ballot)
     reached = np.unique([(value + offset) % members for value in values for offset in offsets])
     answer = int(np.bincount(ballot, minlength=labels).argmax())
@@ -84,23 +72,12 @@ def falls_to(
 
 @dataclass(frozen=True, eq=False)
 class _Node:
-    """Attacks that poison some hash values, and others only of those that fit.
+    """Attacks that poison some hash values, and others only of those that fit."""
 
-    Attributes
-    ----------
-    fit : ndarray of bool, shape (members,)
-    gains : ndarray of int64, shape (members,)
-        Of members that are not reached yet.
-    gap : int
-        What they must gain more than.
-    left : int
-        How many hash values may still be poisoned.
-    """
-
-    fit: Flags
-    gains: Counts
-    gap: int
-    left: int
+    fit: Flags  # shape (members,)
+    gains: Counts  # shape (members,): of members that are not reached yet
+    gap: int  # what they must gain more than
+    left: int  # how many hash values may still be poisoned
 
     def after(self, weights: Counts, offsets: tuple[int, ...]) -> _Node | None:
         """Return what is left of a node; None if no attack of it gains enough."""
@@ -130,35 +107,15 @@ class _Node:
 
 
 def follow_log(
-    ballot: Votes,
+    ballot: Votes,  # shape (members,)
     labels: int,
     offsets: tuple[int, ...],
     label: int,
     edits: int,
     rows: NDArray[np.int32],
-    weights: NDArray[np.uint16],
+    weights: NDArray[np.uint16],  # shape (number of -1, members)
 ) -> None:
-    """Follow a log of why so many poisoned hash values do not let a label pass the answer.
-
-    Parameters
-    ----------
-    ballot : ndarray of int32, shape (members,)
-    labels : int
-    offsets : tuple of int
-    label : int
-    edits : int
-    rows : ndarray of int32
-        -1 bounds the attacks that are looked at by the next weights, and leaves out hash values
-        that no attack among them can have; a hash value tells attacks with it, which come first,
-        from those without.
-    weights : ndarray of uint16, shape (number of -1, members)
-        In 256ths; what exceeds a member's gain counts as that.
-
-    Raises
-    ------
-    RejectedError
-        If attacks are left open.
-    """
+    """Follow a log of why so many poisoned hash values do not let a label pass the answer."""
     members = len(ballot)
     counts = np.bincount(ballot, minlength=labels)
     answer = int(counts.argmax())

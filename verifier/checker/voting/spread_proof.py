@@ -12,32 +12,13 @@ from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.voting.spread import falls_to, follow_log
 from leaveout.verifier.checker.voting.tallies import Counts, Votes
 
-__all__ = ["array", "proved_edits", "shown_falls", "survived_at_most"]
-
 _Proof = Mapping[str, NDArray[Any]]
 
 
 def proved_edits(
     votes: Votes, labels: int, offsets: tuple[int, ...], published: Counts, proof: _Proof
 ) -> Counts:
-    """Return how many hash values pass no label before the answer, shape (points, labels).
-
-    Parameters
-    ----------
-    votes : ndarray of int32, shape (points, members)
-    labels : int
-    offsets : tuple of int
-    published : ndarray of int64, shape (points, labels)
-        What is known without logs.
-    proof : mapping of str to ndarray
-        ``logs`` (logs, 5): point, label, hash values, how many rows and weights; ``rows`` and
-        ``weights`` of all of them, one log after another.
-
-    Raises
-    ------
-    RejectedError
-        If a log leaves attacks open.
-    """
+    """Return how many hash values pass no label before the answer, shape (points, labels)."""
     if "logs" not in proof:
         return published
     points, members = votes.shape
@@ -63,29 +44,13 @@ def proved_edits(
 
 
 def shown_falls(
-    votes: Votes,
+    votes: Votes,  # shape (points, members)
     labels: int,
     offsets: tuple[int, ...],
     proof: _Proof,
     target: int | None = None,
 ) -> Counts:
-    """Return how many hash values each answer survives at most, by attacks, shape (points,).
-
-    Parameters
-    ----------
-    votes : ndarray of int32, shape (points, members)
-    labels : int
-    offsets : tuple of int
-    proof : mapping of str to ndarray
-        ``attacks`` (attacks, 2): point, and how many hash values; ``values`` of all of them.
-    target : int, optional
-        What attacks make the answer; any other label by default.
-
-    Raises
-    ------
-    RejectedError
-        If one of them changes no answer.
-    """
+    """Return how many hash values each answer survives at most, by attacks, shape (points,)."""
     wrong = "changes no answer" if target is None else "does not force the answer"
     return survived_at_most(
         votes.shape, proof, lambda x, own: falls_to(votes[x], labels, offsets, own, target), wrong
@@ -95,24 +60,7 @@ def shown_falls(
 def survived_at_most(
     shape: tuple[int, ...], proof: _Proof, falls: Callable[[int, list[int]], bool], wrong: str
 ) -> Counts:
-    """Return how many hash values each answer survives at most, shape (points,).
-
-    Parameters
-    ----------
-    shape : tuple of int
-        Points and members.
-    proof : mapping of str to ndarray
-        As in `shown_falls`.
-    falls : callable
-        Tells whether an answer falls to an attack: a point and hash values.
-    wrong : str
-        What an attack does to which none falls, for messages.
-
-    Raises
-    ------
-    RejectedError
-        If an attack is none there can be, or an answer does not fall to it.
-    """
+    """Return how many hash values each answer survives at most, shape (points,)."""
     points, members = shape
     # Poisoning everything changes any answer.
     most = np.full(points, members - 1, np.int64)
@@ -136,13 +84,7 @@ def survived_at_most(
 
 
 def array(proof: _Proof, name: str, dtype: type[np.generic], rank: int) -> NDArray[Any]:
-    """Return an array of a proof.
-
-    Raises
-    ------
-    RejectedError
-        If it is missing, or of another type or rank.
-    """
+    """Return an array of a proof."""
     found = proof.get(name)
     if found is None or found.dtype != dtype or found.ndim != rank:
         raise RejectedError(f"its proof has no {name!r}, {np.dtype(dtype)} of rank {rank}")

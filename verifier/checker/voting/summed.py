@@ -23,8 +23,6 @@ from leaveout.verifier.checker.voting.together import (
     starts_of,
 )
 
-__all__ = ["SUMMED", "most_summed"]
-
 SUMMED = ("batches", "uppers", "taken", "counted")
 """Arrays of such a proof."""
 
@@ -36,25 +34,7 @@ _LEAST = 1e8
 
 
 def most_summed(stake: AtStake, proof: Mapping[str, NDArray[Any]], work: float = WORK) -> int:
-    """Return how many points no attack loses more than.
-
-    Parameters
-    ----------
-    stake : AtStake
-    proof : mapping of str to ndarray
-        ``batches`` has the number of each point's batch, -1 where it is in none, ``uppers`` the
-        bound of each batch, and ``taken`` and ``counted`` how far that of each batch, and the
-        shares of each point, count.
-    work : float
-        Numbers that may be looked at, of all batches.
-
-    Raises
-    ------
-    RejectedError
-        If a batch loses more than its bound, or arrays do not fit.
-    TooLongError
-        If that takes too long to be seen.
-    """
+    """Return how many points no attack loses more than."""
     points = np.unique(stake.points)
     batches, uppers, taken, counted = (proof[name].astype(np.int64) for name in SUMMED)
     if batches.shape != points.shape or counted.shape != points.shape:

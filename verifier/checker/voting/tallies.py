@@ -8,8 +8,6 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FAR", "Counts", "Flags", "Votes", "answers_of", "blocks", "counts_of", "gaps_of"]
-
 Votes: TypeAlias = NDArray[np.int32]
 Counts: TypeAlias = NDArray[np.int64]
 Flags: TypeAlias = NDArray[np.bool_]

@@ -12,8 +12,6 @@ from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.voting.spread_proof import array
 from leaveout.verifier.checker.voting.tallies import FAR, Counts, Votes, blocks, counts_of
 
-__all__ = ["plurality_radii_to", "threshold_bounds_to"]
-
 _NEVER = -1
 _UNIT = 2**20
 """Prices are whole multiples of one over this."""
@@ -27,12 +25,6 @@ def plurality_radii_to(votes: Votes, labels: int, target: int) -> Counts:
     The poisoned members vote for the label, which they did not before. So with r of them it has r
     votes more, and wins if the r members can be taken so that no other label keeps as many (or
     more, where a tie goes to it): one member after the other is given to it until that is so.
-
-    Parameters
-    ----------
-    votes : ndarray of int32, shape (points, parts)
-    labels : int
-    target : int
     """
     found = np.zeros(len(votes), np.int64)
     names = np.arange(labels)
@@ -51,9 +43,9 @@ def plurality_radii_to(votes: Votes, labels: int, target: int) -> Counts:
 
 
 def threshold_bounds_to(
-    votes: Votes,
-    too_little: NDArray[np.int32],
-    enough: NDArray[np.int32],
+    votes: Votes,  # shape (points, parts)
+    too_little: NDArray[np.int32],  # shape (points, parts, labels)
+    enough: NDArray[np.int32],  # shape (points, parts, labels)
     labels: int,
     target: int,
     proof: Mapping[str, NDArray[Any]],
@@ -65,22 +57,6 @@ def threshold_bounds_to(
     (b_iv + y_v) - sum_c y_c (T - [c < label]) - y_label T``; the least over T of the greatest over
     the prices that are given is the bound. Votes that make the label win are what it costs at most.
     Where thresholds are not exact, fewer than b do not bring about a vote, and others are enough.
-
-    Parameters
-    ----------
-    votes : ndarray of int32, shape (points, parts)
-    too_little, enough : ndarray of int32, shape (points, parts, labels)
-        As of `leaveout.verifier.checker.voting.vote.Vote.withstood`.
-    labels : int
-    target : int
-    proof : mapping of str to ndarray
-        ``points`` of int64, shape (n,); ``prices`` of int64, shape (n, some, labels); ``votes`` of
-        int32, shape (n, parts).
-
-    Raises
-    ------
-    RejectedError
-        If what it has is of another shape, or too large.
     """
     points, parts = votes.shape
     low, high = np.zeros(points, np.int64), np.full(points, FAR)

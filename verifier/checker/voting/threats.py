@@ -6,15 +6,6 @@ from leaveout.models.votes import Ballots
 from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.voting.known import change_of
 
-__all__ = [
-    "THREATS",
-    "is_spread",
-    "reach_of",
-    "refuse_for_edits",
-    "refuse_for_relabels",
-    "rests_on",
-]
-
 THREATS = ("edits", "insertions", "removals", "modifications", "relabels")
 
 
@@ -24,20 +15,6 @@ def reach_of(ballots: Ballots, kind: str, threat: str) -> tuple[int, str]:
     A sample is in the part that a hash of it names, whatever else the training set holds. So a
     sample that comes or goes changes one part; one that is modified goes and comes, and may do so
     in two parts; one that is relabelled stays in its part if the hash does not read the label.
-
-    Parameters
-    ----------
-    ballots : Ballots
-    kind : str
-        How they are counted: ``dpa``, ``thresholds``, ``ss_dpa``, ``finite_aggregation``,
-        ``hash_bagging`` (a part is then one of each family), ``run_off`` or ``spread_run_off``.
-    threat : str
-        One of `THREATS`.
-
-    Raises
-    ------
-    RejectedError
-        If that depends on what is not known, or the members all see every sample.
     """
     if kind == "thresholds":
         return change_of(ballots, threat)
@@ -68,12 +45,7 @@ def is_spread(ballots: Ballots) -> bool:
 def refuse_for_edits(
     ballots: Ballots, *, spread: bool = False, certified: bool = False, families: bool = False
 ) -> None:
-    """Refuse ballots of members that one edit reaches more of than are counted.
-
-    Raises
-    ------
-    RejectedError
-    """
+    """Refuse ballots of members that one edit reaches more of than are counted."""
     method = ballots.origin.method
     if not certified:
         _refuse_alone(ballots)
@@ -89,12 +61,7 @@ def refuse_for_edits(
 
 
 def refuse_for_relabels(ballots: Ballots) -> None:
-    """Refuse ballots of which one relabel may reach more than one member.
-
-    Raises
-    ------
-    RejectedError
-    """
+    """Refuse ballots of which one relabel may reach more than one member."""
     _refuse_alone(ballots)
     origin, source = ballots.origin, ballots.source
     if origin.hash_reads_label:

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from leaveout.verifier.checker.voting.at_stake import AtStake
 from leaveout.verifier.checker.voting.every_attack import slots_of
 
-__all__ = ["WHOLE", "WORK", "TooLongError", "no_more_lost", "shares_of", "starts_of"]
-
 WORK = 3e10
 """Numbers looked at, at most: some minutes."""
 
@@ -41,45 +39,20 @@ class TooLongError(Exception):
 
 
 def no_more_lost(stake: AtStake, upper: int, work: float = WORK) -> bool:
-    """Return whether no attack loses more than ``upper`` points; False if one does.
-
-    Parameters
-    ----------
-    stake : AtStake
-    upper : int
-    work : float
-        Numbers that may be looked at.
-
-    Raises
-    ------
-    TooLongError
-        If that does not suffice to say.
-    """
+    """Return whether no attack loses more than ``upper`` points; False if one does."""
     root = _Node(stake.gains, stake.needs, stake.points, np.arange(len(stake.gains)), 0)
     return _Search(stake, upper, work).holds(root, stake.quotas)
 
 
 @dataclass(frozen=True, eq=False)
 class _Node:
-    """Attacks that poison some units, and no others but candidates.
+    """Attacks that poison some units, and no others but candidates."""
 
-    Attributes
-    ----------
-    gains : ndarray of uint8, shape (members, pairs)
-        Of members that are not reached yet.
-    needs : ndarray of int32, shape (pairs,)
-        What pairs still need.
-    points : ndarray of int64, shape (pairs,)
-    candidates : ndarray of int64
-    lost : int
-        Points that are lost by now, and no longer among the pairs.
-    """
-
-    gains: NDArray[np.uint8]
-    needs: NDArray[np.int32]
-    points: NDArray[np.int64]
+    gains: NDArray[np.uint8]  # shape (members, pairs): of members that are not reached yet
+    needs: NDArray[np.int32]  # shape (pairs,): what pairs still need
+    points: NDArray[np.int64]  # shape (pairs,)
     candidates: NDArray[np.int64]
-    lost: int
+    lost: int  # points that are lost by now, and no longer among the pairs
 
     def only(self, pairs: NDArray[Any], lost: int) -> _Node:
         """Return the same with some of its pairs."""
@@ -228,9 +201,9 @@ def _open(
 
 
 def shares_of(
-    units: NDArray[Any],
-    needs: NDArray[np.int32],
-    starts: NDArray[np.int64],
+    units: NDArray[Any],  # shape (units, pairs)
+    needs: NDArray[np.int32],  # shape (pairs,)
+    starts: NDArray[np.int64],  # shape (points,)
     left: int,
     *,
     plain: bool,
@@ -241,18 +214,6 @@ def shares_of(
     by the need and cut at 1, are at least 1 together. Where each gains at most 2, at least half of
     the need, rounded up, gain at all, and at least the need less ``left`` gain 2: these say the
     same with other shares. Of the shares towards several labels the largest is taken.
-
-    Parameters
-    ----------
-    units : ndarray of int, shape (units, pairs)
-        What each gains.
-    needs : ndarray of int32, shape (pairs,)
-    starts : ndarray of int64, shape (points,)
-        Where the pairs of each point begin.
-    left : int
-        Units that may be poisoned.
-    plain : bool
-        Whether each gains at most 2.
     """
     wide = needs.astype(np.int64)
     if not plain:

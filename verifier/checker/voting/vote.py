@@ -26,8 +26,6 @@ from leaveout.verifier.checker.voting.spread_proof import proved_edits, shown_fa
 from leaveout.verifier.checker.voting.tallies import Counts, Flags
 from leaveout.verifier.checker.voting.targeted import plurality_radii_to, threshold_bounds_to
 
-__all__ = ["Kind", "Proof", "Vote"]
-
 Kind = Literal[
     "dpa",
     "thresholds",
@@ -48,20 +46,11 @@ _NOT_FORCED: Mapping[Kind, str] = {
 
 @dataclass(frozen=True, eq=False)
 class Vote:
-    """How members' votes become an answer.
-
-    Attributes
-    ----------
-    kind : str
-    ballots : Ballots
-        What is declared of their hash is in their origin.
-    threat : str
-        Of members with thresholds, the changes that are counted.
-    """
+    """How members' votes become an answer."""
 
     kind: Kind
-    ballots: Ballots
-    threat: str = "edits"
+    ballots: Ballots  # what is declared of their hash is in their origin
+    threat: str = "edits"  # of members with thresholds, the changes that are counted
 
     @property
     def offsets(self) -> tuple[int, ...]:
@@ -125,15 +114,7 @@ class Vote:
         return published_edits(held.votes, held.labels, self.offsets)
 
     def bounds(self, proof: Proof, need: int | None = None) -> tuple[Counts, Counts]:
-        """Return how many edits each answer survives, at least and at most, shape (points,).
-
-        Parameters
-        ----------
-        proof : mapping of str to ndarray
-            Where samples are spread.
-        need : int, optional
-            It need only be known which answers survive so many.
-        """
+        """Return how many edits each answer survives, at least and at most, shape (points,)."""
         held = self.ballots
         if self.kind == "finite_aggregation":
             proved = proved_edits(held.votes, held.labels, self.offsets, self._published, proof)
@@ -159,11 +140,6 @@ class Vote:
         """Return how many edits leave each answer other than a label, at least and at most.
 
         -1 where it is answered as it is.
-
-        Raises
-        ------
-        RejectedError
-            Of votes of which this is not counted.
         """
         held = self.ballots
         if self.kind in _NOT_FORCED:

@@ -17,34 +17,19 @@ from leaveout.models.forest.leave_one_out import leave_one_out
 from leaveout.models.forest.plain import Ensemble
 from leaveout.user_key import is_own
 
-__all__ = ["ForestAccess", "OnProgress", "load_forest_access"]
-
 OnProgress = Callable[[int, int], None]
 """Told how much of all deletions is done, and how much there is to do."""
 
 
 @dataclass(frozen=True, eq=False)
 class ForestAccess:
-    """What is served.
-
-    Attributes
-    ----------
-    folder : Path
-    ensemble : Ensemble
-        The forest, in plain form.
-    columns : ForestColumns or None
-        How columns of a table become its features, where the folder says so.
-    family : ForestFamily
-        Of exactly this forest, and of every row it holds.
-    notes : tuple of str
-        What the owner should know of the files.
-    """
+    """What is served."""
 
     folder: Path
-    ensemble: Ensemble
+    ensemble: Ensemble  # the forest, in plain form
     columns: ForestColumns | None
-    family: ForestFamily
-    notes: tuple[str, ...]
+    family: ForestFamily  # of exactly this forest, and of every row it holds
+    notes: tuple[str, ...]  # what the owner should know of the files
 
 
 def load_forest_access(folder: Path, progress: OnProgress | None = None) -> ForestAccess:
@@ -52,18 +37,6 @@ def load_forest_access(folder: Path, progress: OnProgress | None = None) -> Fore
 
     A file of deletions is of one forest, down to the last bit of it, and of this user: that of
     another is made anew.
-
-    Parameters
-    ----------
-    folder : Path
-        With a ``forest.npz``, and a ``forest.json`` where it was trained on a table.
-    progress : callable, optional
-        Told how far the deletions are, where they have to be made.
-
-    Raises
-    ------
-    LeaveoutError
-        If a file is missing or damaged, or the forest has one row only.
     """
     ensemble = DareForestClassifier.load(folder / FOREST).ensemble()
     columns = _columns(folder / COLUMNS, ensemble)

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from leaveout.compiling import kept
 from leaveout.verifier.guard.forests.layout import Deletions, Lookup, Nodes, Room
 
-__all__ = ["ask", "extents", "find_flip", "spans", "suspects"]
-
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
 
@@ -81,27 +79,7 @@ def _member_label(nodes: Nodes, deletions: Deletions, room: Room, x: Floats, mem
 def suspects(
     nodes: Nodes, lookup: Lookup, room: Room, label: int, padding: float, every: bool
 ) -> int:
-    """Find the members that may answer an input with another label; return how many there are.
-
-    Parameters
-    ----------
-    nodes, lookup
-        Of one forest.
-    room : Room
-        As `ask` left it; filled with the members, in ``touched``.
-    label : int
-        That the forest gives.
-    padding : float
-        More than all sums that decide whom to ask, and the sums they stand for, are off by.
-    every : bool
-        Take no short cut, and of each tree the path with the most changes.
-
-    Notes
-    -----
-    A member differs at an input only where one of its changes lies on the input's path in the
-    tree. There its shares lie between ``least`` and ``most``, so that those of its changes that
-    are met bound what it gains for each label.
-    """
+    """Find the members that may answer an input with another label; return how many there are."""
     total, shares = room.total, nodes.shares
     labels = len(total)
     margin = np.inf
@@ -148,27 +126,12 @@ def find_flip(
     nodes: Nodes,
     deletions: Deletions,
     room: Room,
-    x: Floats,
+    x: Floats,  # shape (features,)
     label: int,
     members: NDArray[np.int32],
     every: bool,
 ) -> int:
-    """Return a member that answers an input with another label; -1 if none does.
-
-    Parameters
-    ----------
-    nodes, deletions
-        Of one forest.
-    room : Room
-        As `ask` left it.
-    x : ndarray of float64, shape (features,)
-    label : int
-        That the forest gives.
-    members : ndarray of int32
-        Those to ask, in this order.
-    every : bool
-        Go on where one was found.
-    """
+    """Return a member that answers an input with another label; -1 if none does."""
     found = -1
     for member in members:
         if _member_label(nodes, deletions, room, x, member) != label:
@@ -180,14 +143,7 @@ def find_flip(
 
 @kept(nogil=True)
 def extents(nodes: Nodes, ends: Places, most: Floats, least: Floats) -> None:
-    """Fill in where the nodes below each node end, and the shares that leaves below it have.
-
-    Parameters
-    ----------
-    nodes : Nodes
-    ends : ndarray of int64, shape (nodes,)
-    most, least : ndarray of float64, shape (nodes, labels)
-    """
+    """Fill in where the nodes below each node end, and the shares that leaves below it have."""
     labels = nodes.shares.shape[1]
     for i in range(len(ends) - 1, -1, -1):
         if nodes.feature[i] < 0:
@@ -206,21 +162,12 @@ def extents(nodes: Nodes, ends: Places, most: Floats, least: Floats) -> None:
 def spans(
     nodes: Nodes,
     deletions: Deletions,
-    most_below: Floats,
-    least_below: Floats,
-    most: Floats,
-    least: Floats,
+    most_below: Floats,  # shape (nodes, labels)
+    least_below: Floats,  # shape (nodes, labels)
+    most: Floats,  # shape (changes, labels)
+    least: Floats,  # shape (changes, labels)
 ) -> None:
-    """Fill in the greatest and least share of each label in what stands in for a changed node.
-
-    Parameters
-    ----------
-    nodes, deletions
-        Of one forest.
-    most_below, least_below : ndarray of float64, shape (nodes, labels)
-        See `extents`.
-    most, least : ndarray of float64, shape (changes, labels)
-    """
+    """Fill in the greatest and least share of each label in what stands in for a changed node."""
     labels = nodes.shares.shape[1]
     stack = np.empty(64, np.int64)
     for k in range(len(deletions.root)):

@@ -21,8 +21,6 @@ from leaveout.verifier.guard.forests.layout import (
     room_for,
 )
 
-__all__ = ["ForestLeakTest"]
-
 Floats = NDArray[np.float64]
 
 _ROUNDING = 2.0**-45
@@ -30,20 +28,7 @@ _ROUNDING = 2.0**-45
 
 
 class ForestLeakTest(LeakFinder):
-    """Tells the inputs at which a member has another label than the forest from all others.
-
-    Parameters
-    ----------
-    family : ForestFamily
-        Whose trees are in preorder.
-
-    Notes
-    -----
-    What a deletion can gain is bounded by sums of float64, of at most as many terms as there are
-    trees, each of size 1 at most. Such a sum of T terms is off by less than T^2 2^-52, and so are
-    the sums of shares that it is held against; the padding is larger by far. It decides only
-    whom to ask: labels come from the very sums that the forest makes.
-    """
+    """Tells the inputs at which a member has another label than the forest from all others."""
 
     def __init__(self, family: ForestFamily) -> None:
         self._everyone = np.arange(len(family), dtype=np.int32)
@@ -73,12 +58,7 @@ class ForestLeakTest(LeakFinder):
             return self._flip(x, room, seen.label, members) >= 0
 
     def flips(self, x: Point) -> tuple[int, NDArray[np.int64]]:
-        """Return the label, and all members whose deletion changes it, ascending.
-
-        Parameters
-        ----------
-        x : ndarray of float64, shape (features,)
-        """
+        """Return the label, and all members whose deletion changes it, ascending."""
         with self._room() as room:
             label = int(ask(self._nodes, x, room))
             left = np.sort(room.touched[: self._suspects(room, label)])

@@ -18,8 +18,6 @@ from leaveout.verifier.guard.forests.leaks import ForestLeakTest
 from leaveout.verifier.guard.inputs import plain_rows
 from leaveout.verifier.guard.subject import Identity, Subject
 
-__all__ = ["ForestSubject"]
-
 _INPUTS = ("X_test", "X")
 
 
@@ -28,10 +26,6 @@ class ForestSubject(Subject):
 
     A memory outlives deletions and additions: it is bound to the settings, the seed, the features
     and the labels alone. Which inputs may be noised depends on the rows.
-
-    Parameters
-    ----------
-    access : ForestAccess
     """
 
     def __init__(self, access: ForestAccess) -> None:

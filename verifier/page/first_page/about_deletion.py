@@ -8,9 +8,7 @@ from leaveout.specs import ForAll
 from leaveout.verifier.amounts import bound, counted, given, share
 from leaveout.verifier.page.first_page.about_leaks import records
 from leaveout.verifier.page.first_page.claimed import Asked, Claimed
-from leaveout.verifier.report import Fact
-
-__all__ = ["advantage", "deletions", "forgets", "guarded", "same", "stored"]
+from leaveout.verifier.records import Fact
 
 
 def guarded(asked: Asked) -> Claimed | None:

@@ -10,9 +10,8 @@ from leaveout.verifier.page.first_page.claimed import Asked, Claimed
 from leaveout.verifier.page.model import Page
 from leaveout.verifier.points.leak_statements import IdpStatement, recognise
 from leaveout.verifier.points.names import labelled
-from leaveout.verifier.report import BoxRecord, ModelRecord, Result
-
-__all__ = ["leaks", "records"]
+from leaveout.verifier.records import BoxRecord, ModelRecord
+from leaveout.verifier.report import Result
 
 _FEW = 6
 """Labels whose bounds stand in the sentence."""
@@ -36,15 +35,7 @@ def leaks(asked: Asked) -> Claimed | None:
 
 
 def records(model: ModelRecord | None, members: int) -> str:
-    """Return which records are left out, to follow ``any one of``.
-
-    Parameters
-    ----------
-    model : ModelRecord or None
-        None in results that do not keep it.
-    members : int
-        How many models lack a record.
-    """
+    """Return which records are left out, to follow ``any one of``."""
     if model is None or model.rows is None:
         return f"{members:,} training records"
     if model.members < model.rows:

@@ -13,8 +13,6 @@ from leaveout.verifier.accuracy_tables import no_better, right_share
 from leaveout.verifier.amounts import counted, percent, share
 from leaveout.verifier.page.first_page.claimed import Asked, Claimed
 
-__all__ = ["certified", "collective", "median"]
-
 _DONE: Mapping[str, str] = {
     "edits": "adds or removes {}",
     "insertions": "adds {}",

@@ -13,10 +13,9 @@ from leaveout.specs.text.errors import Slip
 from leaveout.verifier.amounts import percent
 from leaveout.verifier.page.model import Page, Run, Statement
 from leaveout.verifier.read_spec import Reading
-from leaveout.verifier.report import Fact, ModelRecord, Result
+from leaveout.verifier.records import Fact, ModelRecord
+from leaveout.verifier.report import Result
 from leaveout.verifier.resolve_names import Resolver
-
-__all__ = ["Asked", "Claimed", "main_call", "sentence"]
 
 _MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
@@ -29,59 +28,28 @@ _WHY = {
 
 @dataclass(frozen=True)
 class Claimed:
-    """What a statement claims, in plain words.
+    """What a statement claims, in plain words."""
 
-    Attributes
-    ----------
-    that : str
-        The claim as a clause, from its first word on, without a full stop.
-    where : str
-        What it is claimed of, to stand before it and its verdict; may be empty.
-    shown : str
-        Where it is proved and more is known than it claims, the clause of that; may be empty.
-    more : tuple of str
-        Sentences that stand whatever the verdict, each with its full stop.
-    instead : str
-        The whole text, where no clause has a verdict; may be empty.
-    topics : tuple of str
-        What it is about, of `leaveout.verifier.page.first_page.scope`.
-    """
-
-    that: str = ""
-    where: str = ""
+    that: str = ""  # the claim as a clause, from its first word on, without a full stop
+    where: str = ""  # what it is claimed of, to stand before it and its verdict; may be empty
     shown: str = ""
-    more: tuple[str, ...] = ()
-    instead: str = ""
-    topics: tuple[str, ...] = ()
+    more: tuple[str, ...] = ()  # sentences that stand whatever the verdict, each with its full stop
+    instead: str = ""  # the whole text, where no clause has a verdict; may be empty
+    topics: tuple[str, ...] = ()  # what it is about, of `leaveout.verifier.page.first_page.scope`
 
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """A statement that passed the check of its specification, and its results.
-
-    Attributes
-    ----------
-    page : Page
-    run : Run
-    statement : Statement
-    reading : Reading
-    resolver : Resolver
-    claimed : Guarantee or Find
-        As checked.
-    claim : Expression
-        Its claim without how surely it is to hold.
-    call : Call or None
-        The function that the claim is about, where it is about one.
-    """
+    """A statement that passed the check of its specification, and its results."""
 
     page: Page
     run: Run
     statement: Statement
     reading: Reading
     resolver: Resolver
-    claimed: Guarantee | Find
-    claim: Expression
-    call: Call | None
+    claimed: Guarantee | Find  # as checked
+    claim: Expression  # its claim without how surely it is to hold
+    call: Call | None  # the function that the claim is about, where it is about one
 
     @staticmethod
     def of(page: Page, run: Run, statement: Statement) -> Asked | None:

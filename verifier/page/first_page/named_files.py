@@ -12,8 +12,6 @@ from leaveout.verifier.page.markup import clean
 from leaveout.verifier.page.model import Page, Run
 from leaveout.verifier.page.spec_text import Written
 
-__all__ = ["SHORT", "NamedFile", "models", "named_files", "short", "spec_name"]
-
 SHORT = 12
 """Digits of a digest on the first page."""
 
@@ -49,32 +47,15 @@ _OTHERS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class NamedFile:
-    """A file.
+    """A file."""
 
-    Attributes
-    ----------
-    role : str
-        What it is.
-    name : str
-        Its path, as short as it can be told from others.
-    digest : str
-        Its sha256, in hexadecimal; empty where it is not known.
-    """
-
-    role: str
-    name: str
-    digest: str = ""
+    role: str  # what it is
+    name: str  # its path, as short as it can be told from others
+    digest: str = ""  # its sha256, in hexadecimal; empty where it is not known
 
 
 def named_files(page: Page, everything: bool = False) -> tuple[NamedFile, ...]:
-    """Return the files that a page was made of: specifications and results.
-
-    Parameters
-    ----------
-    page : Page
-    everything : bool
-        Whether to return all other files, too, that the runs say they read.
-    """
+    """Return the files that a page was made of: specifications and results."""
     found: list[NamedFile] = []
     for run in page.runs:
         found.append(NamedFile("results", run.name, run.digest))

@@ -10,8 +10,6 @@ from leaveout.specs import Call, Node, Text
 from leaveout.specs.text.expressions import walk
 from leaveout.verifier.page.model import Page, Run, Statement
 
-__all__ = ["Assumption", "assumptions", "is_assumption", "refers"]
-
 _TRUST = ("taken on trust: ", "rests on: ")
 
 

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 
 from leaveout.verifier.amounts import counted, given, percent
 from leaveout.verifier.page.model import Page, Run
-from leaveout.verifier.report import BoxRecord, ColumnRecord, ModelRecord
-
-__all__ = ["TOPICS", "Scope", "columns_of", "ranges_of", "scope"]
+from leaveout.verifier.records import BoxRecord, ColumnRecord, ModelRecord
 
 TOPICS = (
     "leaks",
@@ -57,27 +55,14 @@ _VOTES = (
 
 @dataclass(frozen=True)
 class Scope:
-    """What results cover.
+    """What results cover."""
 
-    Attributes
-    ----------
-    covered, not_covered : tuple of str
-        Sentences.
-    """
-
-    covered: tuple[str, ...]
-    not_covered: tuple[str, ...]
+    covered: tuple[str, ...]  # sentences
+    not_covered: tuple[str, ...]  # sentences
 
 
 def scope(page: Page, topics: Iterable[str]) -> Scope:
-    """Return what a page covers.
-
-    Parameters
-    ----------
-    page : Page
-    topics : iterable of str
-        What its statements are about, of `TOPICS`.
-    """
+    """Return what a page covers."""
     about = [each for each in TOPICS if each in set(topics)]
     covered = [*_trained(page), *_inputs(page)]
     if "votes" in about:
@@ -181,14 +166,7 @@ def columns_of(runs: Iterable[Run], box: BoxRecord) -> tuple[ColumnRecord, ...]:
 
 
 def ranges_of(box: BoxRecord, columns: tuple[ColumnRecord, ...]) -> list[str]:
-    """Return a phrase a column that says what is covered of it; none where columns do not fit.
-
-    Parameters
-    ----------
-    box : BoxRecord
-    columns : tuple of ColumnRecord
-        As the model of the box reads them.
-    """
+    """Return a phrase a column that says what is covered of it; none where columns do not fit."""
     width = len(box.lower)
     if [at for column in columns for at in column.at] != list(range(width)):
         return []

@@ -14,27 +14,17 @@ from leaveout.verifier.page.first_page.claimed import Asked, Claimed, sentence
 from leaveout.verifier.page.foreign import brought
 from leaveout.verifier.page.model import Page, Run, Statement
 from leaveout.verifier.page.prose import CLAIMED, claim_in_words, in_words
-from leaveout.verifier.report import AnswersRecord
-
-__all__ = ["Said", "of_answers", "of_statement"]
+from leaveout.verifier.records import AnswersRecord
 
 _Plain = Callable[[Asked], object]
 
 
 @dataclass(frozen=True)
 class Said:
-    """What the first page says of a statement.
+    """What the first page says of a statement."""
 
-    Attributes
-    ----------
-    words : str
-        One sentence, or few.
-    topics : tuple of str
-        What it is about, of `leaveout.verifier.page.first_page.scope`.
-    """
-
-    words: str
-    topics: tuple[str, ...] = ()
+    words: str  # one sentence, or few
+    topics: tuple[str, ...] = ()  # what it is about, of `leaveout.verifier.page.first_page.scope`
 
 
 def of_statement(page: Page, run: Run, statement: Statement) -> Said:

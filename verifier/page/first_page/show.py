@@ -11,8 +11,6 @@ from leaveout.verifier.page.icons import verdict
 from leaveout.verifier.page.markup import Child, Html, code, joined, tag
 from leaveout.verifier.page.model import Page
 
-__all__ = ["findings", "form", "subject"]
-
 _ROOM = 3
 """People who can sign."""
 

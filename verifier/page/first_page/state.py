@@ -8,8 +8,6 @@ from leaveout.verifier.amounts import counted, plain
 from leaveout.verifier.page.model import Page
 from leaveout.verifier.report import Verdict
 
-__all__ = ["state"]
-
 
 def state(page: Page) -> str:
     """Return what the statements of a page come to, without a full stop."""

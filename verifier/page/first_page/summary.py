@@ -9,46 +9,23 @@ from leaveout.verifier.page.first_page.scope import Scope, scope
 from leaveout.verifier.page.first_page.sentences import of_answers, of_statement
 from leaveout.verifier.page.model import Page, Statement
 
-__all__ = ["Line", "Summary", "summary"]
-
 
 @dataclass(frozen=True)
 class Line:
-    """What is said of a statement.
-
-    Attributes
-    ----------
-    statement : Statement
-    words : str
-        One sentence, or few.
-    rests_on : tuple of int
-        Numbers of assumptions.
-    file : str
-        Its results, where there are several files; else empty.
-    """
+    """What is said of a statement."""
 
     statement: Statement
-    words: str
-    rests_on: tuple[int, ...]
-    file: str = ""
+    words: str  # one sentence, or few
+    rests_on: tuple[int, ...]  # numbers of assumptions
+    file: str = ""  # its results, where there are several files; else empty
 
 
 @dataclass(frozen=True)
 class Summary:
-    """The first page in text.
+    """The first page in text."""
 
-    Attributes
-    ----------
-    answers : tuple of str
-        A sentence for each network that rows were given to.
-    lines : tuple of Line
-        One a statement.
-    scope : Scope
-    assumptions : tuple of Assumption
-    """
-
-    answers: tuple[str, ...]
-    lines: tuple[Line, ...]
+    answers: tuple[str, ...]  # a sentence for each network that rows were given to
+    lines: tuple[Line, ...]  # one a statement
     scope: Scope
     assumptions: tuple[Assumption, ...]
 

@@ -28,18 +28,11 @@ Show: TypeAlias = Callable[[Page], Html | None]
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page under a heading of its own.
-
-    Attributes
-    ----------
-    anchor, title : str
-    show : callable
-        Returns what it holds for a page, None to leave it out.
-    """
+    """A part of the page under a heading of its own."""
 
     anchor: str
     title: str
-    show: Show
+    show: Show  # returns what it holds for a page, None to leave it out
 
 
 SECTIONS = (

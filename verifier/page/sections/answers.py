@@ -6,9 +6,7 @@ from leaveout.verifier.amounts import bound
 from leaveout.verifier.page.markup import Child, Html, joined, tag
 from leaveout.verifier.page.model import Page
 from leaveout.verifier.page.tables import Column, table
-from leaveout.verifier.report import AnswersRecord
-
-__all__ = ["answers"]
+from leaveout.verifier.records import AnswersRecord
 
 _COLUMNS = ("Answers", "Bound", "Owe nothing", "Not above the bound", "Bound unknown", "Outside")
 

@@ -7,9 +7,8 @@ from leaveout.verifier.page.markup import Html, code, folded, joined, tag
 from leaveout.verifier.page.model import Page
 from leaveout.verifier.page.plot import Axis, framed, key, linear, logarithmic, plot, staircase
 from leaveout.verifier.page.tables import Column, table
-from leaveout.verifier.report import Result, TraceRecord
-
-__all__ = ["course", "courses"]
+from leaveout.verifier.records import TraceRecord
+from leaveout.verifier.report import Result
 
 _SOONEST = 1e-3
 _LONG = 20.0

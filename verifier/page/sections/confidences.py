@@ -24,8 +24,6 @@ from leaveout.verifier.page.plot import (
 from leaveout.verifier.page.tables import Column, table
 from leaveout.verifier.points.answers import owe_nothing
 
-__all__ = ["histogram", "histograms"]
-
 _BINS = 6
 """Between two ticks."""
 

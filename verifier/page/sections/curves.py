@@ -10,8 +10,6 @@ from leaveout.verifier.page.plot import key
 from leaveout.verifier.page.series import Chart, Series, charts
 from leaveout.verifier.page.tables import Column, table
 
-__all__ = ["curves"]
-
 _SIZES = {"wide": (760, 400), "slim": (310, 300)}
 _HALF = 0.5
 

@@ -9,8 +9,6 @@ from leaveout.verifier.page.model import Page, Statement, label
 from leaveout.verifier.page.tables import Column, table
 from leaveout.verifier.report import Result
 
-__all__ = ["glance"]
-
 
 def glance(page: Page) -> Html | None:
     """Return the table of results, None where there are none."""

@@ -8,9 +8,8 @@ from typing import Final
 from leaveout.verifier.amounts import bound, counted
 from leaveout.verifier.page.markup import Html, code, joined, tag
 from leaveout.verifier.page.model import Page
-from leaveout.verifier.report import GroupRecord, GroupsRecord, Result
-
-__all__ = ["groups"]
+from leaveout.verifier.records import GroupRecord, GroupsRecord
+from leaveout.verifier.report import Result
 
 _FEW = 6
 """Rows that are named."""
@@ -43,12 +42,7 @@ def _label(result: Result, tree: GroupsRecord) -> str:
 
 @dataclass(frozen=True)
 class _Scale:
-    """How bounds of groups are shown.
-
-    Attributes
-    ----------
-    tree : GroupsRecord
-    """
+    """How bounds of groups are shown."""
 
     tree: GroupsRecord
 

@@ -7,9 +7,7 @@ from leaveout.verifier.page.first_page.scope import columns_of, ranges_of
 from leaveout.verifier.page.markup import Child, Html, folded, joined, tag
 from leaveout.verifier.page.model import Page
 from leaveout.verifier.page.tables import Column, table
-from leaveout.verifier.report import BoxRecord, ChoicesRecord
-
-__all__ = ["inputs"]
+from leaveout.verifier.records import BoxRecord, ChoicesRecord
 
 _MOST = 1000
 _LISTED = 50

@@ -16,8 +16,6 @@ from leaveout.verifier.page.markup import Child, Html, code, folded, joined, tag
 from leaveout.verifier.page.model import Page
 from leaveout.verifier.page.tables import Column, table
 
-__all__ = ["labels"]
-
 _MOST = 10
 """Labels that are shown unfolded: those of which the least is certified."""
 

@@ -6,9 +6,6 @@ from leaveout.verifier.page.icons import verdict
 from leaveout.verifier.page.markup import Child, Html, joined, tag
 from leaveout.verifier.page.model import Page
 
-__all__ = ["meaning"]
-
-
 _LEAKS = {
     "network": "An input whose label has a confidence above 0 in the network and at most 0 in a "
     "member: leaving one point out changes the answer, or makes it a tie.",

@@ -8,8 +8,6 @@ from leaveout.verifier.page.first_page.rests_on import Assumption, assumptions, 
 from leaveout.verifier.page.markup import Html, code, joined, tag
 from leaveout.verifier.page.model import Page, Run
 
-__all__ = ["notes"]
-
 
 def notes(page: Page) -> Html | None:
     """Return what was assumed, numbered, then the notes of all runs; None where there are none."""

@@ -10,8 +10,6 @@ from leaveout.verifier.page.markup import Html, code, joined, tag
 from leaveout.verifier.page.model import Page, Run
 from leaveout.verifier.page.tables import Column, table
 
-__all__ = ["reproduce"]
-
 _NOT_KEPT = ("--time", "--seed", "--workers", "--kernel", "--variant", "--set")
 
 

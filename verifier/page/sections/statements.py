@@ -15,8 +15,6 @@ from leaveout.verifier.page.spec_text import Written
 from leaveout.verifier.page.tables import Column, table
 from leaveout.verifier.report import Result
 
-__all__ = ["statements"]
-
 
 def statements(page: Page) -> Html | None:
     """Return the statements of all runs, None where there are none."""

@@ -23,8 +23,6 @@ from leaveout.verifier.guard.access import MEMORY, Access, drawn_with, load_acce
 from leaveout.verifier.guard.leaks import LeakTest
 from leaveout.verifier.points.sentences import record, without_member
 
-__all__ = ["access", "idp"]
-
 _LISTED = 6
 """Bounds that a note lists."""
 
@@ -122,15 +120,7 @@ def _searched(instance: Instance, part: _Part, options: NativeOptions) -> Engine
 def _proved(
     instance: Instance, part: _Part, options: NativeOptions
 ) -> tuple[EngineResult | None, ProofTree | None]:
-    """Search to a little below the bound, so that a proof of it has room for rounding.
-
-    Returns
-    -------
-    EngineResult or None
-        None where that decides nothing about the bound itself.
-    ProofTree or None
-        What proves the bound, if anything was found that does.
-    """
+    """Search to a little below the bound, so that a proof of it has room for rounding."""
     own, records = _of(instance, part), list[Record]()
     below = part.bound - Leaks(own, part.label).room.below(part.bound)
     found = search(own, part.label, options, floor=below, decide=True, proofs=records.extend)

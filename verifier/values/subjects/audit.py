@@ -15,8 +15,6 @@ from leaveout.verifier.audits.membership import (
 )
 from leaveout.verifier.audits.membership import advantage as estimate
 
-__all__ = ["audit", "membership_advantage"]
-
 _OUTWARDS = 1e-9
 """Quantiles of the beta distribution are computed to about 1e-12."""
 
@@ -27,13 +25,7 @@ def audit(given: Arguments) -> Audit:
 
 
 def membership_advantage(given: Arguments) -> Bounds:
-    """Return how much better than retraining allows an attacker tells who was deleted.
-
-    Raises
-    ------
-    AuditError
-        If the specification asks for certainty, which samples cannot give.
-    """
+    """Return how much better than retraining allows an attacker tells who was deleted."""
     held = given["audit"]
     if not isinstance(held, Views | Events):
         raise TypeError(f"'audit' is a {type(held).__name__}, no audit")

@@ -9,20 +9,12 @@ from leaveout.specs.deciders import Arguments, Decided
 from leaveout.verifier.audits.adaptive import Audit
 from leaveout.verifier.audits.membership import Events
 
-__all__ = ["counted"]
-
 _OUTWARDS = 1e-6
 """Of alpha, so that a checker who rounds otherwise finds the same."""
 
 
 def counted(given: Arguments) -> Decided:
-    """Hold counts of events in both arms against (alpha, beta, gamma)-unlearning.
-
-    Raises
-    ------
-    AuditError
-        If the audit counts no events, or the specification asks for certainty.
-    """
+    """Hold counts of events in both arms against (alpha, beta, gamma)-unlearning."""
     events = given["service"]
     if not isinstance(events, Events):
         raise AuditError(

@@ -23,8 +23,6 @@ from leaveout.models.forest.reading import answering
 from leaveout.specs.deciders import Arguments, Decided
 from leaveout.verifier.values.subjects.forest_changes import changes_between
 
-__all__ = ["caches_sound", "forest", "points", "retrain", "same_function", "unlearn"]
-
 _COLUMN = "row"
 
 

@@ -10,20 +10,9 @@ from numpy.typing import NDArray
 from leaveout.models.forest.files import digest_of
 from leaveout.models.forest.plain import Ensemble, PlainTree
 
-__all__ = ["changes_between"]
-
 
 def changes_between(before: Ensemble, after: Ensemble) -> dict[str, NDArray[Any]]:
-    """Return the nodes of each tree at and below which splits are others, and a digest.
-
-    Returns
-    -------
-    dict of str to ndarray
-        ``tree``, ``node``, ``size`` (int32, shape (changes,)): which node of which tree, counted in
-        preorder before, and how many nodes stand there after. ``feature`` (int32) and
-        ``threshold`` (float64), shape (nodes,): these, in preorder. ``digest`` (uint8): that of
-        all arrays after, as its file has it.
-    """
+    """Return the nodes of each tree at and below which splits are others, and a digest."""
     changes: list[tuple[int, int, int]] = []
     features = [np.zeros(0, np.int32)]
     thresholds = [np.zeros(0)]

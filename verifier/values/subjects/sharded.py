@@ -12,8 +12,6 @@ from leaveout.verifier.audits.adaptive import Audit, Duplicated, audit
 from leaveout.verifier.values.subjects.counted import counted
 from leaveout.verifier.values.subjects.sharded_proofs import proof_of_accounting, proof_of_attack
 
-__all__ = ["sharded", "unlearns"]
-
 _CONFIDENCE = 0.999
 _RISK = 1e-6
 _LEAST_TRIALS, _MOST_TRIALS = 400, 100_000

@@ -13,19 +13,9 @@ from leaveout.models.sharded.settings import ServiceSettings
 from leaveout.verifier.audits.adaptive import Duplicated
 from leaveout.verifier.checker.services.functions import ROUTES
 
-__all__ = ["proof_of_accounting", "proof_of_attack"]
-
 
 def proof_of_accounting(settings: ServiceSettings, shown: Guarantee) -> dict[str, NDArray[Any]]:
-    """Return the route to a guarantee, and the numbers in it that were chosen.
-
-    Parameters
-    ----------
-    settings : ServiceSettings
-        Of a service with a private mechanism.
-    shown : Guarantee
-        Of all predictions it declares.
-    """
+    """Return the route to a guarantee, and the numbers in it that were chosen."""
     assert settings.predictions is not None
     each = rounded_up(settings.epsilon)
     if shown.route == "composed":

@@ -5,17 +5,9 @@ from __future__ import annotations
 from leaveout.errors import SolverError
 from leaveout.solvers import Feature, SolverProcess, find_solver
 
-__all__ = ["proving_solver"]
-
 
 def proving_solver(name: str) -> SolverProcess:
-    """Return a solver in a process of its own, which starts once it is asked.
-
-    Raises
-    ------
-    SolverError
-        If there is no such solver, or it gives no dual bounds.
-    """
+    """Return a solver in a process of its own, which starts once it is asked."""
     if Feature.DUAL_BOUND not in find_solver(name).features:
         raise SolverError(f"solver {name!r} gives no dual bounds, so it can prove nothing")
     return SolverProcess(name)

@@ -53,22 +53,6 @@ from leaveout.verifier.values.votes.sentences import (
 )
 from leaveout.verifier.values.votes.worst import worst_of
 
-__all__ = [
-    "answered_right",
-    "ballots",
-    "certified_accuracy",
-    "collective_accuracy",
-    "dpa",
-    "finite_aggregation",
-    "hash_bagging",
-    "median_radius",
-    "radius",
-    "run_off",
-    "ss_dpa",
-    "targeted_robustness",
-    "test_points",
-]
-
 _PUBLISHED = "numerical: the published bound certifies no more; 'certificate = exact' may"
 _LATE = "time: not every point could be closed"
 _NEVER = "numerical: no number of changes suffices"

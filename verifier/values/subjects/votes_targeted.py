@@ -16,8 +16,6 @@ from leaveout.verifier.values.votes.sentences import forced, forced_point, note_
 from leaveout.verifier.values.votes.targets import Toward, toward
 from leaveout.verifier.values.votes.vote import Vote
 
-__all__ = ["radii_to", "robustness_to"]
-
 
 def robustness_to(
     given: Arguments,
@@ -27,26 +25,7 @@ def robustness_to(
     cost: Cost,
     reason: Callable[[], str],
 ) -> Bounds:
-    """Return the share of the points answered otherwise that no changes turn into one label.
-
-    Parameters
-    ----------
-    given : Arguments
-        Of ``targeted_robustness``.
-    vote : Vote
-    threat : Threat
-    count : int
-        How much changes.
-    cost : Cost
-        What one change counts as.
-    reason : callable
-        Returns why its bounds may differ.
-
-    Raises
-    ------
-    BallotError
-        If there is no such label, or every point that counts is answered with it.
-    """
+    """Return the share of the points answered otherwise that no changes turn into one label."""
     target = _target(given, vote)
     counted = counted_points(given, vote.ballots)
     others = counted & (vote.predictions != target)
@@ -80,15 +59,7 @@ def robustness_to(
 
 
 def radii_to(given: Arguments, vote: Vote, point: int) -> tuple[Radii, Evidence]:
-    """Return how many edits leave one answer other than a label, and an attack of one more.
-
-    Parameters
-    ----------
-    given : Arguments
-        Of ``radius``, with ``to``.
-    vote : Vote
-    point : int
-    """
+    """Return how many edits leave one answer other than a label, and an attack of one more."""
     known = toward(vote, _target(given, vote))
     places = np.array([point])
     radii = known.radii(places, seconds=given.seconds)

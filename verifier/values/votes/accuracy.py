@@ -10,8 +10,6 @@ from leaveout.specs.deciders import Accuracy, LabelAccuracy
 from leaveout.verifier.values.votes.labels import name_of
 from leaveout.verifier.values.votes.vote import Vote
 
-__all__ = ["accuracy_of"]
-
 Bools = NDArray[np.bool_]
 
 
@@ -19,26 +17,12 @@ def accuracy_of(
     vote: Vote,
     threat: Threat,
     count: int,
-    counted: Bools,
-    certain: Bools,
-    possible: Bools,
+    counted: Bools,  # shape (points,)
+    certain: Bools,  # shape (points,)
+    possible: Bools,  # shape (points,)
     together: tuple[int, int] | None = None,
 ) -> Accuracy:
-    """Return how many test points of each true label are answered right, and stay so.
-
-    Parameters
-    ----------
-    vote : Vote
-    threat : Threat
-    count : int
-        How much changes.
-    counted : ndarray of bool, shape (points,)
-        Whose labels are told.
-    certain, possible : ndarray of bool, shape (points,)
-        What is shown to be answered right whatever changes, and what was not shown to be changed.
-    together : tuple of int, optional
-        Of one attack on all of them, how many stay right: at least, and at most.
-    """
+    """Return how many test points of each true label are answered right, and stay so."""
     ballots, right = vote.ballots, vote.right
     points = np.bincount(ballots.truth, minlength=ballots.labels)
     common = int(points.argmax())

@@ -19,8 +19,6 @@ from leaveout.models.votes import Ballots
 from leaveout.verifier.values.votes.radii import Radii
 from leaveout.verifier.values.votes.vote import Vote, counted
 
-__all__ = ["CountedVote", "KnapsackVote"]
-
 Ints = NDArray[np.int32]
 Wide = NDArray[np.int64]
 
@@ -50,13 +48,7 @@ class KnapsackVote(Vote):
         return self._tallied.predictions
 
     def against(self, threat: Threat) -> tuple[CountedVote, Cost]:
-        """Return what is known of one kind of change, and what one of them counts as.
-
-        Raises
-        ------
-        BallotError
-            If thresholds count another kind, which does not bound it.
-        """
+        """Return what is known of one kind of change, and what one of them counts as."""
         if threat not in self._counted:
             self._counted[threat] = self._against(threat)
         return self._counted[threat]
@@ -94,17 +86,7 @@ class KnapsackVote(Vote):
 
 
 class CountedVote(Vote):
-    """The same, against one kind of change.
-
-    Parameters
-    ----------
-    ballots : Ballots
-    tallied : Tally
-        Of their votes.
-    known : Known
-        Of changes of this kind.
-    threat : Threat
-    """
+    """The same, against one kind of change."""
 
     name = KnapsackVote.name
 

@@ -13,15 +13,6 @@ from leaveout.verifier.values.votes.certified import KnapsackVote
 from leaveout.verifier.values.votes.schemes import RelabelVote
 from leaveout.verifier.values.votes.vote import Vote
 
-__all__ = [
-    "counted_against",
-    "declared",
-    "fit_for_edits",
-    "fit_for_relabels",
-    "is_spread",
-    "rests_on",
-]
-
 
 def declared(
     ballots: Ballots,
@@ -29,13 +20,7 @@ def declared(
     offsets: tuple[int, ...] | None,
     families: tuple[int, ...] | None = None,
 ) -> Ballots:
-    """Return ballots with what a specification says of their hash.
-
-    Raises
-    ------
-    BallotError
-        If the file says otherwise.
-    """
+    """Return ballots with what a specification says of their hash."""
     origin = ballots.origin
     if reads_label is not None and origin.hash_reads_label not in (None, reads_label):
         file = "reads" if origin.hash_reads_label else "does not read"
@@ -71,20 +56,7 @@ def is_spread(ballots: Ballots) -> bool:
 def fit_for_edits(
     ballots: Ballots, *, spread: bool = False, certified: bool = False, families: bool = False
 ) -> None:
-    """Refuse ballots of members that more edits reach than a vote allows for.
-
-    Parameters
-    ----------
-    ballots : Ballots
-    spread : bool
-        Whether the vote knows of Finite Aggregation,
-    families : bool
-        and of hash bagging.
-
-    Raises
-    ------
-    BallotError
-    """
+    """Refuse ballots of members that more edits reach than a vote allows for."""
     method, source = ballots.origin.method, ballots.source
     if not certified:
         _several_parts(ballots)
@@ -106,12 +78,7 @@ def fit_for_edits(
 
 
 def fit_for_relabels(ballots: Ballots) -> None:
-    """Refuse ballots of which a relabel may reach more than one member.
-
-    Raises
-    ------
-    BallotError
-    """
+    """Refuse ballots of which a relabel may reach more than one member."""
     _several_parts(ballots)
     origin, source = ballots.origin, ballots.source
     if origin.hash_reads_label:
@@ -137,13 +104,7 @@ def fit_for_relabels(ballots: Ballots) -> None:
 
 
 def counted_against(vote: Vote, threat: Threat) -> tuple[Vote, Cost]:
-    """Return a vote as it stands against one kind of change, and what one change reaches and why.
-
-    Raises
-    ------
-    BallotError
-        If that depends on what is not known of the ballots.
-    """
+    """Return a vote under one kind of change, what one change reaches, and why."""
     if isinstance(vote, KnapsackVote):
         return vote.against(threat)
     if isinstance(vote, RelabelVote) and vote.ballots.origin.method in (None, "ss_dpa"):
@@ -159,14 +120,7 @@ def counted_against(vote: Vote, threat: Threat) -> tuple[Vote, Cost]:
 
 
 def rests_on(ballots: Ballots, relabels: bool = False) -> tuple[str, ...]:
-    """Return, a sentence each, what was not checked of how ballots came about.
-
-    Parameters
-    ----------
-    ballots : Ballots
-    relabels : bool
-        Whether they are counted as ballots of SS-DPA.
-    """
+    """Return, a sentence each, what was not checked of how ballots came about."""
     origin, source = ballots.origin, ballots.source
     found = []
     if origin.method is None:

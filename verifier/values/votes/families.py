@@ -17,16 +17,9 @@ from leaveout.models.votes import Ballots
 from leaveout.verifier.values.votes.schemes import PluralityVote
 from leaveout.verifier.values.votes.vote import counted
 
-__all__ = ["FamilyVote"]
-
 
 class FamilyVote(PluralityVote):
-    """Most votes win; an edit changes one member of each family (hash bagging).
-
-    Parameters
-    ----------
-    ballots : Ballots
-    """
+    """Most votes win; an edit changes one member of each family (hash bagging)."""
 
     name = "hash_bagging"
 

@@ -10,26 +10,11 @@ from leaveout.models.votes import Ballots
 from leaveout.names import hint
 from leaveout.specs.deciders import Arguments
 
-__all__ = ["called", "counted_points", "label_asked", "name_of"]
-
 _LISTED = 10
 
 
 def label_asked(given: Arguments, name: str, ballots: Ballots) -> int | None:
-    """Return the label that an argument is, None where it is not given.
-
-    Parameters
-    ----------
-    given : Arguments
-    name : str
-        Of the parameter.
-    ballots : Ballots
-
-    Raises
-    ------
-    BallotError
-        If there is no such label, or its number is the name of another one.
-    """
+    """Return the label that an argument is, None where it is not given."""
     value = given.get(name)
     if value is None:
         return None
@@ -56,17 +41,7 @@ def label_asked(given: Arguments, name: str, ballots: Ballots) -> int | None:
 
 
 def counted_points(given: Arguments, ballots: Ballots) -> NDArray[np.bool_]:
-    """Return which test points count: all of them, or those of the true label that is asked for.
-
-    Returns
-    -------
-    ndarray of bool, shape (points,)
-
-    Raises
-    ------
-    BallotError
-        As `label_asked`, or if no test point has that true label.
-    """
+    """Return which test points count: all of them, or those of the true label that is asked for."""
     label = label_asked(given, "label", ballots)
     if label is None:
         return np.ones(ballots.points, np.bool_)

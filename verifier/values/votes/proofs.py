@@ -24,8 +24,6 @@ from leaveout.verifier.values.votes.schemes import FiniteVote, RunOffVote
 from leaveout.verifier.values.votes.shown import Arrays, ShownPoints, too_long
 from leaveout.verifier.values.votes.vote import Vote
 
-__all__ = ["SpreadProof", "collective_arrays", "collective_unproved", "spread_proof"]
-
 Wide = NDArray[np.int64]
 
 _SECONDS = 10.0
@@ -62,16 +60,7 @@ def _sum_of(found: CollectiveBounds) -> Arrays:
 def collective_unproved(
     vote: Vote, counted: NDArray[np.bool_], edits: int, found: CollectiveBounds
 ) -> str:
-    """Return why a bound of one attack on all points cannot be shown again; empty if it can.
-
-    Parameters
-    ----------
-    vote : Vote
-    counted : ndarray of bool, shape (points,)
-        The points that count.
-    edits : int
-    found : CollectiveBounds
-    """
+    """Return why a bound of one attack on all points cannot be shown again; empty if it can."""
     if isinstance(vote, RunOffVote):
         return run_offs_unproved(vote, counted, edits, found)
     if isinstance(vote, CountedVote):
@@ -119,12 +108,7 @@ def _known_unproved(
 
 @dataclass(eq=False)
 class SpreadProof(ShownPoints):
-    """Logs of hash values that are too few for Finite Aggregation, and attacks that are enough.
-
-    Attributes
-    ----------
-    vote : FiniteVote
-    """
+    """Logs of hash values that are too few for Finite Aggregation, and attacks that are enough."""
 
     vote: FiniteVote = field(kw_only=True)
     _logs: list[tuple[int, int, int, FiniteLog]] = field(default_factory=list)

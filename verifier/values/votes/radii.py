@@ -8,8 +8,6 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Radii", "Shares"]
-
 
 @dataclass(frozen=True)
 class Shares:
@@ -21,20 +19,11 @@ class Shares:
 
 @dataclass(frozen=True, eq=False)
 class Radii:
-    """Radii of test points, in edits.
+    """Radii of test points, in edits."""
 
-    Attributes
-    ----------
-    lower, upper : ndarray of int64, shape (points,)
-        The answer survives ``lower`` edits; ``upper + 1`` edits change it, by an attack that was
-        counted again. `leaveout.encoders.votes.threat.UNBOUNDED` where no number of edits does.
-    right : ndarray of bool, shape (points,)
-        Whether the true label is answered.
-    """
-
-    lower: NDArray[np.int64]
-    upper: NDArray[np.int64]
-    right: NDArray[np.bool_]
+    lower: NDArray[np.int64]  # shape (points,)
+    upper: NDArray[np.int64]  # shape (points,)
+    right: NDArray[np.bool_]  # shape (points,): whether the true label is answered
 
     def of(self, points: NDArray[np.bool_]) -> Radii:
         """Return those of some test points, shape (points,), alone."""

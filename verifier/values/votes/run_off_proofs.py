@@ -20,8 +20,6 @@ from leaveout.verifier.values.votes.run_offs import SpreadRunOffVote
 from leaveout.verifier.values.votes.schemes import RunOffVote
 from leaveout.verifier.values.votes.shown import Arrays, ShownPoints, too_long
 
-__all__ = ["SpreadRunOffProof", "run_offs_unproved", "spread_run_off_proof"]
-
 Wide = NDArray[np.int64]
 _Given: TypeAlias = tuple[
     NDArray[np.int32], NDArray[np.floating], int, NDArray[np.int64], tuple[int, ...]
@@ -34,16 +32,7 @@ _WORK = 3e9
 def run_offs_unproved(
     vote: RunOffVote, counted: NDArray[np.bool_], edits: int, found: CollectiveBounds
 ) -> str:
-    """Return why a bound of one attack on all run-offs cannot be shown again; empty if it can.
-
-    Parameters
-    ----------
-    vote : RunOffVote
-    counted : ndarray of bool, shape (points,)
-        The points that count.
-    edits : int
-    found : CollectiveBounds
-    """
+    """Return why a bound of one attack on all run-offs cannot be shown again; empty if it can."""
     checked = CheckedVote(
         "spread_run_off" if isinstance(vote, SpreadRunOffVote) else "run_off", vote.ballots
     )
@@ -59,12 +48,7 @@ def run_offs_unproved(
 
 @dataclass(eq=False)
 class SpreadRunOffProof(ShownPoints):
-    """How many hash values are too few for run-offs of spread parts, and attacks that are enough.
-
-    Attributes
-    ----------
-    vote : SpreadRunOffVote
-    """
+    """Too few hash values for run-offs of spread parts, and attacks that are enough."""
 
     vote: SpreadRunOffVote = field(kw_only=True)
     _survived: list[tuple[int, int]] = field(default_factory=list)

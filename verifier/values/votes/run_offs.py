@@ -16,21 +16,11 @@ from leaveout.solvers import CanSolve
 from leaveout.verifier.values.votes.radii import Radii
 from leaveout.verifier.values.votes.schemes import RunOffVote
 
-__all__ = ["SpreadRunOffVote"]
-
 Wide = NDArray[np.int64]
 
 
 class SpreadRunOffVote(RunOffVote):
-    """A run-off in which an edit changes every member its hash reaches (Finite Aggregation).
-
-    Parameters
-    ----------
-    ballots : Ballots
-    solver : CanSolve
-    published : bool
-        Whether the published bound is all that is asked for.
-    """
+    """A run-off in which an edit changes every member its hash reaches (Finite Aggregation)."""
 
     unit = "hash value"
 

@@ -24,8 +24,6 @@ from leaveout.solvers import CanSolve
 from leaveout.verifier.values.votes.radii import Radii
 from leaveout.verifier.values.votes.vote import Vote, counted
 
-__all__ = ["FiniteVote", "PluralityVote", "RelabelVote", "RunOffVote"]
-
 Ints = NDArray[np.int32]
 Wide = NDArray[np.int64]
 
@@ -92,15 +90,7 @@ class RelabelVote(PluralityVote):
 
 
 class FiniteVote(PluralityVote):
-    """Most votes win; an edit changes every member its hash reaches (Finite Aggregation).
-
-    Parameters
-    ----------
-    ballots : Ballots
-    solver : CanSolve
-    published : bool
-        Whether the published bound is all that is asked for.
-    """
+    """Most votes win; an edit changes every member its hash reaches (Finite Aggregation)."""
 
     name = "finite_aggregation"
     unit = "hash value"
@@ -174,14 +164,7 @@ class FiniteVote(PluralityVote):
 
 
 class RunOffVote(Vote):
-    """The two labels with most votes stand; the members' scores decide (Run-Off Election).
-
-    Parameters
-    ----------
-    ballots : Ballots
-    published : bool
-        Whether the published bound is all that is asked for.
-    """
+    """The two labels with most votes stand; the members' scores decide (Run-Off Election)."""
 
     name = "run_off"
 

@@ -18,17 +18,6 @@ from leaveout.verifier.values.votes.schemes import RelabelVote
 from leaveout.verifier.values.votes.targets import Toward
 from leaveout.verifier.values.votes.vote import Vote
 
-__all__ = [
-    "chosen_note",
-    "collective_evidence",
-    "curve_of",
-    "fallen",
-    "fallen_point",
-    "forced",
-    "forced_point",
-    "note_of",
-]
-
 Bools = NDArray[np.bool_]
 
 _MOST_POINTS = 200

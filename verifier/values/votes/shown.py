@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from leaveout.bab.votes.collective_exact import CollectiveBounds
 from leaveout.verifier.values.votes.radii import Radii
 
-__all__ = ["Arrays", "ShownPoints", "too_long"]
-
 Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 Wide = NDArray[np.int64]
 
@@ -29,35 +27,15 @@ def too_long(found: CollectiveBounds) -> str:
 
 @dataclass(eq=False)
 class ShownPoints(ABC):
-    """Why hash values are too few, and attacks that are enough.
+    """Why hash values are too few, and attacks that are enough."""
 
-    Attributes
-    ----------
-    missing : int
-        Points of which that cannot be shown.
-    """
-
-    missing: int = 0
+    missing: int = 0  # points of which that cannot be shown
     _attacks: list[tuple[int, Sequence[int] | NDArray[np.int32]]] = field(default_factory=list)
 
     def gather(
         self, radii: Radii, points: Wide, survived: int, falling: int, known: Wide | None = None
     ) -> None:
-        """Add what shows which answers survive some edits, and which do not.
-
-        Parameters
-        ----------
-        radii : Radii
-            What is known of the points.
-        points : ndarray of int64
-            Those that count.
-        survived : int
-            That the answers whose radius is at least this survive so many edits is to be shown,
-        falling : int
-            and that those whose radius is below this change with so many.
-        known : ndarray of int64, shape (points,), optional
-            What each answer survives by a count that needs no proof.
-        """
+        """Add what shows which answers survive some edits, and which do not."""
         for point in points.tolist():
             counted = 0 if known is None else max(0, int(known[point]))
             if counted < survived <= radii.lower[point]:

@@ -29,8 +29,6 @@ from leaveout.verifier.values.votes.schemes import FiniteVote, PluralityVote, Ru
 from leaveout.verifier.values.votes.shown import Arrays
 from leaveout.verifier.values.votes.vote import Vote
 
-__all__ = ["Toward", "toward"]
-
 Wide: TypeAlias = NDArray[np.int64]
 
 _SECONDS = 10.0
@@ -39,21 +37,12 @@ _SECONDS = 10.0
 
 @dataclass(eq=False)
 class Toward:
-    """What is known of making a vote answer one label; it only ever narrows.
-
-    Attributes
-    ----------
-    vote : Vote
-    target : int
-    lower, upper : ndarray of int64, shape (points,)
-        The vote answers another label whatever ``lower`` edits do, and this one after some
-        ``upper + 1``; -1 where it is answered as it is, `UNBOUNDED` where no edits suffice.
-    """
+    """What is known of making a vote answer one label; it only ever narrows."""
 
     vote: Vote
     target: int
-    lower: Wide
-    upper: Wide
+    lower: Wide  # shape (points,)
+    upper: Wide  # shape (points,)
     forced: dict[int, ForcedVotes] = field(default_factory=dict)
     buckets: dict[int, Wide] = field(default_factory=dict)
 
@@ -62,17 +51,7 @@ class Toward:
         return Radii(self.lower.copy(), self.upper.copy(), np.ones(len(self.lower), np.bool_))
 
     def radii(self, points: Wide, need: int | None = None, seconds: float | None = None) -> Radii:
-        """Return how many edits leave another answer at some points.
-
-        Parameters
-        ----------
-        points : ndarray of int64
-            Those that need be closed.
-        need : int, optional
-            Of each it need only be known whether it survives so many.
-        seconds : float, optional
-            Time limit of what needs a search.
-        """
+        """Return how many edits leave another answer at some points."""
         deadline = Deadline.after(seconds)
         if isinstance(self.vote, FiniteVote) and not self.vote.published:
             self._survived(self.vote, points, need, deadline)
@@ -110,21 +89,7 @@ class Toward:
         return self._counted(point, len(members), members, members, self._all(members))
 
     def proof(self, points: Wide, survived: int, falling: int) -> tuple[Arrays, int]:
-        """Return what shows which points survive some edits and which do not, where it is needed.
-
-        Parameters
-        ----------
-        points : ndarray of int64
-            Those that count.
-        survived, falling : int
-            As of `leaveout.verifier.values.votes.proofs.spread_proof`.
-
-        Returns
-        -------
-        arrays : mapping of str to ndarray
-        missing : int
-            Points of which nothing was found to show it.
-        """
+        """Return what shows which points survive some edits and which do not, where needed."""
         if isinstance(self.vote, CountedVote):
             return self._prices(points)
         if not isinstance(self.vote, FiniteVote):
@@ -250,13 +215,7 @@ class Toward:
 
 
 def toward(vote: Vote, target: int) -> Toward:
-    """Return what is known of making a vote answer a label, before any search.
-
-    Raises
-    ------
-    BallotError
-        Of a vote of which this is not counted.
-    """
+    """Return what is known of making a vote answer a label, before any search."""
     kept = vote.learnt.get(target)
     if isinstance(kept, Toward):
         return kept

@@ -13,28 +13,11 @@ from leaveout.encoders.votes.attack import Attack, recount
 from leaveout.models.votes import Ballots
 from leaveout.verifier.values.votes.radii import Radii
 
-__all__ = ["Vote", "counted"]
-
 
 class Vote(ABC):
-    """How the members' votes become one answer, and what poisoning that survives.
+    """How the members' votes become one answer, and what poisoning that survives."""
 
-    Parameters
-    ----------
-    ballots : Ballots
-
-    Attributes
-    ----------
-    name : str
-        As in a specification.
-    unit : str
-        What one edit changes: a part, or a hash value where samples are spread.
-    learnt : dict of int to object
-        What is known of forcing a label, by label; see `leaveout.verifier.values.votes.targets`.
-    predictions : ndarray of int32, shape (points,)
-    """
-
-    name: ClassVar[str]
+    name: ClassVar[str]  # as in a specification
     unit: ClassVar[str] = "part"
 
     def __init__(self, ballots: Ballots) -> None:
@@ -59,17 +42,7 @@ class Vote(ABC):
         seconds: float | None = None,
         points: NDArray[np.int64] | None = None,
     ) -> Radii:
-        """Return how many edits each answer survives.
-
-        Parameters
-        ----------
-        need : int, optional
-            Of each point it need only be known whether it survives so many.
-        seconds : float, optional
-            Time limit of what needs a search; the bounds then known are returned.
-        points : ndarray of int64, optional
-            Only these need be closed.
-        """
+        """Return how many edits each answer survives."""
 
     @abstractmethod
     def attack(self, point: int, seconds: float | None = None) -> Attack | None:
@@ -86,13 +59,7 @@ class Vote(ABC):
         return None
 
     def lost_to(self, units: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the points that an attack on all of them loses: a recount, ascending.
-
-        Parameters
-        ----------
-        units : tuple of int
-            As in `leaveout.bab.votes.collective.CollectiveProblem`.
-        """
+        """Return the points that an attack on all of them loses: a recount, ascending."""
         raise NotImplementedError
 
 

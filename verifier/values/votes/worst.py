@@ -15,8 +15,6 @@ from leaveout.specs.deciders import Say, nothing_said
 from leaveout.verifier.values.votes.certified import CountedVote
 from leaveout.verifier.values.votes.vote import Vote
 
-__all__ = ["worst_of"]
-
 
 def worst_of(
     vote: Vote,
@@ -26,24 +24,7 @@ def worst_of(
     points: NDArray[np.int64] | None = None,
     say: Say = nothing_said,
 ) -> CollectiveBounds:
-    """Return bounds of how many points one attack on all of them loses.
-
-    Parameters
-    ----------
-    vote : Vote
-    edits : int
-    solver : CanSolve
-    deadline : Deadline
-    points : ndarray of int64, optional
-        Those that count; all by default.
-    say : callable
-        Is told in words how far it is.
-
-    Raises
-    ------
-    BallotError
-        If that is not known of this vote.
-    """
+    """Return bounds of how many points one attack on all of them loses."""
     problem = vote.together(edits)
     if problem is None:
         raise BallotError(
