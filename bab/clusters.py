@@ -1,4 +1,4 @@
-"""A tree of the members, close networks together: the same one every time."""
+"""A deterministic tree of the members that keeps similar networks together."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LLOYD = 6
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """Sets of members, each but the smallest the union of two others."""
+    """Sets of members, each the union of two others except the smallest."""
 
     order: Members  # shape (members,): all members; those of one set stand together
     starts: Members  # shape (sets,)
@@ -36,15 +36,15 @@ class Tree:
 
     @property
     def sizes(self) -> Members:
-        """How many members each set has."""
+        """The number of members in each set."""
         return self.ends - self.starts
 
     def members(self, at: int) -> Members:
-        """Return the members of a set, ascending."""
+        """Return the members of a set, in ascending order."""
         return np.sort(self.order[self.starts[at] : self.ends[at]])
 
     def find(self, members: Members) -> int | None:
-        """Return which set holds exactly these members, ascending; None if none does."""
+        """Return the set with exactly these ascending members, or None."""
         if not len(members):
             return None
         at = self._named.get((int(members[0]), len(members)))
@@ -53,7 +53,7 @@ class Tree:
 
     @cached_property
     def _named(self) -> dict[tuple[int, int], int]:
-        """Sets by their first member and their size: of those that share a member no two agree."""
+        """Return sets by first member and size, which are unique for a tree."""
         least = [int(self.order[a:b].min()) for a, b in zip(self.starts, self.ends, strict=True)]
         return {name: at for at, name in enumerate(zip(least, self.sizes.tolist(), strict=True))}
 
@@ -66,7 +66,7 @@ class Clusters:
         self.tree = tree_of(sketch) if tree is None else tree
 
     def split(self, group: Members) -> tuple[Members, Members]:
-        """Split a set of at least two members into two that are not empty."""
+        """Split a set of at least two members into two non-empty sets."""
         at = self.tree.find(group)
         if at is not None and self.tree.parts[at, 0] >= 0:
             one, two = self.tree.parts[at].tolist()
@@ -76,7 +76,7 @@ class Clusters:
 
 
 def tree_of(sketch: Floats) -> Tree:
-    """Split everyone in two again and again, until no set has more than `FEW` members."""
+    """Split all members in two repeatedly, until no set has more than `FEW`."""
     order = np.arange(len(sketch), dtype=np.int64)
     starts, ends, parts = [0], [len(sketch)], [(-1, -1)]
     at = 0
@@ -96,7 +96,7 @@ def tree_of(sketch: Floats) -> Tree:
 
 
 def _side(rows: Floats) -> NDArray[np.bool_]:
-    """Tell which of at least two rows are in the first of two clusters; neither is empty."""
+    """Return which of at least two rows are in the first of two non-empty clusters."""
     rows = rows - rows.mean(axis=0)
     direction = np.linspace(1.0, 2.0, rows.shape[1])
     for _ in range(_POWER):
@@ -117,7 +117,7 @@ def _side(rows: Floats) -> NDArray[np.bool_]:
 
 
 def make_clusters(first: Stack, members: Others) -> Clusters:
-    """Sketch the parameters of all members, some at a time, less those of the first network."""
+    """Sketch all members' parameters minus the first network's, a few at a time."""
     rng, own, count = np.random.default_rng(0), _flat(first), len(members)
     columns = rng.standard_normal((own.shape[1], min(_SKETCH, own.shape[1])))
     sketch = np.empty((count, columns.shape[1]))
@@ -127,7 +127,7 @@ def make_clusters(first: Stack, members: Others) -> Clusters:
 
 
 def _flat(stack: Stack) -> Floats:
-    """All weights, then all biases of each network, shape (m, numbers)."""
+    """Return all weights, then all biases of each network, shape (m, numbers)."""
     weights = [
         w.reshape(len(stack), -1)
         for layer in stack.layers

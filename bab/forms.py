@@ -1,4 +1,4 @@
-"""Linear forms in inputs, scores of one network, and how much another's differ: what is asked."""
+"""Linear forms in inputs, scores of N, and score differences of another network."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _MOST_SUMMED = 8
 
 @dataclass(frozen=True, eq=False)
 class Forms:
-    """``inputs u + scores z + change d + constant``, one a row, case after case.
+    """``inputs u + scores z + change d + constant``, one per row, case after case.
 
-    Of each case the largest value of the least *goal* is wanted where no other form, a
-    *condition*, is negative.
+    The search maximises the least *goal* of each case where all other forms, the *conditions*, are
+    non-negative.
     """
 
     inputs: Floats  # shape (r, inputs)
@@ -48,7 +48,7 @@ class Forms:
         goal: NDArray[np.bool_],
         sums: Integers | None = None,
     ) -> Forms:
-        """Return the forms of one case; by default all sums are looked at, where they are few."""
+        """Return the forms of one case, by default with all sums if these are few."""
         if sums is None:
             scored = np.flatnonzero(scores.any(axis=1) | change.any(axis=1))
             few = scored if len(goal) <= _MOST_SUMMED else scored[:0]
@@ -61,38 +61,38 @@ class Forms:
 
     @cached_property
     def featured(self) -> NDArray[np.bool_]:
-        """Which rows have inputs."""
+        """Return which rows have inputs."""
         return np.asarray(self.inputs.any(axis=1))
 
     @cached_property
     def touching(self) -> NDArray[np.bool_]:
-        """Which rows have to do with the difference of the networks."""
+        """Return which rows involve the difference of the networks."""
         return np.asarray(self.change.any(axis=1))
 
     @property
     def cases(self) -> int:
-        """How many cases there are."""
+        """The number of cases."""
         return len(self.starts) - 1
 
     @property
     def width(self) -> int:
-        """Most rows of a case."""
+        """The most rows of any case."""
         return int(np.diff(self.starts).max())
 
     @property
     def remembered(self) -> int:
-        """Bounds of how many forms and sums a node keeps for those below."""
+        """The number of form and sum bounds that a node keeps for its descendants."""
         sums = int(np.diff(self.sum_starts).max())
         return min(self.width + sums, _MOST_REMEMBERED)
 
     def case(self, number: int) -> slice:
-        """Return where the rows of a case are."""
+        """Return the slice of a case's rows."""
         return slice(int(self.starts[number]), int(self.starts[number + 1]))
 
     def padded(self, cases: Integers) -> tuple[Integers, NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return the rows of some cases side by side, shape (n, width), and what they are.
+        """Return the rows of some cases side by side, shape (n, width), and their kinds.
 
-        Of a case with fewer rows the rest is neither a goal nor a condition.
+        Surplus rows of shorter cases are neither goals nor conditions.
         """
         counts = np.diff(self.starts)[cases]
         place = np.arange(int(counts.max(initial=1)))
@@ -120,11 +120,10 @@ def stacked(parts: Sequence[Forms]) -> Forms:
 
 
 def leak_forms(label: int, labels: int, inputs: int, error: float, tie: float) -> Forms:
-    """Return what a leak of a label is: one case a rival, in their order.
+    """Return the forms of a label's leaks: one case per rival, in order.
 
-    The goals are N's margins over every other label; the condition is that the member's margin
-    over the rival is not positive. N's margin over the rival and the condition add up to what the
-    margins differ by.
+    Goals are N's margins; the condition is that the member's margin over the rival is not positive.
+    N's margin over the rival plus the condition is the margins' difference.
     """
     one = np.eye(labels)
     others = [c for c in range(labels) if c != label]

@@ -1,4 +1,4 @@
-"""One question: a network, a family and a box, with what every label's search shares."""
+"""One instance: a network, a family and a box, shared by all labels' searches."""
 
 from __future__ import annotations
 
@@ -48,23 +48,23 @@ class Instance:
 
     @cached_property
     def own(self) -> Applied:
-        """N, as it is applied."""
+        """Return N as an application."""
         return Applied(self.network)
 
     @cached_property
     def others(self) -> Applied:
-        """Members in its place."""
+        """Return the members as an application in its place."""
         return Applied(self.network, self.members)
 
     @cached_property
     def clusters(self) -> Clusters:
-        """The members, those that are close together."""
+        """Return clusters of similar members."""
         return make_clusters(self.network.stack, self.members)
 
     def alone(self, member: int) -> Instance:
-        """Return the question of a single member, which propagation bounds far lower.
+        """Return the instance of a single member, which propagation bounds far lower.
 
-        What float32 may round off of any member it may round off of this one.
+        The rounding error of any member bounds that of this one.
         """
         family = self.family
         one = Family(family.take([member]), family.removed[[member]], family.manifest)
@@ -74,17 +74,16 @@ class Instance:
         return replace(self, family=one, members=members, pair=pair)
 
     def most(self, label: int, *, matching: bool = True) -> float:
-        """Upper bound of the float32 confidence of any leak, by propagation alone."""
+        """Bound the float32 confidence of any leak by propagation alone."""
         exact = confidence_upper(self.network.stack, self.box, self.bounds, label)
         most = exact + self.network_error
         return min(most, self.difference_upper(self.pair, label)) if matching else most
 
     def difference_upper(self, pair: PairBounds, label: int) -> float:
-        """Upper bound of the float32 confidence of a leak from difference intervals.
+        """Bound the float32 confidence of a leak by difference intervals.
 
-        Where a member answers rival c', its margin z#_c - z#_c' is at most the tie error; N's
-        margin is the member's minus the difference of the two. A member that never loses its margin
-        over c' has no leak towards c'; where that goes for every rival the bound is ``-inf``.
+        If a member answers c', its margin over c' is at most the tie error, and N's is that minus
+        the difference. It is ``-inf`` if no member can lose to any rival.
         """
         rivals = [c for c in range(self.labels) if c != label]
         change, member = pair.after[-1], pair.hyper[-1]
@@ -98,7 +97,7 @@ class Instance:
 
 
 def make_instance(network: Network, family: Family, box: Box) -> Instance:
-    """Prepare a question."""
+    """Return the instance of a network, a family and a box."""
     if box.dimension != network.inputs:
         raise SpecError(
             f"the box has {box.dimension} features, {network.source} reads {network.inputs}"

@@ -1,4 +1,4 @@
-"""Cases of a query as linear forms over a joint input, and how float32 enters."""
+"""Cases of a query as linear forms over a joint input, with float32 errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FOLDED = 2.0**-27
 
 @dataclass(frozen=True, eq=False)
 class JointClaim:
-    """A claim as an engine reads it."""
+    """A claim in the form that engines read."""
 
     query: Query  # points, applications and families; its own cases are not read
     cases: tuple[Case, ...]  # with goals: what is asked, or the case's own conditions
@@ -37,10 +37,10 @@ class JointClaim:
 
 
 def join_claim(query: Query, cases: Sequence[Case], *, apart: bool = False) -> JointClaim:
-    """Prepare some cases.
+    """Return the joint claim of some cases.
 
-    Of a case without goals the conditions on scores are the goals, so that a largest value below 0
-    refutes it; one without conditions either is met everywhere, by 0.
+    Without goals, the conditions on scores are the goals, so that a value below 0 refutes the case;
+    without these either, the goal is 0.
     """
     errors = FormErrors(query)
     for each in errors.applied:
@@ -77,7 +77,7 @@ def _expect_moderate(forms: Sequence[Form]) -> None:
 
 
 def _forms(rows: Sequence[Form], joint: Joint, errors: Floats, goals: int) -> Forms:
-    """Write forms down over the joint input and the scores of the two networks."""
+    """Return forms over the joint input and the scores of the two networks."""
     count, scores = len(rows), joint.first.labels
     inputs = np.zeros((count, joint.box.dimension))
     own, change = np.zeros((count, scores)), np.zeros((count, scores))
@@ -95,7 +95,7 @@ def _forms(rows: Sequence[Form], joint: Joint, errors: Floats, goals: int) -> Fo
 
 
 def _inside(query: Query, joint: Joint, case: int) -> list[Form]:
-    """Forms that keep each point in its box, where the joint region alone does not."""
+    """Return forms that keep each point in its box, where the joint region does not."""
     found = []
     lower, upper = joint.regions[case]
     for p, (box, matrix) in enumerate(zip(query.points, joint.points, strict=True)):
@@ -111,7 +111,7 @@ def _inside(query: Query, joint: Joint, case: int) -> list[Form]:
 
 
 class FormErrors:
-    """Bounds how far rounding may move forms: in float32, or in what is folded for exact claims."""
+    """Bounds of the rounding error of forms, in float32 or in folding exact claims."""
 
     def __init__(self, query: Query) -> None:
         self._query = query
@@ -147,6 +147,7 @@ class FormErrors:
         members: Sequence[int] | None = None,
         hidden: Sequence[Sequence[Interval]] | None = None,
     ) -> Floats:
+        """Bound the evaluation errors of some forms."""
         total = np.zeros(len(forms))
         rows = [np.zeros((len(forms), each.network.labels)) for each in self.applied]
         for k, form in enumerate(forms):

@@ -1,4 +1,4 @@
-"""Networks of one architecture, some at a time."""
+"""Networks of one architecture, a few at a time."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from leaveout.models import Stack
 
 
 class Others(Protocol):
-    """Networks of the first one's architecture, some at a time."""
+    """Networks with the first one's architecture, a few at a time."""
 
     def __len__(self) -> int: ...
 
     def chunks(self, indices: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], Stack]]:
-        """Go through some of them, a few at a time: which they are, and their stack."""
+        """Iterate over some networks, a few at a time, with their indices and stack."""
         ...

@@ -1,4 +1,4 @@
-"""What an engine returns, and how it reports on the way."""
+"""Results of an engine, and its progress reports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ W = TypeVar("W")
 
 @dataclass(frozen=True, eq=False)
 class SearchResult(Generic[W]):
-    """Two-sided bounds on the largest value of a counter-example: of a leak, its confidence."""
+    """Two-sided bounds on a counter-example's value: for a leak, its confidence."""
 
     label: int  # what was asked about; -1 for no label
     lower: float  # value of the witness; without one 0 for leaks, minus infinity for other claims
@@ -36,7 +36,7 @@ class SearchResult(Generic[W]):
     leaks: tuple[W, ...] = ()
 
     def stopped(self, detail: str, gap: float) -> Self:
-        """Return the same bounds as those of a search that time did not allow to go on."""
+        """Return the same bounds, as a search that ran out of time."""
         closed = agree(self.lower, self.upper, gap)
         reason: Reason | None = None if closed else "time"
         return replace(
@@ -49,13 +49,13 @@ EngineResult = SearchResult[Witness]
 
 
 def agree(lower: float, upper: float, gap: float) -> bool:
-    """Whether two bounds agree to a relative gap."""
+    """Return whether two bounds agree to a relative gap."""
     return upper <= 0 or upper - lower <= gap * upper < math.inf
 
 
 @dataclass(frozen=True)
 class Progress:
-    """A moment of a run."""
+    """A snapshot of a run."""
 
     label: int
     lower: float

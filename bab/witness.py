@@ -1,4 +1,4 @@
-"""Witnesses: a concrete input and member that leak, replayed through onnxruntime."""
+"""Witnesses: an input and a member that leak, replayed through onnxruntime."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Witness:
-    """A leak, with every number as onnxruntime computes it in float32."""
+    """A leak, with all numbers as onnxruntime computes them in float32."""
 
     x: NDArray[np.float32]  # shape (d,): in the box
     member: int  # position in the family
@@ -27,23 +27,23 @@ class Witness:
 
     @property
     def value(self) -> float:
-        """What is bounded: the confidence."""
+        """The bounded value: the confidence."""
         return self.confidence
 
 
 class Replayer:
-    """Replays candidates, and remembers the worst leak of each member and label."""
+    """Replays candidates, and keeps the worst leak of each member and label."""
 
     def __init__(self, instance: Instance) -> None:
         self._instance = instance
         self._worst: dict[tuple[int, int], Witness] = {}
 
     def worst(self, label: int) -> tuple[Witness, ...]:
-        """Return the worst leak of a label that was replayed, of each member with one."""
+        """Return the worst replayed leak of a label for each member that has one."""
         return tuple(found for (own, _), found in self._worst.items() if own == label)
 
     def replay(self, point: Floats, member: int, label: int) -> Witness | None:
-        """Round a candidate to float32 and return a witness if it is a leak, else None."""
+        """Replay a candidate in float32; return a witness if it leaks, else None."""
         x = self._instance.box.float32(point)
         if not self._instance.box.contains(x.astype(np.float64)):
             return None

@@ -1,4 +1,4 @@
-"""From networks to bounds and neutral problems."""
+"""Encoders from networks to bounds and neutral problems."""
 
 from __future__ import annotations
 

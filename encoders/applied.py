@@ -1,4 +1,4 @@
-"""A network, or a member of a family in its place, prepared to be evaluated at points."""
+"""A network, or a family member in its place, prepared for evaluation at points."""
 
 from __future__ import annotations
 
@@ -30,10 +30,7 @@ _RUNNERS = 256
 
 
 class Applied:
-    """A network alone, or members of a family in its place.
-
-    What a method says without a member holds of the network alone, or else of any member.
-    """
+    """A network alone, or the members of a family in its place."""
 
     def __init__(self, network: Network, members: Members | None = None) -> None:
         self.network, self.members = network, members
@@ -45,7 +42,7 @@ class Applied:
 
     @cached_property
     def hyper(self) -> HyperNetwork:
-        """The hyper-network of all members."""
+        """Return the hyper-network of all members."""
         assert self.members is not None
         with np.errstate(all="ignore"):
             hyper = hyper_network(self.members)
@@ -61,18 +58,18 @@ class Applied:
 
     @cached_property
     def rational(self) -> tuple[Rows, ...] | None:
-        """The network's layers in exact arithmetic; None of members, and of what is too large."""
+        """Return the network's layers in exact arithmetic; None for members or if too large."""
         size = sum(w.size for layer in self.network.stack.layers for w in layer.weights.values())
         if self.members is not None or size > _RATIONAL:
             return None
         return rows_of(self.network.stack, exact_layers(self.evaluation()))
 
     def evaluation(self, member: int | None = None) -> Evaluation:
-        """Return what a runtime multiplies and adds."""
+        """Return the products and sums that a runtime computes."""
         return self._evaluations(member)
 
     def runner(self, member: int | None = None) -> Runner:
-        """Return what runs the network, or a member, in onnxruntime."""
+        """Return the network, or a member, in onnxruntime."""
         return self._runners(member)
 
     def stack(self, member: int | None = None) -> Stack:
@@ -90,7 +87,7 @@ class Applied:
     def rounding(
         self, box: Box, member: int | None = None, bounds: Sequence[Interval] | None = None
     ) -> RoundingError:
-        """Return what rounding may do over a box, given bounds of hidden pre-activations or not."""
+        """Return the rounding error over a box, optionally given hidden bounds."""
         known = self.bounds(box, member) if bounds is None else bounds
         return rounding_error(self.evaluation(member), known, box)
 
@@ -111,7 +108,7 @@ class Applied:
 
 
 def _infinite(members: Members, network: Network) -> FamilyError:
-    """Return the error that names the first member that is not finite."""
+    """Return the error that names the first member with non-finite values."""
     first = next(
         int(chosen[np.argmin(finite)])
         for chosen, finite in (

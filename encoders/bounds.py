@@ -1,4 +1,4 @@
-"""Bound propagation: the network, the hyper-network, and the difference of the two."""
+"""Bound propagation for a network, a hyper-network, and their difference."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class PairBounds:
 
 
 def network_bounds(network: Stack, box: Box) -> tuple[Interval, ...]:
-    """Pre-activation bounds of every layer: backward linear bounds, cut with plain intervals."""
+    """Bound every layer's pre-activations backward, intersected with plain intervals."""
     pre: list[Interval] = []
     sources = [Interval(box.lower, box.upper)]
     for layer in network.layers:
@@ -44,7 +44,7 @@ def network_bounds(network: Stack, box: Box) -> tuple[Interval, ...]:
 
 
 def confidence_upper(network: Stack, box: Box, bounds: tuple[Interval, ...], label: int) -> float:
-    """Upper bound of the confidence of ``label`` over the box: a rival is never beaten by more."""
+    """Return an upper bound of the confidence of ``label``: its least margin bound."""
     last = network.layers[-1]
     rivals = [c for c in range(network.labels) if c != label]
     rows = {s: w[0][label] - w[0][rivals] for s, w in last.weights.items()}
@@ -60,12 +60,10 @@ def _backward(
     pre: list[Interval],
     box: Box,
 ) -> Floats:
-    """Upper bound of ``sum over s of rows[s] @ h_s + constant`` over the box.
+    """Bound ``sum over s of rows[s] @ h_s + constant`` from above over the box.
 
-    Each step replaces the sources of one layer by linear bounds in earlier sources. What
-    rounding can change in a step is bounded by the size of its terms, which the intervals
-    already known for the sources bound; twice the roundings are counted, since those sizes are
-    themselves rounded.
+    Layers are replaced by linear bounds in earlier sources. Rounding is bounded by term sizes,
+    counted twice, since the sizes are rounded themselves.
     """
     sources = [Interval(box.lower, box.upper), *(interval.relu() for interval in pre)]
     coefficients: dict[int, Floats] = dict(rows)
@@ -99,7 +97,7 @@ def _backward(
 
 
 def _relaxation(pre: Interval) -> tuple[Floats, Floats, Floats]:
-    """Slope and intercept above, and slope below, of each ReLU."""
+    """Return upper slope and intercept, and lower slope, of each ReLU."""
     lower, upper = pre.lower, pre.upper
     unstable = (lower < 0) & (upper > 0)
     gap = np.where(unstable, upper - lower, 1.0)
@@ -110,7 +108,7 @@ def _relaxation(pre: Interval) -> tuple[Floats, Floats, Floats]:
 
 
 def hyper_bounds(hyper: HyperNetwork, box: Box) -> tuple[Interval, ...]:
-    """Pre-activation bounds of a hyper-network by interval arithmetic alone."""
+    """Bound a hyper-network's pre-activations by interval arithmetic alone."""
     sources = [Interval(box.lower, box.upper)]
     pre = []
     for layer in hyper.layers:
@@ -125,11 +123,10 @@ def hyper_bounds(hyper: HyperNetwork, box: Box) -> tuple[Interval, ...]:
 def pair_bounds(
     network: Stack, hyper: HyperNetwork, bounds: tuple[Interval, ...], box: Box
 ) -> PairBounds:
-    """Bounds of a network, a hyper-network, and their difference intervals.
+    """Bound a network, a hyper-network, and their difference.
 
-    The difference intervals are LUCID's (section 6.2), with the exact hull of the difference of
-    two ReLUs in place of its triangle inequality; the hyper-network's own bounds are cut with
-    the network's plus the difference.
+    Difference intervals are LUCID's (section 6.2), with the exact ReLU difference hull; they also
+    tighten the hyper-network's bounds.
     """
     delta = difference(hyper, network)
     inputs = Interval(box.lower, box.upper)
@@ -155,9 +152,9 @@ def pair_bounds(
 
 
 def relu_difference(pre: Interval, change: Interval) -> Interval:
-    """Exact hull of ``relu(z + d) - relu(z)`` for z in ``pre`` and d in ``change``, padded.
+    """Return the padded hull of ``relu(z + d) - relu(z)``, z in ``pre``, d in ``change``.
 
-    The difference grows with d; for d >= 0 it grows with z too, for d < 0 it shrinks with z.
+    It grows with d; it grows with z if d >= 0, and shrinks with z if d < 0.
     """
 
     def value(z: Floats, d: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""The input set a guarantee is about."""
+"""The set of inputs a guarantee is about."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Box:
             self._shrink(self.choices)
 
     def _shrink(self, choices: Sequence[Choices]) -> None:
-        """Keep the rows between the bounds, and of the bounds their hull."""
+        """Keep the rows within the bounds, and shrink the bounds to their hull."""
         lower, upper = self.lower.copy(), self.upper.copy()
         kept = []
         seen: set[int] = set()
@@ -72,17 +72,17 @@ class Box:
 
     @cached_property
     def discrete(self) -> NDArray[np.int64]:
-        """Features that take listed values only, in ascending order."""
+        """Return the features restricted to listed values, in ascending order."""
         columns = [each.columns for each in self.choices]
         return np.sort(np.concatenate([np.zeros(0, np.int64), *columns]))
 
     def scaled(self, factors: Floats) -> Box:
-        """Divide every feature by a power of two, shape (d,); nothing is rounded."""
+        """Divide each feature by a power of two, shape (d,), without rounding."""
         choices = tuple(each.scaled(factors) for each in self.choices)
         return Box(self.lower / factors, self.upper / factors, choices)
 
     def clip(self, points: Floats) -> Floats:
-        """Return the nearest points of the hull: discrete features take any value in it."""
+        """Return the nearest points of the hull, where discrete features are relaxed."""
         return np.clip(points, self.lower, self.upper)
 
     def nearest(self, points: Floats) -> Floats:
@@ -94,10 +94,7 @@ class Box:
         return flat.reshape(points.shape)
 
     def around(self, points: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return where points, shape (..., d), may go with discrete features as they are.
-
-        Lower and upper bounds that broadcast to the shape of the points, and of their type.
-        """
+        """Return bounds of points, shape (..., d), with discrete features kept."""
         lower, upper = self.lower.astype(points.dtype), self.upper.astype(points.dtype)
         fixed = self.discrete
         if len(fixed):
@@ -107,7 +104,7 @@ class Box:
         return lower, upper
 
     def greatest(self, slopes: Floats) -> Floats:
-        """Greatest value of linear functions over the set, shape (r, d) to (r,).
+        """Return the greatest value of linear functions over the set, shape (r, d) to (r,).
 
         Computed as sums of products in float64, not padded for their rounding.
         """
@@ -128,11 +125,7 @@ class Box:
         return points
 
     def float32(self, point: Floats) -> NDArray[np.float32]:
-        """Round a point to float32 without leaving the set.
-
-        Where no float32 lies between the bounds of a feature, its value is the nearest one.
-        Listed values are float32 already.
-        """
+        """Round a point to float32 inside the set, to the nearest if no float32 is inside."""
         rounded = self.nearest(point).astype(np.float32)
         rounded = np.where(rounded < self.lower, np.nextafter(rounded, np.float32(np.inf)), rounded)
         return np.where(
@@ -140,7 +133,7 @@ class Box:
         ).astype(np.float32)
 
     def contains(self, points: Floats) -> NDArray[np.bool_]:
-        """Whether each point, shape (p, d), lies in the set: listed values must be met exactly."""
+        """Return which points, shape (p, d), are in the set, listed values exactly."""
         inside: NDArray[np.bool_] = np.all((points >= self.lower) & (points <= self.upper), axis=-1)
         if self.choices:
             inside = inside & np.all(self.nearest(points) == points, axis=-1)

@@ -1,4 +1,4 @@
-"""Collects variables and sparse rows, and turns them into a neutral problem."""
+"""Builder of neutral problems from variables and sparse rows."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ Columns = NDArray[np.int64]
 
 
 class ProblemBuilder:
-    """Builds a `Problem` block by block.
+    """Builder of a `Problem`, block by block.
 
-    A block of rows is a list of ``(columns, coefficients)`` terms: columns of shape ``(n,)`` and
-    a matrix of shape ``(rows, n)`` each. A column of -1 stands for a variable known to be zero,
-    and its coefficients are left out.
+    A block of rows is a list of terms ``(columns, coefficients)``, shapes ``(n,)`` and ``(rows,
+    n)``. Column -1 is a variable known to be zero and is left out.
     """
 
     def __init__(self) -> None:
@@ -41,7 +40,7 @@ class ProblemBuilder:
     def add_variables(
         self, lower: ArrayLike, upper: ArrayLike, name: str, integer: bool = False
     ) -> Columns:
-        """Add variables with the given bounds; return their columns, shape (n,)."""
+        """Add variables with bounds; return their columns, shape (n,)."""
         low, high = np.atleast_1d(np.asarray(lower, float)), np.atleast_1d(np.asarray(upper, float))
         start = self.variables
         self._lower.append(low)

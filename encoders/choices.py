@@ -1,4 +1,4 @@
-"""Coordinates that take listed values only, alone or together."""
+"""Coordinates restricted to listed values, alone or together."""
 
 from __future__ import annotations
 
@@ -26,11 +26,10 @@ WIDE = 8
 
 @dataclass(frozen=True, eq=False)
 class Choices:
-    """These coordinates together take one of these rows.
+    """Coordinates that together take one of the listed rows.
 
-    A grid is one column, a one-hot group the rows of an identity matrix, a category on the circle
-    a table of (cos, sin) pairs. Independent coordinates are choices of their own, so that no
-    product of their values is ever formed.
+    A one-hot group has the rows of an identity matrix; independent coordinates are separate
+    choices, so that no product of their values is formed.
     """
 
     columns: Columns  # shape (g,)
@@ -48,27 +47,23 @@ class Choices:
 
     @cached_property
     def hull(self) -> tuple[Floats, Floats]:
-        """Least and greatest value of each column, shape (g,) each."""
+        """Return the least and greatest value of each column, shape (g,) each."""
         return self.values.min(axis=0), self.values.max(axis=0)
 
     @cached_property
     def _orders(self) -> tuple[NDArray[np.intp], ...]:
-        """For each column the rows in the order of its values."""
+        """Return for each column the rows in the order of its values."""
         return tuple(np.argsort(column, kind="stable") for column in self.values.T)
 
     @cached_property
     def _is_wide(self) -> bool:
-        """Whether there are many columns of few different values, as in a one-hot group."""
+        """Return whether many columns have few distinct values, as in one-hot groups."""
         width = len(self.columns)
         return width > WIDE and all(len(np.unique(column)) <= WIDE for column in self.values.T)
 
     @cached_property
     def _distinct(self) -> tuple[Floats, Columns, Columns, NDArray[np.float32]]:
-        """Different values of each column, one column after the other.
-
-        The values; the column of each; where each column starts; and for each row which of them
-        it has, as ones and zeros.
-        """
+        """Return the distinct values of all columns, and which of them each row has."""
         found = [np.unique(column, return_inverse=True) for column in self.values.T]
         sizes = np.asarray([len(known) for known, _ in found])
         starts = np.cumsum(sizes) - sizes
@@ -103,11 +98,11 @@ class Choices:
         return Choices(self.columns, self.values[inside], exact=self.exact)
 
     def scaled(self, factors: Floats) -> Choices:
-        """Divide by a power of two a feature, shape (d,); unlike in float32, that is exact."""
+        """Divide each feature by a power of two, exactly, shape (d,)."""
         return Choices(self.columns, self.values / factors[self.columns], exact=True)
 
     def greatest(self, slopes: Floats) -> Floats:
-        """Greatest value of linear functions over the rows.
+        """Return the greatest value of linear functions over the rows.
 
         Parameters
         ----------
@@ -124,7 +119,7 @@ class Choices:
         return found
 
     def sample(self, rng: np.random.Generator, count: int) -> Floats:
-        """Draw rows, each as likely, shape (count, g)."""
+        """Draw rows uniformly, shape (count, g)."""
         return self.values[rng.integers(len(self), size=count)]
 
     def nearest(self, points: Floats) -> Floats:
@@ -162,7 +157,7 @@ class Choices:
         return shrunk, grown, empty
 
     def _left(self, lower: Floats, upper: Floats) -> tuple[NDArray[np.bool_], Floats, Floats]:
-        """Whether a row is inside each sub-box, and the least and greatest values of those."""
+        """Return which rows are inside each sub-box, and those rows' hulls."""
         low, high = self.hull
         inside = np.ones((len(lower), len(self)), bool)
         for column, known in enumerate(self.values.T):
@@ -178,11 +173,7 @@ class Choices:
         return np.asarray(inside.any(axis=1)), first, last
 
     def _left_wide(self, lower: Floats, upper: Floats) -> tuple[NDArray[np.bool_], Floats, Floats]:
-        """Do the same for many columns of few different values, by matrix products.
-
-        A row is inside unless one of its values is not, and a value is left if a row with it is
-        inside. Sums of ones are exact in float32.
-        """
+        """Do the same by matrix products, for many columns of few distinct values."""
         known, owner, starts, uses = self._distinct
         outside = (known < lower[:, owner]) | (known > upper[:, owner])
         inside = outside.astype(np.float32) @ uses.T == 0
@@ -201,7 +192,7 @@ class Choices:
         return low[:, None], high[:, None], empty
 
     def _parts(self, indices: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
-        """Cut indices into parts so that a part times the rows is held at once."""
+        """Yield parts of indices small enough to hold with all rows."""
         size = max(1, _AT_ONCE // len(self))
         for start in range(0, len(indices), size):
             yield indices[start : start + size]

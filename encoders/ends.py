@@ -1,4 +1,4 @@
-"""Where the scores that float32 gives end, to the last bit where nothing is rounded there.
+"""Ranges of float32 scores, exact to the last bit where nothing is rounded.
 
 For any one order in which a sum of products is added, the result in float32 grows with every term:
 rounding is monotone. So no result is above that of the same order with every term at its upper end,
@@ -32,7 +32,7 @@ _SPARE = 8
 
 @dataclass(frozen=True, eq=False)
 class _Side:
-    """Numbers with every term at one end, before anything is rounded."""
+    """Values with every term at one end, before rounding."""
 
     value: Floats
     size: Floats  # sums of the absolute values of all terms since the last activation
@@ -45,7 +45,7 @@ class _Side:
 
 @dataclass(frozen=True, eq=False)
 class _Ends:
-    """Ends of a tensor, as computed; and how they come of the last activation."""
+    """Range of a computed tensor, and its derivation from the last activation."""
 
     lower: Floats
     upper: Floats
@@ -79,7 +79,7 @@ def computed_ends(error: RoundingError, box: Box) -> Interval:
 
 
 def _within(ends: _Ends, values: Mapping[str, Floats], step: Step) -> _Ends:
-    """Cut ends by what the error analysis knows, which starts a sum anew where it is more."""
+    """Intersect ends with the error analysis, which restarts the sum if it is tighter."""
     above, below = values[step.output][0], values[step.output][1]
     upper, lower = np.minimum(ends.upper, above), np.maximum(ends.lower, -below)
     if step.sums is None and not step.sign:
@@ -88,10 +88,7 @@ def _within(ends: _Ends, values: Mapping[str, Floats], step: Step) -> _Ends:
 
 
 def _joined(first: _Ends, second: _Ends, sign: int) -> _Ends:
-    """Add two tensors, with the terms of both.
-
-    A runtime may start a sum of products at a residual that is added to it.
-    """
+    """Add two tensors with the terms of both, as a runtime may start sums at a residual."""
     unknown = np.full(first.lower.shape, np.inf)
     if first.low is None or first.high is None or second.low is None or second.high is None:
         return _Ends(-unknown, unknown, None, None)
@@ -112,19 +109,19 @@ def _joined(first: _Ends, second: _Ends, sign: int) -> _Ends:
 
 
 def _given(ends: _Ends, side: _Side) -> Floats:
-    """Return how far beyond a side of it a tensor may be already."""
+    """Return how far a tensor may already exceed one of its sides."""
     beyond = ends.upper - side.value if side is ends.high else side.value - ends.lower
     return np.maximum(beyond, 0.0)
 
 
 def _is_exact(size: Floats, bit: Integers) -> NDArray[np.bool_]:
-    """Whether float32 holds such terms and all their partial sums, none of them subnormal."""
+    """Return whether float32 holds such terms and all their partial sums, no subnormals."""
     fits = (bit >= _LEAST_BIT) & (size <= np.ldexp(1.0, np.minimum(bit + _BITS, 1000)))
     return np.asarray((size == 0.0) | fits)
 
 
 def _summed(ends: _Ends, sums: Sums, error: RoundingError, step: Step) -> _Ends:
-    """Follow ends through a linear operator."""
+    """Propagate ends through a linear operator."""
     width = sums.constant.size
     unknown = np.full(width, np.inf)
     if ends.joined and ends.low is not None:
@@ -151,7 +148,7 @@ def _summed(ends: _Ends, sums: Sums, error: RoundingError, step: Step) -> _Ends:
 
 
 def _moved(own: _Side, other: _Side, sums: Sums) -> _Side:
-    """Put every term of a linear operator at one end: of what it subtracts at the other."""
+    """Return an operator's side with each term at one end, subtracted ones at the other."""
     up, down = sums.sides
     assert sums.shift is not None
     bits = lowest_bit(sums.sides)
@@ -169,13 +166,13 @@ def _moved(own: _Side, other: _Side, sums: Sums) -> _Side:
 
 
 def _exponent(sides: Floats) -> int:
-    """Return an exponent of two that no constant is below; at most 0."""
+    """Return an exponent of two that no constant is below, at most 0."""
     present = sides[sides > 0]
     return min(0, int(np.frexp(present)[1].min(initial=1)) - 1)
 
 
 def _scales(sums: Sums) -> bool:
-    """Whether each output is at most one input times a power of two, and a constant."""
+    """Return whether outputs are at most one input times a power of two, and a constant."""
     present = sums.sides > 0
     few = not (present.sum(axis=(0, 1)) > 1).any()
     return few and bool((np.frexp(sums.sides[present])[0] == 0.5).all())

@@ -1,4 +1,4 @@
-"""What a runtime multiplies and adds to evaluate a network, or any one of some networks."""
+"""The products and sums by which a runtime evaluates a network, or any of several."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ class Sums:
 
     @cached_property
     def present(self) -> NDArray[np.float32]:
-        """1 where there is a term, shape (inputs, outputs)."""
+        """Return 1 where there is a term, shape (inputs, outputs)."""
         return np.asarray((self.sides > 0).any(axis=0), np.float32)
 
     @cached_property
     def terms(self) -> int:
-        """Most terms that an output of any network has."""
+        """Return the most terms that an output of any network has."""
         return int(self.present.sum(axis=0, dtype=np.int64).max(initial=0))
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One operator: linear where it has sums, a join where it has a sign, else a ReLU."""
+    """An operator: linear if it has sums, a join if it has a sign, else a ReLU."""
 
     inputs: tuple[str, ...]
     output: str
@@ -69,14 +69,14 @@ class Evaluation:
 
 
 def evaluation_of(graph: Graph, parameters: Parameters) -> Evaluation:
-    """Prepare one network."""
+    """Return the evaluation of one network."""
     if any(len(parameters[name]) != 1 for name in graph.parameters):
         raise ValueError("terms of several networks cannot be told apart by sign")
     return _evaluation(graph, parameters, signed=True)
 
 
 def evaluation_of_any(graph: Graph, parameters: Parameters) -> Evaluation:
-    """Prepare what is as large as any of some networks, in absolute values."""
+    """Return an evaluation whose absolute values bound those of several networks."""
     return _evaluation(graph, parameters, signed=False)
 
 
@@ -118,7 +118,7 @@ def _evaluation(graph: Graph, parameters: Parameters, *, signed: bool) -> Evalua
 def _largest(
     operator: Affine, graph: Graph, parameters: Parameters, shape: tuple[int, ...], *, signed: bool
 ) -> tuple[Floats, Floats, tuple[int, ...], float]:
-    """Return the largest of an operator's numbers over the networks, and the shape it gives."""
+    """Return an operator's largest absolute values over the networks, and its shape."""
     count = max((len(parameters[name]) for name in graph.parameters), default=1)
     width = math.prod(shape)
     basis = np.eye(width).reshape(1, width, *shape)
@@ -144,7 +144,7 @@ def _largest(
 def _shift(
     operator: Affine, graph: Graph, parameters: Parameters, shape: tuple[int, ...], sides: Floats
 ) -> Floats | None:
-    """Return what an operator of one network adds; None where its numbers are rounded ones."""
+    """Return the constant that an operator of one network adds; None if it is rounded."""
     if not operator.exact:
         # Means and quotients: by powers of two they are exact.
         divides = isinstance(operator, AveragePool | GlobalAveragePool | Reduce | Scale)

@@ -1,4 +1,4 @@
-"""Where numbers are whole multiples of a power of two, and few: there sums and products are exact.
+"""Exact float arithmetic on whole multiples of a power of two.
 
 A float of ``b`` bits holds every multiple of ``2^g`` up to ``2^(g + b)``. So where all terms of a
 sum of products are multiples of one such grid, and their absolute values add up to no more, nothing
@@ -23,7 +23,7 @@ _BITS, _LEAST_BIT = 53, -1022
 
 
 def lowest_bit(values: Floats) -> Integers:
-    """Return the exponent of the greatest power of two that each number is a multiple of."""
+    """Return the exponent of the greatest power of two that divides each number."""
     mantissa, exponent = np.frexp(values)
     whole = np.ldexp(mantissa, _BITS).astype(np.int64)
     last = np.frexp((whole & -whole).astype(np.float64))[1] - 1
@@ -32,7 +32,7 @@ def lowest_bit(values: Floats) -> Integers:
 
 @dataclass(frozen=True)
 class _Grid:
-    """Numbers are multiples of ``2^bit``; sums of their absolute values are at most ``size``."""
+    """Multiples of ``2^bit`` whose absolute values sum to at most ``size``."""
 
     bit: int
     size: float
@@ -59,7 +59,7 @@ _NOTHING = _Grid(NO_BIT, 0.0)
 
 @dataclass(frozen=True)
 class _Form:
-    """An affine expression: of each source its grid, and whether it copies scaled numbers only."""
+    """An affine expression: the grid of each source, and whether it only copies values."""
 
     linear: dict[int, tuple[_Grid, bool]]
     constant: _Grid
@@ -67,7 +67,7 @@ class _Form:
 
 
 def exact_layers(evaluation: Evaluation) -> tuple[bool, ...]:
-    """Tell of each layer whether its folded weights are the exact ones, nothing rounded."""
+    """Return for each layer whether its folded weights are exact."""
     graph = evaluation.graph
     basis = _Grid(0, 1.0)
     forms = {graph.input: _Form({0: (basis, True)}, _NOTHING, True)}
@@ -106,7 +106,7 @@ def _through(form: _Form, sums: Sums) -> _Form:
 
 
 def _copies(sides: Floats) -> bool:
-    """Whether each output is at most one input, times a power of two or minus one."""
+    """Return whether outputs are at most one input times a power of two or minus one."""
     present = sides > 0
     if (present.sum(axis=(0, 1)) > 1).any():
         return False
@@ -115,6 +115,7 @@ def _copies(sides: Floats) -> bool:
 
 
 def _joined(first: _Form, second: _Form) -> _Form:
+    """Return the sum of two forms."""
     linear = dict(first.linear)
     exact = first.exact and second.exact
     for source, (grid, copied) in second.linear.items():

@@ -1,4 +1,4 @@
-"""Linear operators that follow each other: a runtime may multiply their constants beforehand."""
+"""Consecutive linear operators, whose constants a runtime may multiply beforehand."""
 
 from __future__ import annotations
 
@@ -15,12 +15,10 @@ _GROUPINGS = 4.0
 
 @dataclass(frozen=True)
 class Chain:
-    """Linear operators with no activation between them, up to one of them.
+    """Linear operators without an activation in between, up to one of them.
 
-    A runtime may fuse a scaling into a convolution, or two scalings around a matrix into one: it
-    rounds products of constants in float32 before any input meets them. Relative to the
-    product that is one more rounding; but what underflows there is lost whole, and multiplied by
-    the input and by every other constant of the chain.
+    A runtime may fuse them, rounding products of constants: one more relative rounding, but
+    underflow is lost whole, times the input and all other constants.
     """
 
     head: str  # the tensor that the first operator reads
@@ -28,10 +26,9 @@ class Chain:
     constant: float = 0.0  # sum of what the operators add, in absolute values
 
     def reach(self, head: Floats) -> float:
-        """Bound everything that may be computed on the way, in any grouping; at least 1.
+        """Bound all intermediate results in any grouping, at least 1.
 
-        What underflows on the way moves the result by no more than ``reach`` times the smallest
-        normal float32; where ``reach`` is no float32, something may overflow.
+        Underflow moves the result by at most ``reach`` times the smallest normal float32.
         """
         return max(1.0, float(head.sum()) + self.constant) * self.factor
 

@@ -23,7 +23,7 @@ class HyperLayer:
 
 @dataclass(frozen=True, eq=False)
 class HyperNetwork:
-    """The smallest interval network that holds every member of a set (LUCID, Definition 5.1)."""
+    """The smallest interval network containing all members (LUCID, Definition 5.1)."""
 
     layers: tuple[HyperLayer, ...]
     members: int  # how many networks it abstracts; the parameters of one are points
@@ -32,7 +32,7 @@ class HyperNetwork:
 def hyper_network(
     networks: Stack | Members, chosen: NDArray[np.int64] | None = None
 ) -> HyperNetwork:
-    """Return the hyper-network of some networks; members are lowered a few at a time."""
+    """Return the hyper-network of some networks, lowered a few at a time."""
     if isinstance(networks, Stack):
         return _hull(networks if chosen is None else networks.take(chosen))
     hulls = (_hull(stack) for _, stack in networks.chunks(chosen))
@@ -71,7 +71,7 @@ def _wider(first: Interval, second: Interval) -> Interval:
 
 
 def difference(hyper: HyperNetwork, network: Stack) -> tuple[HyperLayer, ...]:
-    """Return intervals that hold member minus network for every parameter (LUCID, section 6.2)."""
+    """Return intervals that contain member minus network (LUCID, section 6.2)."""
     return tuple(
         HyperLayer(
             {s: _minus(w, layer.weights[s][0]) for s, w in interval.weights.items()},

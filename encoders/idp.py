@@ -41,7 +41,7 @@ _BOUNDED = frozenset({Status.OPTIMAL, Status.STOPPED})
 
 @dataclass(frozen=True)
 class Encoding:
-    """Which of LUCID's techniques an encoding uses.
+    """The LUCID techniques that an encoding uses.
 
     Attributes
     ----------
@@ -61,13 +61,13 @@ class Encoding:
 
     @property
     def margin(self) -> float:
-        """What rows are widened by, in scaled units."""
+        """Amount by which rows are widened, in scaled units."""
         return max(MARGIN, 10 * self.tolerance)
 
 
 @dataclass(frozen=True, eq=False)
 class IdpProblem:
-    """An encoded problem, and how to read its outcome in the network's own units."""
+    """An encoded problem, and the reading of its outcome in the network's units."""
 
     problem: Problem
     inputs: Columns  # shape (d,): columns of the input
@@ -81,15 +81,14 @@ class IdpProblem:
     def _pad(self) -> float:
         """How far tolerances may move a dual bound, in scaled units.
 
-        A reduced cost that is off by the tolerance moves it by the tolerance times the
-        variable's range.
+        A reduced cost off by the tolerance moves it by tolerance times the variable's range.
         """
         return self.tolerance * float((self.problem.upper - self.problem.lower).sum())
 
     def upper(self, outcome: Outcome) -> float:
-        """Upper bound of the exact confidence: the dual bound, padded for tolerances.
+        """Return an upper bound of the exact confidence: the padded dual bound.
 
-        Infinite where the outcome proves none: only an optimum or a stop has a dual bound.
+        It is infinite without a dual bound, which only an optimum or a stop has.
         """
         bound = outcome.dual_bound
         if outcome.status not in _BOUNDED or not np.isfinite(bound):
@@ -97,12 +96,12 @@ class IdpProblem:
         return float((bound + self._pad + MARGIN * max(1.0, abs(bound))) * self.score_factor)
 
     def confirms(self, outcome: Outcome) -> bool:
-        """Whether an outcome of the elastic problem proves that there is no leak."""
+        """Return whether an elastic problem's outcome proves that there is no leak."""
         known = outcome.status in _BOUNDED and np.isfinite(outcome.dual_bound)
         return bool(known and outcome.dual_bound > self._pad + CONFIRMED)
 
     def point(self, outcome: Outcome) -> Floats | None:
-        """Point of the input set nearest to the solver's best one, or None."""
+        """Return the input nearest to the solver's best point, or None."""
         if outcome.solution is None:
             return None
         return self.box.nearest(outcome.solution.point[self.inputs] * self.input_factors)
@@ -118,7 +117,7 @@ def encode_idp(
     tie: float,
     elastic: bool = False,
 ) -> IdpProblem:
-    """Encode: maximise the confidence of ``label`` in N where a member does not answer it."""
+    """Encode the maximal confidence of ``label`` in N where a member answers otherwise."""
     margin = encoding.margin
     builder = ProblemBuilder()
     inputs = builder.add_variables(pair.box.lower, pair.box.upper, "x")
@@ -149,10 +148,10 @@ def encode_idp(
 
 
 def _choice_rows(builder: ProblemBuilder, inputs: Columns, box: Box, margin: float) -> None:
-    """Tie discrete inputs to their listed values: x = sum of value_j y_j, sum of y_j = 1.
+    """Tie discrete inputs to listed values: x = sum of value_j y_j, sum of y_j = 1.
 
-    A table of more rows than `MOST_ROWS` is left as its hull, which only loosens the bound. A
-    coefficient that a solver may take for 0 counts as 0, and its row is widened.
+    Larger tables stay hulls, and coefficients that solvers may drop become 0 in a widened row; both
+    only loosen the bound.
     """
     for each in box.choices:
         count = len(each)
@@ -174,7 +173,7 @@ def _similar(pair: ScaledPair, k: int, encoding: Encoding) -> NDArray[np.bool_]:
 
 
 def _exact_rows(builder: ProblemBuilder, z: Neurons, layer: Layer, sources: list[Columns]) -> None:
-    """Eq. 3d: z = W h + b."""
+    """Add Eq. 3d: z = W h + b."""
     d = z.defined
     terms = [(z.inputs[d], np.eye(len(d)))]
     terms += [(sources[s], -w[0][d]) for s, w in layer.weights.items()]
@@ -190,11 +189,10 @@ def _hyper_rows(
     pair: ScaledPair,
     margin: float,
 ) -> None:
-    """Eq. 3e, for inputs of any sign: b_lo + W_lo h <= z <= b_hi + W_hi h where h >= 0.
+    """Add Eq. 3e for any sign of inputs: b_lo + W_lo h <= z <= b_hi + W_hi h if h >= 0.
 
-    For an input x in [a, b] with a < 0, the least value w x over w in [w_lo, w_hi] is concave in
-    x and the greatest is convex; the chord through the values at a and b bounds each. For
-    a >= 0 the chord is the paper's row.
+    For x in [a, b] with a < 0, the chord bounds the concave least and convex greatest value of w x;
+    for a >= 0 it is the paper's row.
     """
     d = m.defined
     if not len(d):
@@ -219,7 +217,7 @@ def _hyper_rows(
 
 
 def _chord(lower: Floats, upper: Floats, box: Box, pick: np.ufunc) -> tuple[Floats, Floats]:
-    """Slopes, and the sum of intercepts, of the chords of ``pick(lower x, upper x)`` over a box."""
+    """Return slopes and summed intercepts of the chords of ``pick`` over a box."""
     at_lower = pick(lower * box.lower, upper * box.lower)
     at_upper = pick(lower * box.upper, upper * box.upper)
     width = box.upper - box.lower
@@ -233,7 +231,7 @@ def _chord(lower: Floats, upper: Floats, box: Box, pick: np.ufunc) -> tuple[Floa
 def _matching_rows(
     builder: ProblemBuilder, z: Neurons, m: Neurons, change: Interval, margin: float
 ) -> None:
-    """Keep each pair of neurons together: z + change_lo <= z# <= z + change_hi after each ReLU."""
+    """Tie matched neurons: z + change_lo <= z# <= z + change_hi after each ReLU."""
     some = np.flatnonzero((z.outputs >= 0) | (m.outputs >= 0))
     if not len(some):
         return
@@ -247,10 +245,9 @@ def _matching_rows(
 
 @dataclass(frozen=True, eq=False)
 class _Leak:
-    """Eq. 3a and 3c: the label wins in N by beta, and not against some rival in the member.
+    """Eq. 3a and 3c: the label wins in N by beta, but not in the member.
 
-    ``cut`` is the least beta, ``tie`` the largest margin of the member, both in scaled units and
-    widened.
+    ``cut`` is the least beta, ``tie`` the member's largest margin, both scaled and widened.
     """
 
     pair: ScaledPair
@@ -260,7 +257,7 @@ class _Leak:
     elastic: bool
 
     def problem(self, builder: ProblemBuilder, own: Columns, other: Columns) -> Problem:
-        """Add the last variables and rows, given the columns of both networks' scores."""
+        """Add the last variables and rows, given both networks' score columns."""
         label, elastic = self.label, self.elastic
         rivals = [c for c in range(self.pair.network.labels) if c != label]
         count = len(rivals)

@@ -1,4 +1,4 @@
-"""Interval arithmetic on arrays, padded for the rounding of float64."""
+"""Interval arithmetic on arrays, padded for float64 rounding."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ UNIT = 2.0**-53
 
 
 def gamma(operations: int, unit: float = UNIT) -> float:
-    """Relative error of a sum of products after so many roundings.
+    """Return the relative error of a sum of products after some roundings.
 
-    Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., Lemma 3.1: any order of
-    summation, with or without fused multiply-add.
+    Valid for any order, fused or not: Higham, Accuracy and Stability of Numerical Algorithms, 2nd
+    ed., Lemma 3.1.
     """
     product = operations * unit
     if product >= 0.5:
@@ -34,12 +34,12 @@ class Interval:
 
     @staticmethod
     def point(values: Floats) -> Interval:
-        """Intervals of width zero."""
+        """Return intervals of width zero."""
         return Interval(values, values)
 
     @staticmethod
     def zeros(width: int) -> Interval:
-        """``width`` intervals [0, 0]."""
+        """Return ``width`` intervals [0, 0]."""
         return Interval.point(np.zeros(width))
 
     @property
@@ -57,12 +57,12 @@ class Interval:
         return Interval(self.lower - pad, self.upper + pad)
 
     def plus(self, other: Interval) -> Interval:
-        """Sum, padded."""
+        """Return the padded sum."""
         pad = gamma(2) * (self.magnitude + other.magnitude)
         return Interval(self.lower + other.lower, self.upper + other.upper).padded(pad)
 
     def meet(self, other: Interval) -> Interval:
-        """Intersection of two intervals that both contain the true values."""
+        """Return the intersection of two intervals that contain the true values."""
         lower = np.maximum(self.lower, other.lower)
         upper = np.minimum(self.upper, other.upper)
         if (lower - upper > 1e-9 * (self.magnitude + other.magnitude)).any():
@@ -70,11 +70,11 @@ class Interval:
         return Interval(np.minimum(lower, upper), np.maximum(lower, upper))
 
     def relu(self) -> Interval:
-        """Interval of ``max(v, 0)``."""
+        """Return the interval of ``max(v, 0)``."""
         return Interval(np.maximum(self.lower, 0.0), np.maximum(self.upper, 0.0))
 
     def apply(self, weights: Interval) -> Interval:
-        """Product of a matrix of intervals, shape (outputs, n), with these, shape (n,), padded."""
+        """Return the padded product of an interval matrix, shape (outputs, n), with these."""
         corners = (
             weights.lower * self.lower,
             weights.lower * self.upper,

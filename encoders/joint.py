@@ -1,4 +1,4 @@
-"""Several networks at several points as two networks of one architecture at one joint point."""
+"""Several networks at several points as two networks at one joint point."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CHUNK = 64
 
 @dataclass(frozen=True)
 class Place:
-    """Where the scores of an application are."""
+    """Position of an application's scores."""
 
     start: int  # first of its scores among the first network's
     second: bool  # whether they are the second network's
@@ -49,13 +49,13 @@ class Joint:
 
     @property
     def is_near(self) -> bool:
-        """Whether features of a second point are added to those of the first."""
+        """Whether the joint point holds the difference of two points."""
         return any((np.count_nonzero(point, axis=1) > 1).any() for point in self.points[1:])
 
 
 @dataclass(frozen=True, eq=False)
 class JointMembers:
-    """The second network, some combinations of members at a time."""
+    """The second network, for a few combinations of members at a time."""
 
     query: Query
     points: tuple[Floats, ...]  # as those of the joint
@@ -63,18 +63,18 @@ class JointMembers:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Members of each family."""
+        """The number of members of each family."""
         return tuple(len(family) for family in self.query.families)
 
     def __len__(self) -> int:
         return math.prod(self.sizes)
 
     def indices(self, members: Members) -> tuple[Members, ...]:
-        """Return which member of each family some combinations are."""
+        """Return the member of each family in some combinations."""
         return np.unravel_index(members, self.sizes) if self.sizes else ()
 
     def chunks(self, indices: Members) -> Iterator[tuple[Members, Stack]]:
-        """Go through some combinations, a few at a time: which they are, and their stack."""
+        """Iterate over combinations, a few at a time, with their stacks."""
         for start in range(0, len(indices), _CHUNK):
             part = indices[start : start + _CHUNK]
             yield part, self.take(part)
@@ -94,13 +94,10 @@ class JointMembers:
 
 
 def join(query: Query, cases: Sequence[Case], *, apart: bool = False) -> Joint:
-    """Lay out what some cases of a query are about.
+    """Return the joint network pair for some cases of a query.
 
-    Two applications of one architecture become the two networks, so that their difference is
-    propagated rather than each on its own: over ``(x, y - x)`` where every case bounds the
-    difference of the two points, else over ``(x, y)``. Any others are put side by side in one
-    network. So are members of families, unless one is compared with a network: the second network
-    then is what the first one is with members in the places of their families.
+    Two applications of one architecture become a pair to propagate differences, over ``(x, y - x)``
+    if every case bounds y - x, else over ``(x, y)``; others are put side by side.
     """
     near = [_near(query, case.conditions) for case in cases]
     known = [each for each in near if each is not None]
@@ -154,7 +151,7 @@ def _alike(first: Stack, second: Stack) -> bool:
 
 
 def _near(query: Query, case: Sequence[Condition]) -> tuple[Floats, Floats] | None:
-    """Bounds of ``y - x`` that single conditions state, for two points of one shape, if any."""
+    """Return bounds of ``y - x`` stated by single conditions on two points, or None."""
     if len(query.points) != 2 or query.points[0].dimension != query.points[1].dimension:
         return None
     first, second = query.points
@@ -212,10 +209,7 @@ def _on_joint(stack: Stack, point: Floats) -> Stack:
 
 
 def _side_by_side(stacks: Sequence[Stack], inputs: int, count: int) -> Stack:
-    """Return networks of the scores of all; shallow ones pass through ReLUs unchanged.
-
-    Each stack has ``count`` networks, or one for all.
-    """
+    """Return networks with all scores; shallow ones pass through ReLUs unchanged."""
     if len(stacks) == 1 and len(stacks[0]) == count:
         return stacks[0]
     depth = max(len(stack.layers) for stack in stacks)
@@ -244,7 +238,7 @@ def _side_by_side(stacks: Sequence[Stack], inputs: int, count: int) -> Stack:
 
 
 def _deepened(stack: Stack, depth: int) -> Stack:
-    """Give a network more layers that change nothing: the scores are z = relu(z) - relu(-z)."""
+    """Add layers that change nothing, as z = relu(z) - relu(-z)."""
     layers = list(stack.layers)
     while len(layers) < depth:
         last = layers.pop()

@@ -1,4 +1,4 @@
-"""The variables and rows of one layer of ReLUs in a mixed-integer program."""
+"""Variables and rows of one layer of ReLUs in a mixed-integer program."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ Columns = NDArray[np.int64]
 
 
 class Neurons:
-    """Variables and ReLU rows of one layer; -1 is the column of an output known to be zero.
+    """Variables and ReLU rows of one layer; column -1 is an output known to be zero.
 
-    Where a negligible share of a neuron's range passes its ReLU, the output may be anything it
-    can be, whatever the input: rows with coefficients that small are lost on solvers.
-    ``ratio`` is the inner over the outer factor of each neuron.
+    If a negligible share of a neuron's range passes, its output is left free, as solvers lose tiny
+    coefficients. ``ratio`` is each neuron's inner over outer factor.
     """
 
     def __init__(
@@ -54,7 +53,7 @@ class Neurons:
     def _relu_rows(
         self, builder: ProblemBuilder, u: Columns, lower: Floats, upper: Floats, name: str
     ) -> None:
-        """Eq. 3f and 3g: h >= z, h <= upper a, h <= z - lower (1 - a)."""
+        """Add Eq. 3f and 3g: h >= z, h <= upper a, h <= z - lower (1 - a)."""
         if not len(u):
             return
         on = builder.add_variables(np.zeros(len(u)), np.ones(len(u)), name, integer=True)
@@ -67,7 +66,7 @@ class Neurons:
     def _triangle_rows(
         self, builder: ProblemBuilder, u: Columns, lower: Floats, upper: Floats, margin: float
     ) -> None:
-        """Relax to a triangle: h >= z, h <= upper (z - lower) / (upper - lower)."""
+        """Add the triangle: h >= z, h <= upper (z - lower) / (upper - lower)."""
         if not len(u):
             return
         one = np.eye(len(u))

@@ -1,4 +1,4 @@
-"""A neutral question over several networks: a counter-example to a claim, and the worst one."""
+"""A neutral query over several networks: the worst counter-example to a claim."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Application:
 
 @dataclass(frozen=True)
 class ExactForm:
-    """The numbers of a `Form`, as they are meant."""
+    """The exact numbers of a `Form`."""
 
     features: tuple[tuple[int, int, Fraction], ...]
     scores: tuple[tuple[int, int, Fraction], ...]
@@ -50,7 +50,7 @@ class Form:
 
     @property
     def numbers(self) -> ExactForm:
-        """What it stands for, or its own numbers."""
+        """The exact numbers it stands for, or its own."""
         return self.exact or ExactForm(
             tuple((p, i, Fraction(c)) for p, i, c in self.features),
             tuple((a, j, Fraction(c)) for a, j, c in self.scores),
@@ -58,14 +58,14 @@ class Form:
         )
 
     def value(self, points: list[Floats], scores: list[Floats]) -> float:
-        """Evaluate it in float64."""
+        """Evaluate the form in float64."""
         total = self.constant
         total += sum(c * float(points[p][i]) for p, i, c in self.features)
         return float(total + sum(c * float(scores[a][j]) for a, j, c in self.scores))
 
     @property
     def absolute(self) -> Form:
-        """The same with the absolute values of its numbers."""
+        """The form with absolute values of its numbers."""
         return Form(
             tuple((p, i, abs(c)) for p, i, c in self.features),
             tuple((a, j, abs(c)) for a, j, c in self.scores),
@@ -73,7 +73,7 @@ class Form:
         )
 
     def least(self, points: Sequence[Numbers], scores: Sequence[Numbers]) -> Fraction:
-        """Evaluate it exactly; of rounded numbers, the least that those they stand for may give.
+        """Return the exact value, or the least that the rounded numbers allow.
 
         Parameters are those of `value`.
         """
@@ -87,7 +87,7 @@ class Form:
 
 @dataclass(frozen=True)
 class Condition:
-    """``form >= 0``, or ``form > 0`` where strict."""
+    """``form >= 0``, or ``form > 0`` if strict."""
 
     form: Form
     strict: bool = False
@@ -95,7 +95,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class Case:
-    """One way to be a counter-example.
+    """Conditions of one kind of counter-example.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Query:
-    """Points, what is computed of them, and what would be a counter-example."""
+    """Points, what is computed from them, and the cases of a counter-example."""
 
     points: tuple[Box, ...]  # the set each point is from
     applications: tuple[Application, ...]

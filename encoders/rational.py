@@ -1,4 +1,4 @@
-"""Networks and linear programmes in exact arithmetic, for what rounding cannot decide.
+"""Exact arithmetic on networks and linear programmes, where rounding cannot decide.
 
 Every neuron is kept between two affine functions of the input, with rational coefficients: the same
 one where all ReLUs below it have a known phase (the symbolic intervals of Neurify, Wang et al.,
@@ -31,40 +31,40 @@ class Affine:
     constant: Fraction
 
     def plus(self, factor: Fraction, other: Affine) -> Affine:
-        """Add a multiple of another one."""
+        """Return the sum with a multiple of another function."""
         slopes = tuple(
             a + factor * b if b else a for a, b in zip(self.slopes, other.slopes, strict=True)
         )
         return Affine(slopes, self.constant + factor * other.constant)
 
     def times(self, factor: Fraction) -> Affine:
-        """Multiply it."""
+        """Return a multiple of the function."""
         return Affine(tuple(factor * a for a in self.slopes), factor * self.constant)
 
     def at(self, point: Sequence[Fraction]) -> Fraction:
-        """Evaluate it."""
+        """Return the value at a point."""
         return self.constant + sum(
             (a * x for a, x in zip(self.slopes, point, strict=True) if a), _ZERO
         )
 
     def most(self, lower: Sequence[Fraction], upper: Sequence[Fraction]) -> Fraction:
-        """Return its greatest value over a box."""
+        """Return the greatest value over a box."""
         ends = zip(self.slopes, lower, upper, strict=True)
         return self.at([high if slope > 0 else low for slope, low, high in ends])
 
     def least(self, lower: Sequence[Fraction], upper: Sequence[Fraction]) -> Fraction:
-        """Return its least value over a box."""
+        """Return the least value over a box."""
         return self.most(upper, lower)
 
 
 def constant(size: int, value: Fraction = _ZERO) -> Affine:
-    """Return a function of so many inputs that does not vary."""
+    """Return a constant function of ``size`` inputs."""
     return Affine((_ZERO,) * size, value)
 
 
 @dataclass(frozen=True)
 class Rows:
-    """A layer: of each output its bias, and the source, position and weight of each term.
+    """A layer: each output's bias, and the source, position and weight of each term.
 
     ``exact`` tells whether these are its numbers.
     """
@@ -75,7 +75,7 @@ class Rows:
 
 
 def rows_of(stack: Stack, exact: Sequence[bool]) -> tuple[Rows, ...]:
-    """Return the layers of a single network, those that are exact and the others."""
+    """Return the layers of a single network, marked as exact or not."""
     found = []
     for layer, known in zip(stack.layers, exact, strict=True):
         terms: list[list[tuple[int, int, Fraction]]] = [[] for _ in range(layer.width)]
@@ -88,7 +88,7 @@ def rows_of(stack: Stack, exact: Sequence[bool]) -> tuple[Rows, ...]:
 
 
 def scores_at(layers: Sequence[Rows], point: Sequence[Fraction]) -> list[Fraction]:
-    """Evaluate a network whose layers are all exact."""
+    """Return the scores of a network whose layers are all exact."""
     sources = [list(point)]
     for k, layer in enumerate(layers):
         values = [
@@ -103,7 +103,7 @@ def scores_at(layers: Sequence[Rows], point: Sequence[Fraction]) -> list[Fractio
 
 @dataclass(frozen=True)
 class Bounded:
-    """A network over a box."""
+    """Affine bounds of a network over a box."""
 
     lower: tuple[Affine | None, ...]  # of each score; None where nothing bounds it
     upper: tuple[Affine | None, ...]  # of each score; None where nothing bounds it
@@ -120,7 +120,7 @@ def bounded(
     upper: Sequence[Fraction],
     phases: Phases,
 ) -> Bounded:
-    """Keep every score of a network between affine functions."""
+    """Bound every score of a network by affine functions."""
     sources: list[list[tuple[Affine | None, Affine | None]]] = [[(each, each) for each in inputs]]
     limits: list[Affine] = []
     free: dict[tuple[int, int], Fraction] = {}
@@ -175,7 +175,7 @@ def _relu(
     upper: Sequence[Fraction],
     phase: int,
 ) -> tuple[tuple[Affine | None, Affine | None], Fraction | None]:
-    """Bound the ReLU of a value between two functions; and how far apart, where it may bend."""
+    """Bound a ReLU of a value between two functions, with the gap if it may bend."""
     nothing = constant(len(lower))
     if phase:
         return ((low, high) if phase > 0 else (nothing, nothing)), None
@@ -205,10 +205,7 @@ def _chord(high: Affine, start: Fraction, end: Fraction) -> Affine:
 
 
 class Polytope:
-    """The points of a box where some affine functions are not negative.
-
-    Functions are added one by one; a point where all of them hold is kept.
-    """
+    """The points of a box where some affine functions are non-negative."""
 
     def __init__(self, lower: Sequence[Fraction], upper: Sequence[Fraction]) -> None:
         self._size = len(lower)
@@ -220,7 +217,7 @@ class Polytope:
         self.pivots = 0
 
     def add(self, form: Affine) -> bool:
-        """Take in a function; return whether any point is left."""
+        """Add a function; return whether any point is left."""
         coefficients, constant_ = self._expressed(form)
         variable = len(self._ends)
         self._ends.append((_ZERO, None))
@@ -230,7 +227,7 @@ class Polytope:
         return self._value(row) >= 0 or self._ascend(row, _ZERO) >= 0
 
     def most(self, form: Affine) -> tuple[Fraction, list[Fraction]]:
-        """Return the greatest value of a function, and where it is."""
+        """Return the greatest value of a function, and its position."""
         coefficients, constant_ = self._expressed(form)
         self._table.append((-1, coefficients, constant_))
         value = self._ascend(len(self._table) - 1, None)
@@ -253,7 +250,7 @@ class Polytope:
         return total + sum((c * self._at(v) for v, c in coefficients.items()), _ZERO)
 
     def _expressed(self, form: Affine) -> tuple[dict[int, Fraction], Fraction]:
-        """Write a function over the variables that are not basic."""
+        """Return a function in terms of the non-basic variables."""
         found: dict[int, Fraction] = {}
         total = form.constant
         for variable, slope in enumerate(form.slopes):
@@ -270,7 +267,7 @@ class Polytope:
         return {v: c for v, c in found.items() if c}, total
 
     def _ascend(self, goal: int, enough: Fraction | None) -> Fraction:
-        """Raise the value of a row, until it is enough or cannot be raised."""
+        """Increase a row's value until it is enough or maximal."""
         while enough is None or self._value(goal) < enough:
             coefficients = self._table[goal][1]
             enter = min(
@@ -286,7 +283,7 @@ class Polytope:
         return low != high and self._high[variable] != up
 
     def _move(self, goal: int, enter: int, up: bool) -> None:
-        """Move a variable until it meets its other end, or a basic one meets one of its own."""
+        """Move a variable until it or a basic variable meets its bound."""
         self.pivots += 1
         low, high = self._ends[enter]
         step = None if high is None else high - low

@@ -1,4 +1,4 @@
-"""How far float32 scores may be from the exact ones: one analysis, of any linear form of them."""
+"""Distance of float32 scores from exact ones: one analysis for any linear form."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _NEGATED = np.array([1, 0, 2])
 
 @dataclass(frozen=True, eq=False)
 class RoundingError:
-    """What rounding may do in a region."""
+    """Bounds of the rounding error in a region."""
 
     evaluation: Evaluation
     values: dict[str, Floats]  # shape (2 or 3, width)
@@ -47,7 +47,7 @@ class RoundingError:
     finite: bool
 
     def of_forms(self, forms: Floats) -> Floats:
-        """Bound how far rounding moves ``forms @ scores``, taken exactly of computed scores."""
+        """Bound how far rounding moves ``forms @ scores``, evaluated exactly."""
         if not self.finite:
             return np.full(len(forms), np.inf)
         parts = range(0, max(1, len(forms)), _TOGETHER)
@@ -55,7 +55,7 @@ class RoundingError:
         return self._padded(np.concatenate(moved))
 
     def of_margins(self, label: int, rivals: Sequence[int]) -> float:
-        """Bound ``|float32 margin - exact margin|`` of a label over each of some rivals."""
+        """Bound ``|float32 margin - exact margin|`` over all given rivals."""
         if not self.finite:
             return math.inf
         size, others = self._size, np.asarray(rivals, np.int64)
@@ -76,21 +76,21 @@ class RoundingError:
 
     @property
     def _size(self) -> Floats:
-        """Largest absolute value of each computed score."""
+        """The largest absolute value of each computed score."""
         return np.asarray(self.values[self.evaluation.graph.output][:-1].max(axis=0))
 
     def _padded(self, found: Floats) -> Floats:
+        """Pad a bound for the rounding of its own computation."""
         # All that was rounded here are sums of non-negative numbers.
         longest = self.values[self.evaluation.graph.input].shape[1]
         longest += sum(s.sums.constant.size + 4 for s in self.evaluation.steps if s.sums)
         return found * (1.0 + gamma(8 * longest + 64)) + _TINY32
 
     def _moved(self, forms: Floats) -> Floats:
-        """Bound how far forms of computed scores are from those of exact ones.
+        """Bound the difference of forms of computed and of exact scores.
 
-        A form moves by what is added to each sum, times its slope on the way up. That is exact
-        where the phases of both exact and computed neurons above are known. Of networks that have
-        no slopes in common the errors of scores are summed: the same with absolute values.
+        Each sum's error moves a form by its slope towards the output; networks without common
+        slopes sum absolute errors instead.
         """
         graph = self.evaluation.graph
         # A score may be a denormal that is flushed where it is read.
@@ -114,7 +114,7 @@ class RoundingError:
         return total
 
     def _pulled(self, step: Step, low: Floats, high: Floats) -> list[tuple[Floats, Floats]]:
-        """Slopes of forms in the inputs of an operator, from those in its output."""
+        """Return the slopes in an operator's inputs, given those in its output."""
         if step.sign:
             return [(low, high), (low, high) if step.sign > 0 else (-high, -low)]
         if not step.sums:
@@ -129,7 +129,7 @@ class RoundingError:
 
 
 def rounding_error(evaluation: Evaluation, bounds: Sequence[Interval], box: Box) -> RoundingError:
-    """Follow float32 evaluation forward through a region."""
+    """Propagate float32 evaluation through a region."""
     source, signed = evaluation.graph.input, evaluation.signed
     above, below = np.maximum(box.upper, 0.0), np.maximum(-box.lower, 0.0)
     sides = [above, below] if signed else [np.maximum(above, below)]
@@ -160,7 +160,7 @@ def rounding_error(evaluation: Evaluation, bounds: Sequence[Interval], box: Box)
 
 
 def _summed(step: Step, values: Mapping[str, Floats], signed: bool) -> tuple[Floats, Floats]:
-    """Return what an operator gives without rounding, and what rounding may add."""
+    """Return an operator's exact result, and a bound on what rounding adds."""
     first, sums = values[step.inputs[0]], step.sums
     if sums is None:
         second = values[step.inputs[1]]
@@ -188,20 +188,18 @@ def _summed(step: Step, values: Mapping[str, Floats], signed: bool) -> tuple[Flo
 
 
 def _unsigned(size: Floats, roundings: int, reach: float) -> Floats:
-    """Bound what so many roundings may add to sums of products of this size.
+    """Bound the rounding error of sums of products of a given size.
 
-    What underflows is lost whole, once a rounding, times what it would have met, also where
-    denormals are flushed.
+    Underflow, also of flushed denormals, loses all of a term, times its later factors.
     """
     return np.asarray(gamma(roundings, _UNIT32) * size + roundings * _TINY32 * reach)
 
 
 def _signed(above: Floats, below: Floats, terms: Floats, reach: float) -> Floats:
-    """Bound what rounding may add to sums of so many products that are not 0.
+    """Bound the rounding error of sums of products that are not 0.
 
-    Each product and what a runtime may fold into it rounds relative to itself; each addition
-    relative to a partial sum, which is at most all that is above 0, or all that is below, plus
-    what was rounded before; what is added to 0 is not rounded. What underflows is lost as above.
+    Products and fused constants round relative to themselves, additions relative to partial sums,
+    which the positive or negative terms bound. Underflow is lost as above.
     """
     absolute = (1 + _SLACK_EACH) * (above + below) + terms * np.maximum(above, below)
     operations = 2 * (terms + 2 + 2 * _SLACK_EACH)
@@ -215,5 +213,5 @@ def confidence_error(
     bounds: Sequence[Interval],
     box: Box,
 ) -> float:
-    """Bound ``|float32 confidence - exact confidence|`` over the box, of any network and label."""
+    """Bound ``|float32 confidence - exact confidence|`` over the box, for all labels."""
     return rounding_error(evaluation_of_any(graph, parameters), bounds, box).of_confidence()

@@ -1,4 +1,4 @@
-"""Powers of two that bring every neuron into [-1, 1], so that absolute tolerances mean the same."""
+"""Scaling of every neuron to [-1, 1], so that absolute tolerances mean the same."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ class ScaledPair:
 
     @property
     def largest(self) -> float:
-        """Largest scaled weight of either network."""
+        """The largest scaled weight of either network."""
         parts = [w for layer in self.network.layers for w in layer.weights.values()]
         parts += [w.magnitude for layer in self.hyper.layers for w in layer.weights.values()]
         return max(float(np.abs(part).max(initial=0.0)) for part in parts)
 
 
 def scaled(network: Stack, hyper: HyperNetwork, bounds: PairBounds, box: Box) -> ScaledPair:
-    """Scale each neuron of a pair by a power of two, which rounds nothing.
+    """Scale each neuron of a pair by a power of two, without rounding.
 
-    A ReLU commutes with a positive factor, so the scaled pair computes the scaled values. A
-    neuron of N and its match share a factor, so that their difference is scaled too.
+    ReLUs commute with positive factors. A neuron of N and its match share a factor, so that their
+    difference scales too.
     """
     inner: list[Floats] = []
     outer = [_powers(np.maximum(np.abs(box.lower), np.abs(box.upper)))]

@@ -1,4 +1,4 @@
-"""Networks and families: read, checked, and brought to one normal form."""
+"""Networks and families: reading, checking and conversion to one normal form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One hash for all networks that differ in the values of their parameters only."""
+"""A hash shared by all networks that differ only in parameter values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STATED = "2:"
 
 
 def architecture_hash(model: onnx.ModelProto) -> str:
-    """SHA-256 of a network's graph and parameter shapes, without the values of the parameters.
+    """Return the SHA-256 of a network's graph and parameter shapes, without values.
 
     Names of intermediate tensors and of nodes do not matter; names of parameters do, and so do the
     opsets by which operators are read, and whose operators they are.
@@ -33,19 +33,19 @@ def architecture_hash(model: onnx.ModelProto) -> str:
 
 
 def earlier_hash(model: onnx.ModelProto) -> str:
-    """Return the hash that earlier versions gave, which opsets had no part in."""
+    """Return the hash of earlier versions, which ignored opsets."""
     return _hash(_parts(model))
 
 
 def stated_architecture(hashed: str) -> str:
-    """Return what a family states of the architecture of its members."""
+    """Return the architecture that a family states for its members."""
     return f"{_STATED}{hashed}"
 
 
 def is_of_architecture(stated: str, model: onnx.ModelProto) -> bool:
-    """Whether a network is of the architecture that a family states.
+    """Return whether a network has the architecture that a family states.
 
-    Families of earlier versions state hashes that leave opsets out.
+    Families of earlier versions state hashes that ignore opsets.
     """
     hashed = architecture_hash(model)
     if stated.startswith(_STATED):
@@ -58,7 +58,7 @@ def _hash(parts: list[Any]) -> str:
 
 
 def _domain(name: str) -> str:
-    """Return a name of a domain; ONNX's own has two."""
+    """Return the canonical name of a domain; ONNX's own has two."""
     return "" if name in DOMAINS else name
 
 

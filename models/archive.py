@@ -1,4 +1,4 @@
-"""An ``.npz`` of arrays with a manifest: written whole, read or refused in one line."""
+"""An ``.npz`` of arrays with a manifest: atomic writes, one-line refusals."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def write_archive(
     most: int = 0o666,
     purpose: str | None = None,
 ) -> None:
-    """Write arrays, whole or not at all, as numpy does: the same arrays give the same bytes."""
+    """Write arrays atomically in numpy's format; equal arrays give equal bytes."""
     method = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
     try:
         with written_whole(path, most) as stream:
@@ -55,12 +55,12 @@ def write_archive(
 
 
 def manifest_array(manifest: object) -> NDArray[np.uint8]:
-    """Return a manifest, of whatever msgspec writes as JSON, as an array of bytes."""
+    """Return a manifest, as JSON by msgspec, in an array of bytes."""
     return np.frombuffer(msgspec.json.encode(manifest), dtype=np.uint8)
 
 
 def holds_archive(path: Path, kind: type[LeaveoutError]) -> bool:
-    """Whether a file is an archive by its first bytes; what is not may be a table."""
+    """Return whether a file's first bytes are those of an archive."""
     try:
         with open_file(path, ARCHIVE) as stream:
             start = stream.read(len(_ZIP))
@@ -81,13 +81,13 @@ def read_archive(
 
 
 def archive_names(path: Path, kind: type[LeaveoutError]) -> tuple[str, ...]:
-    """Return the names of the arrays of an archive; raises what `read_archive` does."""
+    """Return the array names of an archive; errors are those of `read_archive`."""
     with _refused(path, kind):
         return array_names(path)
 
 
 def holds_arrays(path: Path, names: Collection[str]) -> bool:
-    """Whether a file is an archive with some arrays, whatever else it holds."""
+    """Return whether a file is an archive that includes the named arrays."""
     try:
         return set(names) <= set(archive_names(path, LeaveoutError))
     except LeaveoutError:
@@ -96,6 +96,7 @@ def holds_arrays(path: Path, names: Collection[str]) -> bool:
 
 @contextmanager
 def _refused(path: Path, kind: type[LeaveoutError]) -> Iterator[None]:
+    """Turn errors of reading an archive into refusals."""
     try:
         yield
     except OSError as error:
@@ -119,7 +120,7 @@ def read_manifest(
     kind: type[LeaveoutError],
     version: int | None = None,
 ) -> M:
-    """Return the manifest that an array holds."""
+    """Return the manifest stored in an array."""
     if raw.dtype != np.uint8 or raw.ndim != 1:
         raise kind(
             f"{path}: {MANIFEST!r} holds {raw.dtype} of shape {raw.shape}, expected the bytes of a "
@@ -148,7 +149,7 @@ def expect_arrays(
     *,
     expected: str | None = None,
 ) -> None:
-    """Refuse an archive without some arrays, or with others than those."""
+    """Refuse an archive with missing or unexpected arrays."""
     if more is not None:
         known = (*needed, *more)
         for name in arrays:

@@ -1,4 +1,4 @@
-"""Arrays of rows and their labels, as an NPZ holds them; each message names the array and the row.
+"""Rows and labels in arrays of an NPZ; messages name the array and the row.
 
 They say what a table says, without a header; see `leaveout.models.table`.
 """
@@ -25,7 +25,7 @@ def rows_and_labels(
     y: NDArray[Any],  # shape (rows,)
     kind: type[F],
 ) -> tuple[NDArray[F], NDArray[np.int64]]:
-    """Return features and labels, or say of which row they cannot be used."""
+    """Return features and labels, or refuse and name the unusable row."""
     values = _features(source, names[0], X, kind)
     labels = _labels(source, names[1], y)
     if len(values) != len(labels):
@@ -37,7 +37,7 @@ def rows_and_labels(
 
 
 def same_features(source: Path | str, train: NDArray[Any], test: NDArray[Any]) -> None:
-    """Refuse rows to test on of other features than those to train on; raises TrainingError."""
+    """Raise TrainingError if test rows have other features than training rows."""
     if test.shape[1] != train.shape[1]:
         raise TrainingError(
             f"{source}: 'X_test' has {test.shape[1]} features, 'X_train' has {train.shape[1]}"

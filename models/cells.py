@@ -1,4 +1,4 @@
-"""The cells of a table's column: every text once, and which of them each row has."""
+"""The cells of a table column: distinct texts, and each row's text."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """The cells of a column; what is true of a word need be found out but once."""
+    """The cells of a column, with each distinct word stored once."""
 
     words: Sequence[str]  # the distinct cells, in the order in which rows first have them
     codes: NDArray[np.int32]  # shape (rows,): the word of each row
 
     @classmethod
     def of(cls, cells: Iterable[str]) -> Cells:
-        """Return a column's cells, given one a row; blanks around them do not count."""
+        """Return a column's cells, one per row; surrounding blanks are ignored."""
         reader = CellsReader()
         reader.take(list(cells))
         return reader.cells()
@@ -35,11 +35,11 @@ class Cells:
         return np.bincount(self.codes, minlength=len(self.words))
 
     def first(self, word: int) -> int:
-        """Return the first row that has a word, by its place among them."""
+        """Return the first row that has the word at an index."""
         return int(np.argmax(self.codes == word))
 
     def first_again(self) -> int | None:
-        """Return the first row whose word a row before it has; None where all rows differ."""
+        """Return the first row whose word occurred before; None if all differ."""
         if len(self.words) == len(self.codes):
             return None
         # Until then each row brings the next word.
@@ -47,25 +47,25 @@ class Cells:
 
 
 class CellsReader:
-    """Takes the cells of a column, some rows at a time; blanks around them do not count."""
+    """Collects the cells of a column in batches, ignoring surrounding blanks."""
 
     def __init__(self) -> None:
         self._places = _Places()
         self._codes: list[NDArray[np.int32]] = []
 
     def take(self, cells: Sequence[str]) -> None:
-        """Take the cells of the next rows."""
+        """Add the cells of the next rows."""
         places = map(self._places.__getitem__, cells)
         self._codes.append(np.fromiter(places, np.int32, len(cells)))
 
     def cells(self) -> Cells:
-        """Return those of all rows."""
+        """Return the cells of all rows."""
         codes = np.concatenate(self._codes) if self._codes else np.empty(0, dtype=np.int32)
         return Cells(self._places.words, codes)
 
 
 class _Places(dict[str, int]):
-    """The place of each word, in the order in which they are asked for."""
+    """The index of each word, in order of first use."""
 
     def __init__(self) -> None:
         self.words: list[str] = []

@@ -1,4 +1,4 @@
-"""Data frames, of pandas or any library whose columns have names, as tables."""
+"""Conversion of data frames, of pandas or any library with named columns, to tables."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from leaveout.models.table import Table
 
 
 def is_frame(given: object) -> bool:
-    """Whether what a program holds has columns with names."""
+    """Return whether an object has named columns."""
     return hasattr(given, "columns") and hasattr(given, "__getitem__")
 
 
 def frame_table(frame: Any, source: str) -> Table:
-    """Return a data frame as a table, every cell a text from which the same value is read."""
+    """Return a data frame as a table whose texts read back as the same values."""
     header = header_of(frame, source)
     columns = [[_shown(value) for value in values_of(frame[name])] for name in frame.columns]
     rows = range(len(columns[0]) if columns else 0)
@@ -28,7 +28,7 @@ def frame_table(frame: Any, source: str) -> Table:
 
 
 def header_of(frame: Any, source: Path | str) -> list[str]:
-    """Return the names of the columns; TrainingError as `frame_table` raises."""
+    """Return the column names; raises TrainingError as `frame_table` does."""
     header = [str(name).strip() for name in frame.columns]
     for place, name in enumerate(header):
         if name in header[:place]:
@@ -39,12 +39,12 @@ def header_of(frame: Any, source: Path | str) -> list[str]:
 
 
 def values_of(column: Any) -> list[Any]:
-    """Return the values of a column, or of anything that can be iterated over."""
+    """Return the values of a column, or of any iterable."""
     return list(column.to_list() if hasattr(column, "to_list") else column)
 
 
 def cell(value: Any) -> str | None:
-    """Write a value as a table has it; None where it is neither a number nor a word."""
+    """Return a value as table text; None if it is neither a number nor a word."""
     if value is None or str(value) in {"<NA>", "NaT"}:
         return ""
     if isinstance(value, str):
@@ -60,6 +60,6 @@ def cell(value: Any) -> str | None:
 
 
 def _shown(value: Any) -> str:
-    """Write a value, also one such as a date, in a column that nothing may read."""
+    """Return a value of any type as text, for a column that is never parsed."""
     text = cell(value)
     return str(value) if text is None else text

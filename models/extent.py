@@ -1,4 +1,4 @@
-"""How large a network is once it is written out as dense matrices, told before any is made."""
+"""Size of a network as dense matrices, computed before any is made."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ LARGEST = 2**26
 
 
 class Extent:
-    """Counts the numbers of the matrices that a layer graph comes to, node by node.
+    """Count of the matrix entries of a layer graph, node by node.
 
-    Between the input, or a ReLU, and any later tensor up to the next ReLU there is one dense matrix
-    (`leaveout.models.lower`), and the analysis of rounding has one a linear operator
-    (`leaveout.encoders.Evaluation`), each made from the identity. So a convolution takes as much
-    as the dense layer with the same inputs and outputs.
+    From the input or a ReLU to each tensor before the next ReLU is one dense matrix, and rounding
+    analysis adds one per linear operator: a convolution counts as a dense layer.
     """
 
     def __init__(self, name: str, shape: Shape, constants: Shapes) -> None:

@@ -1,4 +1,4 @@
-"""Families: the networks retrained without one training point each, stacked."""
+"""Families: stacks of the networks retrained without one training point each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from leaveout.errors import FamilyError
 
 
 class DataFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What is remembered of the training data, never the data itself.
+    """What is recorded about the training data, never the data itself.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class DataFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Which rows were left out, where not all were: some drawn uniformly, without replacement.
+    """The rows left out, if only a uniform sample without replacement.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a family comes from.
+    """The origin of a family.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """Members of one architecture, parameters stacked along the first axis.
+    """Members of one architecture, with parameters stacked along the first axis.
 
     Attributes
     ----------
@@ -127,7 +127,7 @@ class Family:
         return len(self.removed)
 
     def take(self, members: Sequence[int] | NDArray[np.int64]) -> dict[str, NDArray[np.float32]]:
-        """Return the stacked parameters of some members (positions in this family)."""
+        """Return the stacked parameters of the members at some positions."""
         chosen = np.asarray(members, dtype=np.int64)
         return {name: stack[chosen] for name, stack in self.parameters.items()}
 

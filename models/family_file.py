@@ -27,7 +27,7 @@ _BLOCK = 2**22
 
 
 def save_family_file(path: Path | str, family: Family) -> None:
-    """Write ``family`` to ``path``, whole or not at all; the same family gives the same bytes.
+    """Write a family to ``path`` atomically; equal families give equal bytes.
 
     Raises
     ------
@@ -44,7 +44,7 @@ def save_members(
     manifest: Manifest,
     parameters: Mapping[str, NDArray[np.float32]] | Mapping[str, Streamed],
 ) -> None:
-    """Write a family as `save_family_file` does, without holding all of it in memory."""
+    """Write a family that need not fit into memory, as `save_family_file` does."""
     clash = {_REMOVED, MANIFEST} & set(parameters)
     if clash:
         raise FamilyError(f"{path}: a parameter may not be named {sorted(clash)[0]!r}")
@@ -123,7 +123,7 @@ def _first_infinite(stack: NDArray[np.float32]) -> int | None:
 
 
 def _blocks(stack: NDArray[Any]) -> Iterator[slice]:
-    """Cut the members into ranges of bounded size; what has no members has no range."""
+    """Yield slices of bounded size over the members; none if there are no members."""
     if stack.size:
         members = len(stack) if stack.ndim else 0
         step = max(1, _BLOCK * members // stack.size)

@@ -1,4 +1,4 @@
-"""Load a family and hold every member against the network it belongs to."""
+"""Loading of families, and checks of every member against its network."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from leaveout.models.onnx_file import Network, load_network
 
 
 def load_family(path: Path | str, network: Network) -> Family:
-    """Load a family file, or a folder of ONNX files, whose members have N's architecture.
+    """Load a family file, or a folder of ONNX files, for the network it belongs to.
 
     In a folder every ``*.onnx`` file is a member; the last number in its name is the row it
     lacks (``member_00012.onnx`` lacks row 12), and members are ordered by it.
@@ -40,7 +40,7 @@ def load_family(path: Path | str, network: Network) -> Family:
 
 
 def match(family: Family, network: Network, where: str) -> None:
-    """Check that the members are networks of ``network``'s architecture."""
+    """Check that the members have the architecture of ``network``."""
     for name, shape in network.graph.parameters.items():
         if name not in family.parameters:
             raise FamilyError(

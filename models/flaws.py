@@ -1,4 +1,4 @@
-"""Parameters that an operator is not computed of, in any network of a stack."""
+"""Parameters with which an operator cannot be computed, in any network of a stack."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from leaveout.models.operators import Affine
 
 @dataclass(frozen=True)
 class Flaw:
-    """What is wrong."""
+    """The invalid parameter that was found."""
 
     node: str
     member: int  # which of the networks; 0 where the constants are shared by all
@@ -23,7 +23,7 @@ class Flaw:
 
 
 def first_flaw(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -> Flaw | None:
-    """Find a network of which an operator divides by zero, or has a negative variance."""
+    """Return the first division by zero or negative variance in any network, or None."""
     constants = stacked_constants(graph, parameters)
     for node in graph.nodes:
         if isinstance(node.operator, Affine):

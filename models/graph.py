@@ -1,4 +1,4 @@
-"""The layer graph: operators over named tensors, ordered and shaped."""
+"""The layer graph: operators over named tensors, with order and shapes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Node:
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """A network without the values of its parameters."""
+    """A network without its parameter values."""
 
     nodes: tuple[Node, ...]  # in topological order
     input: str  # tensor names
@@ -48,7 +48,7 @@ class Graph:
 
     @property
     def given(self) -> str:
-        """The tensor of the file that the scores are read from."""
+        """The tensor of the file from which the scores are read."""
         return self.number or self.output
 
     def needed(self) -> tuple[Node, ...]:
@@ -57,6 +57,7 @@ class Graph:
 
     @cached_property
     def _needed(self) -> tuple[Node, ...]:
+        """The nodes the output depends on, in topological order."""
         wanted, found = {self.output}, []
         for node in reversed(self.nodes):
             if node.output in wanted:

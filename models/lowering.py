@@ -1,4 +1,4 @@
-"""From the layer graph and parameter values to the normal form: fold all that is affine."""
+"""Lowering of a layer graph and its parameters to normal form, folding affine parts."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class _Form:
-    """An affine expression in the sources: linear parts by source, and a constant part.
+    """An affine expression: a linear part for each source, and a constant part.
 
-    A linear part has shape (m or 1, width of the source, *shape): one row a basis vector.
-    The constant part has shape (m or 1, 1, *shape).
+    Linear parts have shape (m or 1, source width, *shape), a row per basis vector; the constant has
+    shape (m or 1, 1, *shape).
     """
 
     linear: Mapping[int, Floats]
@@ -54,7 +54,7 @@ def _basis(shape: tuple[int, ...], source: int) -> _Form:
 
 
 class _Stacked(Mapping[str, Floats]):
-    """Constants converted as they are asked for: parameters may be larger than memory."""
+    """Constants converted on demand, as parameters may exceed memory."""
 
     def __init__(self, graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -> None:
         self._graph = graph
@@ -78,12 +78,12 @@ class _Stacked(Mapping[str, Floats]):
 
 
 def stacked_constants(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -> Constants:
-    """Everything constant in ``graph``, in float64 and stacked."""
+    """Return all constants of ``graph``, stacked in float64."""
     return _Stacked(graph, parameters)
 
 
 def lower(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -> Stack:
-    """Fold every affine operator between two ReLUs into one affine map.
+    """Fold all affine operators between two ReLUs into one affine map.
 
     The work is done in float64; a fold of several operators rounds at about 1e-16 of the
     magnitudes involved, which the float32 evaluation bound covers many times over.

@@ -1,4 +1,4 @@
-"""A family in normal form, lowered as it is asked for."""
+"""A family in normal form, lowered on demand."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ of times, and copying them is many times faster than lowering them again."""
 
 @dataclass(frozen=True, eq=False)
 class Members:
-    """The members of a family as `Stack`, of any number of them.
+    """The members of a family in normal form, lowered as they are requested.
 
     In normal form a member takes twice the memory it takes in the family, and many times as much
     where convolutions unroll; so only those asked for are in memory. Values are those of
@@ -47,7 +47,7 @@ class Members:
 
     @property
     def inputs(self) -> int:
-        """Width of the (flattened) input."""
+        """Width of the flattened input."""
         return self._first.inputs
 
     @property
@@ -57,14 +57,14 @@ class Members:
 
     @cached_property
     def size(self) -> int:
-        """Numbers in one member in normal form."""
+        """Return how many numbers one member has in normal form."""
         return sum(
             layer.bias.size + sum(w.size for w in layer.weights.values())
             for layer in self._first.layers
         )
 
     def take(self, indices: Sequence[int] | NDArray[np.int64]) -> Stack:
-        """Return the stack of some of the members, in the order given."""
+        """Return the stack of some members, in the given order."""
         chosen = np.asarray(indices, dtype=np.int64)
         if self._whole is not None:
             return self._whole.take(chosen)
@@ -72,13 +72,13 @@ class Members:
         return self._lowered(chosen) if len(chosen) else self._first.take(chosen)
 
     def member(self, index: int) -> Stack:
-        """Return the stack of the one member at ``index``."""
+        """Return the stack of the single member at ``index``."""
         return self.take([index])
 
     def chunks(
         self, indices: Sequence[int] | NDArray[np.int64] | None = None, size: int | None = None
     ) -> Iterator[tuple[NDArray[np.int64], Stack]]:
-        """Go through some members, or all, a few at a time.
+        """Iterate over some or all members, a few at a time.
 
         Parameters
         ----------
@@ -111,6 +111,7 @@ class Members:
         return self._lowered(np.arange(len(self), dtype=np.int64))
 
     def _lowered(self, chosen: NDArray[np.int64]) -> Stack:
+        """Return the stack of the chosen members."""
         # Weights that divide by zero are for the reader to refuse, by name of the member.
         with np.errstate(all="ignore"):
             return lower(self.graph, self.family.take(chosen))

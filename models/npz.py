@@ -1,4 +1,4 @@
-"""Arrays of an ``.npz``: written one by one; mapped where they lie in the file, or read."""
+"""Arrays of an ``.npz``: written one by one, and read or memory-mapped."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0
 
 
 class ChangedError(ValueError):
-    """The file is shorter than its own directory says, or another process is writing to it."""
+    """The file is shorter than its directory says, or is being written to."""
 
 
 @dataclass(frozen=True, eq=False)
 class Streamed:
-    """An array that is written part by part, so that it need not fit into memory."""
+    """An array written part by part, so that it need not fit into memory."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -58,11 +58,11 @@ class Streamed:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all numbers."""
+        """Size of all numbers in bytes."""
         return math.prod(self.shape) * self.dtype.itemsize
 
     def write(self, stream: IO[bytes]) -> None:
-        """Write it as numpy writes the whole array in C order."""
+        """Write the array as numpy does, in C order."""
         described = {
             "descr": npy.dtype_to_descr(self.dtype),
             "fortran_order": False,
@@ -86,10 +86,9 @@ def read_arrays(
     *,
     strangers: bool = False,
 ) -> dict[str, NDArray[Any]]:
-    """Return the arrays of an archive, in its order.
+    """Return the arrays of an archive in order, with checksums verified.
 
-    Float32 arrays in C order that are stored without compression are mapped read-only where they
-    lie, so that their size does not matter; all others are read. Checksums are verified of both.
+    Uncompressed float32 arrays in C order are mapped read-only, so their size does not matter.
     """
     # One descriptor throughout: a file that is replaced meanwhile is still read to its end.
     with refusing_damage(), open_file(path, ARCHIVE) as file, zipfile.ZipFile(file) as archive:
@@ -111,7 +110,7 @@ def read_arrays(
 def put_array(
     archive: zipfile.ZipFile, name: str, array: NDArray[Any] | Streamed, *, packed: bool = False
 ) -> None:
-    """Write an array into an archive, as numpy does; it need not be kept."""
+    """Write an array into an archive in numpy's format, without keeping it."""
     info = zipfile.ZipInfo(f"{name}.npy")
     info.compress_type = zipfile.ZIP_DEFLATED if packed else archive.compression
     # The size is not known before, and may be large, as numpy takes it to be.
@@ -123,7 +122,7 @@ def put_array(
 
 
 def array_names(path: Path) -> tuple[str, ...]:
-    """Return the names of the arrays of an archive; raises what `read_arrays` does."""
+    """Return the array names of an archive; errors are those of `read_arrays`."""
     with refusing_damage(), open_file(path, ARCHIVE) as file, zipfile.ZipFile(file) as archive:
         return tuple(name.removesuffix(".npy") for name in archive.namelist())
 
@@ -135,7 +134,7 @@ def refuse_bombs(
     *,
     strangers: bool = False,
 ) -> None:
-    """Refuse an archive that unpacks to more than it may, before anything is unpacked."""
+    """Refuse an archive that would unpack to too much, before unpacking it."""
     infos = archive.infolist()
     plain = sum(each.file_size for each in infos if each.compress_type == zipfile.ZIP_STORED)
     if plain > size:
@@ -153,7 +152,7 @@ def refuse_bombs(
 
 @contextmanager
 def refusing_damage() -> Iterator[None]:
-    """Turn whatever zipfile and numpy raise of damage, within, into a ``ValueError``."""
+    """Turn any zipfile or numpy error on damaged files into a ``ValueError``."""
     try:
         yield
     except _DAMAGED as error:
@@ -184,7 +183,7 @@ def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
 def _mapped(
     archive: zipfile.ZipFile, info: zipfile.ZipInfo, file: IO[bytes], content: mmap.mmap
 ) -> NDArray[np.float32] | None:
-    """Return a view of an array in the mapped file, or None where it is not stored plainly."""
+    """Return a view of an array in the mapped file; None unless stored plainly."""
     if info.compress_type != zipfile.ZIP_STORED:
         return None
     with archive.open(info) as stream:
@@ -206,7 +205,7 @@ def _mapped(
 
 
 def _start(info: zipfile.ZipInfo, file: IO[bytes]) -> int:
-    """Return where a member's bytes begin: its local header may differ from the directory's."""
+    """Return the offset of a member's bytes, read from its local header."""
     file.seek(info.header_offset)
     name, extra = struct.unpack_from("<HH", file.read(_LOCAL_HEADER), _LOCAL_HEADER - 4)
     return info.header_offset + _LOCAL_HEADER + int(name) + int(extra)

@@ -1,4 +1,4 @@
-"""Which values of a node's attributes are modelled; every other value is refused by name."""
+"""Supported values of node attributes; all others are refused by name."""
 
 from __future__ import annotations
 
@@ -11,10 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Accepted:
-    """Values of an attribute that an operator models.
-
-    The type is that of ONNX's own schema, against which the node was checked before.
-    """
+    """Supported values of an attribute, whose type ONNX's schema has checked."""
 
     holds: Callable[[Any], bool]  # whether a value is one of them
     expected: str  # what they are, for messages
@@ -26,7 +23,7 @@ def only(value: Any) -> Accepted:
 
 
 def accepting(**attributes: Accepted) -> Mapping[str, Accepted]:
-    """Name the attributes that are modelled, and which values of them."""
+    """Return the supported attributes with the values accepted for them."""
     return MappingProxyType(attributes)
 
 

@@ -1,4 +1,4 @@
-"""Data without a batch axis, and where an axis for it comes or goes."""
+"""Data without a batch axis, and nodes that add or drop one."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _CURE = "export the model with a batch axis: a sample of shape [1, ...]"
 
 
 def batch_axis(use: Use, bare: Set[str]) -> Operator | None:
-    """Return what a node does that adds a batch axis, or drops one, of a batch of one sample."""
+    """Return the operator of a node that adds or drops a batch axis of size one."""
     if not use.variables or not use.alone:
         return None
     kind = use.proto.op_type
@@ -64,7 +64,7 @@ def batch_axis(use: Use, bare: Set[str]) -> Operator | None:
 
 
 def _dropped(use: Use, kind: str) -> Operator | None:
-    """Return what a node does that drops the batch axis of one flat sample."""
+    """Return the operator of a node that drops a flat sample's batch axis."""
     if len(use.shape) == 1 and kind == "Squeeze" and use.integers(1, "axes") == [0]:
         return Identity()
     flat = ([-1], [math.prod(use.shape)])

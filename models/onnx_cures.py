@@ -1,4 +1,4 @@
-"""What to do about operators that are not read."""
+"""Advice on unsupported operators."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _OTHER = (
 
 
 def cure(operator: str, known: Iterable[str] | str) -> str:
-    """Return the end of a refusal: why an operator is not read, and what to do."""
+    """Return why an operator is unsupported and what to do, to end a refusal."""
     if operator in _CURES:
         return f"not supported: {_CURES[operator]}"
     if isinstance(known, str):
@@ -78,5 +78,5 @@ def cure(operator: str, known: Iterable[str] | str) -> str:
 
 
 def with_cure(refusal: str) -> str:
-    """Return a refusal that ends in what to do, where it does not say it by itself."""
+    """Return a refusal with advice appended unless it already gives some."""
     return refusal if ";" in refusal or ": export" in refusal else f"{refusal}; {_OTHER}"

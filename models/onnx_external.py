@@ -1,4 +1,4 @@
-"""Weights that an ONNX model keeps in another file, beside it."""
+"""Weights that an ONNX model keeps in separate files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from leaveout.files import MODEL, open_file, read_whole
 
 
 def files_of(path: Path) -> list[Path]:
-    """Return the file of a network, and after it those that keep its weights, by name."""
+    """Return a network's file, followed by its weight files in order of name."""
     try:
         model = onnx.load_model_from_string(read_whole(path, MODEL))
     except (DecodeError, ValueError, OSError):
@@ -24,7 +24,7 @@ def files_of(path: Path) -> list[Path]:
 
 
 def take_in(model: onnx.ModelProto, path: Path) -> None:
-    """Put weights from other files into the model, which says then that it holds them itself."""
+    """Load external weights into the model, and mark them as internal."""
     total = 0
     for item in _elsewhere(model):
         info = ExternalDataInfo(item)

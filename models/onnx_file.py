@@ -1,4 +1,4 @@
-"""Load a network from an ONNX file, checked against onnxruntime."""
+"""Loading of networks from ONNX files, checked against onnxruntime."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ net small enough to verify, far below any misread operator."""
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """A network as loaded.
+    """A loaded network.
 
     Attributes
     ----------
@@ -51,21 +51,21 @@ class Network:
 
     @cached_property
     def parameters(self) -> dict[str, NDArray[np.floating]]:
-        """Values of the trainable initialisers by name, in the file's order."""
+        """Return the values of the trainable initialisers by name, in file order."""
         return read_parameters(self.model)
 
     @cached_property
     def stack(self) -> Stack:
-        """The network in normal form: a stack of one."""
+        """Return the network in normal form: a stack of one."""
         return lower(self.graph, {k: v[None] for k, v in self.parameters.items()})
 
     @cached_property
     def architecture(self) -> str:
-        """Hash of the graph without the weights."""
+        """Return the hash of the graph without the weights."""
         return architecture_hash(self.model)
 
     def computes_as(self, other: Network) -> bool:
-        """Whether a runtime computes the same numbers of both: the very same model is read.
+        """Return whether a runtime computes the same numbers for both networks.
 
         One that differs in a batch axis alone is another: a runtime may rewrite it otherwise.
         """
@@ -110,7 +110,7 @@ def load_network(path: Path | str) -> Network:
 
 
 def network_from(model: onnx.ModelProto, source: str) -> Network:
-    """Wrap a model that is already in memory; nothing is replayed."""
+    """Wrap a model already in memory, without a check against onnxruntime."""
     found = prepared(model, source)
     graph = read_graph(found.model, source, found.notes)
     if found.columns not in {0, graph.labels}:
@@ -122,7 +122,7 @@ def network_from(model: onnx.ModelProto, source: str) -> Network:
 
 
 def network_from_bytes(content: bytes, source: str, beside: Path | None = None) -> Network:
-    """Load a network from what an ONNX file holds."""
+    """Load a network from the bytes of an ONNX file."""
     try:
         model = onnx.load_from_string(content)
         if beside is not None:
@@ -150,11 +150,10 @@ def _read(source: Path) -> bytes:
 
 
 def check_against_onnxruntime(network: Network) -> None:
-    """Compare each operator by itself, and then all scores, with onnxruntime on sample inputs.
+    """Compare each operator alone, then all scores, with onnxruntime on samples.
 
-    The scores are those of onnxruntime with its optimisations on. They are allowed what cancels in
-    a whole network, which is far more than a rounding; so it is the comparison of the single
-    operators (`leaveout.models.operator_check`) that no misreading passes.
+    Scores are compared with optimisations on and a generous tolerance for cancellation; it is the
+    comparison of single operators that catches every misreading.
     """
     check_operators(network.model, network.graph, network.parameters, network.source)
     rng = np.random.default_rng(0)
@@ -181,7 +180,7 @@ def check_against_onnxruntime(network: Network) -> None:
 
 
 def _magnitudes(stack: Stack, points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Sum of the absolute values of all terms of each score, shape (p, labels)."""
+    """Return the summed absolute values of each score's terms, shape (p, labels)."""
     sources = [np.abs(points)]
     for layer in stack.layers:
         total = np.abs(layer.bias[0]) + sum(

@@ -1,4 +1,4 @@
-"""What nodes compute of constants alone, by onnxruntime."""
+"""Folding of constant nodes by onnxruntime."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _WHOLE = {onnx.TensorProto.INT64, onnx.TensorProto.INT32}
 def folded(
     proto: onnx.NodeProto, values: Mapping[str, NDArray[Any]], opset: int, where: str
 ) -> list[NDArray[Any]]:
-    """Compute a node of constants that are no parameters."""
+    """Compute a node whose inputs are constants, none of them parameters."""
     given = {name: values[name] for name in proto.input if name}
     if any(_holds_batch(value) for value in given.values()):
         casts = any(each.name == "to" and each.i not in _WHOLE for each in proto.attribute)
@@ -86,7 +86,7 @@ def folded(
 
 
 def _asked(kind: str, given: list[NDArray[Any]]) -> int:
-    """Bound how many numbers a node makes, before it does."""
+    """Return a bound on how many numbers a node makes, before running it."""
     if not given:
         return 0
     first, listed = given[0], given[min(1, len(given) - 1)].reshape(-1)

@@ -1,4 +1,4 @@
-"""The ONNX operators that are modelled: what each of them accepts, and how it is read."""
+"""The supported ONNX operators: what each accepts, and how it is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Paddings that onnxruntime's optimiser puts into the pooling after them."""
+"""Paddings that onnxruntime's optimiser merges into the pooling after them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from leaveout.models.operators.shape import Identity, Permute, Reshape
 
 
 def refuse_padded(source: str, nodes: Sequence[Node]) -> None:
-    """Refuse a maximum over windows of data that was padded with constants.
+    """Refuse MaxPool over data padded with constants.
 
-    onnxruntime makes one node of a Pad with zeros and a MaxPool, and then takes no number for the
-    padding instead of 0. Where all data are at least 0 that is the same.
+    onnxruntime fuses Pad and MaxPool and then ignores padding instead of using 0, which agrees only
+    if all data are at least 0.
     """
     made = {node.output: node for node in nodes}
     node = made.get(source)

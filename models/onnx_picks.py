@@ -1,4 +1,4 @@
-"""ONNX's Slice, Gather, Split, Pad and reductions, read from a node."""
+"""Readers of ONNX's Slice, Gather, Split, Pad and reductions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FAR = 2**31 - 1
 
 
 def slices(use: Use) -> Operator:
-    """Read Slice along one axis; along others, the batch's too, it may take everything."""
+    """Read Slice along one axis; along others, it must take everything."""
     starts, ends = use.integers(1, "starts") or [], use.integers(2, "ends") or []
     axes = use.integers(3, "axes") or list(range(len(starts)))
     steps = use.integers(4, "steps") or [1] * len(starts)
@@ -38,7 +38,7 @@ def slices(use: Use) -> Operator:
 
 
 def gather(use: Use) -> Operator:
-    """Read Gather of constant places along one axis."""
+    """Read Gather of constant indices along one axis."""
     name = use.constant(1)
     places = use.values[name]
     if places.ndim > 1:
@@ -52,7 +52,7 @@ def gather(use: Use) -> Operator:
 
 
 def split(use: Use) -> tuple[Operator, ...]:
-    """Read Split: what each output takes."""
+    """Read Split as one operator per output."""
     axis, count = use.axis(int(use.attribute("axis", 0))), len(use.proto.output)
     size = use.shape[axis - 1]
     sizes = use.integers(1, "split")
@@ -70,7 +70,7 @@ def split(use: Use) -> tuple[Operator, ...]:
 
 
 def pads_of(use: Use) -> list[tuple[int, int]]:
-    """Numbers before and after along each axis of a sample, as Pad has them."""
+    """Return the padding before and after each axis of a sample."""
     rank = 1 + len(use.shape)
     pads = use.integers(1, "pads") or []
     listed = use.integers(3, "axes") if len(use.proto.input) > 3 else None
@@ -88,7 +88,7 @@ def pads_of(use: Use) -> list[tuple[int, int]]:
 
 
 def pad(use: Use) -> Operator:
-    """Read Pad by a constant."""
+    """Read Pad with a constant."""
     mode = str(use.attribute("mode", "constant"))
     if mode != "constant":
         raise UnsupportedError(f"mode = {mode}; pad with constants, reflect or edge")
@@ -98,7 +98,7 @@ def pad(use: Use) -> Operator:
 
 
 def reduction_axes(use: Use) -> tuple[int, ...]:
-    """Axes that a reduction goes over, in order, none of them the batch axis."""
+    """Return the axes of a reduction in order, none of them the batch axis."""
     rank = 1 + len(use.shape)
     listed = use.integers(1, "axes")
     if not listed and use.attribute("noop_with_empty_axes", 0):
@@ -109,7 +109,7 @@ def reduction_axes(use: Use) -> tuple[int, ...]:
 
 
 def reduction(mean: bool) -> Callable[[Use], Operator]:
-    """Read ReduceMean or ReduceSum."""
+    """Return the reader of ReduceMean or ReduceSum."""
 
     def read(use: Use) -> Operator:
         axes: Sequence[int] = reduction_axes(use)

@@ -1,4 +1,4 @@
-"""What is done to a model before it is read: one output of scores, weights in float32."""
+"""Preparation of a model before reading: one score output, weights in float32."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LABELS = (
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A model to be read, and what is known of it."""
+    """A model ready to be read, with notes on its preparation."""
 
     model: onnx.ModelProto
     notes: tuple[str, ...] = ()  # what a user should know
@@ -29,11 +29,10 @@ class Prepared:
 
 
 def prepared(model: onnx.ModelProto, where: str) -> Prepared:
-    """Return the model that is read, which computes the same scores, and notes on it.
+    """Return an equivalent model for reading, with notes on what was changed.
 
-    Labels and dictionaries of probabilities, as skl2onnx writes beside the scores, are left out.
-    Weights stored in half precision and cast before any use become float32 numbers. Scalers and
-    linear models of scikit-learn are written out, so that members may differ in their numbers.
+    skl2onnx's labels and probability dictionaries are dropped, half-precision weights become
+    float32, and scikit-learn's scalers and linear models become arithmetic.
     """
     scores, note, columns = _scores(model, where)
     halves = _halves(model)
@@ -59,9 +58,9 @@ def _is(node: onnx.NodeProto | None, kind: str, domain: str = "") -> bool:
 
 
 def _scores(model: onnx.ModelProto, where: str) -> tuple[str, str, int]:
-    """Return the tensor to read instead of the outputs, a note, and how many columns they are.
+    """Return the tensor to read instead of the outputs, a note, and its number of columns.
 
-    Empty where the outputs are read, and 0 where they are no columns.
+    The name is empty if the outputs are read; the number is 0 if they are not columns.
     """
     graph = model.graph
     made = {name: node for node in graph.node for name in node.output}
@@ -97,7 +96,7 @@ def _scores(model: onnx.ModelProto, where: str) -> tuple[str, str, int]:
 
 
 def _whole(model: onnx.ModelProto, made: dict[str, onnx.NodeProto], outputs: list[str]) -> str:
-    """Return the tensor of which the outputs are the columns, one after the other; else empty."""
+    """Return the tensor whose columns the outputs are, in order; empty if none."""
     integers = {
         item.name: numpy_helper.to_array(item).reshape(-1).tolist()
         for item in model.graph.initializer
@@ -117,7 +116,7 @@ def _whole(model: onnx.ModelProto, made: dict[str, onnx.NodeProto], outputs: lis
 
 
 def _source(made: dict[str, onnx.NodeProto], name: str) -> str:
-    """Follow copies back, and what makes the sum of probabilities 1."""
+    """Follow copies and normalisations of probabilities back to their source."""
     node = made.get(name)
     if node is None or not (_is(node, "Identity") or _is(node, "Normalizer", "ai.onnx.ml")):
         return name
@@ -129,7 +128,7 @@ def _source(made: dict[str, onnx.NodeProto], name: str) -> str:
 
 
 def _is_of_probabilities(node: onnx.NodeProto | None) -> bool:
-    """Whether its output is not negative, so that the sum keeps the order."""
+    """Return whether a node's output is non-negative, so that normalising keeps the order."""
     if _is(node, "Softmax") or _is(node, "Sigmoid"):
         return True
     transforms = (
@@ -144,7 +143,7 @@ def _is_of_probabilities(node: onnx.NodeProto | None) -> bool:
 def _of_one_probability(
     model: onnx.ModelProto, made: dict[str, onnx.NodeProto], scores: str
 ) -> str:
-    """Return ``p`` where the scores are ``[1 - p, p]``, as skl2onnx writes for two classes."""
+    """Return ``p`` if the scores are ``[1 - p, p]``, as skl2onnx writes for two classes."""
     both = made.get(scores)
     if both is None or not _is(both, "Concat") or len(both.input) != 2:
         return scores
@@ -161,7 +160,7 @@ def _of_one_probability(
 
 
 def _keep(model: onnx.ModelProto, scores: str) -> None:
-    """Leave out all that the scores do not need."""
+    """Drop everything the scores do not need."""
     graph, wanted, kept = model.graph, {scores}, []
     for node in reversed(graph.node):
         if wanted.intersection(node.output):
@@ -175,7 +174,7 @@ def _keep(model: onnx.ModelProto, scores: str) -> None:
 
 
 def _constants(model: onnx.ModelProto) -> Iterator[TensorProto]:
-    """Yield tensors of Constant nodes, under the name of the node's output."""
+    """Yield the tensors of Constant nodes, named after the nodes' outputs."""
     for node in model.graph.node:
         for attribute in node.attribute:
             if node.op_type == "Constant" and attribute.name == "value":
@@ -184,7 +183,7 @@ def _constants(model: onnx.ModelProto) -> Iterator[TensorProto]:
 
 
 def _halves(model: onnx.ModelProto) -> set[str]:
-    """Names of constants in half precision that nothing but casts to float32 reads."""
+    """Return the half-precision constants that only casts to float32 read."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     found = {

@@ -1,4 +1,4 @@
-"""From an ONNX model to the layer graph, or a refusal that names the node."""
+"""Conversion of an ONNX model to the layer graph, or a refusal that names the node."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SEVERAL = {"Split"}
 
 
 def read_graph(model: onnx.ModelProto, where: str, notes: Sequence[str] = ()) -> Graph:
-    """Read the layer graph of a model; nothing is computed, and no matrix is made."""
+    """Read the layer graph of a model without computing anything or making matrices."""
     initialisers = {item.name for item in model.graph.initializer}
     name, shape, alone = only_input(model, initialisers, where)
     output = only_output(model, where)
@@ -62,10 +62,9 @@ def read_graph(model: onnx.ModelProto, where: str, notes: Sequence[str] = ()) ->
 
 
 class _Reader:
-    """Walks the nodes once, keeping shapes of variable tensors and values of constant ones.
+    """Reader of all nodes in order, tracking variable shapes and constant values.
 
-    A node that a rewrite is for is read as what it is written as, and that in the same way, by the
-    rewrites that are left.
+    A node with a rewrite is read as its replacement, to which the remaining rewrites apply.
     """
 
     def __init__(
@@ -116,7 +115,7 @@ class _Reader:
             )
 
     def look_ahead(self, model: onnx.ModelProto) -> None:
-        """Refuse a kind of network by the operator that makes it one, not by what leads there."""
+        """Refuse unsupported kinds of network by their characteristic operator."""
         for proto in model.graph.node:
             if proto.op_type in TELLING:
                 name = proto.name or f"output {next(iter(proto.output), '')}"
@@ -179,7 +178,7 @@ class _Reader:
             self.constant_shapes[target] = self.values[target].shape
 
     def fold(self, proto: onnx.NodeProto, reason: str) -> None:
-        """Compute a node of constants, of which none is a parameter."""
+        """Compute a node of constants, none of which is a parameter."""
         if proto.op_type not in FOLDED:
             raise UnsupportedError(cure(proto.op_type, reason))
         varying = sorted(self.varying.intersection(proto.input))
@@ -194,7 +193,7 @@ class _Reader:
             self.constant_shapes[name] = value.shape
 
     def check(self, proto: onnx.NodeProto) -> None:
-        """Hold a node against the list of operators, ONNX's schema of its own, and its place."""
+        """Check a node against the supported operators, ONNX's schema, and its place."""
         if proto.domain not in DOMAINS:
             raise UnsupportedError(
                 cure(proto.op_type, f"operators of domain {proto.domain!r} are not supported")
@@ -295,6 +294,6 @@ class _Reader:
 
 
 def identity(proto: onnx.NodeProto, source: str) -> onnx.NodeProto:
-    """Return a node that gives ``source`` under the name of the output of another one."""
+    """Return a node that copies ``source`` to another node's output name."""
     name = proto.name or proto.output[0]
     return onnx.helper.make_node("Identity", [source], proto.output[:1], name=name)

@@ -1,4 +1,4 @@
-"""ONNX's operators that re-shape, move or sum over axes, read from a node."""
+"""Readers of ONNX's operators that reshape, move or sum over axes."""
 
 from __future__ import annotations
 

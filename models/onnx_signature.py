@@ -1,4 +1,4 @@
-"""What an ONNX model takes and gives, and in which version of the operators it is written."""
+"""Inputs, outputs and opset of an ONNX model."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _SHAPES = {*_COPIES, "Flatten", "Reshape", "Squeeze", "Unsqueeze"}
 
 
 def dimensions(item: onnx.ValueInfoProto) -> list[int | None]:
-    """Sizes that an input or output declares; None where one is not fixed."""
+    """Return the declared sizes of an input or output; None for a size not fixed."""
     dims = item.type.tensor_type.shape.dim
     return [int(d.dim_value) if d.HasField("dim_value") else None for d in dims]
 
 
 def opset_of(model: onnx.ModelProto, where: str) -> int:
-    """Version of ONNX's operators, which is supported; the model has no functions of its own."""
+    """Return the model's supported opset; refuse models with functions of their own."""
     found = {item.version for item in model.opset_import if item.domain in DOMAINS}
     if len(found) != 1 or not found <= set(OPSETS):
         versions = " and ".join(str(version) for version in sorted(found)) or "none"
@@ -47,7 +47,7 @@ def opset_of(model: onnx.ModelProto, where: str) -> int:
 
 
 def only_output(model: onnx.ModelProto, where: str) -> str:
-    """Name of the one output, in float32."""
+    """Return the name of the single float32 output."""
     if not model.graph.output:
         raise ModelError(f"{where}: the model has no output; export the scores")
     (item, *others) = model.graph.output
@@ -69,9 +69,9 @@ def only_output(model: onnx.ModelProto, where: str) -> str:
 def only_input(
     model: onnx.ModelProto, values: Container[str], where: str
 ) -> tuple[str, Shape, bool | None]:
-    """Name of the one input, shape of a sample of it, and whether a batch is one sample.
+    """Return the single input, its sample shape, and whether its batch is one sample.
 
-    None where there is no batch axis.
+    The last is None if there is no batch axis.
     """
     # An initialiser may be an input too, a default that a caller may replace: what is claimed
     # is about the file's values.
@@ -111,7 +111,7 @@ def only_input(
 
 
 def last_of(model: onnx.ModelProto, output: str) -> Last:
-    """Tensors that the output is a copy of."""
+    """Return the tensors that the output is a copy of."""
     made = {name: node for node in model.graph.node for name in node.output[:1]}
     found = []
     for kinds in (_COPIES, _SHAPES):

@@ -1,4 +1,4 @@
-"""scikit-learn's scalers and linear models as ONNX has them, written out as arithmetic."""
+"""scikit-learn's scalers and linear models in ONNX, written as arithmetic."""
 
 from __future__ import annotations
 
@@ -21,15 +21,12 @@ _NEAR = 1e-5
 
 
 def is_linear(node: onnx.NodeProto) -> bool:
-    """Whether a node is a scaler, or a linear model."""
+    """Return whether a node is a scaler or a linear model."""
     return node.domain == "ai.onnx.ml" and node.op_type in _KINDS
 
 
 def write_out(model: onnx.ModelProto, where: str) -> None:
-    """Write scalers and linear models as sums and products with initialisers, in place.
-
-    Each is held against onnxruntime, on samples.
-    """
+    """Rewrite scalers and linear models in place as sums and products, each checked."""
     nodes = list(model.graph.node)
     taken = {name for each in nodes for name in (*each.output, *each.input)}
     del model.graph.node[:]
@@ -50,6 +47,7 @@ def write_out(model: onnx.ModelProto, where: str) -> None:
 
 
 def _scaling(node: onnx.NodeProto) -> dict[str, Floats]:
+    """Return the offset and scale of a scaler as named arrays."""
     given = {each.name: list(each.floats) for each in node.attribute}
     target = node.output[0]
     return {
@@ -102,7 +100,7 @@ def _check(
     output: str,
     where: str,
 ) -> None:
-    """Hold a node in onnxruntime against what it is written as; a scaler bit for bit."""
+    """Compare a node in onnxruntime with its replacement; a scaler bit for bit."""
     width = max((item.dims[0] for item in stored if item.dims), default=1)
     points = np.random.default_rng(0).normal(size=(64, max(1, width))).astype(np.float32)
     try:

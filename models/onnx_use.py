@@ -1,4 +1,4 @@
-"""A node as its reader sees it, and what is asked of one before it is read."""
+"""A node as its reader sees it, and the checks before it is read."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _TYPES: Mapping[str, tuple[str, ...]] = {
 
 
 class UnsupportedError(Exception):
-    """Why a node is refused; the reader of the file adds which one."""
+    """Reason for refusing a node; the file's reader adds which one."""
 
 
 def attributes_of(proto: onnx.NodeProto) -> dict[str, Any]:
-    """Values of the attributes that a node has; floats are those of float32, as ONNX keeps them."""
+    """Return a node's attribute values; floats are float32, as ONNX stores them."""
     found = {}
     for attribute in proto.attribute:
         if attribute.ref_attr_name:
@@ -80,16 +80,16 @@ class Use:
         return tuple(name for name in self.proto.input if name in self.shapes)
 
     def attribute(self, name: str, default: Any) -> Any:
-        """Value of an attribute, or ``default``."""
+        """Return the value of an attribute, or ``default``."""
         return attributes_of(self.proto).get(name, default)
 
     def constant(self, position: int) -> str:
-        """Name of the constant at ``position``; empty where absent."""
+        """Return the name of the constant at ``position``; empty if absent."""
         given = self.proto.input
         return str(given[position]) if position < len(given) else ""
 
     def integers(self, position: int, attribute: str) -> list[int] | None:
-        """Integers given as an input (newer opsets) or as an attribute (older ones)."""
+        """Return integers given as an input (newer opsets) or attribute (older)."""
         name = self.constant(position)
         if not name:
             listed = self.attribute(attribute, None)
@@ -106,11 +106,11 @@ class Use:
         return self.shapes[self.variables[0]]
 
     def axis(self, listed: int) -> int:
-        """Position of an axis of the first variable input, which is not the batch axis."""
+        """Return the position of a non-batch axis of the first variable input."""
         return next(iter(self.axes([listed], 1 + len(self.shape))))
 
     def axes(self, listed: list[int], rank: int) -> set[int]:
-        """Positions of some axes among ``rank``; the batch axis may not be one of them."""
+        """Return the positions of axes among ``rank``, none of them the batch axis."""
         if any(not -rank <= axis < rank for axis in listed):
             raise UnsupportedError(f"axes = {listed} of a tensor of {rank} axes")
         if self.opset < 11 and min(listed, default=0) < 0:
@@ -128,20 +128,7 @@ class Use:
 
 @dataclass(frozen=True)
 class Modelled:
-    """One ONNX operator.
-
-    Attributes
-    ----------
-    read : callable
-        From a node to our operator; to several, where each gives one of its outputs.
-    inputs : tuple of str
-        Kind of each input it may have; a node with more is refused. Which may be left out is
-        ONNX's schema's to say.
-    attributes : mapping of str to Accepted
-        A node with any other attribute is refused.
-    trains : bool
-        Whether more than one output means that the node is in training mode.
-    """
+    """A supported ONNX operator."""
 
     read: Callable[[Use], Operator | tuple[Operator, ...]]
     inputs: tuple[Kind, ...] = ("data",)
@@ -149,13 +136,7 @@ class Modelled:
     trains: bool = False
 
     def operators(self, use: Use) -> tuple[Operator, ...]:
-        """Read a node of this operator: one of ours an output that it has.
-
-        Raises
-        ------
-        UnsupportedError
-            If it has an attribute, an input or a value of one that is not modelled.
-        """
+        """Read a node of this operator, as one operator per output."""
         why = why_not(use, self.inputs, self.attributes)
         if why:
             raise UnsupportedError(why)
@@ -166,7 +147,7 @@ class Modelled:
 
 
 def why_not(use: Use, inputs: tuple[Kind, ...], attributes: Mapping[str, Accepted]) -> str:
-    """Tell what of a node's attributes and inputs is not modelled; empty if everything is."""
+    """Return which attribute or input of a node is unsupported; empty if none is."""
     for name, value in attributes_of(use.proto).items():
         if name not in attributes:
             return f"its attribute {name!r} is not supported"

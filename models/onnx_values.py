@@ -1,4 +1,4 @@
-"""The constants of an ONNX model, of the types and places that are supported."""
+"""Constants of an ONNX model, restricted to supported types and places."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ _HALVES = {TensorProto.FLOAT16, TensorProto.BFLOAT16}
 
 
 def read_parameters(model: onnx.ModelProto) -> dict[str, NDArray[Any]]:
-    """Float32 initialisers by name, in the file's order."""
+    """Return the float32 initialisers by name, in file order."""
     arrays = {item.name: numpy_helper.to_array(item) for item in model.graph.initializer}
     return {n: a for n, a in arrays.items() if a.dtype == np.float32}
 
 
 def refuse_other_files(model: onnx.ModelProto, where: str) -> None:
-    """Refuse a model that keeps an initialiser in another file."""
+    """Refuse a model that stores an initialiser in another file."""
     for item in model.graph.initializer:
         if item.data_location == TensorProto.EXTERNAL or item.external_data:
             raise ModelError(f"{where}: initialiser {item.name!r} {_ELSEWHERE}")
 
 
 def initial_values(model: onnx.ModelProto, where: str) -> dict[str, NDArray[Any]]:
-    """Read all initialisers."""
+    """Return the values of all initialisers by name."""
     if model.graph.sparse_initializer:
         name = model.graph.sparse_initializer[0].values.name
         raise ModelError(
@@ -59,7 +59,7 @@ def initial_values(model: onnx.ModelProto, where: str) -> dict[str, NDArray[Any]
 
 
 def constant_value(proto: onnx.NodeProto) -> NDArray[Any]:
-    """Value of a Constant node."""
+    """Return the value of a Constant node."""
     given = attributes_of(proto)
     if len(given) != 1:
         raise UnsupportedError(f"it has {len(given)} values, expected one")

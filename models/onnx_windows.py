@@ -1,4 +1,4 @@
-"""ONNX's Conv and pooling, read from a node."""
+"""Readers of ONNX's Conv and pooling operators."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from leaveout.models.operators.window import AveragePool, Conv, Window
 
 
 def window_of(use: Use, kernel: Shape) -> Window:
-    """Read where a kernel is laid."""
+    """Read the position of a kernel: padding, strides and dilations."""
     rank = len(kernel)
     auto_pad = str(use.attribute("auto_pad", "NOTSET"))
     if auto_pad != "NOTSET" and any(use.attribute("pads", ())):
@@ -42,7 +42,7 @@ def average_pool(use: Use) -> Operator:
 
 
 def fits(window: Window, spatial: Shape) -> bool:
-    """Tell whether the last window ends where the padded axes do, whatever is rounded."""
+    """Return whether the last window ends exactly at the end of the padded axes."""
     window.positions(spatial)
     pads = window.padding(spatial)
     return all(

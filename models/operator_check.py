@@ -1,4 +1,4 @@
-"""Every operator of a network, by itself, against onnxruntime."""
+"""Check of every operator of a network by itself against onnxruntime."""
 
 from __future__ import annotations
 
@@ -35,11 +35,10 @@ _OWN = 10
 def check_operators(
     model: onnx.ModelProto, graph: Graph, parameters: Mapping[str, NDArray[Any]], source: str
 ) -> None:
-    """Compare our reading of each operator with what onnxruntime computes of it alone.
+    """Compare our reading of each operator alone with onnxruntime.
 
-    The nodes stand side by side in one model, each with inputs of its own, and run with
-    onnxruntime's optimisations off: so no error of one operator hides one of the next, and no
-    operator is fed zeros by a ReLU. Inputs are dense, sparse and zero, of sizes from 2^-10 to 2^10.
+    All operators run in one model with separate dense, sparse and zero inputs, sized 2^-10 to 2^10,
+    without optimisations: no error hides another, no ReLU feeds zeros.
     """
     rng = np.random.default_rng(0)
     if not graph.nodes:
@@ -74,7 +73,7 @@ def check_operators(
 
 @dataclass(frozen=True, eq=False)
 class _Constants:
-    """All constants of one network as a stack of one, and their absolute values."""
+    """All constants of one network as a stack of one, with their absolute values."""
 
     exact: Constants
     absolute: Constants
@@ -87,7 +86,7 @@ class _Constants:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """One output of a node of the file."""
+    """One output of a node in the file."""
 
     proto: onnx.NodeProto
     output: str
@@ -96,20 +95,20 @@ class _Part:
 
     @property
     def direct(self) -> bool:
-        """Whether it was read as one node of the same inputs."""
+        """Whether it was read as one node with the same inputs."""
         names = tuple(self.proto.input[i] for i in self.variable)
         return len(self.nodes) == 1 and self.nodes[0].inputs == names
 
     @property
     def fed(self) -> dict[str, str]:
-        """Names of inputs that stand for the variable ones, to what these are called."""
+        """Original names of the variable inputs, by the names of their stand-ins."""
         return {self.fresh(i): self.proto.input[i] for i in self.variable}
 
     def fresh(self, position: int) -> str:
-        """Name of the input that stands for the one at a position.
+        """Return the stand-in's name for the input at a position.
 
-        A tensor that is read twice is two inputs, but where the part was written as other nodes:
-        these know it by its name.
+        A tensor read twice gets two, unless the part was rewritten as other nodes, which know it by
+        its name.
         """
         if not self.direct:
             position = list(self.proto.input).index(self.proto.input[position])
@@ -117,7 +116,7 @@ class _Part:
 
 
 def _parts(model: onnx.ModelProto, graph: Graph) -> Iterator[_Part]:
-    """Yield the nodes of the file that were read; what is left out at the end was not."""
+    """Yield the nodes of the file that were read, without those dropped at the end."""
     named = {output for proto in model.graph.node for output in proto.output}
     read: dict[str, tuple[Node, ...]] = {}
     waiting: list[Node] = []
@@ -137,7 +136,7 @@ def _parts(model: onnx.ModelProto, graph: Graph) -> Iterator[_Part]:
 def _apart(
     model: onnx.ModelProto, graph: Graph, parts: Sequence[_Part], batch: int | str
 ) -> onnx.ModelProto:
-    """Return the model in which every variable input of every node is an input of the model."""
+    """Return a model whose inputs are the variable inputs of every node."""
     apart = onnx.ModelProto()
     apart.CopyFrom(model)
     del apart.graph.input[:], apart.graph.output[:], apart.graph.value_info[:], apart.graph.node[:]
@@ -167,7 +166,7 @@ def _apart(
 
 
 def _samples(rng: np.random.Generator, shape: Shape) -> NDArray[np.float32]:
-    """Draw samples, shape (samples, *shape): zeros, and sparse and dense ones of each size."""
+    """Draw zero, sparse and dense samples of each size, shape (samples, *shape)."""
     width = math.prod(shape)
     rows = [np.zeros(width)]
     for size in _SIZES:
@@ -209,7 +208,7 @@ def _compare(
     constants: _Constants,
     shapes: Shapes,
 ) -> bool:
-    """Whether what was computed is what we read, up to the rounding of the operators."""
+    """Return whether our results equal onnxruntime's, up to the operators' rounding."""
     given = {fresh: _Value.exactly(feeds[fresh]) for fresh in part.fed}
     if part.direct:
         result = _after(part.nodes[0], list(given.values()), constants, shapes)
@@ -228,7 +227,7 @@ def _compare(
 
 @dataclass(frozen=True, eq=False)
 class _Value:
-    """What we read, shape (samples, *shape), and how far off it may be; infinite on overflow."""
+    """Our result, shape (samples, *shape), and its possible error, infinite on overflow."""
 
     exact: Floats
     error: Floats
@@ -240,7 +239,7 @@ class _Value:
 
 
 def _after(node: Node, inputs: Sequence[_Value], constants: _Constants, shapes: Shapes) -> _Value:
-    """Apply an operator; its roundings are added to those that are passed on."""
+    """Apply an operator, adding its rounding error to the propagated one."""
     first, *others = inputs
     size = np.abs(first.exact) + first.error
     operator, passed = node.operator, first.error

@@ -48,12 +48,12 @@ def session(
 
 
 def one_line(error: Exception) -> str:
-    """Return the first line of what onnxruntime says; the rest is of its own code."""
+    """Return the first line of an onnxruntime error; the rest is about its own code."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 class Runner:
-    """One network in onnxruntime, on one CPU thread."""
+    """A network in onnxruntime, on one CPU thread."""
 
     def __init__(self, model: onnx.ModelProto, graph: Graph, where: str) -> None:
         copy = onnx.ModelProto()
@@ -76,7 +76,7 @@ class Runner:
         self._bare = graph.input in graph.bare, output in graph.bare
 
     def scores(self, points: NDArray[np.floating]) -> NDArray[np.float32]:
-        """Scores in float32."""
+        """Return scores in float32."""
         samples = np.asarray(points, dtype=np.float32).reshape(-1, *self._shape)
         scores = self._of(samples)
         if self._number and scores.size == len(samples):

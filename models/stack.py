@@ -1,4 +1,4 @@
-"""The normal form every encoder reads: affine maps with a ReLU between them."""
+"""The normal form every encoder reads: affine maps with ReLUs in between."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ class Stack:
         return self.layers[-1].width
 
     def member(self, index: int) -> Stack:
-        """Return the stack of the one network at ``index``."""
+        """Return the stack of the single network at ``index``."""
         return self.take([index])
 
     def take(self, members: list[int] | NDArray[np.int64]) -> Stack:
-        """Return the stack of some of the networks, in the order given."""
+        """Return the stack of some networks, in the given order."""
         chosen = np.asarray(members, dtype=np.int64)
         return Stack(
             self.inputs,
@@ -72,7 +72,7 @@ class Stack:
         )
 
     def activations(self, points: Floats) -> list[Floats]:
-        """Pre-activations of every layer.
+        """Return the pre-activations of every layer.
 
         Parameters
         ----------
@@ -94,11 +94,11 @@ class Stack:
         return values
 
     def scores(self, points: Floats) -> Floats:
-        """Scores in float64, shape (m, p, labels); see `activations` for ``points``."""
+        """Return scores in float64, shape (m, p, labels)."""
         return self.activations(points)[-1]
 
     def flat(self) -> Floats:
-        """All weights and biases of each network as one row, shape (m, parameters)."""
+        """Return each network's weights and biases as a row, shape (m, parameters)."""
         parts = []
         for layer in self.layers:
             parts += [w.reshape(len(self), -1) for w in layer.weights.values()]
@@ -107,7 +107,7 @@ class Stack:
 
 
 def confidence(scores: Floats, label: int) -> Floats:
-    """Score of ``label`` minus the best other score, over the last axis of ``scores``."""
+    """Return the score of ``label`` minus the best other score, over the last axis."""
     others = np.delete(scores, label, axis=-1)
     best: Floats = others.max(axis=-1)
     return np.asarray(scores[..., label] - best)

@@ -1,4 +1,4 @@
-"""Tables with labels: a CSV with a header, every cell a text; each message names its place."""
+"""Tables with labels: a CSV with a header, every cell a text, errors with places."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MOST_FRACTIONAL_LABELS = 20
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """What a table holds, and where in the file."""
+    """A table's cells, and their lines in the file."""
 
     path: Path
     header: list[str]  # names of the columns, all different
@@ -47,7 +47,7 @@ class Table:
         lines: Sequence[int],
         unit: str = "line",
     ) -> Table:
-        """Return the table with these rows, of as many cells each as there are columns."""
+        """Return the table with these rows, each with one cell per column."""
         columns = tuple(Cells.of(row[place] for row in rows) for place in range(len(header)))
         return cls(path, header, columns, lines, unit)
 
@@ -68,18 +68,18 @@ class Table:
         return self.cells(name).texts()
 
     def records(self) -> Iterator[dict[str, str]]:
-        """Yield each row as cells by the names of their columns."""
+        """Yield each row as a dictionary from column names to cells."""
         return (dict(zip(self.header, row, strict=True)) for row in self._rows())
 
     def _rows(self) -> Iterator[tuple[str, ...]]:
         return zip(*(each.texts() for each in self.columns), strict=True)
 
     def at(self, row: int, column: str) -> str:
-        """Return what a message calls the place of a cell."""
+        """Return the name that messages use for the place of a cell."""
         return f"{self.path}, {self.unit} {self.lines[row]}, column {column!r}"
 
     def chosen(self, rows: Sequence[int]) -> Table:
-        """Return some of the rows."""
+        """Return the table of some of the rows."""
         columns = tuple(
             Cells.of(each.words[code] for code in each.codes[list(rows)].tolist())
             for each in self.columns
@@ -87,7 +87,7 @@ class Table:
         return replace(self, columns=columns, lines=[self.lines[i] for i in rows])
 
     def require(self, name: str, why: str) -> None:
-        """Refuse the table, with the reason, if it has no column of this name."""
+        """Refuse a table without a column of this name, giving the reason."""
         if name not in self.header:
             shown = ", ".join(self.header[:_SHOWN])
             more = f", ... ({len(self.header)} columns)" if len(self.header) > _SHOWN else ""
@@ -99,7 +99,7 @@ class Table:
     def label_and_features(
         self, label: str | None, identity: str | None = None
     ) -> tuple[str, list[str]]:
-        """Return the column to predict and the others, in order, but the one that names rows."""
+        """Return the label column and the feature columns in order."""
         if len(self.header) == 1 and ";" in self.header[0]:
             raise TrainingError(
                 f"{self.path}, line 1: one column only, with ';' in its name; separate columns by "
@@ -120,7 +120,7 @@ class Table:
         return label, names
 
     def labels(self, column: str) -> list[str]:
-        """Return the distinct cells of a column of labels: in order as numbers if all are."""
+        """Return a label column's distinct cells, sorted as numbers if all are."""
         distinct = sorted(self.cells(column).words)
         read = {cell: number(cell) for cell in distinct}
         numbers = {
@@ -142,7 +142,7 @@ class Table:
 
 
 def number(cell: str) -> float | None:
-    """Read a cell as a number, as people write them in tables; None if it is not one."""
+    """Parse a cell as a number in common table notation; None if it is not one."""
     try:
         return None if "_" in cell else float(cell)
     except ValueError:
@@ -194,14 +194,14 @@ def read_table(
 
 
 def _take(columns: Sequence[CellsReader], rows: list[list[str]]) -> None:
-    """Put rows into columns, and forget them."""
+    """Move rows into columns, emptying the list."""
     for column, cells in zip(columns, zip(*rows, strict=True), strict=False):
         column.take(cells)
     rows.clear()
 
 
 def _is_blank(row: Sequence[str]) -> bool:
-    """Whether it is no row of a table with more than one column."""
+    """Return whether a row is blank in a table of several columns."""
     return not row or (len(row) == 1 and not row[0].strip())
 
 
@@ -219,7 +219,7 @@ def _flaw(error: csv.Error, first: int, last: int) -> str:
 
 
 def check_header(path: Path, header: list[str]) -> None:
-    """Refuse a header without names, or with one twice; raises TrainingError."""
+    """Raise TrainingError for a header with missing or repeated names."""
     if not header or header == [""]:
         raise TrainingError(f"{path}: is empty; expected a header line with the column names")
     for position, name in enumerate(header):

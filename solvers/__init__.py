@@ -1,4 +1,4 @@
-"""Back ends behind one small protocol: a neutral problem in, an honest outcome out."""
+"""Solver back ends behind one small protocol: neutral problem in, honest outcome out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What CBC proved, read from its log: its solution file has no dual bound."""
+"""What CBC proved, read from its log, as its solution file has no dual bound."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ NOTHING = 1e40
 
 @dataclass(frozen=True)
 class CbcLog:
-    """A log of CBC 2.10, of a problem it minimised."""
+    """The log of CBC 2.10 for a minimised problem."""
 
     text: str
 
     @property
     def optimal(self) -> bool:
-        """Whether CBC says that the optimum was found (within its gap)."""
+        """Whether CBC reports an optimum (within its gap)."""
         if self.verdict:
             return self.verdict.startswith("Optimal solution found")
         return "Optimal objective" in self.text
 
     @property
     def stopped(self) -> bool:
-        """Whether CBC says that it stopped at a limit."""
+        """Whether CBC reports that it stopped at a limit."""
         return "Result - Stopped on" in self.text or "Stopped due to" in self.text
 
     @property
     def infeasible(self) -> bool:
-        """Whether CBC says infeasible, and not "infeasible or unbounded"."""
+        """Whether CBC reports infeasible, not "infeasible or unbounded"."""
         return any(
             words in self.text
             for words in (
@@ -45,7 +45,7 @@ class CbcLog:
 
     @property
     def open_ended(self) -> bool:
-        """Whether CBC says unbounded, or cannot tell from infeasible."""
+        """Whether CBC reports unbounded, or cannot tell it from infeasible."""
         return any(
             words in self.text
             for words in (
@@ -58,7 +58,7 @@ class CbcLog:
 
     @property
     def lower_bound(self) -> float:
-        """Proved lower bound, moved outwards by what printing may have rounded away."""
+        """The proved lower bound, moved outwards by its printed precision."""
         candidates = []
         if (found := _last(POSSIBLE, self.text)) is not None:
             candidates.append(found - 1e-7 * max(1.0, abs(found)))
@@ -71,7 +71,7 @@ class CbcLog:
 
     @property
     def nodes(self) -> int | None:
-        """Branch-and-bound nodes."""
+        """The number of branch-and-bound nodes."""
         found = NODES.findall(self.text)
         return int(found[-1]) if found else None
 

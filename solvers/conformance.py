@@ -1,4 +1,4 @@
-"""The kit every back end must pass, third parties' too: problems whose answers are known.
+"""The conformance kit for back ends, third parties' too, with known answers.
 
 Examples
 --------
@@ -32,7 +32,7 @@ GRACE_SECONDS = 5.0
 
 
 class Verdict(StrEnum):
-    """What a case says about a back end."""
+    """The outcome of a case for a back end."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -41,7 +41,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class CaseResult:
-    """How a back end did on one case.
+    """The result of a back end on one case.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class CaseResult:
 
 
 class Solves(Protocol):
-    """Anything that solves as a `Solver` does, a `SolverProcess` for example."""
+    """Anything that solves like a `Solver`, such as a `SolverProcess`."""
 
     def solve(self, problem: Problem, settings: Settings | None = None) -> Outcome:
         """Solve ``problem``."""
@@ -77,7 +77,7 @@ def check(solver: Solver, *, cases: Iterable[Case] = CASES) -> tuple[CaseResult,
 
 
 def check_case(solver: Solver, case: Case, *, through: Solves | None = None) -> CaseResult:
-    """Run one case and compare the outcome with what is known.
+    """Run one case and compare the outcome with the known answer.
 
     Parameters
     ----------

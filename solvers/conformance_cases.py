@@ -1,4 +1,4 @@
-"""The cases of the conformance kit, as data: problems whose optima are known without a solver."""
+"""The cases of the conformance kit: problems with optima known without a solver."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def problem(
     maximise: bool = False,
     offset: float = 0.0,
 ) -> Problem:
-    """State a small problem densely."""
+    """Build a small problem from dense data."""
     costs = np.asarray(objective, dtype=np.float64)
     count = costs.size
     dense = np.array([row[0] for row in rows], dtype=np.float64).reshape(len(rows), count)
@@ -83,7 +83,7 @@ def _knapsack() -> tuple[Problem, float]:
 
 
 def _cap_set() -> Problem:
-    """Largest set of points of AG(4, 3) without a line: 20 (Pellegrino 1971), and hard to prove."""
+    """Return a hard problem: the largest line-free set of AG(4, 3), 20 (Pellegrino 1971)."""
     points = list(itertools.product(range(3), repeat=4))
     number = {point: k for k, point in enumerate(points)}
     lines = set()
@@ -104,10 +104,10 @@ def _relu(
     outputs: NDArray[np.float64],
     ties: Sequence[tuple[int, int, float, float]] = (),
 ) -> tuple[Problem, float]:
-    """Maximise ``outputs @ relu(weights * x + biases)`` over x in [-1, 1], by big-M.
+    """Return the problem max ``outputs @ relu(weights * x + biases)`` by big-M.
 
-    The function is piecewise linear, so its maximum is at an end or at a kink. ``ties`` are
-    rows ``lower <= neuron_i - neuron_j <= upper`` that hold for every x.
+    x in [-1, 1]; piecewise linear, so the maximum is at an end or kink. ``ties`` are valid rows
+    ``lower <= neuron_i - neuron_j <= upper``.
     """
     count = weights.size
     big = np.abs(weights) + np.abs(biases) + 1.0
@@ -143,7 +143,7 @@ def _relu(
 
 
 def _twins() -> tuple[Problem, float]:
-    """Two networks that differ by 1e-7, tied neuron by neuron by rows as narrow as 2e-7."""
+    """Return two networks 1e-7 apart, tied neuron by neuron by rows 2e-7 narrow."""
     weights = np.array([0.7, -1.1, 0.4, -0.6, 1.3])
     biases = np.array([0.1, 0.35, -0.2, 0.05, -0.45])
     drift = np.array([1.0, -0.9, 0.8, 1.1, -0.7]) * 1e-7
@@ -158,7 +158,7 @@ def _twins() -> tuple[Problem, float]:
 
 
 def _narrow_chain() -> tuple[Problem, float]:
-    """State a chain of rows 2e-7 to 1e-6 wide, both ends pinned in the middle of their reach."""
+    """Return a chain of rows 2e-7 to 1e-6 wide, both ends pinned in mid-reach."""
     widths = np.linspace(2e-7, 1e-6, 8)
     steps = np.linspace(1e-3, 8e-3, 8)
     count = widths.size + 1

@@ -1,4 +1,4 @@
-"""Gurobi through gurobipy; without a bought licence it takes 2,000 variables and 2,000 rows."""
+"""Gurobi through gurobipy, limited to 2,000 variables and rows without a licence."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _configure(model: Any, settings: Settings) -> None:
 
 
 def _outcome(model: Any, problem: Problem) -> Outcome | None:
-    """Read the outcome; None where it is open whether the problem is infeasible or unbounded."""
+    """Read the outcome; None if infeasible or unbounded is undecided."""
     grb = vendor(Gurobi).GRB
     words = {
         grb.OPTIMAL: "optimal",

@@ -1,4 +1,4 @@
-"""HiGHS through highspy: the default, with no size limit."""
+"""HiGHS through highspy, the default, without size limit."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ TIGHTEST_TOLERANCE = 1e-10
 class Highs(Solver):
     """The HiGHS simplex and branch-and-cut solver.
 
-    Coefficients down to 1e-12 are kept (its own default drops those below 1e-9), and
-    tolerances down to 1e-10 are accepted. A linear problem stopped early has no dual bound.
+    Keeps coefficients down to 1e-12 (its default drops those below 1e-9); tolerances down to 1e-10.
+    A linear problem stopped early has no dual bound.
     """
 
     name = "highs"

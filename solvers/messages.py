@@ -1,4 +1,4 @@
-"""What a `SolverProcess` and its child say to each other."""
+"""Messages between a `SolverProcess` and its child."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Request:
 
 @dataclass(frozen=True, eq=False)
 class Reply:
-    """What came of it; all fields ``None`` says that the child is ready."""
+    """The result of a request; all fields ``None`` means that the child is ready."""
 
     outcome: Outcome | None = None
     error: str | None = None  # message of a `LeaveoutError`, which the parent raises again

@@ -1,4 +1,4 @@
-"""Numbers a back end cannot take as they are: tiny coefficients, tight tolerances, infinities."""
+"""Numbers a back end cannot take unchanged: tiny coefficients, tolerances, infinities."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from leaveout.solvers.problem import Problem
 
 
 def without_tiny(problem: Problem, dropped: float, tolerance: float) -> Problem | None:
-    """Drop coefficients up to ``dropped``, if no row can tell within ``tolerance``."""
+    """Drop coefficients up to ``dropped`` if no row changes beyond ``tolerance``."""
     matrix = problem.matrix
     tiny = np.abs(matrix.data) <= dropped
     if not tiny.any():
@@ -34,5 +34,5 @@ def clip(asked: float, tightest: float, loosest: float) -> float:
 
 
 def finite_or(bound: float, worthless: float, *, limit: float) -> float:
-    """Return ``worthless`` where a back end writes "no bound" as a number beyond ``limit``."""
+    """Return ``worthless`` where a back end encodes "no bound" beyond ``limit``."""
     return bound if abs(bound) < limit else worthless

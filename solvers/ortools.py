@@ -1,4 +1,4 @@
-"""Solvers that OR-Tools ships, through MathOpt, in a process of their own."""
+"""Solvers shipped with OR-Tools, through MathOpt, each in its own process."""
 
 from __future__ import annotations
 
@@ -40,9 +40,8 @@ BACKENDS = {
 class OrTools(Solver):
     """SCIP, HiGHS or Glop as OR-Tools ships them.
 
-    Its library clashes with that of highspy when both are loaded, so every call outside a
-    `SolverProcess` starts one of its own. CP-SAT and PDLP are left out: the one rounds
-    coefficients, the other stops at a loose tolerance, and neither bound would be a proof.
+    Its library clashes with highspy's, so calls run in their own process. CP-SAT rounds
+    coefficients and PDLP is loose: neither bound is a proof.
     """
 
     name = "ortools"

@@ -1,4 +1,4 @@
-"""What every back end needs to report honestly: bounds nothing proved, and ambiguous statuses."""
+"""Honest reporting for back ends: unproved bounds and ambiguous statuses."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ Solve = Callable[[Problem, Settings], Outcome]
 
 
 def worthless(problem: Problem) -> float:
-    """Dual bound of a call that proved nothing: ``inf`` when maximising, else ``-inf``."""
+    """Return the dual bound of nothing proved: ``inf`` if maximising, else ``-inf``."""
     return float("inf") if problem.maximise else float("-inf")
 
 
 def solution(problem: Problem, point: NDArray[np.float64]) -> Solution:
-    """Return ``point`` with its objective recomputed, free of the back end's own rounding."""
+    """Return ``point`` with its objective recomputed, without the back end's rounding."""
     return Solution(point=point, objective=problem.value(point))
 
 
 def failed(problem: Problem, message: str, seconds: float = 0.0) -> Outcome:
-    """Outcome of a call that proved nothing."""
+    """Return the outcome of a call that proved nothing."""
     return Outcome(Status.FAILED, None, worthless(problem), seconds=seconds, message=message)
 
 
 def stopped(problem: Problem, message: str) -> Outcome:
-    """Outcome of a call that was stopped before it proved anything."""
+    """Return the outcome of a call stopped before it proved anything."""
     return Outcome(Status.STOPPED, None, worthless(problem), message=message)
 
 
 def infeasible(problem: Problem, message: str = "") -> Outcome:
-    """Outcome of a problem proved infeasible."""
+    """Return the outcome of a problem proved infeasible."""
     return Outcome(Status.INFEASIBLE, None, -worthless(problem), message=message)
 
 
 def unbounded(problem: Problem, message: str = "") -> Outcome:
-    """Outcome of a feasible problem whose objective has no limit."""
+    """Return the outcome of a feasible problem with an unlimited objective."""
     return Outcome(Status.UNBOUNDED, None, worthless(problem), message=message)
 
 
 def _without_variables(problem: Problem, settings: Settings) -> Outcome:
-    """Decide a problem that has no variables, which few back ends accept."""
+    """Decide a problem without variables, which few back ends accept."""
     nothing = np.zeros(0)
     if problem.violation(nothing) > settings.feasibility_tolerance:
         return infeasible(problem, "a row without variables cannot hold")
@@ -57,7 +57,7 @@ def _without_variables(problem: Problem, settings: Settings) -> Outcome:
 
 
 def left(settings: Settings, started: float) -> Settings:
-    """Return ``settings`` with what is left of the time limit since ``started``."""
+    """Return ``settings`` with the remaining time limit since ``started``."""
     if settings.time_limit is None:
         return settings
     spent = time.perf_counter() - started
@@ -69,8 +69,7 @@ def settled(
 ) -> Outcome:
     """Decide between infeasible and unbounded by solving without the objective.
 
-    A back end that says "infeasible or unbounded", or "unbounded" because it found a ray and
-    never looked for a point, has left the question open; a feasible point answers it.
+    An ambiguous status, or a ray without a point, leaves it open; a feasible point answers it.
     """
     if not problem.objective.any():
         # Nothing can be unbounded without an objective.
@@ -92,10 +91,10 @@ def settled(
 def along_a_ray(
     relaxation: Solve, solve: Solve, problem: Problem, settings: Settings, started: float
 ) -> Outcome | None:
-    """Decide a problem whose linear relaxation is unbounded, before branch and bound sees it.
+    """Decide a problem with unbounded relaxation before branch and bound.
 
-    With finite numbers a feasible mixed-integer problem is unbounded exactly if its relaxation
-    is (Meyer 1974, Mathematical Programming 7:223-235), but some tree searches never end on one.
+    With finite numbers a feasible MILP is unbounded exactly if its relaxation is (Meyer 1974); some
+    tree searches never end on one.
     """
     box_is_open = np.isinf(problem.lower).any() or np.isinf(problem.upper).any()
     if not (box_is_open and problem.objective.any()):

@@ -1,4 +1,4 @@
-"""The neutral mixed-integer linear problem every back end reads."""
+"""The neutral mixed-integer linear problem that every back end reads."""
 
 from __future__ import annotations
 
@@ -81,20 +81,20 @@ class Problem:
 
     @property
     def variables(self) -> int:
-        """Number of variables, ``n``."""
+        """The number of variables, ``n``."""
         return int(self.matrix.shape[1])
 
     @property
     def rows(self) -> int:
-        """Number of rows, ``m``."""
+        """The number of rows, ``m``."""
         return int(self.matrix.shape[0])
 
     def value(self, point: NDArray[np.float64]) -> float:
-        """Objective at ``point`` (shape ``(n,)``), offset included."""
+        """Return the objective at ``point`` (shape ``(n,)``), offset included."""
         return float(self.objective @ point) + self.offset
 
     def violation(self, point: NDArray[np.float64]) -> float:
-        """Largest absolute violation of a bound, a row or integrality at ``point``."""
+        """Return the largest absolute violation of bounds, rows or integrality."""
         activity = self.matrix @ point
         parts = [
             self.lower - point,

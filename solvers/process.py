@@ -1,4 +1,4 @@
-"""A solver in a process of its own, which can be killed and may crash."""
+"""A solver in its own process, which can be killed and may crash."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ WORKER = "leaveout.solvers.worker"
 
 
 def inside_worker() -> bool:
-    """Whether this process is the child of a `SolverProcess`."""
+    """Return whether this process is the child of a `SolverProcess`."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     return spec is not None and spec.name == WORKER
 
 
 class SolverProcess:
-    """Solve problems one after the other in a child process.
+    """Solve problems one after another in a child process.
 
     The child is started by the first ``solve`` (or by ``start``, or by entering the context)
     and again after a crash or a kill. It ends with this process, whatever ends this process.
@@ -63,7 +63,7 @@ class SolverProcess:
         self.kill()
 
     def start(self) -> None:
-        """Start the child without waiting for it, so that the first ``solve`` need not."""
+        """Start the child without waiting, so that the first ``solve`` need not."""
         self._living()
 
     def kill(self) -> None:
@@ -138,7 +138,7 @@ class SolverProcess:
         return guard
 
     def _living(self) -> _Child | None:
-        """Return the child, started if there is none; nothing once it is retired."""
+        """Return the child, started if needed; None once retired."""
         with self._change:
             if self._retired:
                 return None
@@ -175,13 +175,13 @@ class _Child(Child):
         return self.read(Reply)
 
     def end_as(self, cause: str) -> None:
-        """Kill the child and what it started; the first cause stands."""
+        """Kill the child and what it started; the first cause stays."""
         if not self.cause:
             self.cause = cause
             self.end()
 
     def obituary(self, spec: str) -> str:
-        """Say in one line how the child ended."""
+        """Return in one line how the child ended."""
         if self.cause != "crashed":
             return self.cause
         words = self.last_words()

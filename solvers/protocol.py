@@ -1,4 +1,4 @@
-"""What a back end is: a name, what it can do, and one ``solve``."""
+"""The interface of a back end: a name, its features, and one ``solve``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from leaveout.solvers.problem import Problem
 
 
 class Feature(StrEnum):
-    """What a back end can do; a solver lists its own as data."""
+    """A feature of a back end; each solver lists its own as data."""
 
     INTEGER = "integer variables"
     TIME_LIMIT = "time limit"
@@ -39,7 +39,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Licence:
-    """What may be solved without buying anything.
+    """What may be solved without a bought licence.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ class Solution:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a call of ``solve`` found.
+    """The result of a call of ``solve``.
 
     Attributes
     ----------
@@ -156,12 +156,12 @@ class Solver(ABC):
 
     @classmethod
     def is_available(cls) -> bool:
-        """Whether the package is installed. Imports nothing and takes no licence."""
+        """Return whether the package is installed, without import or licence."""
         return importlib.util.find_spec(cls.package) is not None
 
     @classmethod
     def version(cls) -> str | None:
-        """Installed version of the distribution, or None."""
+        """Return the installed version of the distribution, or None."""
         try:
             return importlib.metadata.version(cls.distribution)
         except importlib.metadata.PackageNotFoundError:
@@ -188,7 +188,7 @@ class Solver(ABC):
         """
 
     def size_error(self, problem: Problem) -> SolverError:
-        """Return the error that names a licence's size limits and this problem's size."""
+        """Return the error with a licence's size limits and this problem's size."""
         limits = [
             f"{limit:,} {what}"
             for limit, what in (

@@ -34,11 +34,10 @@ TRUSTED_VIOLATION = 1e-5
 
 
 class Pulp(Solver):
-    """CBC as PuLP ships it, or another solver by the name PuLP gives it.
+    """CBC as PuLP ships it, or another solver by PuLP's name.
 
-    CBC writes its points with eight digits, so tolerances are not listed although they are
-    asked for. Of the other solvers PuLP passes on neither dual bounds nor tolerances: their
-    dual bounds are worthless here.
+    CBC prints points with eight digits, so no tolerances are listed. PuLP passes on no dual bounds
+    or tolerances of others: theirs are worthless.
     """
 
     name = "pulp"
@@ -155,7 +154,7 @@ def _cbc_options(settings: Settings) -> list[str]:
 
 
 def _build(pulp: Any, problem: Problem) -> tuple[Any, list[Any]]:
-    """State the problem as a minimisation without offset, so that signs are read one way."""
+    """Return the problem as a minimisation without offset, so signs are unambiguous."""
     model = pulp.LpProblem("leaveout", pulp.LpMinimize)
     variables = [
         pulp.LpVariable(

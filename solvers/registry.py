@@ -1,4 +1,4 @@
-"""Where solvers are found: the built-in ones in one table, anyone else's through entry points."""
+"""The registry of solvers: built-in ones in a table, others by entry points."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BUILT_IN: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class SolverRow:
-    """One row of ``leaveout solvers``."""
+    """A row of ``leaveout solvers``."""
 
     name: str  # what ``--solver`` takes
     installed: bool
@@ -93,12 +93,12 @@ def _solver_class(name: str) -> type[Solver] | None:
 
 
 def known() -> tuple[str, ...]:
-    """Names of all solvers leaveout knows, installed or not: built-in ones first."""
+    """Return the names of all known solvers, installed or not, built-in first."""
     return (*BUILT_IN, *(name for name in _plugins() if _plugin_class(name) is not None))
 
 
 def available() -> tuple[str, ...]:
-    """Names of the solvers whose package is installed; takes no licence."""
+    """Return the names of solvers with installed packages; takes no licence."""
     classes = ((name, _solver_class(name)) for name in known())
     return tuple(name for name, solver in classes if solver is not None and solver.is_available())
 

@@ -28,10 +28,7 @@ INFINITY = 1e20
 
 
 class Scip(Solver):
-    """The SCIP constraint integer programming solver, one thread.
-
-    Tolerances down to 1e-9 are accepted; its zero is lowered to 1e-12 with them.
-    """
+    """SCIP on one thread; tolerances from 1e-9, with its zero lowered to 1e-12."""
 
     name = "scip"
     package = "pyscipopt"

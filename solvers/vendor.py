@@ -1,4 +1,4 @@
-"""Import of a solver's package, when it is first needed and not before."""
+"""Lazy import of a solver's package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The child of a `SolverProcess`: reads problems from one pipe and writes outcomes to another."""
+"""The child of a `SolverProcess`: problems from one pipe, outcomes to another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Specifications: text to a typed syntax tree, and messages that point where it is wrong.
+"""Specifications: parsing to a typed syntax tree, with errors that show the place.
 
 The functions a specification may call, plug-ins' too, are here to build the tree in Python: see
 `leaveout.specs.python.builder`.

@@ -1,4 +1,4 @@
-"""What computes a function that is no formula over points, such as an accuracy or an audit.
+"""Computation of functions that are not formulas over points, such as accuracies.
 
 A decider is called with the arguments of one call and returns
 
@@ -30,12 +30,12 @@ Say: TypeAlias = Callable[[str], None]
 
 
 def nothing_said(words: str) -> None:
-    """Tell nobody."""
+    """Discard a progress message."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What shows that a number is no better.
+    """Evidence that a number cannot be better.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Curve:
-    """A number against how much changes, as reports keep and draw it.
+    """A number as a function of the amount of change, as reports keep and draw it.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class LabelAccuracy:
-    """How right the answers to the test points of one true label are."""
+    """Accuracy on the test points of one true label."""
 
     label: int
     name: str  # what the label is called; empty where it has no name
@@ -87,7 +87,7 @@ class LabelAccuracy:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """How right answers to test points are, label by label, as reports keep it beside a share."""
+    """Accuracy on test points by label, as reports keep it beside a share."""
 
     votes: str  # what answers, such as ``dpa``, and the file it is read from
     file: str  # what answers, such as ``dpa``, and the file it is read from
@@ -107,7 +107,7 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class Bounds:
-    """A number, or all that is known of it.
+    """A number, or bounds of it.
 
     Attributes
     ----------
@@ -135,7 +135,7 @@ class Bounds:
 
     @classmethod
     def exactly(cls, value: float | Fraction, note: str = "") -> Bounds:
-        """Return the bounds of a number that is known."""
+        """Return the bounds of a known number."""
         return cls(value, value, note=note)
 
 
@@ -164,7 +164,7 @@ class Decided:
 
 
 class Arguments(Mapping[str, object]):
-    """The arguments of one call by parameter, evaluated.
+    """The evaluated arguments of one call, by parameter.
 
     Numbers are floats, texts and bare words `str`, lists of numbers lists of floats, networks
     `leaveout.models.Network`, families `leaveout.models.Family`, sets of inputs
@@ -229,7 +229,7 @@ class Arguments(Mapping[str, object]):
         self.unproved = ""
 
     def prove(self, proof: Proof) -> None:
-        """Leave what ``leaveout check`` needs to prove the answer to this call again.
+        """Keep what ``leaveout check`` needs to prove this call's answer again.
 
         Parameters
         ----------
@@ -239,7 +239,7 @@ class Arguments(Mapping[str, object]):
         self.proof = proof
 
     def tell(self, facts: Facts) -> None:
-        """Keep what was computed on the way, for a report to show, whatever comes of it.
+        """Keep intermediate results for a report to show, whatever the outcome.
 
         Parameters
         ----------
@@ -258,7 +258,7 @@ class Arguments(Mapping[str, object]):
         return len(self._values)
 
     def number(self, name: str, default: float | None = None) -> float:
-        """Return a number, or the default if it is not given.
+        """Return a number, or the default if it is absent.
 
         Raises
         ------
@@ -271,7 +271,7 @@ class Arguments(Mapping[str, object]):
         return float(value)
 
     def path(self, name: str) -> Path:
-        """Return the file or folder a text names.
+        """Return the file or folder named by a text.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""What an expression of a specification can be."""
+"""Types of expressions in specifications."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Type:
-    """A type; plug-ins make their own.
+    """A type; plug-ins define their own.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""How right votes are, in words and in tables: what the terminal and the page say alike."""
+"""The accuracy of votes in words and tables, for terminal and page."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ class AccuracyTable:
 
     @property
     def record(self) -> Accuracy:
-        """What goes for all of them: the first."""
+        """The accuracy shared by all statements: the first one's."""
         return self.columns[0][1]
 
     @property
     def labels(self) -> tuple[LabelAccuracy, ...]:
-        """The labels that any of them is about, each once, in order."""
+        """The labels of all statements, each once, in order."""
         found = {each.label: each for _, record in self.columns for each in record.labels}
         return tuple(found[label] for label in sorted(found))
 
     def titles(self) -> list[str]:
-        """Return what stands above each column: the statement, and what it withstands."""
+        """Return the column titles: each statement and its threat."""
         return [
             f"{name}: {counted(record.count, record.unit.removesuffix('s'))}"
             for name, record in self.columns
         ]
 
     def cells(self, label: int) -> list[str]:
-        """Return a label's certified share in each column; a dash where it is not asked about."""
+        """Return a label's certified share per column; a dash if not asked about."""
         found = []
         for _, record in self.columns:
             own = [each for each in record.labels if each.label == label]
@@ -48,7 +48,7 @@ class AccuracyTable:
         return [each for each in self.labels if each.label in chosen]
 
     def worst_first(self) -> list[int]:
-        """Return the labels, those first of which the least is certified."""
+        """Return the labels, least certified first."""
         shares: dict[int, float] = {}
         for _, record in self.columns:
             for each in record.labels:
@@ -58,7 +58,7 @@ class AccuracyTable:
 
 
 def tables(results: Iterable[Result]) -> list[AccuracyTable]:
-    """Return the statements about votes, those about one vote together, in order."""
+    """Return the statements about votes, grouped by vote, in order."""
     found: dict[tuple[object, ...], dict[tuple[str, Accuracy], None]] = {}
     for result in results:
         for record in result.accuracies:
@@ -73,12 +73,12 @@ def label_text(label: int, name: str) -> str:
 
 
 def right_share(record: Accuracy | LabelAccuracy) -> str:
-    """Return the share that is answered right where nothing changes, rounded down."""
+    """Return the share answered right without changes, rounded down."""
     return share(record.right / record.points)
 
 
 def safe_share(record: LabelAccuracy) -> str:
-    """Return the share of a label that stays right, rounded outwards where two ends differ."""
+    """Return the share of a label that stays right, rounded outwards."""
     low = share(record.lower / record.points)
     if record.lower == record.upper:
         return low
@@ -86,7 +86,7 @@ def safe_share(record: LabelAccuracy) -> str:
 
 
 def baseline(record: Accuracy) -> str:
-    """Say how right the vote is, and what to hold that against."""
+    """Return the accuracy of the vote and of its baselines, in words."""
     common = label_text(record.common, record.common_name)
     said = (
         f"{counted(record.points, 'test point')}: {right_share(record)} answered right where "
@@ -100,7 +100,7 @@ def baseline(record: Accuracy) -> str:
 
 
 def no_better(record: Accuracy) -> bool:
-    """Whether one answer to everything is right as often as is certified, or more often."""
+    """Return whether a constant answer is right at least as often as is certified."""
     among = sum(each.points for each in record.labels)
     return record.lower is not None and (
         among == record.points and record.lower <= record.common_points
@@ -108,7 +108,7 @@ def no_better(record: Accuracy) -> bool:
 
 
 def least(record: Accuracy) -> LabelAccuracy | None:
-    """Return the label of which the smallest share is certified, of several; else None."""
+    """Return the label with the smallest certified share; None if there is only one."""
     if len(record.labels) < 2:
         return None
     return min(record.labels, key=lambda each: (each.lower / each.points, each.label))

@@ -1,4 +1,4 @@
-"""Numbers as people read them: bounds are rounded outwards, so that they stay bounds."""
+"""Numbers as readable text; bounds are rounded outwards, so they stay bounds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _digits(value: Decimal, up: bool) -> str:
 
 
 def ends(lower: float | None, upper: float | None, missing: str = "-") -> tuple[str, str]:
-    """Return two bounds; a number that is known but for its last bit reads as one number."""
+    """Return two bounds as text, equal if they differ only by float rounding."""
     if lower is not None and upper is not None and upper <= math.nextafter(lower, math.inf):
         return f"{upper:.{_DIGITS}g}", f"{upper:.{_DIGITS}g}"
     return (
@@ -35,12 +35,12 @@ def ends(lower: float | None, upper: float | None, missing: str = "-") -> tuple[
 
 
 def given(value: float, up: bool = False) -> str:
-    """Return a number that someone wrote, as they did; one of many digits is rounded as a bound."""
+    """Return a number as someone wrote it; many digits are rounded as a bound."""
     return _digits(Decimal(repr(float(value))), up)
 
 
 def plain(value: float) -> str:
-    """Return a number that is no bound."""
+    """Return a number that is not a bound."""
     return f"{value:,}" if isinstance(value, int) else f"{value:.7g}"
 
 
@@ -50,9 +50,9 @@ def percent(value: float) -> str:
 
 
 def share(value: float, up: bool = False) -> str:
-    """Return a bound of a share in per cent, one digit behind the point, rounded outwards.
+    """Return a bound of a share in per cent with one decimal, rounded outwards.
 
-    What lies within 1e-11 of such a number is that number: it differs by the rounding of a float.
+    A value within 1e-11 of such a number counts as that number: it differs by float rounding.
     """
     exact = round(100 * Decimal(value), 9)
     digits = exact.quantize(Decimal("0.1"), ROUND_CEILING if up else ROUND_FLOOR)
@@ -60,12 +60,12 @@ def share(value: float, up: bool = False) -> str:
 
 
 def same(lower: float, upper: float) -> bool:
-    """Whether two bounds differ by no more than what rounding of a float explains."""
+    """Return whether two bounds differ by no more than float rounding."""
     return abs(upper - lower) <= _SAME * max(abs(lower), abs(upper))
 
 
 def span(lower: float | None, upper: float | None) -> str:
-    """Return what two bounds say of a number, as the end of a sentence that says what it is."""
+    """Return what two bounds say of a number, as the end of a sentence."""
     if lower is None and upper is None:
         return "not known"
     if lower is None:
@@ -86,5 +86,5 @@ def duration(seconds: float) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """Return a number of things."""
+    """Return a number of things in words."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

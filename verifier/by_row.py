@@ -1,4 +1,4 @@
-"""What a run proved of each training row, as RESULT.json keeps it."""
+"""What a run proved of each training row, as stored in RESULT.json."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class RowLeakRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LabelByRowRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What is proved of each row about the answers with one label."""
+    """What is proved of each row for answers with one label."""
 
     label: int
     name: str  # what the training data calls it; empty where it does not
@@ -30,7 +30,7 @@ class LabelByRowRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ByRowRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What is proved of each training row, of one model and one set of inputs."""
+    """What is proved of each training row, for one model and one input set."""
 
     model: Literal["network", "forest"]
     network: str  # the files; a forest's family is the forest itself

@@ -1,4 +1,4 @@
-"""The engines, each with what it accepts; a statement goes to the first one that does."""
+"""The engines and what they accept; the first that accepts a statement decides it."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class ForestTask:
 
 
 class ForestLeaks:
-    """Leaks of forests, by branch and bound over what their trees tell apart."""
+    """Leaks of forests, by branch and bound over the cells of their trees."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -104,7 +104,7 @@ class ForestLeaks:
 
     @property
     def _decider(self) -> ForestDecider:
-        """What decides; its libraries are loaded once there is a forest."""
+        """The decider, whose libraries are loaded with the first forest."""
         if self._made is None:
             from leaveout.verifier.points.forest_leaks import ForestDecider
 
@@ -115,7 +115,7 @@ class ForestLeaks:
         return self._made
 
     def accepts(self, statement: Statement) -> LeaveoutError | None:
-        """See `Engine.accepts`: what names a forest no other engine decides."""
+        """See `Engine.accepts`; no other engine decides claims on forests."""
         if not _names_forest(statement, self._context.checked):
             return self._context.resolver.fail(statement.claim, "this claim is about no forest")
         leak = recognise(statement, self._context.resolver, FOREST_LEAKS)
@@ -132,7 +132,7 @@ class ForestLeaks:
 
 @dataclass(frozen=True, eq=False)
 class SampledTask:
-    """A statement about leaks of all rows, of which a sample has members."""
+    """A statement about leaks of all rows, decided on a sample of members."""
 
     job: SampledJob
     kind: Kind
@@ -145,7 +145,7 @@ class SampledTask:
 
     @property
     def searches(self) -> int:
-        """See `Task.searches`: all members, and those left without the worst."""
+        """See `Task.searches`: all members, and those without the worst."""
         return 2 * len(self.job.job.labels)
 
     @property
@@ -163,7 +163,7 @@ class SampledTask:
 
 
 class Samples:
-    """Leaks of all rows, of which a sample has members."""
+    """Leaks of all rows, decided on a sample of members."""
 
     def __init__(self, context: Context) -> None:
         self._resolver = context.resolver
@@ -241,7 +241,7 @@ class NativeLeaks(LucidLeaks):
 
 @dataclass(frozen=True, eq=False)
 class FormulaTask:
-    """A statement about points that is no leak."""
+    """A statement about points that is not about leaks."""
 
     job: FormulaJob
     context: Context
@@ -329,7 +329,7 @@ class ValueTask:
 
 
 class Values:
-    """Claims about values of functions, each by the deciders of those it names."""
+    """Claims about values of functions, each decided by the functions' deciders."""
 
     def __init__(self, context: Context) -> None:
         self._checked, self._resolver = context.checked, context.resolver
@@ -385,5 +385,5 @@ _ENGINES: Mapping[str, tuple[_Maker, ...]] = {
 
 
 def engines(context: Context) -> tuple[Engine, ...]:
-    """Return the engines a run may use, in the order in which they are asked."""
+    """Return the engines a run may use, in the order they are asked."""
     return tuple(make(context) for make in _ENGINES[context.options.engine])

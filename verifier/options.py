@@ -1,4 +1,4 @@
-"""What a user may set about a verification run."""
+"""Options of a verification run."""
 
 from __future__ import annotations
 
@@ -81,16 +81,16 @@ class VerifyOptions:
 
     @property
     def gap(self) -> float:
-        """Relative gap at which bounds count as closed."""
+        """The relative gap at which bounds count as closed."""
         return self.native(None).gap
 
     @property
     def proves_with(self) -> str:
-        """What gives the upper bounds, in words."""
+        """What computes the upper bounds, in words."""
         return self.solver if self.engine == "lucid" else "the native engine"
 
     def lucid(self, seconds: float | None) -> LucidOptions:
-        """Return the options of one search of the ``lucid`` engine."""
+        """Return the options of one search by the ``lucid`` engine."""
         from leaveout.bab import LucidOptions, find_variant
 
         return LucidOptions(
@@ -102,7 +102,7 @@ class VerifyOptions:
         )
 
     def native(self, seconds: float | None) -> NativeOptions:
-        """Return the options of one search of the ``native`` engine."""
+        """Return the options of one search by the ``native`` engine."""
         from leaveout.bab import NativeOptions
 
         return NativeOptions(

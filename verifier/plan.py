@@ -1,4 +1,4 @@
-"""What a run would solve and how large that is, with nothing solved."""
+"""What a run would solve and how large it is, without solving anything."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class Planned:
 
     @property
     def searches(self) -> int:
-        """How many there are."""
+        """The number of searches."""
         return len(self.asked)
 
     @property
     def neurons(self) -> int:
-        """Neurons with a ReLU."""
+        """The number of ReLU neurons."""
         return sum(self.layers[:-1])
 
     def __str__(self) -> str:
@@ -72,7 +72,7 @@ class Planned:
 
 @dataclass(frozen=True)
 class PlannedFormula:
-    """A statement about points in another way than leaks."""
+    """A statement about points that is not about leaks."""
 
     name: str
     kind: str
@@ -83,7 +83,7 @@ class PlannedFormula:
 
     @property
     def searches(self) -> int:
-        """How many there are."""
+        """The number of searches."""
         return self.cases
 
     def __str__(self) -> str:
@@ -116,7 +116,7 @@ class PlannedForests:
 
     @property
     def searches(self) -> int:
-        """How many there are."""
+        """The number of searches."""
         return len(self.asked)
 
     def __str__(self) -> str:
@@ -144,7 +144,7 @@ class PlannedValue:
 
     @property
     def searches(self) -> int:
-        """None: functions compute it."""
+        """Zero: functions compute the value."""
         return 0
 
     def __str__(self) -> str:
@@ -191,7 +191,7 @@ def plan(
     params: Mapping[str, Value] | None = None,
     allow_include: Sequence[Path | str] = (),
 ) -> Plan:
-    """Read, check and load everything a run needs, and solve nothing.
+    """Read, check and load everything a run needs, without solving anything.
 
     Parameters
     ----------
@@ -225,6 +225,7 @@ def plan(
 def _planned(
     task: Task, resolver: Resolver
 ) -> Planned | PlannedForests | PlannedFormula | PlannedValue:
+    """Return the plan of one statement."""
     kind = "find" if isinstance(task.statement, Find) else "guarantee"
     match task:
         case FormulaTask(job=job):
@@ -288,6 +289,7 @@ def _formula(job: FormulaJob, kind: str) -> PlannedFormula:
 
 
 def _counted(number: int, one: str, many: str = "") -> str:
+    """Return a number of things in words."""
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 

@@ -1,4 +1,4 @@
-"""From a path or a tree to a checked specification: includes read, params set."""
+"""From a path or a tree to a checked specification, with includes and params."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from leaveout.verifier.resolve_names import Resolver
 
 @dataclass(frozen=True)
 class Reading:
-    """A specification, ready to be decided."""
+    """A specification ready to be decided."""
 
     checked: CheckedSpec
     folder: Path  # what relative paths are relative to
@@ -27,14 +27,15 @@ class Reading:
     digest: str  # sha256 of the file, in hexadecimal; empty for a tree
 
     def resolver(self) -> Resolver:
-        """Return what evaluates the expressions of the specification."""
+        """Return the resolver of the specification's expressions."""
         return _Resolver(self.checked, self.folder)
 
 
 class _Resolver(Resolver):
-    """Points into included files as well."""
+    """A resolver whose errors also point into included files."""
 
     def pointing(self, slip: Slip) -> LeaveoutError:
+        """Return the error that shows a slip in any of the files."""
         return pointed(self._spec.source, slip)
 
 

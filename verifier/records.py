@@ -1,4 +1,4 @@
-"""What results are made of: witnesses, curves, sets of inputs, answers to given rows."""
+"""The parts of results: witnesses, curves, input sets, answers to given rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class CellRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WitnessRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A leak, replayed: by networks through onnxruntime in float32, by forests in float64."""
+    """A replayed leak: networks by onnxruntime in float32, forests in float64."""
 
     x: tuple[float, ...]  # the input, as the model reads it
     member: int  # position of the member in the family
@@ -43,8 +43,7 @@ class WitnessRecord(msgspec.Struct, frozen=True, kw_only=True):
 class ExampleRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A counter-example to a claim that is not about leaks.
 
-    Of a claim about points it was replayed through onnxruntime in float32; of one about values of
-    functions there are words alone.
+    For points it was replayed through onnxruntime in float32; for values there are only words.
     """
 
     points: dict[str, tuple[float, ...]]  # each point that ``forall`` binds, by name
@@ -60,7 +59,7 @@ class ExampleRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TraceRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The bounds of one question while it was searched; of a long search some moments only."""
+    """The bounds of one question over time; some moments only if long."""
 
     label: int | None  # of leaks, or of ``per label``
     seconds: tuple[float, ...]  # since the search began, ascending
@@ -69,7 +68,7 @@ class TraceRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A set of members whose networks are alike."""
+    """A set of members with similar networks."""
 
     parent: int  # position of the group it is a part of, earlier in the list; -1 for all members
     members: int  # how many there are
@@ -80,7 +79,7 @@ class GroupRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupsRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Which members a bound rests on: a tree of groups, the first holds all."""
+    """The members a bound rests on: a tree of groups whose first holds all."""
 
     label: int | None  # of leaks, and of ``per label``
     groups: tuple[GroupRecord, ...]
@@ -88,21 +87,21 @@ class GroupsRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FactsRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What the decider of a function found, for programs to read."""
+    """What a function's decider computed, for programs."""
 
     name: str  # the function
     facts: dict[str, Fact]
 
 
 class ChoicesRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Features that together take one of the listed rows."""
+    """Features that jointly take one of the listed rows."""
 
     columns: tuple[int, ...]
     values: tuple[tuple[float, ...], ...]  # a row each, a number a column
 
 
 class BoxRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The set of inputs a result is about."""
+    """The input set of a result."""
 
     lower: tuple[float, ...]
     upper: tuple[float, ...]
@@ -110,7 +109,7 @@ class BoxRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ColumnRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """How a model reads a column of the table it was trained on."""
+    """How a model reads a column of its training table."""
 
     name: str
     unit: str = ""  # what its numbers are measured in; empty where that is not known
@@ -121,7 +120,7 @@ class ColumnRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A model that statements ask what one training record changes of, or are about."""
+    """A model that statements are about."""
 
     model: Literal["network", "forest"]
     file: str
@@ -148,7 +147,7 @@ class LabelAnswersRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AnswersRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Which answers to rows that were given owe nothing to any one record."""
+    """Which answers to given rows no single record can change."""
 
     data: str  # what the rows are called
     network: str  # the files

@@ -1,4 +1,4 @@
-"""What a verification run returns: verdicts, bounds, witnesses; and the JSON file of them."""
+"""The result of a verification run: verdicts, bounds, witnesses, and their JSON file."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ SAMPLE = "sample"
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """One answer; ``find ... per label`` gives one a label."""
+    """One answer; ``find ... per label`` gives one per label."""
 
     name: str  # of the guarantee or find
     kind: Literal["guarantee", "find"]
@@ -100,29 +100,29 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     accuracies: tuple[Accuracy, ...] = ()
 
     def called(self, label: int) -> str:
-        """Return what a label of one of its searches is called, by number and name."""
+        """Return the number and name of a label that it searched."""
         return self.label_text if label == self.label else str(label)
 
     @property
     def claimed(self) -> tuple[float | None, float | None]:
-        """The bounds that are claimed: a sample says nothing of the lower end of all rows."""
+        """The claimed bounds; a sample has no lower bound for all rows."""
         return None if self.sampled else self.lower, self.upper
 
     @property
     def sampled(self) -> bool:
-        """Whether it is about all rows, of which a sample was left out."""
+        """Whether it is about all rows but rests on a sample."""
         return any(each.name == SAMPLE for each in self.facts)
 
     @property
     def label_text(self) -> str:
-        """The label by number and name; empty where the result is of none."""
+        """The label by number and name; empty if it has no label."""
         if self.label is None:
             return ""
         return f"{self.label} ({self.label_name})" if self.label_name else str(self.label)
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything a run found."""
+    """All results of a run."""
 
     leaveout: str  # version
     spec: str  # file, or the text of a specification built in Python
@@ -156,7 +156,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return any(name in (each.name, each) for each in self.results)
 
     def __getitem__(self, name: str) -> tuple[Result, ...]:
-        """Return the results of a statement: one, or of ``per label`` one a label, in order."""
+        """Return the results of a statement: one, or one per label in order."""
         found = tuple(each for each in self.results if each.name == name)
         if not found:
             names = dict.fromkeys(each.name for each in self.results)
@@ -167,7 +167,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
     def table(self) -> Any:
-        """Return a pandas DataFrame, a row a result."""
+        """Return a pandas DataFrame with one row per result."""
         return _view("verifier.report_views:frame")(self)
 
     def rows(self, data: Any = None) -> list[RowRecord]:
@@ -188,7 +188,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the bounds, and the confidences of rows that were given, with matplotlib."""
+        """Draw the bounds, and confidences of given rows, with matplotlib."""
         return _view("verifier.report_views:chart")(self, ax)
 
     def __repr__(self) -> str:
@@ -199,12 +199,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _view(reference: str) -> Callable[..., Any]:
-    """Return a way to show or write reports; it is imported only when it is used."""
+    """Return a function that shows or writes reports, imported on first use."""
     return cast("Callable[..., Any]", find_reference(f"leaveout.{reference}"))
 
 
 def exit_code(report: Report) -> ExitCode:
-    """Return what the verdicts come to: the worst of them."""
+    """Return the exit code of the worst verdict."""
     verdicts = {result.verdict for result in report.results}
     if "refuted" in verdicts:
         return ExitCode.REFUTED
@@ -212,9 +212,9 @@ def exit_code(report: Report) -> ExitCode:
 
 
 def write_json(report: Report, path: Path) -> None:
-    """Write a report, whole or not at all; a link is followed.
+    """Write a report atomically, following links.
 
-    Paths in it are then seen from the file's folder, see `leaveout.verifier.evidence.placing`.
+    Its paths are relative to the file's folder; see `leaveout.verifier.evidence.placing`.
     """
     placed = _view("verifier.evidence.placing:placed")
     write_whole(path, placed(report, path.resolve().parent).to_json())

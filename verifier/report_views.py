@@ -1,4 +1,4 @@
-"""Reports for who works with them in Python: one line a result, a data frame, a chart."""
+"""Views of a report in Python: lines, a data frame and a chart."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SPREAD = 0.25
 
 
 def lines(report: Report) -> str:
-    """Return a line a result, then one a network and family that rows were given to."""
+    """Return one line per result, then one per network and family with given rows."""
     told = [_line(each) for each in report.results]
     return "\n".join([*told, *(each.words for each in report.answers)]) or "no results"
 
@@ -55,7 +55,7 @@ def frame(report: Report) -> Any:
 
 
 def chart(report: Report, ax: Any = None) -> Any:
-    """Draw the bounds of each result, and the confidences of given rows, into matplotlib axes."""
+    """Draw each result's bounds, and confidences of given rows, into matplotlib axes."""
     shown = [each for each in report.results if each.lower is not None or each.upper is not None]
     if not shown:
         raise LeaveoutError("no result has a bound to draw; report.results holds what there is")
@@ -97,6 +97,7 @@ def _points(ax: Any, place: int, result: Result, answers: AnswersRecord) -> None
 
 
 def _needed(reference: str, library: str, what: str) -> object:
+    """Return an object of an optional library; raise with the install hint."""
     try:
         return find_reference(reference)
     except ImportError:

@@ -1,4 +1,4 @@
-"""From the names of a specification to what they stand for: numbers, networks, families."""
+"""From names in a specification to numbers, networks, families and forests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Resolver:
-    """Evaluates closed expressions; each file is read once."""
+    """Evaluates closed expressions, reading each file once."""
 
     def __init__(self, spec: CheckedSpec, folder: Path) -> None:
         self._spec = spec
@@ -46,7 +46,7 @@ class Resolver:
 
     @property
     def lets(self) -> Mapping[str, Let]:
-        """Every name that is defined, in order."""
+        """Every defined name, in order."""
         return self._spec.lets
 
     def function(self, call: Call) -> Function:
@@ -54,12 +54,12 @@ class Resolver:
         return self._spec.functions[call.function]
 
     def given(self, call: Call) -> Bound:
-        """Return the arguments of a call under the names of the parameters."""
+        """Return the arguments of a call by parameter name."""
         return bind(call, self.function(call))
 
     @contextmanager
     def answering_for(self, call: Call) -> Iterator[None]:
-        """Point at a call of a plug-in's function that fails within, whatever it raises."""
+        """Attribute any exception within to a call of a plug-in's function."""
         try:
             yield
         except (LeaveoutError, Slip, Unknown):
@@ -75,20 +75,20 @@ class Resolver:
         return self._spec.type_of(node)
 
     def value(self, node: Expression) -> Expression:
-        """Follow names to the expression they stand for."""
+        """Return the expression that a name stands for."""
         while isinstance(node, Name) and node.name in self._spec.lets:
             node = self._spec.lets[node.name].value
         return node
 
     def number(self, node: Expression) -> float | None:
-        """Value of a constant expression, or None if it is not constant."""
+        """Return the value of a constant expression; None if not constant."""
         try:
             return constant(node, self.value)
         except Slip as slip:
             raise self.pointing(slip) from None
 
     def network(self, node: Expression) -> Network:
-        """Load the network an expression stands for."""
+        """Load the network of an expression."""
         path = self._path(node, "network")
         if path not in self._networks:
             try:
@@ -102,14 +102,11 @@ class Resolver:
         return self._networks[path]
 
     def first_alike(self, node: Expression) -> Network:
-        """Return the network an expression stands for, or the one before it that it is a copy of.
-
-        A copy computes the very same numbers.
-        """
+        """Return the first network of which an expression's is an exact copy."""
         return self._first[id(self.network(node))]
 
     def family(self, node: Expression, network: Network) -> Family:
-        """Load the family an expression stands for, or the family of one of a network."""
+        """Load the family of an expression, or a family's for a network."""
         call = self.value(node)
         if self.is_network(node):
             other = self.network(node)
@@ -131,7 +128,7 @@ class Resolver:
         return self._families[key]
 
     def forest(self, node: Expression) -> Forest:
-        """Load the forest an expression stands for."""
+        """Load the forest of an expression."""
         # Its libraries are loaded once there is a forest.
         from leaveout.models.forest import read_forest
 
@@ -144,29 +141,29 @@ class Resolver:
         return self._forests[path]
 
     def forest_file(self, node: Expression) -> Path:
-        """Return the file that a forest is read from."""
+        """Return the file of a forest."""
         return self._path(node, "forest")
 
     def is_forest(self, node: Expression) -> bool:
-        """Whether an expression stands for a single forest."""
+        """Return whether an expression is a single forest."""
         call = self.value(node)
         return isinstance(call, Call) and call.function == "forest"
 
     def is_network(self, node: Expression) -> bool:
-        """Whether an expression stands for a single network."""
+        """Return whether an expression is a single network."""
         call = self.value(node)
         return isinstance(call, Call) and call.function == "network"
 
     def is_inputs(self, node: Expression) -> bool:
-        """Whether an expression stands for a set of inputs."""
+        """Return whether an expression is an input set."""
         return self._spec.type_of(node) == INPUTS
 
     def file(self, node: Expression) -> Path:
-        """Return the file that a network or a family is read from."""
+        """Return the file of a network or a family."""
         return self._path(node, "network" if self.is_network(node) else "family")
 
     def path(self, text: Text) -> Path:
-        """Return the file a text names."""
+        """Return the path of a file named in the specification."""
         return self._folder / text.value
 
     def _path(self, node: Expression, function: str) -> Path:

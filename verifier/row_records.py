@@ -1,4 +1,4 @@
-"""What is said of one training row."""
+"""Records of what is proved of one training row."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from leaveout.errors import LeaveoutError
 
 
 class RowsError(LeaveoutError):
-    """Results that say nothing of single rows, or files that are not those of the results."""
+    """Results without facts on rows, or files that do not belong to the results."""
 
 
 class RowLabelRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What is proved of a row about the answers with one label."""
+    """What is proved of a row for answers with one label."""
 
     label: int
     name: str  # empty where the training data gives none
@@ -28,7 +28,7 @@ class RowLabelRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RowPointsRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Which of some given points' answers a row's absence changes."""
+    """The given points whose answers a row's absence changes."""
 
     data: str  # what the points are called
     points: int  # how many there are
@@ -38,7 +38,7 @@ class RowPointsRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What is proved of one training row, of one model and set of inputs."""
+    """What is proved of one training row, for one model and input set."""
 
     row: int  # as `removed` of a witness counts it
     name: str  # what the training data calls it; empty where it does not
@@ -54,11 +54,11 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def called(self) -> str:
-        """The row's name, or its number where it has none."""
+        """The row's name, or its number if it has none."""
         return self.name or str(self.row)
 
     @property
     def worst(self) -> RowLabelRecord | None:
-        """The label of the greatest bound; None of a row that was not left out."""
+        """The label of the greatest bound; None if the row was never left out."""
         known = [each for each in self.labels if each.bound is not None]
         return max(known, key=lambda each: (each.bound or 0.0, each.leak or 0.0), default=None)

@@ -57,10 +57,11 @@ R = TypeVar("R")
 
 
 def _watched(run: Callable[P, R]) -> Callable[P, R]:
-    """Let ``progress=True`` stand for a live line on standard error, or in a notebook."""
+    """Make ``progress=True`` show a live line on standard error or in a notebook."""
 
     @functools.wraps(run)
     def watched(*args: P.args, **given: P.kwargs) -> R:
+        """Run with a live line where it is asked for."""
         if given.get("progress") is not True:
             return run(*args, **given)
         make_display: Any = find_reference("leaveout.verifier.cli.progress:Display")
@@ -229,19 +230,19 @@ def verify(
 
 
 def _file_of(given: Any) -> Path | None:
-    """Return the file that a caller names; None for a tree, a frame or numbers."""
+    """Return the path that a caller passes; None for a tree, a frame or numbers."""
     return Path(given) if isinstance(given, str | os.PathLike) else None
 
 
 def _searching(time: float | None, statements: Statements) -> float | None:
-    """Return the seconds for searches: of a long time a little is left to bound single rows."""
+    """Return the search time; of a long run some is kept for single rows."""
     if time is None or time < _LONG or not any(not job.pair for job in statements.leaks):
         return time
     return time - min(_FOR_ROWS * time, _MOST_FOR_ROWS)
 
 
 def _finishing(time: float | None, clock: Clock) -> Deadline:
-    """Return by when what is left to do has to end: a little may be later than the time."""
+    """Return the deadline of the final steps, slightly after the run's time."""
     if time is None:
         return NEVER
     spare = max(_LEAST_LATER, min(_LATER * time, _MOST_LATER))
@@ -249,7 +250,7 @@ def _finishing(time: float | None, clock: Clock) -> Deadline:
 
 
 def _bounds_target(path: Path | str | None) -> BoundsTarget | None:
-    """Return where bounds of each member go; the guard's libraries are loaded only then."""
+    """Return the target of member bounds, loading the guard's libraries on demand."""
     if path is None:
         return None
     from leaveout.verifier.guard.target import BoundsTarget
@@ -258,7 +259,7 @@ def _bounds_target(path: Path | str | None) -> BoundsTarget | None:
 
 
 def usable_features(options: VerifyOptions) -> frozenset[Feature] | None:
-    """Hold names and options against what is there; return what the solver, if any, can do."""
+    """Check names and options; return the features of the solver, if any."""
     options.lucid(None)
     features = find_solver(options.solver).features
     if options.engine != "lucid":

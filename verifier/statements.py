@@ -1,4 +1,4 @@
-"""The statements of a specification; all are loaded before any is decided."""
+"""The statements of a specification, all loaded before any is decided."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from leaveout.verifier.unused_options import in_vain
 
 
 class Statements:
-    """The statements of a specification, loaded."""
+    """The loaded statements of a specification."""
 
     def __init__(self, context: Context) -> None:
         self._options, self._engines = context.options, engines(context)
@@ -44,7 +44,7 @@ class Statements:
         return [task.job for task in self.tasks if isinstance(task, LeakTask)]
 
     def refuse_forests(self, option: str) -> None:
-        """Refuse an option that networks need, where forests are all there is."""
+        """Raise on an option for networks if there are only forests."""
         if not self.leaks and any(isinstance(task, ForestTask) for task in self.tasks):
             raise SpecError(
                 f"{option}: is of networks; of a forest the guard itself finds which answers some "
@@ -53,17 +53,17 @@ class Statements:
 
     @property
     def searches(self) -> int:
-        """How many there are to share the time."""
+        """The number of searches that share the time."""
         return sum(task.searches for task in self.tasks)
 
     @property
     def kernels(self) -> list[str]:
-        """Names of what is compiled that deciding them takes."""
+        """The names of the compiled kernels needed."""
         return [name for task in self.tasks for name in task.kernels]
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of the results should know."""
+        """Notes for readers of the results."""
         # What is said of values comes last.
         said = [note for engine in reversed(self._engines) for note in engine.notes]
         kinds = [(task.statement.name, task.kind) for task in self.tasks]
@@ -83,7 +83,7 @@ class Statements:
         return gathered(found)
 
     def resume(self, store: Checkpoints) -> list[Checkpoint]:
-        """Go on from checkpoints; returns those of these statements."""
+        """Resume from checkpoints; return those of these statements."""
         return [checkpoint for task in self.tasks for checkpoint in task.resume(store)]
 
     def decide(self, clock: Clock) -> list[Result]:
@@ -92,7 +92,7 @@ class Statements:
         return [result for found in self._found for result in found]
 
     def advised(self, results: list[Result]) -> list[Result]:
-        """Return results with what may help where one is unknown."""
+        """Return results with advice where one is unknown."""
         cases = {task.statement.name: case for task in self.tasks if (case := _case(task))}
         return [
             structs.replace(each, advice=advice(each, cases[each.name]))
@@ -102,7 +102,7 @@ class Statements:
         ]
 
     def by_row(self, clock: Clock) -> tuple[ByRowRecord, ...]:
-        """Return what is proved of each training row, one a question about leaks of a family."""
+        """Return what is proved of each row, per question about a family."""
         found: list[ByRowRecord] = []
         networks = [task for task in self.tasks if isinstance(task, LeakTask)]
         if networks:
@@ -113,7 +113,7 @@ class Statements:
         return tuple(found)
 
     def distrusted(self) -> list[Result]:
-        """Return the results with nothing proved of leaks: a solver they rest on erred."""
+        """Return the results without any proof on leaks, as a solver erred."""
         ended = Clock.ended()
         return [
             result
@@ -123,7 +123,7 @@ class Statements:
 
 
 def task_of(statement: Guarantee | Find, engines: Sequence[Engine]) -> Task:
-    """Load a statement by the first engine that accepts it."""
+    """Load a statement with the first engine that accepts it."""
     refusals = []
     for engine in engines:
         refusal = engine.accepts(statement)
@@ -134,7 +134,7 @@ def task_of(statement: Guarantee | Find, engines: Sequence[Engine]) -> Task:
 
 
 def _case(task: Task) -> Case | None:
-    """Return what a statement about points is about; None for others."""
+    """Return the context of a statement about points; None for others."""
     if isinstance(task, LeakTask):
         instance, pair = task.job.instance, task.job.pair
         return Case(instance.box, None if pair else instance.family.manifest, instance)

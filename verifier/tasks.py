@@ -1,4 +1,4 @@
-"""What engines are made of, and what they make of a statement."""
+"""Engines and tasks: interfaces for deciding statements."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Statement = Guarantee | Find
 
 @dataclass(frozen=True)
 class Context:
-    """What engines are made of."""
+    """The input from which engines are made."""
 
     checked: CheckedSpec
     resolver: Resolver
@@ -39,30 +39,30 @@ class Context:
 
 
 class Task(Protocol):
-    """A statement, loaded by the engine that decides it."""
+    """A statement loaded by the engine that decides it."""
 
     @property
     def statement(self) -> Statement:
-        """As written."""
+        """The statement as written."""
         ...
 
     @property
     def kind(self) -> Kind:
-        """Which options have a say."""
+        """The kind of claim, which determines the options that apply."""
         ...
 
     @property
     def searches(self) -> int:
-        """How many there are to share the time."""
+        """The number of searches that share the time."""
         ...
 
     @property
     def kernels(self) -> Sequence[str]:
-        """Names of what is compiled that deciding it takes."""
+        """The names of the compiled kernels needed."""
         ...
 
     def resume(self, store: Checkpoints) -> list[Checkpoint]:
-        """Go on from checkpoints; return those of this statement."""
+        """Resume from checkpoints; return those of this statement."""
         ...
 
     def decide(self, clock: Clock) -> list[Result]:
@@ -71,15 +71,15 @@ class Task(Protocol):
 
 
 class Engine(Protocol):
-    """Decides statements of one sort."""
+    """Decides statements of one kind."""
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of the results should know."""
+        """Notes for readers of the results."""
         ...
 
     def accepts(self, statement: Statement) -> LeaveoutError | None:
-        """Return why a statement is none of this engine's; None where it is one."""
+        """Return why the engine cannot decide a statement; None if it can."""
         ...
 
     def load(self, statement: Statement) -> Task:

@@ -1,4 +1,4 @@
-"""How the time of a run is shared among its statements, and what they ask one after the other."""
+"""Sharing of a run's time among statements and their searches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOSTLY = 0.5
 
 
 class Clock:
-    """Shares the time of a run fairly among what is left to do."""
+    """Shares a run's time fairly among the remaining searches."""
 
     def __init__(self, seconds: float | None, started: float, jobs: int) -> None:
         self._deadline = Deadline.after(seconds, started)
@@ -27,11 +27,11 @@ class Clock:
 
     @classmethod
     def ended(cls) -> Clock:
-        """Return one whose time is over."""
+        """Return a clock whose time is over."""
         return cls(0.0, time.perf_counter(), 1)
 
     def told(self, reason: str | None) -> str | None:
-        """Return the reason of a result, with what became of the time if loading took most."""
+        """Return a result's reason, explained if loading took most of the time."""
         if self._seconds is None or reason is None or not reason.startswith("time"):
             return reason
         if self._loading < _MOSTLY * self._seconds or reason.endswith("interrupted"):
@@ -48,16 +48,16 @@ class Clock:
         return self._deadline.limit
 
     def next(self) -> float | None:
-        """Seconds for the next job, none after Ctrl-C; called once a job."""
+        """Return the seconds for the next job, 0 after Ctrl-C; call it once per job."""
         share, self._jobs = max(1, self._jobs), self._jobs - 1
         return 0.0 if self.interrupted else self._deadline.share(share)
 
     def skip(self, jobs: int) -> None:
-        """Leave the time of some jobs to the others."""
+        """Give the time of some jobs to the others."""
         self._jobs -= jobs
 
     def part(self, jobs: int) -> Clock:
-        """Return a clock that shares the time of the next job among its own."""
+        """Return a clock that divides the next job's time among its parts."""
         return Clock(self.next(), time.perf_counter(), jobs)
 
 
@@ -70,7 +70,7 @@ def in_turn(
     floor: float,
     decide: bool,
 ) -> list[SearchResult[W]]:
-    """Search what a statement asks about, one part after the other."""
+    """Search the parts of a statement one after another."""
     found: list[SearchResult[W]] = []
     for part in parts:
         try:

@@ -1,4 +1,4 @@
-"""Which options have a say in which claims; those that are set in vain are named in a note."""
+"""Which options affect which claims; unused ones are reported."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ USED: Mapping[Kind, frozenset[str]] = {
 
 
 def in_vain(options: VerifyOptions, claims: Iterable[tuple[str, Kind]]) -> list[str]:
-    """Return a note for each option that was set though some claims do not read it."""
+    """Return a note for each option set that some claims ignore."""
     listed = list(claims)
     notes = []
     for each in fields(options):

@@ -1,4 +1,4 @@
-"""What is compiled before the clock of a question starts, and what ``leaveout warm`` compiles."""
+"""Compilation before a question's clock starts, and for ``leaveout warm``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LOST = (
 
 
 def warm(kernels: Iterable[str], say: Say | None = None) -> float:
-    """Compile what is not compiled yet."""
+    """Compile whatever is not compiled yet."""
     wanted = list(dict.fromkeys(kernels))
     if not wanted:
         return 0.0
@@ -52,7 +52,7 @@ def kernels_of_values(statement: Guarantee | Find, spec: CheckedSpec) -> list[st
 
 
 def _guard() -> None:
-    """Answer one input, with every margin bounded and two members asked."""
+    """Compile the guard: answer one input with bounded margins and two members."""
     from leaveout.encoders import Box
     from leaveout.verifier.guard.coarse import CoarseCopy
     from leaveout.verifier.guard.kernels import find_leak, screen
@@ -73,7 +73,7 @@ def _guard() -> None:
 
 
 def _forest_guard() -> None:
-    """Make every deletion of a forest, and look at one input."""
+    """Compile the forest guard: make all deletions and inspect one input."""
     from leaveout.models.forest.leave_one_out import leave_one_out
     from leaveout.verifier.guard.forests.leaks import ForestLeakTest
 
@@ -106,7 +106,7 @@ def _votes(claim: str) -> Callable[[], None]:
 
 
 def _finite_aggregation() -> None:
-    """Ask one member spread over two, and weigh what it gains."""
+    """Compile Finite Aggregation, with one point over two members."""
     from leaveout.bab.votes.finite_weights import weighted
 
     _votes("certified_accuracy(finite_aggregation(U), edits = 1) >= 0.1")()
@@ -114,7 +114,7 @@ def _finite_aggregation() -> None:
 
 
 def _collective() -> None:
-    """Search attacks on three points, and try every one."""
+    """Compile the search for joint attacks, on three points."""
     from leaveout.bab.votes.collective_counters import counters_of
     from leaveout.encoders.votes.collective import stakes_of
     from leaveout.encoders.votes.tally import tally
@@ -131,7 +131,7 @@ def _collective() -> None:
 
 
 def _survival() -> None:
-    """Ask both learners of members that survive changes, on four rows."""
+    """Compile both certified learners, on four rows."""
     from leaveout.models.votes.survival.learner import Part
     from leaveout.models.votes.survival.nearest import Nearest
     from leaveout.models.votes.survival.tree import Tree
@@ -144,7 +144,7 @@ def _survival() -> None:
 
 
 def _trees() -> DareForestClassifier:
-    """Train a forest, ask it, and delete a row."""
+    """Compile forests: train one, evaluate it and delete a row."""
     from leaveout.models.forest import DareForestClassifier
 
     X = np.arange(24.0).reshape(12, 2)
@@ -176,7 +176,7 @@ def _forest() -> None:
 
 
 def _forest_leaks() -> None:
-    """Find what each of a few rows can change."""
+    """Compile the search for leaks of forests, on a few rows."""
     from leaveout.bab.forests import Question, search_forests
     from leaveout.bab.forests.proving import record_boxes
     from leaveout.encoders import Box
@@ -193,7 +193,7 @@ def _forest_leaks() -> None:
 
 
 def _forest_check() -> None:
-    """Check a certificate of a few deletions, of leaks, and of a forest and itself."""
+    """Compile the check of certificates of forests."""
     from leaveout.verifier import verify
     from leaveout.verifier.checker import check
 

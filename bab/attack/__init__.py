@@ -1,1 +1,1 @@
-"""Seek counter-examples: sample, ascend by linear programs, refine, and replay in float32."""
+"""Attacks: sample, ascend by linear programs, refine, and replay in float32."""

@@ -1,4 +1,4 @@
-"""Seek counter-examples of claims over points: samples, then what is sought of any claim."""
+"""Attacks on claims over points: sampling, then the general search."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _AGAIN = 2
 
 
 class Seeker:
-    """Seeks in one claim."""
+    """An attack on one claim."""
 
     def __init__(self, claim: JointClaim, seed: int = 0) -> None:
         self.claim = claim
@@ -45,11 +45,11 @@ class Seeker:
 
     @cached_property
     def field(self) -> ClaimField:
-        """The claim, laid out."""
+        """The claim, laid out for the attack."""
         return ClaimField.of(self.claim, self.replay, self.rng)
 
     def first(self, deadline: Deadline, enough: float = float("inf")) -> Found | None:
-        """Seek anywhere, in every case and of all members."""
+        """Attack anywhere, in every case and with all members."""
         if self._sampled is None:
             with threadpool_limits(1, user_api="blas"):
                 self._sampled = self._samples(deadline)
@@ -65,7 +65,7 @@ class Seeker:
     def follow(
         self, points: Floats, lanes: Lanes, at_least: float, deadline: Deadline
     ) -> Found | None:
-        """Seek from some points, the most urgent first, of a lane each."""
+        """Attack from some points, most urgent first, each in its own lane."""
         best: Found | None = None
         for point, lane in zip(points, lanes.tolist(), strict=True):
             best = better(best, self.field.replay(point, lane))
@@ -78,11 +78,11 @@ class Seeker:
         return best
 
     def lane(self, member: int, case: int) -> int:
-        """Return what a member and a case are together."""
+        """Return the lane of a member and a case."""
         return member * self.claim.forms.cases + case
 
     def _samples(self, deadline: Deadline) -> tuple[Floats, Lanes, Found | None]:
-        """Return points that may be counter-examples, the best first, their lanes, and the best."""
+        """Return promising points, best first, their lanes, and the best one found."""
         box, field = self.claim.joint.box, self.field
         count = _PRODUCTS / (field.parameters * len(self.claim.joint.members))
         count = int(np.clip(min(count, _VALUES // field.lanes), _FEWEST, _SAMPLES))
@@ -105,7 +105,7 @@ class Seeker:
         return starts, lanes, best
 
     def _programs(self, starts: Floats, lanes: Lanes, deadline: Deadline) -> Found | None:
-        """Ascend from points one by one, by linear programs that see every goal and condition."""
+        """Ascend from single points by linear programs with all goals and limits."""
         best: Found | None = None
         for start, lane in zip(starts, lanes.tolist(), strict=True):
             if deadline.over:

@@ -1,4 +1,4 @@
-"""Claims over points, laid out for seeking: a lane is a combination of members and a case."""
+"""Claims over points laid out for attacks; a lane is a combination of members and a case."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _FEWEST, _MOST = 16, 2**24
 
 @dataclass(frozen=True, eq=False)
 class ClaimField:
-    """A `Field`: the cases of a claim, lane by lane: of each member all cases in turn."""
+    """A `Field` of a claim's cases; lanes are all cases of each member in turn."""
 
     claim: JointClaim
     forms: Forms  # the question's, conditions scaled so that they are about as steep as goals
@@ -72,7 +72,7 @@ class ClaimField:
         replayer: Callable[[NDArray[np.float64], int, int], Found | None],
         rng: np.random.Generator,
     ) -> ClaimField:
-        """Lay out a question; typical sizes are those at random points."""
+        """Lay out a question, with typical sizes from random points."""
         joint = claim.joint
         forms = _balanced(claim, sample_of(joint.box, rng, _SLOPES))
         network, box = Nets.of(joint.first), joint.box
@@ -85,37 +85,37 @@ class ClaimField:
 
     @property
     def box(self) -> Box:
-        """Of the joint input."""
+        """The box of the joint input."""
         return self.claim.joint.box
 
     @property
     def cases(self) -> int:
-        """How many there are."""
+        """The number of cases."""
         return self.forms.cases
 
     @property
     def lanes(self) -> int:
-        """One a case and member."""
+        """The number of lanes: one per case and member."""
         return self.cases * len(self.claim.joint.members)
 
     @property
     def lower(self) -> Floats:
-        """Of the box."""
+        """The lower corner of the box."""
         return self.box.lower
 
     @property
     def upper(self) -> Floats:
-        """Of the box."""
+        """The upper corner of the box."""
         return self.box.upper
 
     @cached_property
     def parameters(self) -> int:
-        """Numbers a lane."""
+        """The number of parameters per lane."""
         layers = self.claim.joint.first.layers
         return sum(y.bias.size + sum(w.size for w in y.weights.values()) for y in layers)
 
     def views(self, sample: Floats, seen: int, most: int) -> list[View]:
-        """See `Field.views`: anywhere."""
+        """See `Field.views`: start anywhere."""
         # Networks are evaluated once for all cases.
         seen = min(seen * self.cases, _MOST // self.lanes)
         points = sample[: int(np.clip(seen, _FEWEST, most // 4))]
@@ -127,7 +127,7 @@ class ClaimField:
         return [View(points, merit, schedules)]
 
     def score(self, points: Floats, lanes: Lanes, until: Deadline, missed: float = 1e3) -> Floats:
-        """See `Field.score`: the least goal, less a price on what conditions miss."""
+        """See `Field.score`: the least goal minus a price on missed conditions."""
         joint, forms = self.claim.joint, self.forms
         merit = np.full((len(lanes), len(points)), -np.inf)
         places = np.asarray(points, np.float64)
@@ -160,7 +160,7 @@ class ClaimField:
         return merit
 
     def nets(self, lanes: Lanes) -> tuple[Lanes, Nets | None]:
-        """Return which cases lanes are of, and the second network of each."""
+        """Return the cases of lanes, and each one's second network."""
         members, cases = np.divmod(lanes, self.cases)
         joint = self.claim.joint
         return cases, Nets.of(joint.members.take(members)) if joint.is_pair else None
@@ -170,11 +170,11 @@ class ClaimField:
         return self.made(nets, points, 0)
 
     def relaxed(self, nets: tuple[Lanes, Nets | None]) -> FormPairs:
-        """See `Field.relaxed`."""
+        """See `Field.relaxed_problem`."""
         return self.made(nets, None, 0)
 
     def made(self, nets: tuple[Lanes, Nets | None], points: Floats | None, level: int) -> FormPairs:
-        """Return what is ascended; discrete features are held where points are given."""
+        """Return the problem; discrete features stay fixed where points are given."""
         cases, seconds = nets
         lower, upper = self.region(cases, points)
         slack = np.array([self.slack(case, level).max() for case in cases.tolist()])
@@ -190,7 +190,7 @@ class ClaimField:
         return lower, np.maximum(lower, upper)
 
     def slack(self, case: int, level: int) -> NDArray[np.float64]:
-        """Return by how much each form of a case is wanted to hold."""
+        """Return the slack wanted for each form of a case."""
         rows = self.forms.case(case)
         if level < len(_SLACKS):
             return _SLACKS[level] * self.terms[rows]
@@ -245,10 +245,11 @@ class ClaimExact:
         return self.field.made(nets, point[None, None], level), KNAPSACK
 
     def everything(self, row: int) -> WholeForms:
-        """Return all goals and limits of one lane; discrete features may take any value."""
+        """Return a lane's goals and limits, with discrete features relaxed."""
         return self._whole(row, None, 0)
 
     def _tied(self, row: int) -> bool:
+        """Return whether a lane has several goals or several limits."""
         forms = self.field.forms
         goal = forms.goal[forms.case(int(self.lanes[row]) % self.field.cases)]
         return int(goal.sum()) > 1 or int((~goal).sum()) > 1
@@ -264,10 +265,10 @@ class ClaimExact:
 
 
 def _balanced(claim: JointClaim, points: NDArray[np.float64]) -> Forms:
-    """Return forms with conditions scaled to be about as steep as the goals of their case.
+    """Return forms with conditions scaled to be about as steep as the goals.
 
-    Ascents price what conditions miss, in units of the goals. Of a condition far steeper than what
-    is asked they would never let go, and one far flatter they would not heed.
+    Missed conditions are priced in units of goals: far steeper ones would dominate, far flatter
+    ones be ignored.
     """
     forms, joint = claim.forms, claim.joint
     if forms.goal.all():

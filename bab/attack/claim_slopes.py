@@ -1,4 +1,4 @@
-"""Claims as what is ascended: goals and conditions are linear forms on top of two networks."""
+"""Claims as ascent problems: goals and limits are linear forms over two networks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Floats = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The forms of m lanes, as many a lane: of lanes with fewer the rest is neither goal nor limit.
+    """The forms of m lanes, padded to equal number by ones that are neither goal nor limit.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Rows:
 
     @staticmethod
     def of(forms: Forms, cases: NDArray[np.int64]) -> Rows:
-        """Return the forms of some cases, a lane each."""
+        """Return the forms of some cases, one lane each."""
         rows, goal, limit = forms.padded(cases)
         return Rows(
             forms.inputs[rows],
@@ -65,7 +65,7 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class FormPairs:
-    """The least goal of each lane, and the limit that is missed by most."""
+    """The least goal of each lane, and its most violated limit."""
 
     network: Nets  # the first network
     seconds: Nets | None  # the second one of each lane; None where there is none
@@ -99,7 +99,7 @@ class FormPairs:
         return Model((goal,), (Sloped(-value, -self._slope(weights, own, other)),))
 
     def _slope(self, weights: Floats, own: Passed, other: Passed | None) -> Floats:
-        """Return the slopes of sums of forms, given the share of each, shape (m, p, k)."""
+        """Return the slopes of weighted sums of forms, weights (m, p, k)."""
         rows = self.rows
         top = weights @ rows.scores
         if other is None:
@@ -110,9 +110,9 @@ class FormPairs:
 
 
 def _least(values: Floats, width: float) -> tuple[Floats, Floats]:
-    """Return the least of values, shape (m, k, p), over k, and each one's share, (m, p, k).
+    """Return the least value over k, and each one's share, (m, p, k).
 
-    With a width the least is rounded off.
+    With a width the minimum is smoothed.
     """
     least = values.min(axis=1)
     if width == 0.0 or values.shape[1] == 1:
@@ -127,7 +127,7 @@ def _least(values: Floats, width: float) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, eq=False)
 class WholeForms:
-    """Every goal and every condition of one lane."""
+    """Every goal and every limit of one lane."""
 
     network: Stack  # the first network
     second: Stack | None  # of one network
@@ -144,7 +144,7 @@ class WholeForms:
         return tuple(self.slack[~goal].tolist())
 
     def at(self, points: Floats, widths: tuple[float, ...] | None) -> Model:
-        """See `leaveout.bab.attack.slp.Problem`; nothing is rounded off."""
+        """See `leaveout.bab.attack.slp.Problem`; nothing is smoothed."""
         forms, rows = self.forms, self.forms.case(self.case)
         flat = points.reshape(-1, points.shape[-1]).astype(np.float64)
         scores, jacobian = jacobians(self.network, flat)

@@ -1,4 +1,4 @@
-"""Many (point, network) pairs at once: confidences and their gradients, by batched products."""
+"""Confidences and gradients of many (point, network) pairs, by batched products."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Floats = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, eq=False)
 class Nets:
-    """Networks side by side, laid out for batched products."""
+    """Networks laid out for batched products."""
 
     weights: tuple[Mapping[int, Floats], ...]  # shape (m, inputs, outputs)
     biases: tuple[Floats, ...]  # shape (m, 1, outputs)
@@ -40,25 +40,25 @@ class Nets:
 
     @property
     def dtype(self) -> np.dtype[np.floating[Any]]:
-        """Of the weights, and so of all that is computed."""
+        """The type of the weights, and so of all that is computed."""
         return self.biases[0].dtype
 
     def take(self, chosen: NDArray[np.int64]) -> Nets:
-        """Return some of the networks, in the order given; they may repeat."""
+        """Return some of the networks in the given order, with repetition."""
         return Nets(
             tuple({s: w[chosen] for s, w in layer.items()} for layer in self.weights),
             tuple(b[chosen] for b in self.biases),
         )
 
     def part(self, start: int, stop: int) -> Nets:
-        """Return a run of the networks, without a copy."""
+        """Return a range of the networks without copying."""
         return Nets(
             tuple({s: w[start:stop] for s, w in layer.items()} for layer in self.weights),
             tuple(b[start:stop] for b in self.biases),
         )
 
     def activations(self, points: Floats) -> list[Floats]:
-        """Pre-activations of every layer at ``points``, shape (m or 1, p, d)."""
+        """Return the pre-activations of all layers at points, shape (m or 1, p, d)."""
         sources, values = [points], []
         for layer, bias in zip(self.weights, self.biases, strict=True):
             value = _affine(layer, bias, sources)
@@ -69,14 +69,14 @@ class Nets:
 
 @dataclass(frozen=True, eq=False)
 class Sloped:
-    """Confidences and their gradients."""
+    """Values and their gradients."""
 
     value: Floats  # shape (m, p)
     slope: Floats  # shape (m, p, d)
 
 
 def margins(scores: Floats, label: int) -> Floats:
-    """Score of ``label`` minus the best other one, over the last axis."""
+    """Return the score of ``label`` minus the best other one, over the last axis."""
     if scores.shape[-1] == 2:
         return np.asarray(scores[..., label] - scores[..., 1 - label])
     before = scores[..., :label].max(axis=-1, initial=-np.inf)
@@ -87,7 +87,7 @@ def margins(scores: Floats, label: int) -> Floats:
 def evaluate(
     nets: Nets, points: Floats, label: int, widths: tuple[float, ...] | None = None
 ) -> Sloped:
-    """Confidence in ``label`` and its gradient, of every network at its own points."""
+    """Return each network's confidence in ``label`` and its gradient at its points."""
     passed = Passed.through(nets, points, widths)
     last = 0.0 if widths is None else widths[-1]
     margin, top = _margin(passed.scores, label, last)
@@ -96,7 +96,7 @@ def evaluate(
 
 @dataclass(frozen=True, eq=False)
 class Passed:
-    """Networks evaluated at points, kept so that slopes can be had."""
+    """Networks evaluated at points, stored for computing slopes."""
 
     nets: Nets
     scores: Floats  # shape (m, p, scores)
@@ -105,7 +105,7 @@ class Passed:
 
     @staticmethod
     def through(nets: Nets, points: Floats, widths: tuple[float, ...] | None = None) -> Passed:
-        """Evaluate networks; arguments as those of `evaluate`."""
+        """Evaluate networks; arguments as in `evaluate`."""
         shape = points.shape
         if len(nets) == 1:
             points = points.reshape(1, -1, shape[-1])
@@ -152,7 +152,7 @@ def _affine(layer: Mapping[int, Floats], bias: Floats, sources: list[Floats]) ->
 
 
 def _relu(value: Floats, width: float) -> tuple[Floats, Floats]:
-    """Slope and value of the ReLU, a parabola within ``width`` of 0."""
+    """Return slope and value of the ReLU, a parabola within ``width`` of 0."""
     if width == 0:
         gate = (value > 0).astype(value.dtype)
         return gate, value * gate
@@ -161,7 +161,7 @@ def _relu(value: Floats, width: float) -> tuple[Floats, Floats]:
 
 
 def _margin(scores: Floats, label: int, width: float) -> tuple[Floats, Floats]:
-    """Margin of ``label`` over its rivals, and its slope in the scores."""
+    """Return the margin of ``label`` over its rivals, and its slope in the scores."""
     slope = np.zeros_like(scores)
     slope[..., label] = 1
     if scores.shape[-1] == 2:

@@ -39,7 +39,7 @@ class ClaimReplayer:
         self.claim, self.joint = claim, claim.joint
 
     def replay(self, joint: Floats, case: int, member: int) -> Found | None:
-        """Round a joint point to float32 and return it if it is a counter-example of a case."""
+        """Round a joint point to float32; return it if it is a counter-example."""
         query, asked = self.claim.query, self.claim.cases[case]
         points = self._rounded(joint)
         if points is None:
@@ -71,7 +71,7 @@ class ClaimReplayer:
         return Found(value, tuple(points), tuple(scores), member, case, joint)
 
     def _exactly(self, points: list[Floats], near: list[Floats]) -> Sequence[Numbers]:
-        """Return exact scores, where networks are written down exactly; else those of float64."""
+        """Return exact scores where networks allow; else float64 ones."""
         found: list[Numbers] = []
         for applied, each, known in zip(
             self.claim.errors.applied, self.claim.query.applications, near, strict=True
@@ -84,7 +84,7 @@ class ClaimReplayer:
         return found
 
     def _rounded(self, joint: Floats) -> list[NDArray[np.float32]] | None:
-        """Return the points as float32 numbers in their boxes; None if that cannot be."""
+        """Return the points as float32 within their boxes; None if impossible."""
         points: list[NDArray[np.float32]] = []
         for box, matrix in zip(self.claim.query.points, self.joint.points, strict=True):
             place = box.clip(matrix @ joint)
@@ -105,9 +105,9 @@ class ClaimReplayer:
 def _edge(
     form: Form, points: list[Floats], scores: list[Floats], size: float
 ) -> tuple[float, float]:
-    """Return the value of a form in float64, and how far off it may be.
+    """Return a form's float64 value and its error bound.
 
-    Neurons are no larger than ``size``, whose sums may cancel in a score.
+    Neurons are at most ``size``, whose sums may cancel in a score.
     """
     points_, scores_ = [np.abs(each) for each in points], [np.abs(each) for each in scores]
     terms = form.absolute.value(points_, [each + size for each in scores_])

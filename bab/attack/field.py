@@ -1,4 +1,4 @@
-"""What seeking counter-examples needs of a question."""
+"""The interface of a question to attacks."""
 
 from __future__ import annotations
 
@@ -40,30 +40,30 @@ class View:
 
 
 class Exact(Protocol):
-    """Float64 problems of some lanes, for the last ascents."""
+    """Float64 problems of some lanes, for the final ascents."""
 
     @property
     def levels(self) -> int:
-        """How many slacks there are to back off to, the first the smallest."""
+        """The number of slack levels to back off to, smallest first."""
         ...
 
     def problem(self) -> Problem:
-        """All lanes together, a point each, with the smallest slack."""
+        """Return the problem of all lanes, one point each, with the smallest slack."""
         ...
 
     def whole(self, row: int, point: Floats) -> Problem | None:
-        """One lane with all its goals and limits; None where the above has them all."""
+        """Return one lane with all goals and limits; None if `problem` has them all."""
         ...
 
     def safer(self, row: int, point: Floats, level: int) -> tuple[Problem, Step]:
-        """One lane with a larger slack, and how to ascend."""
+        """Return one lane with a larger slack, and how to ascend."""
         ...
 
 
 class Field(Protocol[W_co]):
-    """A question, laid out for seeking.
+    """A question laid out for attacks.
 
-    A *lane* is what is ascended beside N: a member, or one and a case.
+    A *lane* is what is ascended beside N: a member, or a member and a case.
     """
 
     @property
@@ -72,12 +72,12 @@ class Field(Protocol[W_co]):
     def lanes(self) -> int: ...  # noqa: D102
     @property
     def parameters(self) -> int:
-        """Numbers that are read to evaluate a lane at a point."""
+        """The number of parameters read to evaluate a lane at a point."""
         ...
 
     @property
     def lower(self) -> Floats:
-        """Of the box, shape (d,), in the type that is ascended in."""
+        """The lower corner of the box, shape (d,), in the type used for ascents."""
         ...
 
     @property
@@ -89,11 +89,11 @@ class Field(Protocol[W_co]):
 
     @property
     def least(self) -> float:
-        """Counter-examples of no higher value are worth nothing."""
+        """The value up to which counter-examples are worthless."""
         ...
 
     def views(self, sample: Floats, seen: int, most: int) -> list[View]:
-        """Return where to start from."""
+        """Return the points to start from."""
         ...
 
     def score(self, points: Floats, lanes: Lanes, until: Deadline) -> Floats:
@@ -101,25 +101,25 @@ class Field(Protocol[W_co]):
         ...
 
     def nets(self, lanes: Lanes) -> Any:
-        """Return what problems of some lanes share."""
+        """Return what the problems of some lanes share."""
         ...
 
     def problem(self, nets: Any, points: Floats) -> Problem:
-        """Return what is ascended from points, shape (m, p, d): discrete features stay fixed."""
+        """Return the ascent problem at points (m, p, d), discrete features fixed."""
         ...
 
     def relaxed(self, nets: Any) -> Problem:
-        """Return what is ascended where discrete features may take any value."""
+        """Return the ascent problem with discrete features relaxed."""
         ...
 
     def nearest(self, points: Floats) -> Floats:
-        """Move to the nearest points of the box, shape (..., d)."""
+        """Return the nearest points of the box, shape (..., d)."""
         ...
 
     def exact(self, lanes: Lanes, points: Floats) -> Exact:
-        """Return the same in float64, from a point each, shape (m, d)."""
+        """Return the problems in float64, at one point per lane, shape (m, d)."""
         ...
 
     def replay(self, point: Floats, lane: int) -> W_co | None:
-        """Round a point to float32 and return it if it is a counter-example."""
+        """Round a point to float32; return it if it is a counter-example."""
         ...

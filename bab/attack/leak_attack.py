@@ -1,4 +1,4 @@
-"""Find leaks."""
+"""Attacks that find leaks."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def improve(
     *,
     at_least: float = 0.0,
 ) -> Witness | None:
-    """Ascend from a candidate, and back off from the tie until the leak replays in float32."""
+    """Ascend from a candidate, then back off from the tie until it replays in float32."""
     members = np.asarray([member], np.int64)
     return improve_many(instance, label, replayer, point[None], members, at_least=at_least)
 

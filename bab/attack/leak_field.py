@@ -1,4 +1,4 @@
-"""Leaks of one label, laid out for seeking: N in float32, starts, and scores of all members."""
+"""Leaks of one label laid out for attacks: N in float32, starts and member scores."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _SLACKS = (3e-7, 3e-6, 3e-5)
 
 @dataclass(frozen=True, eq=False)
 class LeakField:
-    """A `Field`: one label's question, a lane a member."""
+    """A `Field` of one label's question, one lane per member."""
 
     instance: Instance
     label: int
@@ -54,17 +54,17 @@ class LeakField:
 
     @property
     def box(self) -> Box:
-        """Of the inputs."""
+        """The box of the inputs."""
         return self.instance.box
 
     @property
     def lanes(self) -> int:
-        """One a member."""
+        """The number of lanes: one per member."""
         return len(self.instance.members)
 
     @property
     def parameters(self) -> int:
-        """Numbers a network."""
+        """The number of parameters per network."""
         layers = self.instance.network.stack.layers
         return sum(y.bias.size + sum(w.size for w in y.weights.values()) for y in layers)
 
@@ -73,11 +73,11 @@ class LeakField:
         return Nets.of(self.instance.members.take(lanes), np.float32)
 
     def values(self, points: Floats) -> Floats:
-        """N's confidence at points, shape (p, d)."""
+        """Return N's confidence at points, shape (p, d)."""
         return margins(self.network.activations(points[None])[-1][0], self.label)
 
     def views(self, sample: Floats, seen: int, most: int) -> list[View]:
-        """See `Field.views`: N's decision boundary, and points that leak already."""
+        """See `Field.views`: N's decision boundary, and points that already leak."""
         near = int(np.clip(seen, _FEWEST, _SEEN))
         inside = sample[: int(np.clip(seen - near, near // 4, most))]
         edge = self.boundary(sample)[:near]
@@ -88,6 +88,7 @@ class LeakField:
             return np.where(np.isfinite(other), self.values(edge) - other, -np.inf)
 
         def leaking(lanes: Indices, until: Deadline) -> Floats:
+            """Return N's confidence where points leak, else -inf."""
             # Elsewhere only what leaks as it is counts.
             own, other = self.values(inside), self.margins(inside, lanes, until)
             return np.where((other <= 0) & (own > 0), own, -np.inf)
@@ -95,7 +96,7 @@ class LeakField:
         return [View(edge, ahead, (PLAIN, COARSE)), View(inside, leaking, (PLAIN, FINE))]
 
     def score(self, points: Floats, lanes: Indices, until: Deadline) -> Floats:
-        """See `Field.score`: N's margin over the members'."""
+        """See `Field.score`: N's margin and the members'."""
         return self.values(points) - self.margins(points, lanes, until)
 
     def problem(self, nets: Nets, points: Floats) -> Pairs:
@@ -104,7 +105,7 @@ class LeakField:
         return Pairs.of(self.instance.box, self.label, self.network, nets, points, slack)
 
     def relaxed(self, nets: Nets) -> Pairs:
-        """See `Field.relaxed`."""
+        """See `Field.relaxed_problem`."""
         return Pairs(self.network, nets, self.label, self.lower, self.upper, _SLACK * self.scale)
 
     def exact(self, lanes: Indices, points: Floats) -> LeakExact:
@@ -118,11 +119,11 @@ class LeakField:
         return self.replayer.replay(np.asarray(point, np.float64), lane, self.label)
 
     def nearest(self, points: Floats) -> Floats:
-        """Move to the nearest points of the box, shape (..., d)."""
+        """Return the nearest points of the box, shape (..., d)."""
         return self.instance.box.nearest(points.astype(np.float64)).astype(np.float32)
 
     def boundary(self, points: Floats) -> Floats:
-        """Move by Newton steps onto, or near, N's decision boundary; the nearest come first."""
+        """Move points by Newton steps to N's decision boundary, nearest first."""
         for _ in range(_NEWTON):
             here = evaluate(self.network, points[None], self.label)
             slope = here.slope[0]
@@ -133,7 +134,7 @@ class LeakField:
         return points[np.argsort(away, kind="stable")]
 
     def margins(self, points: Floats, members: Indices, deadline: Deadline) -> Floats:
-        """Confidence of members at points they share."""
+        """Return the confidence of members at points they share."""
         found = np.full((len(members), len(points)), np.inf, np.float32)
         for start, nets in self._blocks(members, len(points)):
             if deadline.over:
@@ -143,7 +144,7 @@ class LeakField:
         return found
 
     def _blocks(self, members: Indices, points: int) -> Iterator[tuple[int, Nets]]:
-        """Members in runs that fit the cache, lowered in larger ones."""
+        """Yield members in runs that fit the cache, lowered in larger ones."""
         held = max(1, _HELD // self.parameters)
         widest = max(layer.width for layer in self.instance.network.stack.layers)
         run = max(1, _CACHED // (max(points, 1) * widest))
@@ -176,7 +177,7 @@ class LeakExact:
         return self._pairs(self.members, self.points, 0)
 
     def whole(self, row: int, point: Floats) -> Problem | None:
-        """See `Exact.whole`: of two labels there is one rival."""
+        """See `Exact.whole`: with two labels there is one rival."""
         field = self.field
         if field.instance.labels == 2:
             return None
@@ -195,7 +196,7 @@ class LeakExact:
 
 
 def make_field(instance: Instance, label: int, replayer: Replayer, points: Floats) -> LeakField:
-    """Lay out a question; ``points``, shape (p, d), tell typical sizes."""
+    """Lay out a question, with typical sizes from ``points``, shape (p, d)."""
     network = Nets.of(instance.network.stack, np.float32)
     sample = points.astype(np.float32)
     scores = network.activations(sample[None])[-1]

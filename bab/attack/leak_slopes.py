@@ -1,4 +1,4 @@
-"""Leaks as what is ascended: N's confidence, while the member's margin is to vanish."""
+"""Leaks as ascent problems: raise N's confidence until the member's margin vanishes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Floats = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """N's confidence is the goal, each member's margin the limit."""
+    """N's confidence as the goal, and each member's margin as the limit."""
 
     network: Nets  # N alone
     members: Nets  # of m members; p points belong to each
@@ -32,7 +32,7 @@ class Pairs:
     def of(
         box: Box, label: int, network: Nets, members: Nets, points: Floats, slack: float
     ) -> Pairs:
-        """Let points move in the box, their discrete features staying as they are."""
+        """Return the problem of points in the box, their discrete features fixed."""
         return Pairs(network, members, label, *box.around(points), slack)
 
     @property
@@ -50,7 +50,7 @@ class Pairs:
 
 @dataclass(frozen=True, eq=False)
 class Margins:
-    """N's margin over each rival is a goal of its own, for one member.
+    """N's margin over each rival as its own goal, for one member.
 
     Where two rivals tie, the slope of one margin lowers the other.
     """
@@ -68,7 +68,7 @@ class Margins:
         return (self.slack,)
 
     def at(self, points: Floats, widths: tuple[float, ...] | None) -> Model:
-        """See `leaveout.bab.attack.slp.Problem`; nothing is rounded off."""
+        """See `leaveout.bab.attack.slp.Problem`; nothing is smoothed."""
         shape, flat = points.shape[:-1], points.reshape(-1, points.shape[-1]).astype(np.float64)
         scores, slopes = jacobians(self.network, flat)
         others, other_slopes = jacobians(self.member, flat)
@@ -77,6 +77,7 @@ class Margins:
         strongest = np.array(rivals)[others[:, rivals].argmax(axis=1)]
 
         def sloped(value: Floats, slope: Floats) -> Sloped:
+            """Return a value and its slope in the shapes of a model."""
             return Sloped(value.reshape(shape), slope.reshape(points.shape))
 
         return Model(

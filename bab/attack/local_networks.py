@@ -1,4 +1,4 @@
-"""Networks near a point: scores and their Jacobians, exact within a linear region."""
+"""Networks near a point: scores and Jacobians, exact within a linear region."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NUMBERS = 2**22
 
 
 def jacobians(network: Stack, points: Floats) -> tuple[Floats, Floats]:
-    """Scores and Jacobians of one network at many points."""
+    """Return the scores and Jacobians of one network at many points."""
     dimension = points.shape[1]
     widest = max(dimension, *(layer.width for layer in network.layers))
     chunk = max(1, _NUMBERS // (widest * dimension))

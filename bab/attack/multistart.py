@@ -1,4 +1,4 @@
-"""Seek counter-examples: score all lanes, ascend from the best, and go on from the top."""
+"""Multi-start attacks: score all lanes, ascend from the best, and hop onwards."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def attack(
     deadline: Deadline = NEVER,
     enough: float = float("inf"),
 ) -> W | None:
-    """Seek a counter-example of high value over all lanes."""
+    """Search all lanes for a counter-example of high value."""
     if deadline.over:
         return None
     # Thousands of small products: a second thread costs more than it gives, the more so where
@@ -71,7 +71,7 @@ def attack(
 
 
 def sample_of(box: Box, rng: np.random.Generator, count: int) -> NDArray[np.float64]:
-    """Draw points, half of them with most features at an end of their range, shape (count, d)."""
+    """Draw points, shape (count, d), half of them mostly at the ends of ranges."""
     points = box.sample(rng, count)
     half = count // 2
     shape = (count - half, box.dimension)
@@ -82,7 +82,7 @@ def sample_of(box: Box, rng: np.random.Generator, count: int) -> NDArray[np.floa
 
 @dataclass(eq=False)
 class _Elite:
-    """The best counter-example of each lane met so far."""
+    """The best counter-example of each lane so far."""
 
     least: float
     best: dict[int, tuple[float, Floats]] = field(default_factory=dict)
@@ -92,20 +92,20 @@ class _Elite:
         return max((value for value, _ in self.best.values()), default=self.least)
 
     def offer(self, lanes: Lanes, points: Floats, values: Floats) -> None:
-        """Take in what was met, shapes (m, p, d) and (m, p)."""
+        """Store points with their values, shapes (m, p, d) and (m, p)."""
         for row, column in enumerate(values.argmax(axis=1).tolist()):
             lane, value = int(lanes[row]), float(values[row, column])
             if value > self.best.get(lane, (self.least, None))[0]:
                 self.best[lane] = (value, points[row, column].copy())
 
     def top(self, count: int) -> tuple[Lanes, Floats]:
-        """Return the lanes with the best values, and the points, shape (m, d)."""
+        """Return the lanes with the best values, and their points, shape (m, d)."""
         order = sorted(self.best, key=lambda lane: (-self.best[lane][0], lane))[:count]
         return np.asarray(order, np.int64), np.asarray([self.best[lane][1] for lane in order])
 
 
 class _Search(Generic[W]):
-    """One search: rounds that explore, cross lanes with points, and hop about the best."""
+    """A search in rounds: explore, cross lanes with points, and hop about the best."""
 
     def __init__(
         self, field: Field[W], rng: np.random.Generator, deadline: Deadline, enough: float
@@ -122,7 +122,7 @@ class _Search(Generic[W]):
         return self.elite.top(count)
 
     def run(self) -> W | None:
-        """Return what is enough; None where all rounds are over first."""
+        """Return a sufficient counter-example; None if all rounds end first."""
         hops = [partial(self._hop, count) for count in _HOPS]
         rounds: tuple[Callable[[], None], ...] = (self._explore, self._cross, *hops)
         idle = 0
@@ -143,7 +143,7 @@ class _Search(Generic[W]):
         return None
 
     def _explore(self) -> None:
-        """Ascend from where the question has it that one should start."""
+        """Ascend from the starts of the question."""
         sample = sample_of(self.field.box, self.rng, _STARTS).astype(self.field.lower.dtype)
         views = self.field.views(sample, self.seen, _STARTS)
         # Where time runs short some lanes are never scored: any, not the last.
@@ -155,11 +155,11 @@ class _Search(Generic[W]):
                 self._ascend(everyone, view.points, score, schedule)
 
     def _soon(self) -> Deadline:
-        """When to stop scoring, so that time is left to ascend."""
+        """Return the deadline of scoring that leaves time to ascend."""
         return Deadline.after(_SCORING * self.deadline.left)
 
     def _cross(self) -> None:
-        """Try the points of the best on all promising lanes."""
+        """Try the best points on all promising lanes."""
         _, points = self.top(_LANES)
         if not len(points):
             return
@@ -170,7 +170,7 @@ class _Search(Generic[W]):
         self._ascend(lanes, points, score, FINE)
 
     def _hop(self, count: int) -> None:
-        """Ascend again from points about the best."""
+        """Ascend again from points near the best."""
         lanes, points = self.top(count)
         if not len(lanes):
             return
@@ -191,8 +191,7 @@ class _Search(Generic[W]):
     ) -> None:
         """Ascend from a few points for each of the lanes with the highest scores.
 
-        Half the points are a lane's best, half are drawn from the rest: the best often lie
-        close together.
+        Half are the lane's best, half drawn from the rest, since the best often cluster.
         """
         top = score.max(axis=1)
         rows = np.argsort(-top, kind="stable")[: min(_LANES, self.ascents)]
@@ -209,7 +208,7 @@ class _Search(Generic[W]):
         self._smooth_ascent(lanes[rows], points[columns], schedule)
 
     def _smooth_ascent(self, lanes: Lanes, starts: Floats, schedule: tuple[Pass, ...]) -> None:
-        """Ascend, and remember what counts."""
+        """Ascend, and store what counts."""
         field, until = self.field, self.deadline
         nets = field.nets(lanes)
         if field.box.choices:
@@ -221,7 +220,7 @@ class _Search(Generic[W]):
         self._keep(nets, lanes, starts, schedule)
 
     def _keep(self, nets: Any, lanes: Lanes, starts: Floats, schedule: tuple[Pass, ...]) -> None:
-        """Ascend from points of the box, and remember the best of each lane."""
+        """Ascend from points of the box, and store the best of each lane."""
         problem = self.field.problem(nets, starts)
         found = smooth_ascent(problem, starts, schedule, self.field.sizes, deadline=self.deadline)
         self.elite.offer(lanes, found.points, found.value)
@@ -236,7 +235,7 @@ class _Search(Generic[W]):
             self._keep(self.field.nets(own), own, starts[best][None], FINE[-1:])
 
     def _neighbours(self, point: Floats) -> Floats:
-        """Points that differ in one group of discrete features, shape (n, d)."""
+        """Return points that differ in one discrete group, shape (n, d)."""
         parts = []
         for each in self.field.box.choices:
             rows = each.values
@@ -249,17 +248,18 @@ class _Search(Generic[W]):
 
 
 def _first(count: int, usable: Lanes) -> Lanes:
-    """Positions 0 to ``count``, over again where fewer are usable, shape (m, count)."""
+    """Return positions 0 to ``count``, repeated where fewer are usable, shape (m, count)."""
     return np.asarray(np.arange(count) % usable)
 
 
 def _doubled(top: tuple[Lanes, Floats]) -> tuple[NDArray[np.float64], Lanes]:
+    """Return points in float64, and their lanes."""
     lanes, points = top
     return points.astype(np.float64), lanes
 
 
 def _gained(before: float, after: float) -> bool:
-    """Whether a round was worth it."""
+    """Return whether a round was worth it."""
     if not np.isfinite(before):
         return after > before
     return after > before + _GAIN * abs(before)

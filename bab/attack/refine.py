@@ -1,4 +1,4 @@
-"""From candidates to a counter-example: ascend, back off from the limits, replay in float32."""
+"""From candidates to a counter-example: ascend, back off, replay in float32."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def refine(
     at_least: float,
     deadline: Deadline = NEVER,
 ) -> W | None:
-    """Ascend from many candidates at once; finish and replay only the most promising."""
+    """Ascend from many candidates at once; finish and replay the most promising."""
     if not len(points):
         return None
     starts = _starts(field, points, np.random.default_rng(0))
@@ -67,7 +67,7 @@ def finish(
     radius: float = 0.02,
     deadline: Deadline = NEVER,
 ) -> W | None:
-    """Ascend a last time in float64, and replay: the best first, until none can be better."""
+    """Ascend a last time in float64 and replay, best first, until none can be better."""
     exact = field.exact(lanes, points)
     found = ascend(exact.problem(), points[:, None], steps=steps, radius=radius, deadline=deadline)
     best: W | None = None
@@ -86,7 +86,7 @@ def finish(
 
 
 def replay_exactly(field: Field[W], exact: Exact, row: int, point: Floats, lane: int) -> W | None:
-    """Replay a point, and back off from its limits until it is a counter-example in float32."""
+    """Replay a point, backing off from its limits until float32 confirms it."""
     found = field.replay(point, lane)
     for level in range(1, exact.levels):
         if found is not None:
@@ -98,14 +98,14 @@ def replay_exactly(field: Field[W], exact: Exact, row: int, point: Floats, lane:
 
 
 def better(first: W | None, second: W | None) -> W | None:
-    """Return the counter-example of the higher value."""
+    """Return the counter-example with the higher value."""
     if first is None or second is None:
         return first or second
     return second if second.value > first.value else first
 
 
 def _starts(field: Field[W], points: Points, rng: np.random.Generator) -> Floats:
-    """Return the candidates, and points about them where there are few: (p, copies, d)."""
+    """Return the candidates, with points near them if there are few: (p, copies, d)."""
     box = field.box
     copies = max(1, _COPIES // len(points))
     noise = _SPREAD * rng.normal(size=(len(points), copies, box.dimension))

@@ -1,4 +1,4 @@
-"""Sequential linear programming: push goals up within trust regions, from many points at once.
+"""Sequential linear programming: raise goals in trust regions, from many points.
 
 Networks are linear near a point, so a step is a linear program: raise the least goal, less a price
 on what limits miss, within a box about the point. There are two ways to solve it. With one goal
@@ -41,7 +41,7 @@ class Model:
 
     @property
     def met(self) -> NDArray[np.bool_]:
-        """Where all limits are met, shape (m, p)."""
+        """Whether all limits are met, shape (m, p)."""
         met = np.ones(self.goals[0].value.shape, np.bool_)
         for limit in self.limits:
             met &= limit.value <= 0
@@ -49,7 +49,7 @@ class Model:
 
 
 class Problem(Protocol):
-    """What is ascended.
+    """The interface of ascent problems.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class Problem(Protocol):
 
 @dataclass(frozen=True)
 class Step:
-    """How the linear programs are solved, and how trust regions grow and shrink."""
+    """How linear programs are solved, and how trust regions change."""
 
     solve: Callable[[Model, Floats, Floats, list[Floats], float], Floats]
     growth: float
@@ -83,7 +83,7 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Ascent:
-    """Where ascents ended."""
+    """The end points of ascents."""
 
     points: Floats  # shape (m, p, d)
     value: Floats  # shape (m, p): the least goal there, ``-inf`` where none met the limits
@@ -104,10 +104,7 @@ def ascend(
     widths: tuple[float, ...] | None = None,
     deadline: Deadline = NEVER,
 ) -> Ascent:
-    """Ascend from many points at once.
-
-    A step that does not pay when the networks are evaluated shrinks the region.
-    """
+    """Ascend from many points at once; a step that does not pay shrinks its region."""
     step = step or KNAPSACK
     lower, upper = problem.lower, problem.upper
     sides = upper - lower
@@ -150,7 +147,7 @@ def ascend(
 
 
 def _worth(model: Model, clearances: list[Floats], penalty: float) -> Floats:
-    """Return the least goal, less a price on what limits miss, shape (m, p)."""
+    """Return the least goal minus a price on missed limits, shape (m, p)."""
     worth = model.value
     for limit, clearance in zip(model.limits, clearances, strict=True):
         worth = worth - penalty * np.maximum(limit.value + clearance, 0)
@@ -160,12 +157,10 @@ def _worth(model: Model, clearances: list[Floats], penalty: float) -> Floats:
 def _knapsack(
     model: Model, below: Floats, above: Floats, clearances: list[Floats], penalty: float
 ) -> Floats:
-    """Solve linear programs of one goal, one limit or none, and a box: continuous knapsacks.
+    """Solve linear programs of one goal, at most one limit, and a box.
 
-    With a multiplier t of the limit every coordinate goes to the end of its side that
-    ``a - t w`` points to (a, w: slopes of the goal and the limit). As t grows from 0 to the
-    penalty, coordinates turn over at ``t = a / w``, each lowering the limit; the one at which it is
-    met goes only part of the way.
+    As the limit's multiplier t grows, coordinates turn at ``t = a / w`` (a, w: slopes of goal and
+    limit); the one that meets it goes part of the way.
     """
     (goal,) = model.goals
     a = goal.slope
@@ -193,7 +188,7 @@ def _knapsack(
 def _programs(
     model: Model, below: Floats, above: Floats, clearances: list[Floats], penalty: float
 ) -> Floats:
-    """Solve linear programs of any goals and limits, one after the other."""
+    """Solve general linear programs one after another."""
     steps = np.zeros(below.shape)
     sloped = (*model.goals, *model.limits)
     for at in np.ndindex(below.shape[:-1]):
@@ -210,9 +205,9 @@ def _programs(
 def _program(
     slopes: Floats, values: Floats, goals: int, below: Floats, above: Floats, penalty: float
 ) -> Floats | None:
-    """Solve a linear program; None where that fails.
+    """Solve a linear program; None if that fails.
 
-    Variables are the step, the least goal, and how much each limit misses.
+    Variables: the step, the least goal, and each limit's miss.
     """
     from scipy.optimize import linprog
 
@@ -241,12 +236,14 @@ PROGRAM: Final = Step(_programs, 2.0, 0.25, 1e-7)
 
 
 def _chosen(where: NDArray[np.bool_], first: Floats, second: Floats) -> Floats:
+    """Return slopes of the first where a condition holds, else the second."""
     return np.asarray(np.where(where[..., None], first, second))
 
 
 def _merged(
     where: NDArray[np.bool_], first: tuple[Sloped, ...], second: tuple[Sloped, ...]
 ) -> tuple[Sloped, ...]:
+    """Return values and slopes of the first where a condition holds, else the second."""
     return tuple(
         Sloped(np.where(where, a.value, b.value), _chosen(where, a.slope, b.slope))
         for a, b in zip(first, second, strict=True)

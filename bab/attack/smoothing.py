@@ -1,4 +1,4 @@
-"""Ascend in rounded-off networks first, then in ever sharper ones.
+"""Smoothing continuation: ascend in smoothed networks, then in ever sharper ones.
 
 A gradient knows nothing of the ReLU a step away. Rounding every ReLU off within tau times the
 typical size of its layer shows it, and where N and a member differ only in narrow bands of
@@ -65,7 +65,7 @@ PLAIN: Final = (Pass(0.0, 0.25, steps=30), Pass(0.0, 0.05, 100.0, steps=15))
 
 
 def layer_sizes(network: Nets, points: Floats) -> tuple[float, ...]:
-    """Typical spread of every layer's pre-activations over points, shape (p, d)."""
+    """Return the typical spread of every layer's pre-activations over points, (p, d)."""
     values = network.activations(points[None])
     return tuple(max(float(v.std(axis=1).mean()), 1e-30) for v in values)
 
@@ -79,7 +79,7 @@ def smooth_ascent(
     hopeless: float = 0.0,
     deadline: Deadline = NEVER,
 ) -> Ascent:
-    """Run the ascents of a schedule one after the other."""
+    """Run the ascents of a schedule one after another."""
     for each in schedule[:-1]:
         if deadline.over:
             break

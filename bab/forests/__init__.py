@@ -1,4 +1,4 @@
-"""Where a forest and others answer apart, by branch and bound over boxes of cells."""
+"""Inputs where forests disagree, by branch and bound over boxes of cells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leaks near an input: one feature moved at a time, across the thresholds that it is near to."""
+"""Attacks near an input: one feature at a time moves across nearby thresholds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STEEP = 3.0
 
 @subroutine
 def merit(trees: Trees, box: Any, reward: float, room: Scratch) -> tuple[float, bool]:
-    """Return how near a cell is to a leak of high confidence, or that confidence, and which."""
+    """Return a cell's confidence if it is a leak, else its distance from one; and which."""
     labels, c = trees.shares.shape[1], trees.numbers[0]
     means = room.means
     for d in range(labels):
@@ -47,7 +47,7 @@ def merit(trees: Trees, box: Any, reward: float, room: Scratch) -> tuple[float, 
 
 @subroutine
 def _move(listed: Listed, box: Any, feature: int, code: int) -> bool:
-    """Give a feature a code, and its group the nearest row with it; or there is none."""
+    """Set a feature's code, and its group to the nearest row; False if there is none."""
     group = listed.of[feature]
     if group < 0:
         box[0, feature] = box[1, feature] = code
@@ -79,7 +79,7 @@ def _try(
     trees: Trees, listed: Listed, box: Any, trial: Any, feature: int, code: int, now: float,
     reward: float, room: Scratch,
 ) -> tuple[float, bool]:  # fmt: skip
-    """Move a feature, and keep the move if it is for the better."""
+    """Move a feature, and keep the move if it is better."""
     copy_into(trial, box)
     if not _move(listed, trial, feature, code):
         return now, False
@@ -94,7 +94,7 @@ def _try(
 def ascend(
     trees: Trees, listed: Listed, most: Any, box: Any, rounds: int, reward: float, room: Scratch
 ) -> tuple[float, bool]:
-    """Move features of a cell, one at a time, as long as that is for the better."""
+    """Move features of a cell one at a time while that is better."""
     trial = np.empty(box.shape, np.int32)
     nodes = trees.nodes
     now, leaks = merit(trees, box, reward, room)
@@ -127,7 +127,7 @@ def ascend(
 
 @subroutine
 def surround(trees: Trees, most: Any, box: Any, room: Scratch) -> None:
-    """Set a box to the inputs at which as many trees as possible, in their order, change."""
+    """Set a box to the inputs at which as many trees as possible change, in order."""
     for f in range(len(most)):
         box[0, f] = 0
         box[1, f] = most[f]
@@ -153,7 +153,7 @@ def surround(trees: Trees, most: Any, box: Any, room: Scratch) -> None:
 
 @subroutine
 def near(cells: Any, box: Any) -> int:
-    """Return which cell is outside a box in fewest features."""
+    """Return the cell that is outside a box in the fewest features."""
     best, fewest = 0, box.shape[1] + 1
     for i in range(len(cells)):
         out = 0
@@ -170,7 +170,7 @@ def near(cells: Any, box: Any) -> int:
 
 @subroutine
 def settle_on(listed: Listed, box: Any) -> None:
-    """Set a box to a cell in its middle, listed rows to one that fits best."""
+    """Set a box to a cell in its middle, listed rows to the best fitting one."""
     for g in range(len(listed.column_start) - 1):
         first, last = listed.column_start[g], listed.column_start[g + 1]
         width = last - first

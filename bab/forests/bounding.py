@@ -12,7 +12,7 @@ from leaveout.bab.forests.layout import Listed, Scratch, Trees
 
 @subroutine
 def begin(trees: Trees, member: int, room: Scratch) -> None:
-    """Note which nodes a member changes."""
+    """Mark the nodes that a member changes."""
     for t in range(room.changed.shape[1]):
         room.changed[0, t] = room.changed[1, t] = -1
     for i in range(trees.start[member], trees.start[member + 1]):
@@ -22,7 +22,7 @@ def begin(trees: Trees, member: int, room: Scratch) -> None:
 
 @subroutine
 def narrow(listed: Listed, box: Any, feature: int) -> bool:
-    """Tighten a box to the listed rows in it, after a feature's range changed; or there is none."""
+    """Tighten a box to its listed rows after a range changed; False if none is left."""
     group = listed.of[feature]
     if group < 0:
         return True
@@ -54,9 +54,9 @@ def narrow(listed: Listed, box: Any, feature: int) -> bool:
 
 @subroutine
 def value(trees: Trees, at: Any, room: Scratch) -> float:
-    """Return the confidence of the leak where all trees are at leaves, -inf if there is none.
+    """Return the confidence of the leak with all trees at leaves; -inf if none.
 
-    Sums are added in the trees' order and divided once, as the forests do.
+    Summed in the trees' order and divided once, as the forests do.
     """
     labels, c = trees.shares.shape[1], trees.numbers[0]
     best = np.zeros(2, np.int64)
@@ -86,7 +86,7 @@ def value(trees: Trees, at: Any, room: Scratch) -> float:
 def bound(
     trees: Trees, box: Any, at: Any, split: Any, levels: int, padding: float, room: Scratch
 ) -> tuple[float, bool]:
-    """Bound the leaks in a box, and choose what to split."""
+    """Bound the leaks in a box, and choose the feature to split."""
     count, labels, c = at.shape[1], trees.shares.shape[1], trees.numbers[0]
     kinds = room.sums.shape[1]
     for d in range(labels):
@@ -132,7 +132,7 @@ def bound(
 
 @subroutine
 def _choose(trees: Trees, at: Any, rival: int, kind: int, split: Any, room: Scratch) -> None:
-    """Choose the split that lowers the bound most on both sides, as far as first splits tell."""
+    """Choose the split that lowers the bound most on both sides, by first splits."""
     drops, nodes = room.drops, trees.nodes
     best = -1.0
     for turn in range(2):

@@ -1,4 +1,4 @@
-"""What one tree may answer in a box, as it is and as a member has it."""
+"""The possible answers of one tree in a box, for the forest and for a member."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ subroutine = register_jitable(**OPTIONS)
 
 @subroutine
 def go_down(nodes: Any, box: Any, node: int) -> int:
-    """Return the child that a whole box goes to, the node itself where it is split or a leaf."""
+    """Return the child that a whole box goes to; the node itself if split or a leaf."""
     feature = nodes[node, 0]
     if feature >= 0:
         if box[1, feature] <= nodes[node, 1]:
@@ -28,7 +28,7 @@ def go_down(nodes: Any, box: Any, node: int) -> int:
 
 @subroutine
 def settle(nodes: Any, box: Any, a: int, b: int, changed: int, instead: int) -> tuple[int, int]:
-    """Take a node of the whole and the member's in its place down as far as a whole box goes."""
+    """Descend the forest's and the member's node as far as the whole box goes."""
     while True:
         if a == b:
             if a == changed:
@@ -50,9 +50,9 @@ def _note(
     out: Any, lambdas: Any, weights: Any, first: float, last: float, least: float, most: float,
     tied: bool,
 ) -> None:  # fmt: skip
-    """Widen bounds of one rival: margins of the whole from first to last, the member's likewise.
+    """Widen one rival's bounds by margins from first to last of both sides.
 
-    If ``tied``, the member's margin is the whole's.
+    If ``tied``, the member's margin equals the forest's.
     """
     whole, member = weights[0], weights[1]
     out[0] = max(out[0], whole * last)
@@ -68,7 +68,7 @@ def _note(
 
 @subroutine
 def _leaves(trees: Trees, a: int, b: int, out: Any, room: Scratch) -> None:
-    """Widen bounds by a leaf of the whole and one of the member."""
+    """Widen bounds by a leaf of the forest and one of the member."""
     c, labels = trees.numbers[0], trees.shares.shape[1]
     s, m = trees.nodes[a, 2], trees.nodes[b, 2]
     shares, equal = trees.shares, trees.numbers[3] == 1
@@ -83,7 +83,7 @@ def _leaves(trees: Trees, a: int, b: int, out: Any, room: Scratch) -> None:
 
 @subroutine
 def _may_worsen(trees: Trees, a: int, b: int, d: int) -> bool:
-    """Return whether a member may move towards a rival; of leaves, whether it does."""
+    """Return whether a member may move towards a rival; for leaves, whether it does."""
     if trees.nodes[a, 0] >= 0 or trees.nodes[b, 0] >= 0:
         return True
     c, x, y = trees.numbers[0], trees.nodes[a, 2], trees.nodes[b, 2]
@@ -94,7 +94,7 @@ def _may_worsen(trees: Trees, a: int, b: int, d: int) -> bool:
 @subroutine
 def _subtrees(trees: Trees, a: int, b: int, changed: int, instead: int, out: Any,
               room: Scratch) -> None:  # fmt: skip
-    """Widen bounds by all that a node of the whole and one of the member may lead to."""
+    """Widen bounds by all leaves below a node of the forest and one of the member."""
     c, labels = trees.numbers[0], trees.shares.shape[1]
     low, high, equal = trees.low, trees.high, trees.numbers[3] == 1
     holds = a == b and a < len(trees.end) and a <= changed < trees.end[a]
@@ -113,7 +113,7 @@ def _subtrees(trees: Trees, a: int, b: int, changed: int, instead: int, out: Any
 
 @subroutine
 def copy_into(made: Any, given: Any) -> None:
-    """Copy a table; a loop compiles much faster than an assignment of slices."""
+    """Copy a table; a loop compiles much faster than a slice assignment."""
     for i in range(made.shape[0]):
         for j in range(made.shape[1]):
             made[i, j] = given[i, j]
@@ -131,7 +131,7 @@ def _put(
 def bound_tree(
     trees: Trees, box: Any, a: int, b: int, tree: int, levels: int, room: Scratch
 ) -> None:
-    """Bound what a tree contributes in a box, on each side of its first open split."""
+    """Bound a tree's contribution in a box, on each side of its first open split."""
     nodes, stack, parts = trees.nodes, room.stack, room.parts[tree]
     changed, instead = room.changed[0, tree], room.changed[1, tree]
     for side in range(2):

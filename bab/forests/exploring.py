@@ -1,4 +1,4 @@
-"""The compiled search: boxes of one member after another, those with the greatest bound first."""
+"""The compiled search of boxes, one member after another, highest bound first."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _consider(
     trees: Trees, listed: Listed, slot: int, front: Frontier, levels: int, cutoff: float,
     room: Scratch,
 ) -> bool:  # fmt: skip
-    """Bound a box, and keep it if it may hold a leak above the cutoff; return if it is one."""
+    """Bound a box, and keep it if a leak above the cutoff may exist; return if it is one."""
     upper, exact = bound(
         trees, front.box[slot], front.at[slot], front.split[slot], levels, front.values[2], room
     )
@@ -92,7 +92,7 @@ def _consider(
 
 @subroutine
 def _upper(front: Frontier) -> float:
-    """Return what no leak of the member exceeds."""
+    """Return the upper bound of the member's leaks."""
     upper = max(front.values[0], front.values[1])
     return float(max(upper, front.upper[front.heap[0]]) if front.state[0] else upper)
 
@@ -102,7 +102,7 @@ def _split(
     trees: Trees, listed: Listed, slot: int, front: Frontier, levels: int, cutoff: float,
     room: Scratch,
 ) -> bool:  # fmt: skip
-    """Split a box that is not in the heap any more; return whether there is a leak in it."""
+    """Split a box taken from the heap; return whether there is a leak in it."""
     found = False
     feature, cut = front.split[slot, 0], front.split[slot, 1]
     front.state[1] -= 1
@@ -125,7 +125,7 @@ def _split(
 
 @subroutine
 def _root(trees: Trees, most: Any, front: Frontier) -> int:
-    """Write the whole set of inputs into a slot."""
+    """Write the whole input set into a slot."""
     front.state[1] -= 1
     slot = front.free[front.state[1]]
     for f in range(len(most)):
@@ -137,14 +137,14 @@ def _root(trees: Trees, most: Any, front: Frontier) -> int:
 
 
 def _compile(stamp: int) -> tuple[Callable[..., Any], ...]:
-    """Compile anew when a source of this package changes: the stamp tells kept ones apart."""
+    """Compile anew if a source of this package changes: the stamp keys the cache."""
 
     @kept(**OPTIONS)
     def ranges(
         nodes: NDArray[np.int32], shares: NDArray[np.float64], first: NDArray[np.int64], label: int,
         low: NDArray[np.float64], high: NDArray[np.float64], done: NDArray[np.bool_],
     ) -> None:  # fmt: skip
-        """Set least and greatest margins below each node that some of the first lead to."""
+        """Set the range of margins below each node reached by some of the first."""
         _ = stamp
         stack = np.empty(256, np.int64)
         for begun in first:
@@ -176,7 +176,7 @@ def _compile(stamp: int) -> tuple[Callable[..., Any], ...]:
         budget: int, levels: int, cutoff: NDArray[np.float64], stop: NDArray[np.int64],
         upper: NDArray[np.float64], front: Frontier, room: Scratch,
     ) -> int:  # fmt: skip
-        """Search members one after another, each with a budget of boxes, until there is news."""
+        """Search members in turn, each with a budget of boxes, until there is news."""
         _ = stamp
         state, values = front.state, front.values
         while True:
@@ -217,7 +217,7 @@ def _compile(stamp: int) -> tuple[Callable[..., Any], ...]:
         trees: Trees, listed: Listed, most: NDArray[np.int32], member: int, rounds: int,
         reward: float, cells: NDArray[np.int32], room: Scratch, found: NDArray[np.int32],
     ) -> float:  # fmt: skip
-        """Look for a leak of a member near a cell, or near where its changes are."""
+        """Attack with a member near a cell, or near its changes."""
         _ = stamp
         best = -np.inf
         begin(trees, member, room)

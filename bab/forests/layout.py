@@ -1,4 +1,4 @@
-"""What the kernels of the search over forests read and write, as named tuples of arrays."""
+"""Arrays of the forest search's kernels, as named tuples."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LAMBDAS = (0.25, 0.5, 0.75, 1.0, 1.5)
 
 
 class Trees(NamedTuple):
-    """Trees, what members have in place of their nodes, and margins of one label."""
+    """Trees, the members' replacement nodes, and one label's margins."""
 
     nodes: Ints  # shape (nodes, 4)
     shares: Floats  # shape (answers, labels)
@@ -33,7 +33,7 @@ class Trees(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """Features that take listed rows together; see `leaveout.encoders.forests.cells.Groups`."""
+    """Features that take listed rows jointly; see `leaveout.encoders.forests.cells.Groups`."""
 
     of: Ints
     column_start: Longs
@@ -43,7 +43,7 @@ class Listed(NamedTuple):
 
 
 class Frontier(NamedTuple):
-    """Boxes that are still to be split, for one member; slots that a heap orders by bound."""
+    """Open boxes of one member, in slots that a heap orders by bound."""
 
     box: Ints  # shape (slots, 2, features): least and greatest codes
     at: Ints  # shape (slots, 2, trees)
@@ -57,7 +57,7 @@ class Frontier(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Room for one bound."""
+    """Work space for one bound."""
 
     changed: Longs  # shape (2, trees)
     parts: Floats  # shape (trees, 2, labels, 2 + multipliers)
@@ -70,7 +70,7 @@ class Scratch(NamedTuple):
 
 
 def frontier(slots: int, features: int, trees: int, kept: Frontier | None = None) -> Frontier:
-    """Return an empty frontier, or one with more slots that holds what another does."""
+    """Return an empty frontier, or a larger one with another's content."""
     made = Frontier(
         np.empty((slots, 2, features), np.int32), np.empty((slots, 2, trees), np.int32),
         np.empty(slots), np.empty((slots, 2), np.int32), np.empty(slots, np.int64),
@@ -93,7 +93,7 @@ def frontier(slots: int, features: int, trees: int, kept: Frontier | None = None
 
 
 def scratch(features: int, trees: int, labels: int) -> Scratch:
-    """Return room for bounds."""
+    """Return work space for bounds."""
     kinds = 2 + len(LAMBDAS)
     return Scratch(
         np.empty((2, trees), np.int64), np.empty((trees, 2, labels, kinds)),

@@ -1,4 +1,4 @@
-"""Trees of boxes that prove a bound: recorded once the bound is known, for a certificate."""
+"""Trees of boxes that prove a bound, recorded afterwards for a certificate."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _FULL, _DEEP, _LEAK = -1, -2, -3
 
 
 class NotProvedError(Exception):
-    """A bound cannot be written down; the message says why."""
+    """A bound that cannot be recorded; the message says why."""
 
 
 @dataclass(frozen=True, eq=False)
 class BoxTrees:
-    """Trees of boxes, one a member, in preorder, one after another."""
+    """Trees of boxes, one per member, in preorder, concatenated."""
 
     size: NDArray[np.int32]  # shape (members,): how many nodes each has
     feature: NDArray[np.int32]  # shape (nodes,): what a box is split on; -1 for a leaf
@@ -41,14 +41,14 @@ class BoxTrees:
 
 
 def margin_of(question: Question) -> float:
-    """Return by how much a recorded bound is to be above what the search found."""
+    """Return how far a recorded bound must be above the one searched."""
     return (_PADDING + 1.0) * question.padding()
 
 
 def record_boxes(
     question: Question, label: int, upper: float, *, most: int, threads: int = 1
 ) -> BoxTrees:
-    """Split the set of inputs, for each member, until no box may hold a leak above a bound."""
+    """Split the input set, per member, until no box may hold a leak above a bound."""
     trees, padding = question.trees(label), _PADDING * question.padding()
     parts = [
         np.arange(first, min(first + _PART, question.members))
@@ -100,6 +100,7 @@ def _too_many(most: int) -> str:
 
 
 def _joined(parts: list[BoxTrees]) -> BoxTrees:
+    """Return several trees of boxes as one."""
     return BoxTrees(
         np.concatenate([each.size for each in parts]),
         np.concatenate([each.feature for each in parts]),
@@ -114,9 +115,9 @@ def _compile(stamp: int) -> Callable[..., Any]:
         padding: float, depth: int, room: Scratch, box: NDArray[np.int32], at: NDArray[np.int32],
         feature: NDArray[np.int32], cut: NDArray[np.int32],
     ) -> int:  # fmt: skip
-        """Record the tree of one member in preorder; return its size, or why there is none.
+        """Record a member's tree in preorder; return its size, or why there is none.
 
-        ``box`` and ``at`` have a row a level; see `leaveout.bab.forests.layout.Frontier`.
+        ``box`` and ``at`` have a row per level; see `leaveout.bab.forests.layout.Frontier`.
         """
         _ = stamp
         side = np.zeros(len(box), np.int64)

@@ -1,4 +1,4 @@
-"""A forest and others over a set of inputs, made ready for the search."""
+"""A forest and others over an input set, prepared for the search."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """Forests, cut to cells; made once, it serves every label."""
+    """Forests cut into cells; one object serves every label."""
 
     whole: ScoredForest
     others: ForestFamily | ScoredForest  # a single forest is a family of one member
@@ -34,7 +34,7 @@ class Question:
 
     @classmethod
     def of(cls, whole: ScoredForest, others: ForestFamily | ScoredForest, box: Box) -> Self:
-        """Cut a set of inputs at the thresholds of forests."""
+        """Cut an input set at the thresholds of forests."""
         if isinstance(others, ForestFamily):
             known = whole.classes.tolist()
             return cls(whole, others, overlay_family(others, box), (known, known))
@@ -49,17 +49,17 @@ class Question:
 
     @property
     def members(self) -> int:
-        """How many members there are."""
+        """The number of members."""
         return len(self.overlay.start) - 1
 
     @property
     def features(self) -> int:
-        """How many features inputs have."""
+        """The number of features."""
         return len(self.overlay.cells.most)
 
     @cached_property
     def listed(self) -> Listed:
-        """Listed rows, for kernels; a feature alone takes every code and needs none."""
+        """Listed rows for kernels; a single feature takes every code and needs none."""
         groups = self.overlay.cells.groups
         wide = np.diff(groups.column_start) > 1
         of = groups.of.copy()
@@ -75,7 +75,7 @@ class Question:
 
     @cached_property
     def _end(self) -> NDArray[np.int32]:
-        """Return the node behind the last one below each node of the whole forest."""
+        """Return the end of each node's subtree in the whole forest."""
         nodes, size = self.overlay.nodes, int(self.overlay.roots[-1])
         end = np.arange(1, size + 1, dtype=np.int32)
         right, inner = nodes.right[:size], nodes.feature[:size] >= 0
@@ -90,7 +90,7 @@ class Question:
         return end
 
     def trees(self, label: int) -> Trees:
-        """Return the trees, for kernels, with margins of one of the whole forest's labels."""
+        """Return the trees for kernels, with margins of one label of the forest."""
         overlay = self.overlay
         column = self.column(label)
         shape = len(self._nodes), overlay.labels
@@ -108,32 +108,29 @@ class Question:
         )  # fmt: skip
 
     def column(self, label: int) -> int:
-        """Return which of the labels of both sides one of the whole forest's is."""
+        """Return the index of a forest's label among both sides' labels."""
         if isinstance(self.others, ForestFamily):
             return label
         return sorted({*self.labels[0], *self.labels[1]}).index(self.labels[0][label])
 
     def padding(self) -> float:
-        """Return what computed bounds are to be raised by.
+        """Return the rounding error by which computed bounds are raised.
 
-        With u = 2^-53, N trees, shares of at most s and a multiplier l: a forest computes a mean
-        to within N u s of the true one and a margin to within 2 (N + 1) u s, so two of them, one
-        multiplied, differ from the true ones by at most (1 + l) 2 (N + 1) u s. The bound's own
-        terms are computed to within 5 u (1 + l) s and summed to within N u (1 + l) s. That is less
-        than 3 (N + 3) (1 + l) u s; products of errors are far below what 8 for 3 leaves.
+        u = 2^-53, N trees, shares <= s, multiplier l: forests err by 2 (N + 1) (1 + l) u s, the
+        bound by (N + 5) (1 + l) u s; 8 (N + 8) also covers products.
         """
         count = max(self.overlay.divisors)
         most = float(self.overlay.nodes.shares.max())
         return 8.0 * (count + 8) * (1.0 + max(LAMBDAS)) * most * 2.0**-53
 
     def most(self, trees: Trees) -> float:
-        """Return what no confidence of the label exceeds; -inf where it is never answered."""
+        """Return a bound on the label's confidence; -inf if it is never answered."""
         sums = trees.weights[0] * trees.high[trees.roots[:-1]].sum(axis=0)
         rest = np.delete(sums, trees.numbers[0]) + self.padding()
         return float(rest.min()) if len(rest) and rest.min() >= 0.0 else -np.inf
 
     def replay(self, x: Floats, member: int, label: int) -> ForestWitness | None:
-        """Return a witness if an input is a leak of a label, as the forests compute it."""
+        """Return a witness if an input is a leak, as the forests compute it."""
         removed, other = -1, self.others
         if isinstance(other, ForestFamily):
             removed, other = int(other.removed[member]), other.member(member)
@@ -148,9 +145,9 @@ class Question:
         return ForestWitness(x, member, removed, label, confidence, scores, others)
 
     def starts(self, X: Floats, label: int, count: int) -> NDArray[np.int64]:
-        """Return inputs to begin at with a single other forest: leaks, then what is nearest to one.
+        """Return starts against a single other forest: leaks, then near leaks.
 
-        Near is where the whole forest answers the label and the other hardly does.
+        Near is where the forest answers the label and the other hardly does.
         """
         if isinstance(self.others, ForestFamily) or not len(X):
             return np.zeros(0, np.int64)
@@ -169,7 +166,7 @@ class Question:
 
 
 def _margin(scores: Floats) -> Floats:
-    """Return how far the greatest is above the second greatest, or above 0."""
+    """Return how far the greatest score is above the second greatest, or above 0."""
     if scores.shape[1] == 1:
         return np.asarray(scores[:, 0])
     two = np.partition(scores, -2, axis=1)[:, -2:]

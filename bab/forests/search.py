@@ -1,4 +1,4 @@
-"""The greatest confidence at which a forest and another, or a member of a family, answer apart."""
+"""The greatest confidence at which a forest and another or a member disagree."""
 
 from __future__ import annotations
 
@@ -66,11 +66,10 @@ def search_forests(
     progress: ProgressCallback | None = None,
     question: Question | None = None,
 ) -> Result:
-    """Bound the greatest confidence of a leak of one label: where the others answer another.
+    """Bound the greatest confidence of a leak of one label over other forests.
 
-    A leak is an input of the set, and a member, such that the whole forest answers the label and
-    the member does not. Answers, confidences and ties are those of `ScoredForest.probabilities`,
-    float for float.
+    A leak is an input and a member whose answer is not the forest's label, by
+    `ScoredForest.probabilities` float for float.
     """
     start = time.perf_counter()
     question = question or Question.of(whole, others, box)
@@ -82,7 +81,7 @@ def search_forests(
 
 
 class _Search:
-    """The search of one label, which threads take part in."""
+    """The search of one label, run by several threads."""
 
     def __init__(
         self, question: Question, label: int, floor: float | None, gap: float, deadline: Deadline
@@ -102,7 +101,7 @@ class _Search:
         self.lock = threading.Lock()
 
     def add(self, x: Floats, member: int) -> None:
-        """Take in a leak, if it is one and none better is known."""
+        """Store a leak if it is one and better than the known one."""
         witness = self.question.replay(x, member, self.label)
         if witness is None:
             return
@@ -119,7 +118,7 @@ class _Search:
                     self.stop[0] = 1
 
     def ask(self, tries: Floats | None) -> Codes:
-        """Ask a single other forest about inputs; return their cells."""
+        """Evaluate a single other forest at inputs; return their cells."""
         question = self.question
         box = question.overlay.cells.box
         inside = np.zeros((0, box.dimension)) if tries is None else tries[box.contains(tries)]
@@ -137,7 +136,7 @@ class _Search:
         return question.overlay.cells.codes(inside)
 
     def _wander(self, X: Floats, order: Longs, room: Scratch) -> None:
-        """Look for a leak from mixtures of the inputs to begin at and others."""
+        """Attack from mixtures of starts and other inputs."""
         cells, rng = self.question.overlay.cells, np.random.default_rng(0)
         for turn in range(_MIXTURES):
             if self.stop[0] or self.deadline.over:
@@ -208,7 +207,7 @@ class _Search:
         )  # fmt: skip
 
     def _ascend(self, members: list[np.int64], tries: Codes) -> None:
-        """Look for leaks near the changes of members, as long as they may matter."""
+        """Attack near the changes of members while that may matter."""
         room = self._room()
         while not self.stop[0]:
             with self.lock:
@@ -233,7 +232,7 @@ class _Search:
         return scratch(question.features, len(self.trees.roots) - 1, question.overlay.labels)
 
     def _explore(self, queue: list[Longs], budget: int, levels: int) -> None:
-        """Search members from the queue until it is empty, or all that is left cannot matter."""
+        """Search queued members until none is left that may matter."""
         front = frontier(_SLOTS, self.question.features, len(self.trees.roots) - 1)
         room = self._room()
         front.values[2] = self.padding

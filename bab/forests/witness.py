@@ -1,4 +1,4 @@
-"""A leak between forests: an input and a member that answer apart, with what both compute."""
+"""A leak between forests: an input and a member that disagree, with both outputs."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ class ForestWitness:
 
     @property
     def value(self) -> float:
-        """What is bounded: the confidence."""
+        """The bounded value: the confidence."""
         return self.confidence

@@ -1,1 +1,1 @@
-"""LUCID's own search: Algorithm 1 over sets of members, one MILP a set."""
+"""LUCID's search: Algorithm 1 over sets of members, one MILP per set."""

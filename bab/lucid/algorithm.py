@@ -1,4 +1,4 @@
-"""LUCID's Algorithm 1: branch and bound over sets of members, one MILP a set."""
+"""LUCID's Algorithm 1: branch and bound over sets of members, one MILP per set."""
 
 from __future__ import annotations
 
@@ -47,12 +47,10 @@ def search(
 
 
 class _Search:
-    """The state of one search.
+    """The state of one search; every member is in exactly one set.
 
-    Every member is in exactly one set; a set is waiting for a solver, running, queued for
-    branching, or final. The sets steer the search; the upper bound does not rest on them but on
-    ``member_upper``, which only ever falls to what was proved of each member. So it holds
-    wherever an interrupt strikes.
+    The upper bound rests only on ``member_upper``, which falls only to proved values, so it holds
+    at any interrupt.
     """
 
     def __init__(
@@ -103,13 +101,13 @@ class _Search:
 
     @property
     def floor(self) -> float:
-        """Confidence up to which leaks do not matter any more."""
+        """The confidence up to which leaks no longer matter."""
         known = self.witness is not None and self.options.witnesses
         return max(self.asked, self.lower) if known else self.asked
 
     @property
     def threshold(self) -> float:
-        """Sets with no higher bound need no work: a leak or a set that cannot be refined has it.
+        """The bound up to which sets need no work: a leak's or a final set's.
 
         The second is how Algorithm 1 bounds every set by that of a single member.
         """
@@ -152,16 +150,18 @@ class _Search:
         return self._result()
 
     def _done(self) -> bool:
+        """Return whether the search is over."""
         over = self.contradicted or self.deadline.over
         return over or self._refuted() or self._closed()
 
     def _refuted(self) -> bool:
+        """Return whether a leak decides the question."""
         return self.decide and self.witness is not None and self.lower > self.asked
 
     def _closed(self) -> bool:
-        """Whether the question is answered: nothing above the floor, or bounds that agree.
+        """Return whether the question is answered.
 
-        What float32 rounding hides widens the gap asked for, but to no more than `_ROUNDED`.
+        The gap is widened by float32 rounding, but to at most `_ROUNDED`.
         """
         upper = self.upper
         if upper <= self.asked:
@@ -176,7 +176,7 @@ class _Search:
         return self.instance.network_error + self.instance.member_error
 
     def _feed(self, pool: SolverPool) -> None:
-        """Give every free solver the set with the largest bound, branching only when needed."""
+        """Give each free solver the set with the largest bound, branching if needed."""
         while len(self.running) < self.options.workers:
             if not self.waiting and not self._branch():
                 return
@@ -191,7 +191,7 @@ class _Search:
             self.running[pool.submit(call)] = task
 
     def _branch(self) -> bool:
-        """Move the queue's first set, or what it splits into, to the waiting; False if none can."""
+        """Move the queue's first set or its parts to the waiting; False if none can."""
         while self.queue:
             _, _, entry = heapq.heappop(self.queue)
             refined = self._refine(entry) if entry.upper > self.threshold else []
@@ -238,7 +238,7 @@ class _Search:
         self._tell()
 
     def _believed(self, found: MemberSet, task: MemberSet) -> MemberSet:
-        """Return a bound as found, or as it was where a replayed leak contradicts it."""
+        """Return a bound as found, or the old one if a leak contradicts it."""
         # Later calls of an unlimited set keep the limit they were given, not what was left.
         entry = replace(found, limit=task.limit)
         if self.leaks[found.members].max() <= found.upper:
@@ -247,12 +247,12 @@ class _Search:
         return replace(entry, upper=task.upper, state="numerical")
 
     def _contradict(self) -> None:
-        """Forget every bound: what gave one below a replayed leak is not believed in any other."""
+        """Forget every bound, as the source of one wrong bound is distrusted."""
         self.contradicted = True
         self.member_upper[:] = self.most
 
     def _try(self, point: NDArray[np.float64], task: MemberSet) -> None:
-        """Look for a leak near the point a MILP likes, with the member that leaks most there."""
+        """Attack near a MILP's best point, with the member that leaks most there."""
         own = self.instance.network.stack.scores(point[None])[0, 0]
         if confidence(own, self.label) <= self.lower:
             return

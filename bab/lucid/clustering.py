@@ -1,4 +1,4 @@
-"""Partition a set of members into clusters of close networks (LUCID, section 6.1)."""
+"""Clustering of a set of members by similar networks (LUCID, section 6.1)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,10 @@ _SEED = 0
 
 
 def features(networks: Networks, members: Members) -> Floats:
-    """Return what members are told apart by: one row each.
+    """Return the features that clusters are based on, one row per member.
 
-    All their parameters; of a set with more than 2**24 of them (128 MB, of which k-means makes a
-    few copies), 128 random sums of them, which keep squared distances to about an eighth
-    (Achlioptas, *Database-friendly random projections*, 2003). Clusters steer the search; no
-    bound rests on them.
+    All parameters, or 128 random sums of more than 2**24 (Achlioptas 2003). They steer the search;
+    no bound rests on them.
     """
     if len(members) * networks.size <= _LARGEST or networks.size <= _DIRECTIONS:
         return networks.take(members).flat()
@@ -39,7 +37,7 @@ def features(networks: Networks, members: Members) -> Floats:
 
 
 def partition(parameters: Floats, members: Members, seed: int = 0) -> list[Members]:
-    """Split a set by k-means over all parameters, k chosen by the elbow of the inertia.
+    """Split a set by k-means over all parameters, with k at the inertia's elbow.
 
     Parameters
     ----------

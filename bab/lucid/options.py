@@ -1,4 +1,4 @@
-"""What may be set about a search over sets of members."""
+"""Options of a search over sets of members."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class LucidOptions:
 
     @property
     def tolerance(self) -> float:
-        """Tolerance asked of the solver, or presumed of one that takes none."""
+        """The tolerance asked of the solver, or assumed if it takes none."""
         return TIGHT if Feature.TOLERANCES in find_solver(self.solver).features else LOOSE
 
     @property
     def limit(self) -> float:
-        """Seconds for one MILP."""
+        """Seconds per MILP."""
         if self.set_seconds is not None:
             return self.set_seconds
         return _PAPER_LIMIT if self.seconds is None else self.seconds / _SHARE

@@ -1,4 +1,4 @@
-"""A set of members on its way through the search, and the one step that bounds it."""
+"""A set of members in the search, and the step that bounds it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class MemberSet:
 
 @dataclass(frozen=True, eq=False)
 class Bounded:
-    """A bounded set and, where the solver had one, the point it likes best."""
+    """A bounded set, and the solver's best point if it had one."""
 
     result: MemberSet
     point: Floats | None
@@ -50,7 +50,7 @@ class Bounded:
 def bound_set(
     instance: Instance, task: MemberSet, label: int, floor: float, worker: SolverProcess
 ) -> Bounded:
-    """Bound the leaks of a set: by propagation if that is enough, else by a MILP."""
+    """Bound the leaks of a set: by propagation if that suffices, else by a MILP."""
     deadline = Deadline.after(task.limit)
     network, box = instance.network.stack, instance.box
     hyper = hyper_network(instance.members, task.members)
@@ -137,6 +137,7 @@ class _Attempt:
     def ended(
         self, state: State, upper: float, point: Floats | None = None, *, detail: str = ""
     ) -> Bounded:
+        """Return the outcome."""
         return Bounded(
             replace(self.task, upper=upper, state=state, detail=detail), point, self.solved
         )

@@ -1,4 +1,4 @@
-"""A few solver processes, each fed by a thread of its own."""
+"""A pool of solver processes, each fed by its own thread."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SolverPool:
             process.retire()
 
     def submit(self, task: Callable[[SolverProcess], T]) -> Future[T]:
-        """Run ``task`` with a free process as soon as there is one."""
+        """Run ``task`` with the next free process."""
 
         def run() -> T:
             process = self._free.get()

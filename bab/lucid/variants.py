@@ -33,7 +33,7 @@ VARIANTS: dict[str, Variant] = {
 
 
 def find_variant(name: str) -> Variant:
-    """Return a variant by name, whatever its case."""
+    """Return a variant by case-insensitive name."""
     for known, variant in VARIANTS.items():
         if known.lower() == name.lower():
             return variant

@@ -1,4 +1,4 @@
-"""Settle what float64 cannot: claims that hold with equality, or miss it by less than it rounds.
+"""Settling of nodes beyond float64: claims that hold, or fail, by less than rounding.
 
 Bounds of nodes are padded for rounding, so that none of a claim that is met with equality is ever
 below it. Where no more than that keeps a node open, its cases are looked at without padding: over
@@ -52,7 +52,7 @@ _UNKNOWN = Settled(False)
 
 
 class Boundary:
-    """Settles nodes of a claim that is decided."""
+    """Settler of nodes of a claim that is to be decided."""
 
     def __init__(self, claim: JointClaim, space: Space) -> None:
         self._claim, self._space = claim, space
@@ -65,7 +65,7 @@ class Boundary:
 
     @cached_property
     def _sizes(self) -> Floats:
-        """About how large the terms of each case are, by neurons at a few points of the region."""
+        """Return the approximate term sizes of each case, from a few points of the region."""
         claim, forms, box = self._claim, self._claim.forms, self._claim.joint.box
         points = np.stack([box.lower, (box.lower + box.upper) / 2, box.upper])
         largest = max(
@@ -78,7 +78,7 @@ class Boundary:
 
     @cached_property
     def noise(self) -> float:
-        """See `Settling.noise`; nothing is given up where values are asked for."""
+        """See `Settling.noise`; nothing is given up if values are asked for."""
         return _NOISE * float(self._sizes.max()) + _UNDERFLOW if all(self._decided) else 0.0
 
     def applies(self, node: Node, target: float, *, last: bool) -> bool:
@@ -98,7 +98,7 @@ class Boundary:
         return self._spent <= granted * (1 + self._won) / (1 + self._tried)
 
     def settle(self, node: Node) -> Settled:
-        """Look at a node without padding."""
+        """Examine a node without padding."""
         begun = time.perf_counter()
         found = self._exactly(node) if self._claim.query.reals else self._in_float32(node)
         self._spent += time.perf_counter() - begun
@@ -137,7 +137,7 @@ class Boundary:
 
     @cached_property
     def _reads(self) -> list[list[Affine]]:
-        """What each application reads, as functions of the joint point."""
+        """Return the inputs of each application as functions of the joint point."""
         found = []
         for each in self._claim.query.applications:
             matrix = self._claim.joint.points[each.point]
@@ -148,7 +148,7 @@ class Boundary:
 
     @cached_property
     def _pass(self) -> int:
-        """Products of one pass through all networks."""
+        """Return the number of products in one pass through all networks."""
         width = self._claim.joint.box.dimension
         return sum(
             len(terms) * (1 + width)
@@ -194,7 +194,7 @@ class Boundary:
         lower: list[Fraction],
         upper: list[Fraction],
     ) -> tuple[list[list[Fraction]] | None, int]:
-        """Return points where nothing says that the case is not met, None if there is none."""
+        """Return points where the case is not excluded, or None if there are none."""
         rows: list[tuple[Affine, bool]] = []
         for form, strict in self._conditions(case):
             above = self._above(form, found)
@@ -231,7 +231,7 @@ class Boundary:
         ]
 
     def _above(self, form: Form, found: list[Bounded]) -> Affine | None:
-        """Return a function of the joint point that a form is nowhere above."""
+        """Return an affine function of the joint point that bounds a form from above."""
         width = self._claim.joint.box.dimension
         own = form.numbers
         total = Affine((Fraction(0),) * width, own.constant)
@@ -259,7 +259,7 @@ class Boundary:
         return True
 
     def _phases(self, node: Node) -> dict[Neuron, int]:
-        """Return the phases that hold in a node; of a pair of networks they are virtual."""
+        """Return the phases that hold in a node; virtual for a pair of networks."""
         claim, starts = self._claim, self._space.layout.starts
         if claim.joint.is_pair:
             return {}
@@ -277,7 +277,7 @@ def _own(phases: dict[Neuron, int], application: int) -> Phases:
 
 
 def _most(form: Form, boxes: list[Box], scores: list[Interval]) -> Fraction | None:
-    """Return the most that a form of computed scores can be; None where nothing is known."""
+    """Return an upper bound of a form of computed scores; None if unknown."""
     if form.rounded:
         return None
     own = form.numbers
@@ -293,9 +293,9 @@ def _most(form: Form, boxes: list[Box], scores: list[Interval]) -> Fraction | No
 
 
 def _float32_box(box: Box, whole: Box) -> Box | None:
-    """Return the box of the float32 numbers in a part of a box; None where there is none.
+    """Return the box of float32 numbers in part of a box, or None.
 
-    An input of which the whole box has none stands for the numbers next to its bounds.
+    A feature without float32 numbers in the whole box stands for the numbers next to its bounds.
     """
     none = np.greater(*_inwards(whole))
     lower, upper = _inwards(box)
@@ -305,7 +305,7 @@ def _float32_box(box: Box, whole: Box) -> Box | None:
 
 
 def _inwards(box: Box, side: float = 1.0) -> tuple[Floats, Floats]:
-    """Return the bounds of the float32 numbers in a box; or, with side -1, about it."""
+    """Return float32 bounds inside a box, or around it with side -1."""
     ends = []
     for values, towards in ((box.lower, side), (box.upper, -side)):
         rounded = values.astype(np.float32)

@@ -1,4 +1,4 @@
-"""Choose how to split a node: by what splits of each kind have won so far."""
+"""Branching: choice of a node's split by the past gains of each kind."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ _SMALL, _LARGE = 0.4, 0.6
 
 @dataclass(eq=False)
 class Brancher:
-    """Keeps the gains of splits: pseudo-costs a neuron, and an average a kind of split.
+    """Gains of splits: pseudo-costs per neuron, and an average per kind.
 
-    Gains are relative to the part of a bound that is above the target, so that they compare.
+    Gains are relative to how far a bound exceeds the target, so that they compare.
     """
 
     hidden: int
@@ -65,10 +65,7 @@ class Brancher:
         self._rng = np.random.default_rng(self.seed)
 
     def choose(self, node: Node, target: float) -> list[Split]:
-        """Return how to split a node (side 0), or several ways to try, the best of which is kept.
-
-        Empty if nothing is left that is worth it.
-        """
+        """Return candidate splits of a node (side 0), of which the best is kept."""
         open_part = node.value - target
         if _open_by_rounding(node, open_part, self.noise):
             return []
@@ -100,7 +97,7 @@ class Brancher:
         return splits
 
     def learn(self, split: Split, node: Node, children: list[float], target: float) -> float:
-        """Remember what a split won, and return how much."""
+        """Record the gain of a split and return it."""
         if split.kind not in _KINDS:
             return 0.0
         open_part = max(node.value - target, 1e-300)
@@ -115,24 +112,21 @@ class Brancher:
         return won
 
     def best(self, splits: list[Split], node: Node, won: list[float]) -> int:
-        """Return which of the splits that were tried to keep, given what each won.
-
-        Single splits say little of what is below them: once kinds are known, they decide.
-        """
+        """Return the index of the best tried split, given their gains."""
         if len(splits) == 1:
             return 0
         tried, gains = self._gains(splits, node)
         return int(np.argmax(won if tried.min() <= _TRIED else gains))
 
     def _preferred(self, splits: list[Split], node: Node) -> list[Split]:
-        """Return the kind that wins most of such nodes; all where that is to be learnt."""
+        """Return splits of the best kind for such nodes; all while still learning."""
         tried, gains = self._gains(splits, node)
         if len(node.members) == 1 and (tried.min() < _TRIED or self._rng.random() < _EXPLORE):
             return splits
         return [splits[int(np.argmax(gains))]]
 
     def _gains(self, splits: list[Split], node: Node) -> tuple[Floats, Floats]:
-        """Return how often each kind was tried of such nodes, and what it wins."""
+        """Return the trials and the gains of each kind for such nodes."""
         tied, size = int(node.phase.any()), _size(node)
         kinds = [_KINDS.index(split.kind) for split in splits]
         tried = self._tried[tied, kinds, size]
@@ -144,7 +138,7 @@ class Brancher:
         return tried, gains
 
     def _below(self, size: int, known: float) -> float:
-        """Return what is won of tied nodes; what is known where few were tried."""
+        """Return the expected gain below tied nodes, or ``known`` after few trials."""
         tried = self._tried[1, :, size]
         if tried.max() < _TRIED:
             return known
@@ -164,15 +158,15 @@ class Brancher:
 
 
 def _size(node: Node) -> int:
-    """How many pairs are undecided: the same doubling or not."""
+    """Return the size class of a node: the doublings of its undecided pairs."""
     return int((node.neuron_score >= 0.0).sum()).bit_length()
 
 
 def _open_by_rounding(node: Node, open_part: float, noise: float) -> bool:
-    """Whether a node stays open only by what float32 rounding hides.
+    """Return whether only float32 rounding keeps a node open.
 
-    Each form is known but for its error, which counts as often as the form. While the region is
-    wide enough for more than that to be won, it is still split.
+    Errors count as often as their forms. A region wide enough to gain more than that is still
+    split.
     """
     used = node.share > 0.0
     rounding = float(node.share[used] @ node.errors[used])

@@ -1,4 +1,4 @@
-"""Bounds of linear forms by propagation alone: what is known of a case before it is searched."""
+"""Bounds of linear forms by propagation alone, before a case is searched."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ from leaveout.encoders.query import Case, Form, Query
 
 
 class Propagation:
-    """Upper bounds over the counter-examples of cases of one query.
-
-    Each network is propagated once.
-    """
+    """Upper bounds over the cases of one query, propagating each network once."""
 
     def __init__(self, query: Query, errors: FormErrors) -> None:
         self._query, self._errors = query, errors
@@ -23,10 +20,7 @@ class Propagation:
         ]
 
     def upper(self, case: Case) -> float:
-        """Bound the least goal over the counter-examples of a case; infinite if nothing is known.
-
-        Of scores as the query takes them: computed in float32, or over the reals.
-        """
+        """Bound the least goal over a case's counter-examples; infinite if unknown."""
         conditions = [self._upper(each.form) for each in case.conditions]
         if case.goals and any(bound < 0.0 for bound in conditions):
             return -math.inf

@@ -1,4 +1,4 @@
-"""Claims over points as a question: robustness, equivalence, fairness, monotonicity and others."""
+"""Claims over points as questions: robustness, equivalence, fairness and others."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _NARROWER = 0.7
 
 
 def paced(options: NativeOptions, *, decides: bool) -> NativeOptions:
-    """Return options whose ascents suit a claim that is decided, or one to be bounded."""
+    """Return options whose ascents suit deciding a claim, or bounding its value."""
     if decides:
         return replace(options, steps=_FEW_STEPS, reach=1.0)
     return replace(options, steps=STEPS)
@@ -72,31 +72,31 @@ class Claims:
 
     @cached_property
     def most(self) -> float:
-        """What propagation proves of all cases."""
+        """Return the bound that propagation proves for all cases."""
         known = Propagation(self.claim.query, self.claim.errors)
         return max((known.upper(case) for case in self.claim.cases), default=-math.inf)
 
     @cached_property
     def rounding(self) -> float:
-        """How far float32 evaluation may shift a bound anywhere."""
+        """Return how far float32 evaluation may shift a bound anywhere."""
         forms = self.claim.forms
         return float(forms.errors[forms.goal].max())
 
     @cached_property
     def space(self) -> Space:
-        """The region, and the networks over it."""
+        """Return the region with the networks over it."""
         joint = self.claim.joint
         return make_space(joint.first, joint.members, joint.box, self.clusters)
 
     @cached_property
     def clusters(self) -> Clusters | None:
-        """The members, those that are close together."""
+        """Return clusters of similar members, or None."""
         joint = self.claim.joint
         return make_clusters(joint.first, joint.members) if self.members > 1 else None
 
     @cached_property
     def forms(self) -> Forms:
-        """The forms as the kernels read them."""
+        """Return the forms in the kernels' representation."""
         return self.space.read(self.claim.forms)
 
     @cached_property
@@ -113,7 +113,7 @@ class Claims:
 
     @cached_property
     def seeker(self) -> Seeker:
-        """What seeks counter-examples."""
+        """Return the seeker of counter-examples."""
         return Seeker(self.claim, self.seed)
 
     def prepare(self, options: NativeOptions) -> Prepared:
@@ -167,11 +167,11 @@ class Claims:
         return lower + max(_SAME, gap * abs(lower)) if math.isfinite(lower) else lower
 
     def saved(self, found: Found) -> NDArray[np.floating]:
-        """See `Question.saved`."""
+        """See `Question.witness_point`."""
         return found.place
 
     def replayed(self, point: NDArray[np.floating], member: int) -> Found | None:
-        """See `Question.replayed`."""
+        """See `Question.replay`."""
         every = [
             self.seeker.replay(np.asarray(point, np.float64), case, member)
             for case in range(self.claim.forms.cases)
@@ -197,7 +197,7 @@ class Claims:
 
 @dataclass(frozen=True, eq=False)
 class ClaimPayload:
-    """Claims as they travel to another process."""
+    """Claims in the form sent to another process."""
 
     claim: JointClaim
     label: int
@@ -209,13 +209,13 @@ class ClaimPayload:
 
 
 class ClaimRounding:
-    """Bounds evaluation errors of forms over a node's own region, where they may help."""
+    """Evaluation error bounds of forms over a node's own region, where useful."""
 
     def __init__(self, claim: JointClaim, space: Space) -> None:
         self._claim, self._regions = claim, PointRegions(claim, space)
 
     def __call__(self, node: Node, target: float) -> Node:
-        """Return the node with errors of its own region, where they may help."""
+        """Return the node with its own region's errors, where these may help."""
         claim, rows = self._claim, self._claim.rows[node.case]
         count, goals = len(rows), len(claim.cases[node.case].goals)
         width = float((node.upper - node.lower).mean())
@@ -236,7 +236,7 @@ class ClaimRounding:
 
 
 def _shifted(space: Space, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
-    """Return a part of the region as the kernels read it, a hair wider."""
+    """Return part of the region in the kernels' coordinates, slightly widened."""
     least = np.maximum(np.nextafter(lower - space.origin, -np.inf), space.lower)
     return least, np.minimum(np.nextafter(upper - space.origin, np.inf), space.upper)
 

@@ -1,4 +1,4 @@
-"""What a search is asked for, and when its bounds are an answer."""
+"""The goal of a search, and when bounds reach it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ROUNDED = 0.01
 
 @dataclass(frozen=True, eq=False)
 class Criterion:
-    """Says when the bounds of a question suffice."""
+    """Condition on which the bounds of a question suffice."""
 
     question: Question[Any]
     floor: float  # counter-examples of at most this value do not matter
@@ -24,19 +24,19 @@ class Criterion:
 
     @property
     def cut(self) -> float:
-        """What is bounded by this need not be bounded any further, whatever else is found."""
+        """Bound below which nothing needs tightening, whatever else is found."""
         return max(self.floor - (self.room if self.decide else 0.0), NOTHING)
 
     @property
     def least(self) -> float:
-        """What is known from below without a counter-example.
+        """Lower bound known without a counter-example.
 
         That none is below 0, say, is no answer where those of 0 are asked for.
         """
         return min(self.question.least, self.cut) if self.decide else self.question.least
 
     def target(self, lower: float) -> float:
-        """Return the value, as computed in float32, that need not be bounded any further."""
+        """Return the float32 value that needs no tighter bound."""
         if self.decide:
             return self.cut
         # A hair below, so that a bound by the target does agree with the lower one.
@@ -44,7 +44,7 @@ class Criterion:
         return max(self.cut, enough - 1e-12 * abs(enough))
 
     def is_met(self, found: Finding | None, upper: float, rounding: float, *, at: float) -> bool:
-        """Whether the question is answered: nothing is left to find, or the bounds agree."""
+        """Return whether nothing is left to find, or the bounds agree."""
         if upper <= max(at, self.least, NOTHING):
             return True
         if found is None:
@@ -58,5 +58,5 @@ class Criterion:
 
 
 def shown(upper: float) -> float:
-    """Return an upper bound; minus infinity where it says that there is nothing at all."""
+    """Return an upper bound, or minus infinity if no counter-example exists at all."""
     return upper if upper > NOTHING else -math.inf

@@ -1,4 +1,4 @@
-"""What a search knows of its answer, from both sides."""
+"""Lower and upper bounds of a search's answer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CLOSED, _ENOUGH = 4.0, 2.0
 
 
 class Enclosure(Generic[W]):
-    """The best counter-example found, and what is proved of all of them."""
+    """The best counter-example found, and the bounds proved for all."""
 
     def __init__(self, criterion: Criterion, *, reported: bool) -> None:
         self.criterion, self._question, self._reported = criterion, criterion.question, reported
@@ -35,12 +35,12 @@ class Enclosure(Generic[W]):
 
     @property
     def lower(self) -> float:
-        """Value of the best counter-example, or what is known without one."""
+        """Value of the best counter-example, or the bound known without one."""
         return self.witness.value if self.witness else self.criterion.least
 
     @property
     def upper(self) -> float:
-        """No counter-example has a higher value, as computed in float32."""
+        """Upper bound of all counter-examples, as computed in float32."""
         before = math.inf if self._reported else float(self.before.max())
         return max(self.lower, min(self.proved, before))
 
@@ -51,29 +51,29 @@ class Enclosure(Generic[W]):
 
     @property
     def target(self) -> float:
-        """Value, as computed in float32, that need not be bounded any further."""
+        """The float32 value that needs no tighter bound."""
         return self.criterion.target(self.lower)
 
     @property
     def settled(self) -> bool:
-        """Whether there is nothing more to find out."""
+        """Whether nothing is left to find out."""
         rounding, cut = _ENOUGH * self.rounding, self.criterion.cut
         return self.criterion.is_met(self.witness, self.upper, rounding, at=cut)
 
     @property
     def agreed(self) -> bool:
-        """Whether there is nothing more to find out, and none of that is put down to rounding."""
+        """Whether nothing is left to find out, without allowance for rounding."""
         return self.criterion.is_met(self.witness, self.upper, 0.0, at=self.criterion.cut)
 
     def closed(self, upper: float) -> bool:
-        """Whether an upper bound answers the question."""
+        """Return whether an upper bound answers the question."""
         rounding, floor = _CLOSED * self.rounding, self.criterion.floor
         return self.criterion.is_met(self.witness, upper, rounding, at=floor)
 
     def verdict(
         self, upper: float, stopped: tuple[Reason, str] | None
     ) -> tuple[bool, Reason | None, str]:
-        """Return whether the question is settled; if not, a reason and a sentence on it."""
+        """Return whether the question is settled, or else a reason and a sentence."""
         if self.contradicted:
             return (
                 False,
@@ -87,16 +87,16 @@ class Enclosure(Generic[W]):
         return False, "numerical", f"float32 rounding may move what is asked by {self.rounding:.2g}"
 
     def assume(self, before: Floats) -> None:
-        """Take over what was proved of each member before."""
+        """Adopt the bounds proved for each member before."""
         self.before = np.minimum(self.before, before)
 
     def recall(self, saved: Saved) -> None:
-        """Take over what a search that is gone on with had proved."""
+        """Adopt the bounds proved by a resumed search."""
         self.assume(saved.before)
         self.proved, self.cut = saved.proved, saved.cut
 
     def keep(self, found: W | None) -> None:
-        """Take in a counter-example."""
+        """Record a counter-example."""
         if found is None:
             return
         if found.value > self.before[found.member]:
@@ -108,12 +108,12 @@ class Enclosure(Generic[W]):
             self.witness, self._near = found, self._question.rounding_near(found)
 
     def prove(self, value: float) -> None:
-        """Keep what the workers' reports prove of all members: it holds whatever happens next."""
+        """Record a bound that workers prove for all members, which holds from then on."""
         self.cut = max(self.cut, self.target)
         self.proved = min(self.proved, max(value, self.cut))
 
     def bounds(self, values: Floats) -> tuple[float, Floats]:
-        """Return the upper bound of all members and that of each."""
+        """Return the upper bound of all members, and of each."""
         members = np.minimum(np.minimum(self.before, values), self.proved)
         members = np.maximum(members, self.criterion.least)
         if self.witness is not None and self.witness.value > members[self.witness.member]:

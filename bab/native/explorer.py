@@ -1,4 +1,4 @@
-"""Explore a frontier of nodes, best first: split, bound, drop what the target allows to drop."""
+"""Best-first exploration of a frontier: split, bound, and drop by the target."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _HINTED = 4
 
 @dataclass(frozen=True)
 class Stand:
-    """Where an explorer stands."""
+    """State of an explorer."""
 
     value: float  # largest value of an open node; minus infinity where none is
     open_nodes: int
@@ -48,17 +48,14 @@ class Stand:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Bounded:
-    """A node that was bounded, and whether anything of it is left to split."""
+    """A bounded node, and whether anything of it is left to split."""
 
     node: Node
     is_open: bool
 
 
 class Explorer:
-    """Owns a frontier; nothing of what it was given is above its value or the targets it met.
-
-    Values are those of float32 evaluation throughout.
-    """
+    """Owner of a frontier; its value and the targets met bound all it was given."""
 
     def __init__(
         self,
@@ -92,20 +89,20 @@ class Explorer:
         self._heap: list[tuple[float, int, Node]] = []
 
     def name(self) -> int:
-        """Return a number no other node has."""
+        """Return a node number that is not in use."""
         return next(self._names)
 
     def rename(self, first: int, stride: int) -> None:
-        """Name nodes from another number on."""
+        """Number nodes from ``first`` on."""
         self._names = itertools.count(first, stride)
 
     def add(self, nodes: Iterable[Node]) -> None:
-        """Take bounded nodes over."""
+        """Add bounded nodes."""
         for node in nodes:
             heapq.heappush(self._heap, (-node.value, next(self._order), node))
 
     def give(self, count: int) -> list[Node]:
-        """Hand over some of the most urgent nodes, every other one."""
+        """Remove and return every other one of the most urgent nodes."""
         kept: list[Node] = []
         given: list[Node] = []
         while self._heap and len(given) < count:
@@ -115,11 +112,11 @@ class Explorer:
         return given
 
     def nodes(self) -> list[Node]:
-        """All open nodes, the most urgent first."""
+        """Return all open nodes, the most urgent first."""
         return [node for _, _, node in sorted(self._heap, key=lambda entry: entry[:2])]
 
     def urgent(self, count: int) -> list[Node]:
-        """Return the most urgent nodes of one member each, few from any one member."""
+        """Return the most urgent single-member nodes, few per member."""
         chosen: list[Node] = []
         for _, _, node in heapq.nsmallest(8 * count, self._heap, key=lambda entry: entry[:2]):
             own = sum(int(node.members[0]) == int(each.members[0]) for each in chosen)
@@ -131,21 +128,21 @@ class Explorer:
 
     @property
     def value(self) -> float:
-        """Largest value of an open node, or of one that cannot be split any further."""
+        """Largest value of an open or an unresolved node."""
         return max(self.unresolved, -self._heap[0][0] if self._heap else -math.inf)
 
     def stand(self, target: float) -> Stand:
-        """Where it stands."""
+        """Return the state of the explorer."""
         value = self.value
         return Stand(value, len(self._heap), self.bounded, value > max(target, self.unresolved))
 
     def start(self, roots: list[Node], target: float) -> None:
-        """Bound nodes that are not, and take over those above the target."""
+        """Bound unbounded nodes, and add those above the target."""
         for each in self._bound(roots, target, target):
             self._take(each)
 
     def step(self, target: float, seconds: float) -> Stand:
-        """Split the most urgent nodes for some seconds, or until none is above the target."""
+        """Split the most urgent nodes for some seconds, or until none exceeds the target."""
         deadline = Deadline.after(seconds)
         while not deadline.over:
             threshold = max(target, self.unresolved)
@@ -156,9 +153,9 @@ class Explorer:
         return self.stand(target)
 
     def _in_vain(self, target: float) -> bool:
-        """Whether all that is open has been near the target for so long that it is given up.
+        """Return whether all open nodes have been near the target for too long.
 
-        What is left may then hold with equality, which padded bounds never show.
+        What is left may hold with equality, which padded bounds never show.
         """
         if self.boundary is None or not self.boundary.noise or not self._heap:
             return False
@@ -217,7 +214,7 @@ class Explorer:
                 self._take(each)
 
     def _is_settled(self, node: Node, target: float, *, last: bool) -> bool:
-        """Look at a node without padding, where that may help; whether it has nothing in it."""
+        """Examine a node without padding if that may help; return whether it is empty."""
         if self.boundary is None or not self.boundary.applies(node, target, last=last):
             return False
         found = self.boundary.settle(node)
@@ -229,7 +226,7 @@ class Explorer:
         return found.empty
 
     def _hint(self, node: Node) -> None:
-        """Keep a node to seek in, if its value is among the highest."""
+        """Keep a node as a hint to attacks if its value is among the highest."""
         self.unresolved_nodes = heapq.nlargest(
             _HINTED, [*self.unresolved_nodes, node], lambda each: each.value
         )
@@ -266,11 +263,12 @@ class Explorer:
         return pair
 
     def _clustered(self, node: Node) -> list[NDArray[np.int64]]:
+        """Return the clusters that split a node's members."""
         assert self.clusters is not None, "sets of members need clusters"
         return list(self.clusters.split(node.members))
 
     def _bound(self, nodes: list[Node], target: float, stop_at: float) -> list[_Bounded]:
-        """Bound nodes, in the order given; neither the open nor the settled are taken in."""
+        """Bound nodes in the given order, without adding them to the frontier."""
         result: dict[int, _Bounded] = {}
         given = [node.ident for node in nodes]
         nodes, gone = self._snapped(nodes)
@@ -308,7 +306,7 @@ class Explorer:
     def _spread(
         self, nodes: list[Node], many: NDArray[np.bool_], values: Floats, target: float
     ) -> Floats:
-        """How much lower the values of sets would be if all their members were the centre."""
+        """Return how much lower values would be with every member at the centre."""
         result = np.zeros(len(nodes))
         chosen = [node for node, several in zip(nodes, many, strict=True) if several]
         if not chosen:
@@ -330,7 +328,7 @@ class Explorer:
         return result
 
     def _snapped(self, nodes: list[Node]) -> tuple[list[Node], list[Node]]:
-        """Shrink regions to what listed inputs can take; returns (the rest, the empty ones)."""
+        """Shrink regions to listed values; return the remaining nodes and the empty ones."""
         listed = self.space.listed
         if not listed.tables or not nodes:
             return nodes, []
@@ -345,7 +343,7 @@ class Explorer:
         return kept, [node for i, node in enumerate(nodes) if empty[i]]
 
     def _settle(self, node: Node) -> None:
-        """Be done with a node: no leak of its members in it is above its bound."""
+        """Settle a node: no leak of its members in it exceeds its bound."""
         self.closed[node.members] = np.maximum(self.closed[node.members], node.bound)
 
     def _note(self, node: Node, target: float, status: int, proof: Proof | None) -> None:

@@ -1,4 +1,4 @@
-"""Which members a bound rests on: a tree of clusters, and a bound of each."""
+"""Groups of members that a bound rests on: a tree of clusters with bounds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _READ = 2**28
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """A set of members whose networks are alike."""
+    """A set of members with similar networks."""
 
     parent: int  # position of the group it is a part of, earlier in the list; -1 for all members
     members: Members
@@ -39,10 +39,10 @@ def grow(
     enough: float,
     size: int,
 ) -> list[Group]:
-    """Split the group of the highest bound, again and again.
+    """Repeatedly split the group with the highest bound.
 
-    What is split holds the worst counter-example or might: a group whose own bound is no higher
-    than the value of one that was found is left whole.
+    A group whose bound does not exceed the value found is left whole; what is split may hold the
+    worst counter-example.
     """
     everyone = np.arange(count, dtype=np.int64)
     groups = [Group(-1, everyone, bound([everyone])[0])]
@@ -68,7 +68,7 @@ def grow(
 
 
 def capped(groups: list[Group], known: Floats, least: float) -> list[Group]:
-    """Lower the bounds of groups to what is known of their members, and of their parts."""
+    """Lower the bounds of groups to the known bounds of their members and parts."""
     uppers = [max(least, min(each.upper, float(known[each.members].max()))) for each in groups]
     most = [least] * len(groups)
     inner = {each.parent for each in groups}
@@ -83,10 +83,7 @@ def capped(groups: list[Group], known: Floats, least: float) -> list[Group]:
 
 
 def root_bounds(explorer: Explorer, prepared: Prepared, parts: list[Members]) -> list[float]:
-    """Bound sets of members over the whole region, without splitting it.
-
-    Nothing is kept of it: the explorer's frontier stays as it is.
-    """
+    """Bound sets of members over the whole region, leaving the frontier unchanged."""
     cases = range(prepared.forms.cases)
     nodes = [prepared.root(part, case, -1) for part in parts for case in cases]
     values = np.array([node.bound for node in _bounded(explorer, nodes)])
@@ -94,6 +91,7 @@ def root_bounds(explorer: Explorer, prepared: Prepared, parts: list[Members]) ->
 
 
 def _bounded(explorer: Explorer, nodes: list[Node]) -> list[Node]:
+    """Return the nodes with bounds, without splitting them."""
     batch, groups = batch_of(nodes, 0.0, 0.0)
     sets = explorer.space.sets(groups)
     many = ~sets.exact[batch.which]

@@ -1,4 +1,4 @@
-"""Hulls of how sets of members differ from the first network: those of a tree in one pass."""
+"""Hulls of members' differences from the first network, for a tree in one pass."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Difference:
 
 @dataclass(frozen=True, eq=False)
 class _Ends:
-    """Least and greatest weights of a set of members, and shifted differences of biases."""
+    """Least and greatest weights of a set of members, and shifted bias differences."""
 
     low: NDArray[np.floating]
     high: NDArray[np.floating]
@@ -50,10 +50,10 @@ class _Ends:
 
 
 class Hulls:
-    """How members differ from the first network, set by set.
+    """Member differences from the first network, by set.
 
-    Each member is read once for all large sets of the tree, whose hulls are put together from
-    those of their parts. Others are read when they are asked for, several sets together.
+    One pass reads each member for all large sets of the tree, whose hulls join those of their
+    parts; other sets are read on request, several together.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Hulls:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what is kept."""
+        """Bytes kept in memory."""
         return sum(
             end.nbytes
             for ends in self._kept.values()
@@ -86,7 +86,7 @@ class Hulls:
         return self.of([np.arange(len(self._members), dtype=np.int64)])[0]
 
     def of(self, groups: Sequence[Members]) -> list[Difference]:
-        """Return the hulls of some sets, none of them empty."""
+        """Return the hulls of some non-empty sets."""
         found: dict[int, _Ends] = {}
         for i, group in enumerate(groups):
             ends = self._known(group)
@@ -102,13 +102,14 @@ class Hulls:
         return [self._difference(found[i]) for i in range(len(groups))]
 
     def _known(self, group: Members) -> _Ends | None:
+        """Return the kept ends of a large set, or None."""
         if self._tree is None or len(group) <= FEW:
             return None
         at = self._tree.find(group)
         return None if at is None else self._kept.get(at)
 
     def _keep(self, tree: Tree, most: int) -> None:
-        """Read all members once, in the order of the tree."""
+        """Read all members once, in tree order."""
         each = 16 * (len(self._weights) + len(self._biases))
         room, sizes = max(1, most // each), tree.sizes
         # A set is larger than its parts: with it, all that it is part of are kept.
@@ -134,7 +135,7 @@ class Hulls:
         self._kept[at] = _narrow(ends if before is None else before.union(ends))
 
     def _read(self, everyone: Members, starts: Members) -> Iterator[tuple[int, _Ends]]:
-        """Go through members, and give the ends of each range of them; some come in parts."""
+        """Yield the ends of each range of members, some in parts."""
         layout, bounds, done = self._layout, np.append(starts, len(everyone)), 0
         for _, stack in self._members.chunks(everyone):
             stop = done + len(stack)
@@ -166,7 +167,7 @@ class Hulls:
 
 
 def _narrow(ends: _Ends) -> _Ends:
-    """Return the same numbers in float32, where they are."""
+    """Return the same numbers in float32 where they fit."""
     with np.errstate(over="ignore"):
         low, high = ends.low.astype(np.float32), ends.high.astype(np.float32)
     if (low == ends.low).all() and (high == ends.high).all():
@@ -176,7 +177,7 @@ def _narrow(ends: _Ends) -> _Ends:
 
 
 def shifted(layout: Layout, weights: Floats, bias: Floats, origin: Floats) -> Floats:
-    """Biases for inputs shifted by ``origin``; ``weights`` and ``bias`` may be stacks."""
+    """Return biases for inputs shifted by ``origin``; arguments may be stacks."""
     if not origin.any():
         return bias
     result = bias.copy()

@@ -1,4 +1,4 @@
-"""Where the neurons and weights of one architecture lie in flat arrays."""
+"""Positions of an architecture's neurons and weights in flat arrays."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ Floats = NDArray[np.float64]
 class Layout:
     """The flat form that every bound kernel reads.
 
-    Outputs of all layers (pre-activations) are one vector: the ``hidden`` neurons layer by layer,
-    then the scores. Sources are one vector too: the inputs, then the hidden neurons. Weights are
-    one vector, a row-major matrix a block; a block joins one source to one layer.
+    Outputs are the ``hidden`` neurons by layer, then the scores; sources are the inputs, then the
+    hidden neurons; each block of weights joins one source to one layer.
     """
 
     inputs: int
@@ -34,7 +33,7 @@ class Layout:
         return len(self.starts) - 1
 
     def weights_of(self, stack: Stack) -> Floats:
-        """Weights of each network of a stack, shape (m, weights)."""
+        """Return the weights of each network of a stack, shape (m, weights)."""
         parts = [
             w.reshape(len(stack), -1)
             for layer in stack.layers
@@ -43,11 +42,11 @@ class Layout:
         return np.concatenate(parts, axis=1)
 
     def biases_of(self, stack: Stack) -> Floats:
-        """Biases of each network of a stack, shape (m, hidden + labels)."""
+        """Return the biases of each network, shape (m, hidden + labels)."""
         return np.concatenate([layer.bias for layer in stack.layers], axis=1)
 
     def matrix(self, weights: Floats, block: int) -> Floats:
-        """View of one block of a weight vector, or of a stack of them."""
+        """Return a view of one block of a weight vector, or of a stack of them."""
         layer, _, width, offset, _ = (int(v) for v in self.blocks[block])
         rows = int(self.starts[layer + 1] - self.starts[layer])
         part = weights[..., offset : offset + rows * width]
@@ -55,7 +54,7 @@ class Layout:
 
 
 def layout_of(stack: Stack) -> Layout:
-    """Lay out the architecture of a stack."""
+    """Return the layout of a stack's architecture."""
     widths = [layer.width for layer in stack.layers]
     starts = np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)
     rows, offset = [], 0

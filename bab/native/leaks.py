@@ -1,4 +1,4 @@
-"""Leaks of one label as a question: the form of LUCID's iDP-DB."""
+"""Leaks of one label as a question: the iDP-DB of LUCID."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _BY_PATH = 2**25
 
 
 class Leaks:
-    """A `Question`: the largest confidence of N in a label that some member does not share."""
+    """A `Question`: the largest confidence of N in a label that some member lacks."""
 
     least = 0.0
     seeks_first = True
@@ -56,7 +56,7 @@ class Leaks:
 
     @cached_property
     def most(self) -> float:
-        """What propagation proves of all members."""
+        """Return the bound that propagation proves for all members."""
         return self.instance.most(self.label)
 
     @property
@@ -73,7 +73,7 @@ class Leaks:
 
     @property
     def leaks(self) -> tuple[Witness, ...]:
-        """The worst leak replayed so far, of each member with one."""
+        """The worst replayed leak of each member that has one."""
         return self._replayer.worst(self.label)
 
     def prepare(self, options: NativeOptions) -> Prepared:
@@ -91,7 +91,7 @@ class Leaks:
         )
 
     def payload(self) -> LeakPayload:
-        """See `Question.payload`; a large family that lies in a file stays there."""
+        """See `Question.payload`; a large family stays in its file."""
         instance = self.instance
         family = instance.family
         by_path = bool(family.source) and _size(family) >= _BY_PATH
@@ -136,11 +136,11 @@ class Leaks:
         return max(lower, 0.0) / (1.0 - gap)
 
     def saved(self, found: Witness) -> NDArray[np.floating]:
-        """See `Question.saved`."""
+        """See `Question.witness_point`."""
         return found.x
 
     def replayed(self, point: NDArray[np.floating], member: int) -> Witness | None:
-        """See `Question.replayed`."""
+        """See `Question.replay`."""
         return self._replayer.replay(point.astype(np.float64), member, self.label)
 
     def digests(self) -> dict[str, str]:
@@ -154,7 +154,7 @@ class Leaks:
 
 @dataclass(frozen=True, eq=False)
 class LeakPayload:
-    """Leaks of one label, without what is large or can be had again."""
+    """Leaks of one label, without large or reconstructible parts."""
 
     model: bytes  # the network
     source: str  # of the network
@@ -202,11 +202,7 @@ def search(
     groups: Callable[[list[Group]], None] | None = None,
     executor: Executor | None = None,
 ) -> EngineResult:
-    """Bound the largest confidence of a leak with one label, from both sides.
-
-    Parameters and result are those of `leaveout.bab.native.search.search_question`; with the result
-    come the worst leaks that were replayed on the way.
-    """
+    """Bound the largest confidence of a leak with one label, from both sides."""
     question = Leaks(instance, label)
     found = search_question(
         question, options, floor=floor, decide=decide, known=known,

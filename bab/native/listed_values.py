@@ -1,4 +1,4 @@
-"""Listed values in the kernels' units: which rows lie in a region, and the hull of those.
+"""Listed values in the kernels' units: rows in a region, and their hull.
 
 The kernels' input is y = x - origin. A row v stands for the real number v - origin; what is kept
 is that number rounded, s = fl(v - origin). Rounding is monotone and leaves floats alone, so for
@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Listed:
-    """Features that take listed values only, shifted."""
+    """Features restricted to listed values, shifted."""
 
     tables: tuple[Choices, ...]  # rows in shifted units, rounded once
 

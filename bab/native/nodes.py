@@ -1,4 +1,4 @@
-"""Nodes: a region of inputs, a set of members, the phases fixed so far, and what bounds it."""
+"""Nodes: a region of inputs, a set of members, fixed phases, and a bound."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Kind = Literal["root", "input", "members", "phase", "untied"]
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """What a node is of its parent."""
+    """How a node results from its parent."""
 
     kind: Kind
     index: int = 0  # input, or hidden neuron; the case of a root
@@ -31,7 +31,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Node:
-    """One node of the search tree; arrays as in `kernels.batch.Batch`, without the first axis."""
+    """A node of the search tree; arrays as in `Batch` without the first axis."""
 
     ident: int  # the parent of a root is -1
     parent: int  # the parent of a root is -1
@@ -58,7 +58,7 @@ class Node:
 
     @property
     def bound(self) -> float:
-        """No counter-example of the node has a higher value, not even one cut away."""
+        """Upper bound of the node's counter-examples, including those cut away."""
         return max(self.value, self.cut_at)
 
 
@@ -102,9 +102,9 @@ def root_node(
 
 
 def untied(node: Node, split: Split, ident: int, layout: Layout, cap: float) -> Node:
-    """Return a node of the same region without tied phases, and without virtual differences.
+    """Return the node of the same region without tied phases or virtual differences.
 
-    Every counter-example of the node is one of it. Bounds of z, and of bands, are about true ones.
+    Every counter-example of the node is one of it; bounds of z and of bands concern true ones.
     """
     state = node.state.copy()
     lowest = int(np.flatnonzero(node.phase)[0])
@@ -123,7 +123,7 @@ def untied(node: Node, split: Split, ident: int, layout: Layout, cap: float) -> 
 
 
 def batch_of(nodes: list[Node], target: float, stop_at: float) -> tuple[Batch, list[Members]]:
-    """Lay nodes side by side; the sets of members they are about are listed once each."""
+    """Return nodes as a batch, and each distinct set of members once."""
     groups: dict[bytes, int] = {}
     listed: list[Members] = []
     which = np.empty(len(nodes), np.int64)
@@ -152,7 +152,7 @@ def batch_of(nodes: list[Node], target: float, stop_at: float) -> tuple[Batch, l
 
 
 def with_bounds(node: Node, found: Bounded, i: int, spread: float, target: float) -> Node:
-    """Return a node with what a kernel found of it, given what it was allowed to cut away."""
+    """Return a node with a kernel's results, given what it was allowed to cut away."""
     shrunk = (found.lower[i] > node.lower).any() or (found.upper[i] < node.upper).any()
     return replace(
         node,

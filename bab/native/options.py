@@ -1,4 +1,4 @@
-"""What may be set about the native engine."""
+"""Options of the native engine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class NativeOptions:
-    """How to search."""
+    """Options of a search."""
 
     seconds: float | None = None  # time for one label; None for none
     gap: float = 1e-3  # relative gap at which the bounds count as closed

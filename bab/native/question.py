@@ -1,4 +1,4 @@
-"""What a search needs of a question: what bounds it from above, and what seeks from below."""
+"""Questions: how a search bounds the answer above and seeks it from below."""
 
 from __future__ import annotations
 
@@ -36,38 +36,38 @@ class Finding(Protocol):
 
     @property
     def member(self) -> int:
-        """Of which member of the family it is one."""
+        """The family member it belongs to."""
         ...
 
 
 @dataclass(frozen=True)
 class Settled:
-    """What is known of a node without padding for rounding."""
+    """Knowledge of a node without padding for rounding."""
 
     empty: bool  # whether no point of it is a counter-example
     points: tuple[Floats, ...] = ()  # joint points that are, or are near one
 
 
 class Settling(Protocol):
-    """Settles nodes that only padding for rounding keeps open."""
+    """Protocol for settling nodes that only padding for rounding keeps open."""
 
     @property
     def noise(self) -> float:
-        """How near the target a bound is that may never come below it."""
+        """How near the target a bound may stay forever."""
         ...
 
     def applies(self, node: Node, target: float, *, last: bool) -> bool:
-        """Whether to look at a node: at the last, or where it is near and time is left for it."""
+        """Return whether to examine a node: at the last, or near the target with time left."""
         ...
 
     def settle(self, node: Node) -> Settled:
-        """Look at a node without padding."""
+        """Examine a node without padding."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class Hint:
-    """Where a counter-example may be: the middle of an urgent node, and one of its members."""
+    """A possible counter-example: the middle of an urgent node, and a member."""
 
     point: Floats  # shape (inputs,)
     member: int
@@ -77,7 +77,7 @@ class Hint:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A question as an explorer reads it."""
+    """A question in the form that explorers read."""
 
     space: Space
     forms: Forms  # as `Forms.over` gives them
@@ -99,12 +99,12 @@ class Prepared:
         return root_node(self.space, self.forms, members, case, ident, region, plain=plain)
 
     def roots(self, members: Members, name: Callable[[], int]) -> list[Node]:
-        """Return one root a case."""
+        """Return one root per case."""
         return [self.root(members, case, name()) for case in range(self.forms.cases)]
 
 
 class Payload(Protocol):
-    """A question as it travels to another process."""
+    """A question in the form sent to another process."""
 
     def open(self) -> Question[Any]:
         """Return the question."""
@@ -116,22 +116,22 @@ class Question(Protocol[W]):
 
     @property
     def label(self) -> int:
-        """What it is about, for those who follow the search; -1 for nothing."""
+        """The label shown to observers of the search; -1 if none."""
         ...
 
     @property
     def members(self) -> int:
-        """How many there are; 1 where no family is asked about."""
+        """The number of members; 1 without a family."""
         ...
 
     @property
     def least(self) -> float:
-        """What is known from below without a counter-example."""
+        """Lower bound known without a counter-example."""
         ...
 
     @property
     def most(self) -> float:
-        """What propagation alone proves of all members."""
+        """Bound that propagation alone proves for all members."""
         ...
 
     @property
@@ -141,33 +141,33 @@ class Question(Protocol[W]):
 
     @property
     def room(self) -> Room:
-        """Room for a checker's own rounding of what is proved."""
+        """Margin for a checker's own rounding of the proof."""
         ...
 
     @property
     def seeks_first(self) -> bool:
-        """Whether to seek before anything is bounded: a good witness saves many nodes."""
+        """Whether to attack before bounding: a good witness saves many nodes."""
         ...
 
     @property
     def opens_slowly(self) -> bool:
-        """Whether workers take long to open it: they are then started before anything is sought."""
+        """Whether workers open it slowly, so that they are started before any attack."""
         ...
 
     def prepare(self, options: NativeOptions) -> Prepared:
-        """Bring the question into the kernels' form."""
+        """Return the question in the kernels' form."""
         ...
 
     def payload(self) -> Payload:
-        """Return the question as it travels to another process."""
+        """Return the question in the form sent to another process."""
         ...
 
     def first(self, options: NativeOptions, deadline: Deadline, enough: float = ...) -> W | None:
-        """Seek anywhere; any counter-example of a value above ``enough`` will do."""
+        """Seek anywhere; stop at a counter-example above ``enough``."""
         ...
 
     def follow(self, hints: list[Hint], at_least: float, deadline: Deadline) -> W | None:
-        """Seek a better counter-example from where the explorers see the highest bounds."""
+        """Seek a better counter-example where the explorers' bounds are highest."""
         ...
 
     def rounding_near(self, found: W) -> float:
@@ -179,13 +179,13 @@ class Question(Protocol[W]):
         ...
 
     def saved(self, found: W) -> NDArray[np.floating]:
-        """Return the point of a counter-example, as a checkpoint holds it."""
+        """Return the point of a counter-example, as stored in a checkpoint."""
         ...
 
     def replayed(self, point: NDArray[np.floating], member: int) -> W | None:
-        """Return a saved counter-example, replayed again; None if it is none any more."""
+        """Replay a saved counter-example; None if it no longer is one."""
         ...
 
     def digests(self) -> dict[str, str]:
-        """Return digests of what the question is about, by what messages call them."""
+        """Return digests identifying the question, by their names in messages."""
         ...

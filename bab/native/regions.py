@@ -1,4 +1,4 @@
-"""Where the points of a claim are in a node, and what it knows of each network's neurons."""
+"""Regions of a claim's points in a node, and its bounds on each network's neurons."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _ROOM = 1e-9
 
 
 class PointRegions:
-    """Reads nodes of a claim."""
+    """Reader of nodes of a claim."""
 
     def __init__(self, claim: JointClaim, space: Space) -> None:
         self._claim, self._space = claim, space
 
     def joint(self, node: Node) -> tuple[list[Fraction], list[Fraction]]:
-        """Return the exact ends of the joint input: a node's, shifted back, within the box."""
+        """Return the node's exact range of the joint input, shifted back, in the box."""
         origin, box = self._space.origin, self._claim.joint.box
         low, high = (
             [Fraction(v) + Fraction(o) for v, o in zip(ends.tolist(), origin.tolist(), strict=True)]
@@ -37,7 +37,7 @@ class PointRegions:
         return lower, list(map(max, lower, upper))
 
     def boxes(self, node: Node, *, room: bool = True) -> list[Box]:
-        """Return where each point is."""
+        """Return the box of each point."""
         claim, origin = self._claim, self._space.origin
         low = np.nextafter(node.lower + origin, -np.inf)
         high = np.nextafter(node.upper + origin, np.inf)
@@ -54,14 +54,14 @@ class PointRegions:
 
     @cached_property
     def _matrices(self) -> list[tuple[Floats, NDArray[np.bool_]]]:
-        """Of each point its matrix, and which of its features are single joint inputs."""
+        """Return each point's matrix, and which features are single joint inputs."""
         return [
             (matrix, np.asarray((matrix != 0.0).sum(axis=1) == 1) & (matrix.max(axis=1) == 1.0))
             for matrix in self._claim.joint.points
         ]
 
     def hidden(self, node: Node) -> list[list[Interval]]:
-        """Bound the hidden pre-activations of each application, as the node knows them."""
+        """Return a node's bounds of each application's hidden pre-activations."""
         lower, upper, above, below = node.state[:4]
         # The second network's differences lie in the band, whatever phases are tied.
         second = Interval(lower - below, upper + above)

@@ -1,4 +1,4 @@
-"""Bound what float32 evaluation may change within a node's region, where that matters."""
+"""Bounds of the float32 evaluation error within a node's region, where it matters."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ _NARROWER = 0.7
 
 
 class LeakRounding:
-    """Bounds evaluation errors of leaks over a node's own region, where they may help.
+    """Evaluation error bounds of leaks over a node's own region, where useful.
 
-    What rounding may do to a margin there is less than over the box: activations are smaller, and
-    most phases above a sum are known (`leaveout.encoders.RoundingError`).
+    They are smaller than over the box: activations are smaller, and most phases are known
+    (`leaveout.encoders.RoundingError`).
     """
 
     def __init__(self, instance: Instance, label: int, space: Space) -> None:
         self._instance, self._label, self._space = instance, label, space
 
     def __call__(self, node: Node, target: float) -> Node:
-        """Return the node with errors of its own region, where they may help."""
+        """Return the node with its own region's errors, where these may help."""
         width = float((node.upper - node.lower).mean())
         # Goals have one error in common; the condition is the last form.
         known = float(node.errors[0]) + float(node.errors[-1])
@@ -80,12 +80,12 @@ class LeakRounding:
 
 
 def with_room(errors: Floats, before: Floats, whole: Floats) -> Floats:
-    """Return errors that a checker does not find too small, where they are below those before."""
+    """Return errors with margin for the checker, where they improve on the earlier ones."""
     return np.minimum(before, np.maximum(_ROOM * errors, _SHARE * whole) + _UNDERFLOW)
 
 
 def rounding_near(instance: Instance, witness: Witness) -> float:
-    """Return how far float32 evaluation of N and of the member may shift a bound near a witness."""
+    """Return how far float32 evaluation may shift a bound near a witness."""
     near = witness.x.astype(np.float64)
     box = Box(
         np.maximum(near - SMALL_REGION / 2, instance.box.lower),

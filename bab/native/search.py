@@ -1,4 +1,4 @@
-"""Bound the answer of a question: explorers from above, attacks from below."""
+"""Search for the answer of a question: explorers above, attacks below."""
 
 from __future__ import annotations
 
@@ -71,15 +71,15 @@ def search_question(
 
 
 def _lent(executor: Executor | None, options: NativeOptions) -> AbstractContextManager[Executor]:
+    """Return a context with the given executor, or with a new one to be closed."""
     return closing(make_executor(options)) if executor is None else nullcontext(executor)
 
 
 class NativeSearch(Generic[W]):
     """The state of one search.
 
-    The upper bound rests on the explorers' open nodes and on the cuts under which the others were
-    settled. What either proved at a moment when all explorers stood still holds ever after: it is
-    kept, so that a bound holds wherever an interrupt, an error or the death of a worker strikes.
+    The bound rests on open nodes and cuts. What is proved while all explorers stand still is kept,
+    so a bound survives interrupts, errors and lost workers.
     """
 
     def __init__(
@@ -118,11 +118,11 @@ class NativeSearch(Generic[W]):
 
     @property
     def records(self) -> list[Record]:
-        """What a certificate needs, where one is asked for."""
+        """Records for a certificate, if one is requested."""
         return self.earlier + (self.coordinator.records if self.coordinator else [])
 
     def run(self) -> SearchResult[W]:
-        """Search until the question is settled, the time is over, or Ctrl-C.
+        """Search until the question is settled, time is up, or Ctrl-C.
 
         Raises
         ------
@@ -186,6 +186,7 @@ class NativeSearch(Generic[W]):
         self._explore(self.coordinator)
 
     def _started(self) -> Coordinator:
+        """Return a coordinator with a new pool."""
         return Coordinator(
             pool=self.executor.pool(self.question, self.options),
             members=self.question.members,
@@ -232,7 +233,7 @@ class NativeSearch(Generic[W]):
             self.seeking.follow_all(coordinator.hints)
 
     def _inform(self) -> None:
-        """While workers explore, ascend from what they saw last, and tell them what was found."""
+        """Ascend from the last hints while workers explore; send them any better target."""
         assert self.coordinator is not None
         self._follow(self.coordinator)
         self.coordinator.pool.tell(self.known.target)
@@ -283,7 +284,7 @@ class NativeSearch(Generic[W]):
             self.stop, self.failure = Stop.FAILED, str(error) or "out of memory"
 
     def _collect(self) -> bool:
-        """Ask the workers what they know of each member; return whether they still answer."""
+        """Collect each member's bounds from the workers; return whether they answer."""
         # Before all have reported once, some may not have been given what is theirs.
         if self.coordinator is None or not self.coordinator.reports or self.stop is Stop.FAILED:
             return False
@@ -300,7 +301,7 @@ class NativeSearch(Generic[W]):
         return True
 
     def _conclude(self, result: SearchResult[W], answering: bool) -> None:
-        """Save the result, or how far it got."""
+        """Save the result, or the state reached."""
         if self.checkpoint is None:
             return
         if self.known.contradicted:
@@ -313,7 +314,7 @@ class NativeSearch(Generic[W]):
                 self._save(self.coordinator, at_once=True)
 
     def _group(self, result: SearchResult[W]) -> None:
-        """Ask which members the bound rests on; where that cannot be told, do without."""
+        """Group the members that the bound rests on, if that can be told."""
         coordinator = self.coordinator
         if not self.grouping or coordinator is None or self.question.members < 2:
             return
@@ -360,4 +361,4 @@ class NativeSearch(Generic[W]):
 
 
 def _nothing() -> None:
-    """Between rounds of one worker, which uses every core, there is nothing to do meanwhile."""
+    """Do nothing between rounds of one worker, which uses every core."""

@@ -1,4 +1,4 @@
-"""When a search seeks counter-examples: before it bounds, from what bounding saw, and anywhere."""
+"""Schedule of attacks: before bounding, from hints of bounding, and anywhere."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _AGAIN = 3.0
 
 
 class Seeking(Generic[W]):
-    """Shares a search's time between bounding and seeking, and keeps what is found."""
+    """Division of a search's time between bounding and attacks, with the finds."""
 
     def __init__(
         self, question: Question[W], options: NativeOptions, known: Enclosure[W], deadline: Deadline
@@ -43,26 +43,23 @@ class Seeking(Generic[W]):
 
     @property
     def first_share(self) -> Deadline:
-        """When an attack before anything else has had its share of the time."""
+        """Deadline of an attack before anything else."""
         if self._options.seconds is None:
             return self._deadline
         return Deadline.after(_FIRST * self._options.seconds, self._started)
 
     def sample(self) -> None:
-        """Look at samples alone, which takes no time."""
+        """Examine samples alone, which takes no time."""
         self._known.keep(self._question.first(self._options, Deadline.after(0.0)))
 
     def attack(self, limit: Deadline) -> None:
-        """Seek anywhere until a deadline, and never again."""
+        """Attack anywhere until a deadline, once."""
         self.done = True
         if not self._known.settled:
             self._anywhere(limit)
 
     def backing_off(self) -> bool:
-        """Seek anywhere if it is time, each time as long as was explored so far.
-
-        Most that is true is proved long before.
-        """
+        """Attack anywhere if due, each time for as long as was explored so far."""
         if self.done or self.explored < self._next:
             return False
         begun = time.perf_counter()
@@ -74,12 +71,12 @@ class Seeking(Generic[W]):
         return True
 
     def follow(self, hints: list[Hint]) -> None:
-        """Ascend from where explorers see the highest bounds, while that has had little time."""
+        """Ascend from the explorers' highest bounds while that has had little time."""
         if self._spent <= _FOLLOWING * (self.explored + self._spent):
             self._ascend(hints, self._known.target)
 
     def follow_all(self, hints: list[Hint]) -> None:
-        """Ascend from hints, whatever that takes: nothing is left to bound, or only rounding."""
+        """Ascend from all hints without a limit: bounding has nothing left but rounding."""
         self._ascend(hints, self._known.lower)
 
     def _ascend(self, hints: list[Hint], above: float) -> None:

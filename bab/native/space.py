@@ -1,4 +1,4 @@
-"""A question as the kernels read it: N's numbers, and the differences of sets of members."""
+"""Networks over a region in the kernels' form: N, and sets of differences."""
 
 from __future__ import annotations
 
@@ -31,20 +31,7 @@ _CACHED = 2**28
 class Space:
     """A network and others of its architecture over a region, in the kernels' form.
 
-    Inputs are shifted by ``origin`` so that none is negative, as interval weights need.
-
-    Attributes
-    ----------
-    members : Others
-    numbers : Numbers
-    origin : ndarray of float64, shape (inputs,)
-        The kernels' input is x minus this: the lower bound where it is negative, else 0.
-    box : Box
-    lower, upper : ndarray of float64, shape (inputs,)
-        The whole region, shifted.
-    root : ndarray of float64, shape (6, hidden)
-        State of a node that covers everything: interval arithmetic.
-    hulls : Hulls
+    Inputs are shifted by ``origin`` so that none is negative, as interval weights require.
     """
 
     members: Others
@@ -64,7 +51,7 @@ class Space:
 
     @cached_property
     def listed(self) -> Listed:
-        """Inputs that take listed values only, shifted."""
+        """Return the features restricted to listed values, shifted."""
         return Listed.of(self.box, self.origin)
 
     @property
@@ -73,7 +60,7 @@ class Space:
         return len(self.members)
 
     def read(self, asked: Forms) -> Forms:
-        """Return the same forms, or a hair larger ones, as the kernels read them: shifted."""
+        """Return the forms in the kernels' coordinates, equal or slightly larger."""
         numbers, origin = self.numbers, self.origin
         size = np.abs(asked.constant) + np.abs(asked.inputs) @ np.abs(origin)
         room = 4 * (len(origin) + 1) * np.finfo(float).eps * size
@@ -96,7 +83,7 @@ class Space:
         )
 
     def _differences(self, groups: list[Members]) -> list[Difference]:
-        """Return the hulls of some sets; those that are not at hand are found together."""
+        """Return the hulls of some sets, computing missing ones together."""
         cache, keys = self._cache, [group.tobytes() for group in groups]
         found = {key: cache[key] for key in keys if key in cache}
         for key in found:
@@ -111,7 +98,7 @@ class Space:
 
 
 def make_space(first: Stack, members: Others, box: Box, clusters: Clusters | None = None) -> Space:
-    """Bring networks into the kernels' form."""
+    """Return networks over a region in the kernels' form."""
     layout = layout_of(first)
     origin = np.minimum(box.lower, 0.0)
     weights = layout.weights_of(first)[0]
@@ -136,7 +123,7 @@ def propagate(
     upper: Floats,
     unit: float,
 ) -> tuple[Floats, Floats, Floats]:
-    """Interval bounds of all pairs over the region, and the sums of absolute terms behind them."""
+    """Return interval bounds of all pairs, and sums of absolute terms behind them."""
     outputs = len(numbers.bias)
     rough = np.abs(numbers.bias)
     rough_d = np.abs(whole.shift) + whole.slack

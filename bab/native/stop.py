@@ -1,4 +1,4 @@
-"""What ends a search whose question is not settled."""
+"""Reasons for ending an unsettled search."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from leaveout.bab.result import Reason
 
 
 class Stop(StrEnum):
-    """Why a search ended; where several hold, the first is told."""
+    """Why a search ended; the first reason counts."""
 
     INTERRUPTED = "interrupted"
     FAILED = "failed"
@@ -17,7 +17,7 @@ class Stop(StrEnum):
     NODES = "nodes"
 
     def why(self, options: NativeOptions, failure: str) -> tuple[Reason, str]:
-        """Return the reason of the result, and a sentence on it."""
+        """Return the reason for the result, and a sentence on it."""
         match self:
             case Stop.INTERRUPTED:
                 return "time", "interrupted"

@@ -1,4 +1,4 @@
-"""The kernel of the searches on the smallest question there is, so that it is compiled."""
+"""Warm-up: the smallest question, so that the kernel is compiled."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _One:
 
 
 def rehearse() -> None:
-    """Bound one node: a network of one neuron beside another."""
+    """Bound one node of two one-neuron networks."""
     from leaveout.bab.native.kernels.cpu import CpuKernel
 
     first, second = (

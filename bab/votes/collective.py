@@ -1,4 +1,4 @@
-"""One attack on all test points, whatever the vote: what a search and a solver must know of it."""
+"""One attack on all test points, for any vote: the searches' and solvers' view."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COUNTED = 256
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What a search found."""
+    """The result of a search."""
 
     units: tuple[int, ...]  # the best attack
     lost: int  # points it loses
@@ -27,9 +27,8 @@ class SearchResult:
 class CollectiveProblem(Protocol):
     """Which right answers one attack on all test points can change.
 
-    An attack is a list of *units*, ascending: what an edit poisons, a part or a hash value. A unit
-    that several edits poison is in it as often. Poisoned members vote as the attacker likes, at
-    every test point anew, as far as the kind of vote lets them.
+    An attack is an ascending list of *units*, parts or hash values that edits poison, repeated for
+    several edits. Poisoned members vote at will at each point.
     """
 
     @property
@@ -37,19 +36,16 @@ class CollectiveProblem(Protocol):
         """Test points that may be lost to an attack of their own, ascending."""
 
     def only(self, points: NDArray[np.int64]) -> Self:
-        """Return the same about some of the test points alone."""
+        """Return the problem for some of the test points."""
 
     def search(self, deadline: Deadline) -> SearchResult:
         """Return the attack that loses the most points, or the best one by the deadline."""
 
     def programme(self, at_least: int) -> Problem | None:
-        """Return a MILP whose optimum is how many points one attack can lose.
-
-        None where it would be too large.
-        """
+        """Return a MILP whose optimum is the greatest loss; None if it is too large."""
 
     def attack_in(self, solution: NDArray[np.float64]) -> tuple[int, ...] | None:
-        """Return the attack in a point of the programme; None if it is none within the budget."""
+        """Return the attack at a point of the programme; None if beyond the budget."""
 
     def lost_to(self, units: tuple[int, ...]) -> tuple[int, ...]:
         """Return the points that an attack loses, ascending."""
@@ -65,19 +61,16 @@ class Batch:
 
     @property
     def saved(self) -> int:
-        """Points that are not lost."""
+        """The number of points that are not lost."""
         return len(self.points) - self.upper
 
 
 @dataclass(frozen=True, eq=False)
 class Summed:
-    """What one attack loses at most, as a sum of what it loses of batches, and of shares.
+    """A bound on one attack's loss, as a weighted sum over batches and shares.
 
-    Of a point that is lost the units poisoned take shares that are at least 1 together. So where
-    y_j of the shares of a point count, and m_b of the bound of a batch, no attack loses more than
-    the sum of m_b times the bound of each batch, of the greatest weights of units (sums of y_j
-    times a share) that may be poisoned, and of what is missing of each point, 1 - y_j - m_b, if it
-    is positive.
+    Units take shares of at least 1 of each lost point. With weights y_j of points and m_b of
+    batches, the sum covers batch bounds, the heaviest units, and 1 - y_j - m_b if positive.
     """
 
     upper: int  # that sum
@@ -88,10 +81,10 @@ class Summed:
 
 @runtime_checkable
 class Shared(Protocol):
-    """A `CollectiveProblem` that knows what units take of each point."""
+    """A `CollectiveProblem` that knows the units' shares of each point."""
 
     def hardest_first(self) -> NDArray[np.int64]:
-        """Return its points, those first of which units take least."""
+        """Return its points, those of which units take least first."""
 
     def summed(self, batches: tuple[Batch, ...]) -> Summed | None:
-        """Return the least sum that bounds what is lost; None where it takes too long to find."""
+        """Return the least sum that bounds the loss; None if it takes too long."""

@@ -1,4 +1,4 @@
-"""What one attack loses at most, batch by batch: an attack of its own on each loses no less.
+"""Bounds of one attack's loss by batches: separate attacks lose no less.
 
 Batches of points that hardly any attack takes together save the most, so these come first. Two of
 as many points are joined, and two of these again, for as long as one attack on both is seen to lose
@@ -33,7 +33,7 @@ Told = Callable[[str], None]
 def in_batches(
     problem: CollectiveProblem, deadline: Deadline, tell: Told
 ) -> Iterator[tuple[Batch, ...]]:
-    """Yield the batches known that do not lose all of their points to one attack, more and more."""
+    """Yield ever better batches that one attack cannot lose entirely."""
     order = problem.hardest_first() if isinstance(problem, Shared) else problem.points
     starts = range(0, len(order), _FIRST)
     known, growing = list[Batch](), list[tuple[int, Batch]]()
@@ -61,7 +61,7 @@ def in_batches(
 def _searched(
     problem: CollectiveProblem, parts: Sequence[Batch], deadline: Deadline
 ) -> Batch | None:
-    """Return batches as one, if one attack on both is seen to lose less than one on each."""
+    """Return batches as one, if a joint attack loses less than separate ones."""
     whole = _joined(parts)
     spell = min(deadline.left, max(_BRIEF, _SPELL * deadline.left))
     found = problem.only(whole.points).search(Deadline.after(spell))
@@ -71,6 +71,7 @@ def _searched(
 
 
 def _joined(parts: Sequence[Batch]) -> Batch:
+    """Return batches as one, with the sum of their bounds."""
     return Batch(
         np.sort(np.concatenate([part.points for part in parts])), sum(part.upper for part in parts)
     )

@@ -1,4 +1,4 @@
-"""Every attack of a few units, one after another: what each test point still needs, in counters.
+"""Exhaustive search over attacks of few units, with bit counters of needs.
 
 A pair's counter starts at the need short of a power of two, and whoever gains adds to it; where
 it runs over, the point is lost. Bit b of the counters of 64 pairs is a word, so that a unit is
@@ -21,7 +21,7 @@ Bits = NDArray[np.uint64]
 
 @dataclass(frozen=True, eq=False)
 class Counters:
-    """What units gain, as bits: words of the first pair of each point, of the second, ..."""
+    """Gains of units as bits, with words for the n-th pair of each point."""
 
     gains: Bits  # shape (units, 2, words): pairs that a unit gains 1, and 2
     start: Bits  # shape (bits, words): the counters
@@ -32,7 +32,7 @@ class Counters:
         return float(math.comb(len(self.gains), budget) * self.gains.shape[2])
 
     def task(self, first: int, units: NDArray[np.int64], best: int) -> int:
-        """Go through the attacks that begin with a unit."""
+        """Enumerate the attacks that begin with a unit."""
         return int(_task(self.gains, self.start, self.widths, first, units, best))
 
 
@@ -68,7 +68,7 @@ def _words(flags: NDArray[np.bool_]) -> Bits:
 
 @kept(nogil=True)
 def _added(gains: Bits, held: Bits, lost: Bits, after: Bits, then: Bits) -> None:
-    """Add a unit to counters; what runs over is lost and stays so."""
+    """Add a unit to the counters; an overflow marks a point as lost for good."""
     for word in range(held.shape[1]):
         carry = gains[0, word]
         for bit in range(held.shape[0]):
@@ -82,7 +82,7 @@ def _added(gains: Bits, held: Bits, lost: Bits, after: Bits, then: Bits) -> None
 
 @kept(nogil=True)
 def _lost(gains: Bits, held: Bits, lost: Bits, widths: NDArray[np.int64], points: Bits) -> int:
-    """Count the points that are lost with one unit more."""
+    """Count the points lost with one more unit."""
     points[:] = 0
     start = 0
     for width in widths:
@@ -112,7 +112,7 @@ def _task(
     kept: NDArray[np.int64],
     best: int,
 ) -> int:
-    """Go through the attacks that begin with a unit; return the most that one loses."""
+    """Enumerate the attacks that begin with a unit; return the greatest loss."""
     units, budget = len(gains), len(kept)
     words = start.shape[1]
     held = np.zeros((budget + 1, start.shape[0], words), np.uint64)

@@ -1,4 +1,4 @@
-"""The worst collective attack: a search, and what bounds it where that does not end.
+"""The worst collective attack: a search, and bounds in case it does not finish.
 
 That is shares of the units in every point, a MILP, and searches over batches of points.
 """
@@ -41,7 +41,7 @@ _TOLERANCE = 1e-4
 
 @dataclass(frozen=True)
 class CollectiveBounds:
-    """How many points one attack can lose."""
+    """Bounds on how many points one attack can lose."""
 
     attack: CollectiveAttack  # the best one known; it loses ``lower`` points
     upper: int  # no attack loses more
@@ -58,7 +58,7 @@ class CollectiveBounds:
 
     @property
     def is_searched(self) -> bool:
-        """Whether all attacks were gone through, rather than a solver asked."""
+        """Whether all attacks were enumerated, rather than bounded by a solver."""
         return self.proof == _SEARCHED
 
 
@@ -91,7 +91,7 @@ def worst_attack(
 
 
 class _Known:
-    """The best that is known of an attack, from below and from above."""
+    """The best known bounds of an attack."""
 
     def __init__(self, problem: CollectiveProblem) -> None:
         self._problem = problem
@@ -104,12 +104,12 @@ class _Known:
 
     @property
     def is_exact(self) -> bool:
-        """Whether nothing is left open."""
+        """Whether the bounds agree."""
         return self._upper <= self._lost
 
     @property
     def bounds(self) -> CollectiveBounds:
-        """What is known."""
+        """The known bounds."""
         attack = CollectiveAttack(self._units, self._problem.lost_to(self._units))
         upper = max(self._upper, len(attack.lost))
         reason = self._reason if upper > len(attack.lost) else ""
@@ -132,7 +132,7 @@ class _Known:
         self._reason = "time: the search of all attacks did not end"
 
     def interrupt(self) -> None:
-        """Say that Ctrl-C ended it; where nothing is known by then, a sum is soon made."""
+        """Record an end by Ctrl-C; if nothing is known yet, compute a quick sum."""
         self._interrupted, self._reason = True, "time: interrupted"
         if self._summed is None and self._proof == _SINGLE:
             self.add_up(())

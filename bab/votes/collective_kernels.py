@@ -1,4 +1,4 @@
-"""The inner loops of the search for the worst collective attack."""
+"""Inner loops of the search for the worst collective attack."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def losses(
     active: NDArray[np.int64],
     count: int,
 ) -> int:
-    """Count the further points that one unit loses."""
+    """Count the additional points that one unit loses."""
     lost, last = 0, -1
     for at in range(count):
         pair = active[at]

@@ -1,4 +1,4 @@
-"""One attack on all answers of a plurality, of parts or of spread parts."""
+"""One attack on all answers of a plurality, of disjoint or spread parts."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class PluralityProblem:
         return hardest_first(self.stakes)
 
     def summed(self, batches: tuple[Batch, ...]) -> Summed | None:
-        """Return the least sum of batches and shares that bounds what is lost."""
+        """Return the least sum of batches and shares that bounds the loss."""
         return summed(self.stakes, batches)
 
     def programme(self, at_least: int) -> Problem | None:

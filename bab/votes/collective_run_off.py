@@ -1,4 +1,4 @@
-"""One attack on all answers of a run-off, of parts or of spread parts."""
+"""One attack on all answers of a run-off, of disjoint or spread parts."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class RunOffProblem:
 
 
 def _ordered(stakes: RunOffStakes) -> tuple[NDArray[np.int64], Facts]:
-    """Return the units, those first that gain most of what is needed, and what the search reads."""
+    """Return the units by decreasing gain, and the search's constant data."""
     _, owner = np.unique(stakes.points, return_inverse=True)
     tops = np.zeros(len(stakes.needs), np.int32)
     weight = np.zeros(stakes.units)

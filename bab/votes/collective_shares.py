@@ -1,4 +1,4 @@
-"""What one attack loses at most, by what units take of each point: a linear programme, at once.
+"""Bound of one attack's loss by unit shares of points, from a linear programme.
 
 The best weights are the dual of a linear relaxation, to which what batches lose at most may be
 added. They are rounded to whole 256ths, and what they prove is added up in whole numbers.
@@ -42,10 +42,7 @@ def hardest_first(stakes: Stakes) -> Wide:
 
 
 def summed(stakes: Stakes, batches: tuple[Batch, ...] = ()) -> Summed | None:
-    """Return the least sum that bounds what one attack loses.
-
-    None where there are too many shares for a programme, or it fails.
-    """
+    """Return the least sum that bounds the loss; None if too large, or if it fails."""
     points = np.unique(stakes.points)
     gains = stakes.units * len(stakes.needs)
     if not len(points) or stakes.units * len(points) > _LARGEST or gains > _MOST_GAINS:

@@ -1,4 +1,4 @@
-"""The inner loops of the search for the attack that loses the most run-offs.
+"""Inner loops of the search for the attack that loses the most run-offs.
 
 One file, because what is compiled is kept on disk until the file changes that it is called from.
 """
@@ -17,7 +17,7 @@ _SLACK = 1e-6
 
 
 class Facts(NamedTuple):
-    """What stays as it is; see `leaveout.encoders.votes.run_off_stakes.RunOffStakes`."""
+    """Constant data of a search; see `leaveout.encoders.votes.run_off_stakes.RunOffStakes`."""
 
     reach: NDArray[np.int64]  # shape (units, members a unit reaches)
     gains: NDArray[np.int8]  # shape (members, demands)
@@ -28,7 +28,7 @@ class Facts(NamedTuple):
 
 
 class State(NamedTuple):
-    """What changes from one attack to the next."""
+    """Data that changes from one attack to the next."""
 
     covered: NDArray[np.int64]  # shape (members,): how many poisoned units reach each member
     sums: NDArray[np.int32]  # shape (demands,): what the freed members gain
@@ -94,7 +94,7 @@ def lost_now(facts: Facts, state: State) -> int:
 
 @kept(nogil=True)
 def _gained(facts: Facts, state: State, unit: int, row: int) -> int:
-    """Return what a unit more gains of a demand."""
+    """Return how much one more unit gains for a demand."""
     total = 0
     for member in facts.reach[unit]:
         if state.covered[member] == 0:
@@ -104,7 +104,7 @@ def _gained(facts: Facts, state: State, unit: int, row: int) -> int:
 
 @kept(nogil=True)
 def _losses(facts: Facts, state: State, unit: int, count: int) -> int:
-    """Count the further points that one unit loses."""
+    """Count the additional points that one unit loses."""
     lost, last = 0, -1
     for at in range(count):
         pair = state.active[at]

@@ -108,7 +108,7 @@ def finite_attack_within(
 
 
 def _given(bounds: ArrayLike | None, default: int, points: int) -> NDArray[np.int64]:
-    """Return bounds to start from, whatever was given."""
+    """Return validated initial bounds, or defaults."""
     if bounds is None:
         return np.full(points, default)
     given = np.asarray(bounds)

@@ -1,4 +1,4 @@
-"""Closes one point of Finite Aggregation: cheap bounds first, then a programme for each label."""
+"""Closing of one point of Finite Aggregation: cheap bounds, then programmes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _EXCHANGES = 200
 
 @dataclass(eq=False)
 class Bracket:
-    """What is known of one point; it only ever narrows."""
+    """Bounds on one point, which only ever tighten."""
 
     votes: Ints  # shape (members,)
     offsets: Counts  # shape (d,)
@@ -52,7 +52,7 @@ class Bracket:
         return self.cheapest - 1
 
     def is_settled(self, need: int | None) -> bool:
-        """Whether the radius, or whether it is at least ``need``, is known."""
+        """Return whether the radius, or its comparison with ``need``, is known."""
         if need is not None and (self.lower >= need or self.upper < need):
             return True
         return self.lower >= self.upper

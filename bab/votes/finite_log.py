@@ -1,4 +1,4 @@
-"""A log, for a certificate, of why some number of poisoned buckets does not let a label pass.
+"""Certificate log of why some number of poisoned buckets is too few for a label.
 
 A stack of nodes, each the attacks with some buckets and others only of those that fit. A row -1
 bounds the top node by the next weights, which closes it or leaves out buckets; a row that is a
@@ -44,7 +44,7 @@ class _Node:
     left: int
 
     def narrowed(self, weights: Counts, offsets: Counts) -> tuple[_Node | None, Counts]:
-        """Return what weights leave open, and their sums over the members of each bucket."""
+        """Return what weights leave open, and their sums over each bucket's members."""
         sums = np.zeros_like(weights)
         for offset in offsets.tolist():
             sums += np.roll(weights, -offset)

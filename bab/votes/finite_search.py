@@ -1,4 +1,4 @@
-"""Searches for a small attack on Finite Aggregation: greedily, then by exchanges of buckets."""
+"""Search for small attacks on Finite Aggregation: greedy, then bucket exchanges."""
 
 from __future__ import annotations
 

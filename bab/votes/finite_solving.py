@@ -1,4 +1,4 @@
-"""The least whole number that a programme allows: what was proved, and the best point found."""
+"""The least integer that a programme allows: the proved bound and best point."""
 
 from __future__ import annotations
 

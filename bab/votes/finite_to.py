@@ -17,7 +17,7 @@ Counts = NDArray[np.int64]
 def forces(
     ballot: NDArray[np.int32], labels: int, offsets: Counts, buckets: Counts, target: int
 ) -> bool:
-    """Whether a label wins once all members that some buckets reach vote for it: a recount."""
+    """Recount and return whether a label wins if all reached members vote for it."""
     changed = ballot.copy()
     changed[(buckets[:, None] + offsets).ravel() % len(ballot)] = target
     return bool(np.bincount(changed, minlength=labels).argmax() == target)

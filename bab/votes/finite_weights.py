@@ -1,4 +1,4 @@
-"""Bounds the buckets an attack needs by weights on the members, in whole numbers."""
+"""Lower bounds of buckets an attack needs, by integer weights on members."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def _bounded(
     weight: Floats, gain: Counts, offsets: Counts, left: int, fit: NDArray[np.bool_],
     whole: Counts, sums: Counts, tally: Counts,
 ) -> tuple[int, int, int]:  # fmt: skip
-    """Bound what some buckets that fit gain together; fill in weights and their sums as wholes.
+    """Bound the joint gain of fitting buckets; fill in integer weights and sums.
 
-    Returns the bound, the sum of the last buckets that count, -1 if all do, and how many do of it.
+    Returns the bound, the sum of the last buckets that count (-1 if all do), and how many of it.
     """
     members = len(gain)
     bound = np.int64(0)
@@ -50,9 +50,9 @@ def _moved(
     weight: Floats, gain: Counts, offsets: Counts, fit: NDArray[np.bool_], sums: Counts,
     slope: Floats, cut: int, share: float, stride: float,
 ) -> bool:  # fmt: skip
-    """Move weights along the slope of the bound; False where it has none.
+    """Move weights along the bound's slope; return False if there is none.
 
-    Buckets at the threshold ``cut`` count by a share each: of them some will do.
+    Buckets at the threshold ``cut`` count by a share each, as only some of them will do.
     """
     members = len(gain)
     slope[:] = -1.0
@@ -80,13 +80,10 @@ def _moved(
 def weighted(
     gain: Counts, offsets: Counts, gap: int, least: int, most: int, steps: int
 ) -> tuple[int, NDArray[np.bool_]]:
-    """Bound the edits towards a label from below, better than by adding up gains.
+    """Bound the edits towards a label from below, better than by adding gains.
 
-    With weights y_i from 0 to a_i, r buckets gain at most the sum of all a_i - y_i and of the r
-    greatest sums of y over a bucket's members: a member's gain is paid once, or by weight. The
-    published argument is y = a; the best y is the dual of the linear relaxation. Subgradients
-    look for it, and what they find is added up in whole numbers. Where r buckets may do, a bucket
-    may still be one that none of them can be, because too little is left beside it.
+    For weights 0 <= y_i <= a_i, r buckets gain at most the sum of a_i - y_i plus the r greatest
+    bucket sums of y. Subgradients seek the best y; the bound is summed in integers.
     """
     members, spread = len(gain), len(offsets)
     weight = gain.astype(np.float64)

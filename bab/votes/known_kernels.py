@@ -1,4 +1,4 @@
-"""The inner loops of the search for the worst attack on members with thresholds."""
+"""Inner loops of the search for the worst attack on members with thresholds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An exact search for the worst attack on members with thresholds: what is spent on each."""
+"""Exact search for the worst attack on members with thresholds: their edits."""
 
 from __future__ import annotations
 

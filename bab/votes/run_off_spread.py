@@ -1,4 +1,4 @@
-"""Run-offs of members among which samples are spread: how many poisoned units each survives."""
+"""Run-offs of members with spread samples: how many poisoned units each survives."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def spread_run_off_published(
 
 @dataclass(eq=False)
 class SpreadRunOff:
-    """What is known of one test point; it only ever narrows."""
+    """Bounds on one test point, which only ever tighten."""
 
     votes: Ints
     scores: Scores
@@ -80,7 +80,7 @@ class SpreadRunOff:
         return len(self.units) - 1
 
     def is_settled(self, need: int | None) -> bool:
-        """Whether the radius, or whether it is at least ``need``, is known."""
+        """Return whether the radius, or its comparison with ``need``, is known."""
         if need is not None and (self.lowest >= need or self.highest < need):
             return True
         return self.lowest >= self.highest
@@ -117,9 +117,9 @@ class SpreadRunOff:
             self.least[t, s] = max(known, int(min(max(least, known), most + 1)))
 
     def turned(self) -> tuple[Ints, Ints, Scores]:
-        """Return the members that the smallest attack makes vote, what, and what they then score.
+        """Return the members the smallest attack changes, their votes and scores.
 
-        They score 1 for what they vote and 0 for all else.
+        They score 1 for their vote and 0 for all else.
         """
         found = self._turned(self.units, *self.finalists)
         assert found is not None
@@ -133,7 +133,7 @@ class SpreadRunOff:
         return [(t, s) for t, s in pairs if self.least[t, s] < len(self.units)]
 
     def _stake(self, t: int, s: int, budget: int) -> RunOffStakes | None:
-        """Return what t demands to win against s; None if so many units do not suffice."""
+        """Return what t demands to win against s; None if ``budget`` units are too few."""
         labels = len(self.least)
         found = run_off_stakes(
             self.votes[None], self.scores[None], labels, np.array([self.winner], np.int32),
@@ -168,7 +168,7 @@ class SpreadRunOff:
     def _turned(
         self, units: NDArray[np.integer[Any]], t: int, s: int
     ) -> tuple[Ints, Ints, Scores] | None:
-        """Return who votes what, and scores what, so that t wins against s; None if none do."""
+        """Return votes and scores with which t wins against s; None if impossible."""
         members, labels = self.scores.shape
         freed = np.unique(np.add.outer(units, np.array(self.offsets, np.int64)) % members)
         for votes_for_t in range(len(freed), -1, -1):

@@ -1,4 +1,4 @@
-"""The cheapest votes of members that survive some edits which make one label win, and a proof.
+"""Cheapest votes of members with thresholds that make one label win, with a proof.
 
 Every member votes one label, at the cost of its threshold, and each other label must have fewer
 votes than the target (as many, if a tie goes to the target). For a fixed number T of votes for the
@@ -37,7 +37,7 @@ _MOST = 2**62
 
 @dataclass(frozen=True, eq=False)
 class ForcedVotes:
-    """What it costs to make a label win at one point."""
+    """The cost of making a label win at one point."""
 
     least: int | None  # no votes that do so cost less; None where no number of edits suffices
     prices: NDArray[np.int64]  # shape (PRICES, labels)
@@ -87,7 +87,7 @@ class _Solved:
 
 
 def _solved(costs: NDArray[np.int64], target: int, votes: int | None) -> _Solved | None:
-    """Solve the programme with so many votes for the target, or with any; None if there is none."""
+    """Solve the programme, optionally for fixed target votes; None if infeasible."""
     parts, labels = costs.shape
     others = np.array([label for label in range(labels) if label != target])
     # Its types know nothing of sparse rows, nor that there is a solution.
@@ -128,14 +128,14 @@ def _solved(costs: NDArray[np.int64], target: int, votes: int | None) -> _Solved
 def _wins(
     votes: NDArray[np.int32], labels: int, target: int, costs: NDArray[np.int64], value: float
 ) -> bool:
-    """Whether votes make the label win at what a programme says that it costs."""
+    """Return whether votes make the label win at the programme's cost."""
     paid = int(costs[np.arange(len(votes)), votes].sum())
     wins = bool(np.bincount(votes, minlength=labels).argmax() == target)
     return wins and paid <= math.ceil(value - 1e-6)
 
 
 def _proved(costs: NDArray[np.int64], prices: NDArray[np.int64], target: int) -> int:
-    """Return what prices prove of every number of votes for the target that leaves room."""
+    """Return what prices prove for every feasible number of target votes."""
     parts, labels = costs.shape
     others = [label for label in range(labels) if label != target]
     votes = np.arange(parts + 1)

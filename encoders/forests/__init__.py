@@ -1,4 +1,4 @@
-"""Forests over a set of inputs: its cells, and what members have in place of their subtrees."""
+"""Forests over a set of inputs: its cells, and the members' replaced subtrees."""
 
 from __future__ import annotations
 

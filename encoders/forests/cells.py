@@ -1,4 +1,4 @@
-"""Inputs as cells: what forests tell apart of a set of inputs, as whole numbers."""
+"""Inputs as integer cells: the distinctions that forests make in a set of inputs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Codes = NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Features that take listed rows together, in codes."""
+    """Features that together take listed rows, as codes."""
 
     of: Codes  # shape (features,): which group a feature is in, -1 for none
     column_start: NDArray[np.int64]  # shape (groups + 1,)
@@ -31,10 +31,9 @@ _DIGITS = 12
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """A set of inputs, cut at thresholds: each feature's values numbered from 0 on, by interval.
+    """A set of inputs cut at thresholds, each feature's intervals numbered from 0.
 
-    Every code of a feature stands for a value of the set; features outside groups take theirs
-    independently of all others.
+    Every code stands for a value of the set; features outside groups are independent.
     """
 
     most: Codes  # shape (features,): the greatest code of each feature
@@ -52,15 +51,12 @@ class Cells:
         return found
 
     def sample(self, rng: np.random.Generator, count: int) -> Floats:
-        """Draw inputs of the set, each code of a feature as likely, shape (count, features)."""
+        """Draw inputs uniformly by code, shape (count, features)."""
         codes = rng.integers(0, self.most + 1, (count, len(self.most)))
         return self.box.nearest(self.values[self.start[:-1] + codes])
 
     def input(self, codes: Codes) -> Floats:
-        """Return an input of the set with these codes, shape (features,).
-
-        Of the numbers that have a code, one of few digits is taken.
-        """
+        """Return an input with these codes, shape (features,), in few digits."""
         places = self.start[:-1] + codes
         x: Floats = self.values[places]
         below = np.where(codes > 0, self.values[np.maximum(places - 1, 0)], self.box.lower)
@@ -116,7 +112,7 @@ def _no_groups(features: int) -> Groups:
 
 
 def _groups(cells: Cells) -> Groups:
-    """Return the rows of each group in codes, one of those with the same codes."""
+    """Return each group's distinct rows as codes."""
     of = np.full(cells.box.dimension, -1, np.int32)
     columns: list[Codes] = []
     rows: list[Codes] = []

@@ -1,4 +1,4 @@
-"""A forest and what others have in place of its subtrees, as nodes that split cells."""
+"""A forest and the replaced subtrees of others, as nodes that split cells."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NONE = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Nodes of trees, those of the whole forest first: each of its trees in preorder."""
+    """Nodes of trees, those of the whole forest first, each tree in preorder."""
 
     feature: NDArray[np.int32]  # shape (nodes,): -1 for a leaf
     cut: NDArray[np.int32]  # shape (nodes,): inputs whose code is at most that go left
@@ -31,7 +31,7 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Overlay:
-    """The members of a family on the forest they differ from."""
+    """The members of a family laid over the forest they differ from."""
 
     cells: Cells
     nodes: Split
@@ -46,7 +46,7 @@ class Overlay:
 
 @dataclass(frozen=True, eq=False)
 class _Nodes:
-    """Trees one after another, children by place among all of them."""
+    """Consecutive trees, with children indexed among all nodes."""
 
     feature: NDArray[np.int32]
     threshold: Floats
@@ -85,7 +85,7 @@ def overlay_family(family: ForestFamily, box: Box) -> Overlay:
 
 
 def _roots(family: ForestFamily, roots: Longs) -> Longs:
-    """Return the root of the tree that each node of the changes belongs to, from above down."""
+    """Return the root of each changed node's tree, top down."""
     changes = family.changes
     found = np.zeros(len(changes.feature), np.int64)
     nodes, trees = changes.root, roots[changes.tree]
@@ -130,7 +130,7 @@ def overlay_two(
 
 
 def _differences(nodes: Split, whole: Longs, new: Longs) -> tuple[Longs, Longs]:
-    """Find where each tree and another first differ; lead equal subtrees back to the whole's."""
+    """Return where tree pairs first differ; lead equal subtrees back to the whole's."""
     levels: list[tuple[Longs, Longs, NDArray[np.bool_], NDArray[np.bool_]]] = []
     a, b = whole, new
     while len(a):
@@ -167,7 +167,7 @@ def _differences(nodes: Split, whole: Longs, new: Longs) -> tuple[Longs, Longs]:
 
 
 def _padded(forest: ScoredForest, count: int, columns: Longs, labels: int) -> list[ScoredTree]:
-    """Return a forest's trees over all labels, and constant trees of zeros up to a number."""
+    """Return a forest's trees over all labels, padded with zero trees to a number."""
     trees = []
     for tree in forest.trees:
         shares = np.zeros((len(tree.feature), labels))
@@ -180,14 +180,14 @@ def _padded(forest: ScoredForest, count: int, columns: Longs, labels: int) -> li
 
 
 def _checked(shares: Floats) -> Floats:
-    """Refuse shares for which "the greatest" is no answer."""
+    """Refuse label shares without a meaningful greatest one."""
     if not (np.isfinite(shares).all() and (shares >= 0).all() and (shares.max(axis=1) > 0).all()):
         raise ValueError("a leaf's shares must be finite and at least 0, one of them above 0")
     return shares
 
 
 def _joined(trees: Sequence[ScoredTree], rounds: bool) -> _Nodes:
-    """Write trees one after another, each in preorder; only leaves keep their shares."""
+    """Concatenate trees, each in preorder; only leaves keep their shares."""
     ordered = [_preorder(tree) for tree in trees]
     sizes = [len(tree.feature) for tree in ordered]
     roots = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)

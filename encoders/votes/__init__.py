@@ -1,1 +1,1 @@
-"""Poisoning certificates of schemes that predict by votes."""
+"""Poisoning certificates for schemes that predict by votes."""

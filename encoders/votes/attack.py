@@ -1,4 +1,4 @@
-"""A witness: which parts to poison, and what their members then vote."""
+"""Witnesses on votes: the parts to poison, and their members' new votes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Attack:
-    """Votes that change what is answered at one test point."""
+    """Votes that change the answer at one test point."""
 
     point: int
     edits: int  # its cost, in edits of the training set
@@ -22,7 +22,7 @@ class Attack:
 
 
 def recount(ballot: NDArray[np.int32], labels: int, attack: Attack) -> int:
-    """Return what is answered once an attack's members vote as it says: a plain count."""
+    """Return the answer by a plain count after an attack."""
     changed = np.array(ballot)
     changed[list(attack.members)] = attack.votes
     return int(np.bincount(changed, minlength=labels).argmax())

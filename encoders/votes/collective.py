@@ -1,4 +1,4 @@
-"""One attack on a whole test set: what there is to choose, and what each choice is worth."""
+"""One attack on a whole test set: its choices, and what each is worth."""
 
 from __future__ import annotations
 
@@ -15,12 +15,10 @@ _CHUNK = 1024
 
 @dataclass(frozen=True, eq=False)
 class Stakes:
-    """The test points an attack could take away, and what it has to bring about for each.
+    """The test points that an attack could change, and what each requires.
 
-    A *unit* is what one edit poisons: a part, or under Finite Aggregation a hash value. It frees
-    the members it reaches to vote anything, at every test point. A *pair* is a test point that is
-    answered right and another label c': the point is lost to c' if the gains of the freed members
-    add up to the pair's need. Gains of members that are freed anyway count once.
+    A *unit* is what one edit poisons: a part or hash value. A *pair* is a point answered right and
+    a rival label, lost if the freed members' gains reach its need.
     """
 
     budget: int  # units that may be poisoned, of each family
@@ -33,27 +31,27 @@ class Stakes:
 
     @property
     def family(self) -> NDArray[np.int64]:
-        """Family of each unit, shape (units,)."""
+        """The family of each unit, shape (units,)."""
         sizes = self.sizes or (self.units,)
         return np.repeat(np.arange(len(sizes)), sizes)
 
     @property
     def quotas(self) -> NDArray[np.int64]:
-        """Units that may be poisoned of each family, shape (families,)."""
+        """How many units of each family may be poisoned, shape (families,)."""
         return np.minimum(self.budget, np.array(self.sizes or (self.units,), np.int64))
 
     @property
     def units(self) -> int:
-        """How many units there are."""
+        """The number of units."""
         return len(self.reach)
 
     @property
     def at_stake(self) -> int:
-        """How many points could be lost, each attacked by itself."""
+        """The number of points that could be lost one at a time."""
         return len(np.unique(self.points))
 
     def unit_gains(self) -> NDArray[np.int32]:
-        """Return what a unit alone gains for each pair, shape (units, pairs)."""
+        """Return each single unit's gain for each pair, shape (units, pairs)."""
         total: NDArray[np.int32] = self.gains[self.reach].sum(axis=1, dtype=np.int32)
         return total
 
@@ -74,10 +72,9 @@ def stakes_of(
     offsets: tuple[int, ...] = (),
     sizes: tuple[int, ...] = (),
 ) -> Stakes:
-    """Return what an attack can reach; points that no attack of this size takes are left out.
+    """Return the points an attack can change, leaving out those beyond its budget.
 
-    A point that is answered wrong already is not counted: an attacker who chooses the votes of a
-    member at every point by themselves need not make it right.
+    Points answered wrong already do not count: an attacker need not make them right.
     """
     parts = votes.shape[1]
     shifts = np.array(offsets or (0,), dtype=np.int64)
@@ -122,10 +119,9 @@ def lost_points(
     tallied: Tally,
     freed: NDArray[np.int64],
 ) -> tuple[int, ...]:
-    """Return the points that are lost once some members vote as an attacker likes: a recount.
+    """Recount and return the points lost if some members vote at will.
 
-    At each point every freed member is made to vote one label, each label in turn, and the votes
-    are counted again.
+    At each point all freed members vote for each label in turn.
     """
     freed = np.unique(freed)
     labels = tallied.counts.shape[1]

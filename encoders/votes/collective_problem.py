@@ -10,16 +10,10 @@ from leaveout.solvers import Problem
 
 
 def collective_problem(stakes: Stakes, at_least: int = 0) -> Problem:
-    """Return the problem whose optimum is how many points one attack can lose.
+    """Return the problem whose optimum is the number of points one attack can lose.
 
-    Maximise ``sum z`` where the z of a point is at most the sum of the y of its pairs, the y of a
-    pair needs ``sum of gains * x >= need``, a member is free (x) only if a unit that reaches it is
-    poisoned (p), and at most ``budget`` units of a family are. Variables in order: the total, p,
-    x, y, z.
-
-    Three rows follow from these for whole numbers and tighten the relaxation: no member gains more
-    than 2 and a budget of B units frees at most ``B * reach`` members, so a lost pair needs at
-    least ``need / 2`` members that gain at all, and ``need - B * reach`` that gain 2.
+    Variables in order: total, poisoned units p, freed members x, lost pairs y, lost points z. Three
+    redundant integer rows tighten the relaxation (gains are at most 2).
     """
     pairs, members, units = len(stakes.needs), len(stakes.gains), stakes.units
     owners, owner = np.unique(stakes.points, return_inverse=True)
@@ -70,7 +64,7 @@ def collective_problem(stakes: Stakes, at_least: int = 0) -> Problem:
 
 
 def _filled(blocks: list[list[csr_array | None]], widths: tuple[int, ...]) -> list[list[csr_array]]:
-    """Return blocks in which what is missing is zero, so that every width is known."""
+    """Return blocks with missing ones as zeros, so that every width is known."""
     filled = []
     for row in blocks:
         height = next(block.shape[0] for block in row if block is not None)

@@ -1,4 +1,4 @@
-"""How many edits change a plurality of members of several families: counting (hash bagging).
+"""Edits that change a plurality of members of several families (hash bagging).
 
 An edit poisons one member of each family, whichever it likes, so that r edits poison the r members
 of every family that gain a label the most (Chen et al. 2022, "On collective robustness of bagging
@@ -49,10 +49,10 @@ def family_attack(votes: Ints, tallied: Tally, sizes: tuple[int, ...], point: in
 
 
 def _edits(votes: Ints, tallied: Tally, sizes: tuple[int, ...]) -> NDArray[np.int64]:
-    """Return the fewest edits by which each label passes what is answered, (points, labels).
+    """Return the fewest edits for each label to pass the answer, shape (points, labels).
 
-    At what is answered it is more than there can be. All members of a family are poisoned by as
-    many edits as the largest has members, and then any label passes.
+    For the answer itself it is more than possible. Poisoning the largest family suffices for any
+    label.
     """
     points, labels = tallied.counts.shape
     twos, ones, start = [], [], 0

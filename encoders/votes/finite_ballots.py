@@ -1,4 +1,4 @@
-"""Ballots of Finite Aggregation: votes and the members each bucket reaches, or an error."""
+"""Ballots of Finite Aggregation: votes, and each bucket's members, or an error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from leaveout.errors import SpecError
 def checked(
     votes: ArrayLike, labels: int, offsets: ArrayLike
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Return votes and offsets as compiled code reads them."""
+    """Return votes and offsets in the form of compiled code, or raise."""
     ballots, spots = np.asarray(votes), np.asarray(offsets)
     if labels < 2:
         raise SpecError(f"finite aggregation: a vote needs two labels, there are {labels}")
@@ -42,7 +42,7 @@ def checked(
 def checked_row(
     votes: ArrayLike, labels: int, offsets: ArrayLike
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], int, NDArray[np.int64]]:
-    """Return one point's votes, the offsets, its prediction and what must be exceeded."""
+    """Return one point's votes, the offsets, its prediction and the gaps to exceed."""
     ballots, spots = checked(np.asarray(votes)[None], labels, offsets)
     gap = np.zeros(labels, np.int64)
     best = int(kernels.gaps(ballots[0], gap))

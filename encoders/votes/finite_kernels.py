@@ -1,4 +1,4 @@
-"""The published argument on Finite Aggregation, compiled: gaps, and buckets whose gains add up."""
+"""The published argument on Finite Aggregation, compiled: gaps and summed gains."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Counts = NDArray[np.int64]
 
 @kept(nogil=True)
 def gaps(votes: Ints, found: Counts) -> int:
-    """Fill in what each label must gain more than to pass the prediction; return the latter."""
+    """Fill in what each label must gain more than to win; return the prediction."""
     found[:] = 0
     for vote in votes:
         found[vote] += 1
@@ -29,7 +29,7 @@ def gaps(votes: Ints, found: Counts) -> int:
 def published_edits(
     votes: Ints, offsets: Counts, best: int, gap: Counts, hits: Ints, edits: Counts
 ) -> None:
-    """Fill in the least edits towards each label if gains of buckets simply added up."""
+    """Fill in the least edits towards each label if bucket gains simply added up."""
     members, spread = len(votes), len(offsets)
     hits[:] = 0
     for i in range(members):
@@ -56,7 +56,7 @@ def published_edits(
 
 @kept(nogil=True)
 def published_all(votes: Ints, offsets: Counts, labels: int, found: Ints) -> None:
-    """Fill in the least edits by the published argument for each point, shape (points,)."""
+    """Fill in each point's least edits by the published argument, shape (points,)."""
     hits = np.zeros((labels, votes.shape[1]), np.int32)
     gap, edits = np.zeros(labels, np.int64), np.zeros(labels, np.int64)
     for j in range(votes.shape[0]):

@@ -1,4 +1,4 @@
-"""Finite Aggregation as a mixed-integer programme: the fewest buckets that let one label pass."""
+"""Finite Aggregation as a mixed-integer programme: fewest buckets for one label."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def finite_problem(
     most: int | None = None,
     fit: NDArray[np.bool_] | None = None,  # shape (members,)
 ) -> Problem:
-    """Return the programme of the fewest poisoned buckets that put a label before the prediction.
+    """Return the programme of the fewest buckets that put a label before the prediction.
 
-    Passing the prediction is enough: whoever wins then, it is not the prediction.
+    That is enough: whoever wins then, it is not the prediction.
     """
     ballot, spots, best, gap = checked_row(votes, labels, offsets)
     members, spread = len(ballot), len(spots)

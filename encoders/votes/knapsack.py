@@ -1,4 +1,4 @@
-"""Members that themselves survive some edits: a multiple-choice knapsack."""
+"""Members that survive some edits themselves: a multiple-choice knapsack."""
 
 from __future__ import annotations
 
@@ -15,12 +15,10 @@ from leaveout.models.votes.ballots import NEVER
 def knapsack_radius(
     votes: NDArray[np.int32], thresholds: NDArray[np.int32], tallied: Tally, point: int
 ) -> int:
-    """Return how many edits one prediction survives, given what each member survives.
+    """Return how many edits a prediction survives, given the members' thresholds.
 
-    For a label c' the attacker makes member i vote u at the cost of its threshold b_iu, one u a
-    member, until the gains ``[v = c] - [u = c] + [u = c'] - [v = c']`` exceed the gap: a knapsack
-    whose least cost less 1, over all c', is the radius. Exact where each threshold is the fewest
-    edits that make the member vote so at this point; a lower bound of these gives a lower bound.
+    Per label, a knapsack finds the least cost of votes whose gains exceed the gap. Exact for exact
+    thresholds; lower bounds of these give a lower bound.
     """
     cost = min(
         int(_least_cost(*_choices(votes[point], thresholds[point], tallied, point, target))[-1, -1])
@@ -32,7 +30,7 @@ def knapsack_radius(
 def knapsack_attack(
     votes: NDArray[np.int32], thresholds: NDArray[np.int32], tallied: Tally, point: int
 ) -> Attack | None:
-    """Return a cheapest attack on one point, None if there is none."""
+    """Return a cheapest attack on one point, or None."""
     best: tuple[int, int] | None = None
     for target in _targets(tallied, point):
         given = _choices(votes[point], thresholds[point], tallied, point, target)
@@ -81,7 +79,7 @@ def _choices(
     point: int,
     target: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-    """Return what it costs each member to gain 1 and 2, and the gain that is needed."""
+    """Return each member's cost to gain 1 and 2, and the gain that is needed."""
     prediction = int(tallied.predictions[point])
     costs = np.where(thresholds == NEVER, _FAR, thresholds.astype(np.int64))
     own, other = ballot == prediction, ballot == target
@@ -93,7 +91,7 @@ def _choices(
 
 
 def _other(thresholds: NDArray[np.int32], prediction: int, target: int) -> int:
-    """Return the label that a member is made to vote most cheaply, other than the prediction."""
+    """Return the cheapest label, other than the prediction, for a member to vote."""
     costs = np.where(thresholds == NEVER, _FAR, thresholds.astype(np.int64))
     costs[prediction] = _FAR + 1
     cheapest = int(costs.argmin())
@@ -102,7 +100,7 @@ def _other(thresholds: NDArray[np.int32], prediction: int, target: int) -> int:
 
 @kept()
 def _least_cost(ones: NDArray[np.int64], twos: NDArray[np.int64], need: int) -> NDArray[np.int64]:
-    """Return the least cost of gains of at least 0, ..., need from the first 0, 1, ... members."""
+    """Return the least costs of gains 0 to ``need`` from the first members."""
     least = np.full((len(ones) + 1, need + 1), _FAR)
     least[:, 0] = 0
     for member in range(len(ones)):
@@ -118,7 +116,7 @@ def _least_cost(ones: NDArray[np.int64], twos: NDArray[np.int64], need: int) -> 
 
 
 def _taken(ones: NDArray[np.int64], twos: NDArray[np.int64], need: int) -> list[int]:
-    """Return what each member gains in a cheapest choice."""
+    """Return each member's gain in a cheapest choice."""
     table = _least_cost(ones, twos, need)
     gains, left = [], need
     for member in reversed(range(len(ones))):

@@ -1,4 +1,4 @@
-"""What members with thresholds withstand, counted in changes of the kind that is asked about."""
+"""What members with thresholds withstand, counted in changes of a given kind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from leaveout.models.votes.origin import Against
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """Thresholds from below and from above, in the units in which an attack is counted."""
+    """Lower and upper bounds on thresholds, in units of an attack."""
 
     at_least: NDArray[np.int32]  # shape (points, parts, labels)
     enough: NDArray[np.int32]  # shape (points, parts, labels)
@@ -22,20 +22,17 @@ class Known:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the fewest changes are known of every vote."""
+        """Whether the fewest changes are known for every vote."""
         return not self.gap
 
 
 def reach_of(
     against: Against, threat: Threat, *, hash_reads_label: bool | None, alone: bool
 ) -> Cost | None:
-    """Return how many units one change counts as, None where thresholds do not bound it.
+    """Return how many units one change costs; None if thresholds do not bound it.
 
-    Thresholds that count edits bound every kind of change: an insertion or a removal is an edit,
-    and what is modified or relabelled is removed and inserted. Where both edits are of the same
-    part, of one part alone or of a relabel that leaves its sample where it is, a change is a unit
-    and a member that needs b edits needs half as many, rounded up. Thresholds that count another
-    kind bound that kind alone, and relabels only where these stay in their part.
+    Thresholds in edits bound every kind of change. Others bound their own kind alone, and relabels
+    only where these stay in their part.
     """
     stays = alone or hash_reads_label is False
     if against != "edits":
@@ -59,7 +56,7 @@ def known_of(
     threat: Threat,
     cost: Cost,
 ) -> Known:
-    """Return what thresholds say of changes of one kind."""
+    """Return the bounds of thresholds for one kind of change."""
     if threat.value != against:
         at_least = thresholds
         if threat in (Threat.RELABELS, Threat.MODIFICATIONS) and cost.parts == 1:

@@ -15,7 +15,7 @@ from leaveout.solvers import Problem
 
 @dataclass(frozen=True, eq=False)
 class KnownLevels:
-    """How much may be spent on each member to any avail: a binary variable each."""
+    """Useful spending levels for each member, a binary variable each."""
 
     member: NDArray[np.int64]  # shape (levels,): ascending
     cost: NDArray[np.int64]  # shape (levels,): ascending within a member
@@ -47,15 +47,10 @@ def known_levels(stakes: KnownStakes) -> KnownLevels:
 
 
 def known_problem(stakes: KnownStakes, levels: KnownLevels, at_least: int = 0) -> Problem:
-    """Return the problem whose optimum is how many points one attack can lose.
+    """Return the problem whose optimum is the number of points one attack can lose.
 
-    A level x of a member is bought with all below it, at the difference of their costs, and
-    ``budget`` edits buy all there are; a pair's y needs the gains that the levels bring; the z of
-    a point needs the y of one of its pairs. Variables in order: the total, x, y, z.
-
-    Two rows a pair follow for whole numbers and tighten the relaxation: what is spent on levels
-    that the pair gains by is no less than the pair takes alone; and where no more than m members
-    that gain at all are within the budget, ``need - m`` of them must gain 2.
+    Variables in order: total, bought levels x (each with all below it), lost pairs y, lost points
+    z. Two redundant integer rows a pair tighten the relaxation.
     """
     pairs, count = len(stakes.needs), len(levels.cost)
     owners, owner = np.unique(stakes.points, return_inverse=True)
@@ -124,14 +119,14 @@ def known_problem(stakes: KnownStakes, levels: KnownLevels, at_least: int = 0) -
 
 
 def _most_members(stakes: KnownStakes) -> NDArray[np.int64]:
-    """Return how many members the budget makes gain a pair anything at most, shape (pairs,)."""
+    """Return how many members the budget lets gain for a pair, shape (pairs,)."""
     paid = np.cumsum(np.sort(stakes.ones, axis=0).astype(np.int64), axis=0)
     most: NDArray[np.int64] = (paid <= stakes.budget).sum(axis=0)
     return most
 
 
 class _Rows:
-    """Rows of a problem, gathered block by block; each is at least a number."""
+    """Rows of a problem, collected in blocks, each with a lower bound."""
 
     def __init__(self, columns: int) -> None:
         self._columns, self._count = columns, 0
@@ -144,13 +139,13 @@ class _Rows:
         *parts: tuple[NDArray[Any], NDArray[Any], NDArray[Any]],
         lower: float = 0.0,
     ) -> None:
-        """Add rows of entries, given by row of the block, column and value."""
+        """Add rows with entries given by block row, column and value."""
         self._parts += [(row + self._count, column, value) for row, column, value in parts]
         self._lower.append(np.full(count, lower))
         self._count += count
 
     def matrix(self) -> tuple[csr_array, NDArray[np.float64]]:
-        """Return the rows, and what each is at least."""
+        """Return the rows and their lower bounds."""
         row, column, value = (np.concatenate(each) for each in zip(*self._parts, strict=True))
         shape = self._count, self._columns
         matrix = coo_array((value.astype(float), (row, column)), shape=shape)

@@ -1,4 +1,4 @@
-"""One attack on a whole test set of members with thresholds: what each level of it is worth."""
+"""One attack on a test set of members with thresholds: what each level is worth."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ _SMALL = np.iinfo(np.int32).max
 
 @dataclass(frozen=True, eq=False)
 class KnownStakes:
-    """The test points that an attack could take away, and what each vote of it costs.
+    """The test points that an attack could change, and the cost of each vote.
 
-    An attack spends some edits on each member. A *pair* is a test point that is answered right and
-    another label c': the point is lost to c' if the votes that members can then be made to give
-    gain c' what the pair needs.
+    A *pair* is a point answered right and a rival label; it is lost if the votes that the edits on
+    members can buy gain the rival enough.
     """
 
     budget: int  # edits that may be spent, all members together
@@ -37,11 +36,11 @@ class KnownStakes:
 
     @property
     def members(self) -> int:
-        """How many members there are."""
+        """The number of members."""
         return len(self.ones)
 
     def only(self, points: NDArray[np.int64]) -> KnownStakes:
-        """Return the same about some of the test points alone."""
+        """Return the stakes of some of the test points."""
         pairs = np.flatnonzero(np.isin(self.points, points))
         return replace(
             self,
@@ -53,7 +52,7 @@ class KnownStakes:
         )
 
     def lost_to(self, spent: NDArray[np.int64]) -> tuple[int, ...]:
-        """Return the points that are lost if so many edits are spent on each member."""
+        """Return the points lost if these edits are spent on each member."""
         gains = (self.ones <= spent[:, None]).sum(axis=0) + (self.twos <= spent[:, None]).sum(
             axis=0
         )
@@ -67,7 +66,7 @@ def known_stakes_of(
     thresholds: NDArray[np.int32],  # shape (points, parts, labels)
     budget: int,
 ) -> KnownStakes:
-    """Return what an attack can reach; points that no attack of this size takes are left out."""
+    """Return the points an attack can change, leaving out those beyond its budget."""
     parts, labels = thresholds.shape[1:]
     # More than every member's largest threshold is never of use.
     budget = min(budget, int(thresholds.max(axis=(0, 2)).astype(np.int64).clip(0).sum()))
@@ -110,7 +109,7 @@ def known_stakes_of(
 def _least_costs(
     ones: NDArray[Any], twos: NDArray[Any], needs: NDArray[np.int32], far: int
 ) -> NDArray[np.int64]:
-    """Return the least cost of what each pair needs, ``far`` where it is that or more."""
+    """Return the least cost of each pair's need, ``far`` if it is that or more."""
     pairs, parts = ones.shape
     found = np.full(pairs, far, np.int64)
     least = np.zeros(2 * parts + 2, np.int64)
@@ -137,10 +136,10 @@ def affordable_losses(
     thresholds: NDArray[np.int32],
     spent: NDArray[np.int64],  # shape (parts,)
 ) -> tuple[int, ...]:
-    """Return the points that are lost once so many edits are spent on each member: a recount.
+    """Recount and return the points lost for given edits on each member.
 
-    At each point the members are made to vote one label wherever they can be, each label in turn;
-    those that cannot, and vote for the true label, vote for any other that they can be made to.
+    For each label in turn, members vote for it where affordable; true voters that cannot be made to
+    vote for any other they can.
     """
     labels = thresholds.shape[2]
     names = np.arange(labels)

@@ -1,4 +1,4 @@
-"""How many parts must be poisoned to change a plurality: a closed form (DPA and SS-DPA)."""
+"""Parts to poison to change a plurality: a closed form (DPA and SS-DPA)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from leaveout.encoders.votes.tally import Tally
 
 
 def plurality_radii(tallied: Tally) -> NDArray[np.int32]:
-    """Return how many poisoned parts each prediction survives, whatever they then vote.
+    """Return how many poisoned parts each prediction survives, in the worst case.
 
-    Half the smallest gap, rounded down (Levine and Feizi 2021, Theorems 1 and 2). That is exact:
-    a member that voted for the prediction and now votes c' closes the gap by 2, and there are more
-    of these than half the gap.
+    Half the smallest gap, rounded down (Levine and Feizi 2021, Theorems 1 and 2); it is exact, as
+    enough members vote for the prediction to close the gap by 2 each.
     """
     radii: NDArray[np.int32] = (tallied.gaps.min(axis=1) // 2).astype(np.int32)
     return radii

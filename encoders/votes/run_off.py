@@ -1,4 +1,4 @@
-"""Run-Off Election: who wins, and how many poisoned parts that survives."""
+"""Run-off election: its winner, and how many poisoned parts the winner survives."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from leaveout.encoders.votes.run_off_ballots import checked, refuse
 
 
 def run_off_predictions(votes: ArrayLike, scores: ArrayLike, labels: int) -> NDArray[np.int32]:
-    """Return who wins the run-off at each test point.
+    """Return the winner of the run-off at each test point.
 
-    The two labels with the most votes stand; each member then prefers the one it scores higher,
-    and most preferences win (Rezaei et al., ICML 2023). Every tie goes to the smaller label. Takes
-    4 ``labels``³ bytes beside the scores.
+    The two labels with the most votes stand, and members prefer the higher score (Rezaei et al.,
+    ICML 2023); ties go to the smaller label. Takes 4 ``labels``³ bytes.
     """
     votes, scores = checked(votes, scores, labels)
     found = np.empty(len(votes), np.int32)
@@ -23,12 +22,10 @@ def run_off_predictions(votes: ArrayLike, scores: ArrayLike, labels: int) -> NDA
 
 
 def run_off_published(votes: ArrayLike, scores: ArrayLike, labels: int) -> NDArray[np.int32]:
-    """Return how many poisoned parts each prediction survives by the published argument.
+    """Return how many poisoned parts predictions survive by the published argument.
 
-    One less than the least of two numbers of edits (Rezaei et al., ICML 2023, the certificate of
-    DPA+ROE): those after which two labels may stand before the winner in the first round, and, the
-    winner standing, those after which another may have entered the run-off and may have won it. A
-    lower bound, because each of these gaps is closed as if an edit served that gap alone.
+    A lower bound (Rezaei et al., ICML 2023, DPA+ROE), because each gap is closed as if edits served
+    that gap alone.
     """
     votes, scores = checked(votes, scores, labels)
     found = np.empty(len(votes), np.int32)
@@ -37,10 +34,7 @@ def run_off_published(votes: ArrayLike, scores: ArrayLike, labels: int) -> NDArr
 
 
 def run_off_exact(votes: ArrayLike, scores: ArrayLike, labels: int) -> NDArray[np.int32]:
-    """Return exactly how many poisoned parts each prediction survives.
-
-    The greatest r such that no r members, voting and scoring at will, change the prediction.
-    """
+    """Return exactly how many poisoned parts each prediction survives."""
     return (run_off_plans(votes, scores, labels)[:, 0] - 1).astype(np.int32)
 
 
@@ -49,11 +43,8 @@ def run_off_plans(
 ) -> NDArray[np.int64]:
     """Return the cheapest attack on each test point, in numbers.
 
-    For every pair of a new winner t and another finalist s the votes that t and s gain fix what
-    each other label must lose, and the edits are the sum of the gains that are positive. What an
-    attack with these gains falls short of is a convex function of them, which a search by halves
-    decides for a budget of edits, and another finds the least budget; pairs that a bound excludes
-    are never searched.
+    For each new winner and finalist, edits are the sum of positive gains; the shortfall is convex
+    in these, so bisection decides each budget.
     """
     votes, scores = checked(votes, scores, labels)
     plans = np.empty((len(votes), 5), np.int64)

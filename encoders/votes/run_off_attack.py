@@ -1,4 +1,4 @@
-"""The cheapest attack on one run-off: which members change, and what they then vote and score."""
+"""The cheapest attack on one run-off: members to change, their votes and scores."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from leaveout.encoders.votes.run_off_ballots import Scores, checked_row
 def run_off_attack(
     votes: ArrayLike, scores: ArrayLike, labels: int, target: int | None = None
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], Scores]:
-    """Return an attack on one test point with one edit more than it survives."""
+    """Return an attack on one point with one edit more than it survives."""
     ballots, numbers, prefer = checked_row(votes, scores, labels)
     plan = run_off_plans(ballots[None], numbers[None], labels, target)[0]
     _, t, s, gain, other = (int(number) for number in plan)
@@ -30,7 +30,7 @@ def run_off_attack(
 
 
 def _losers(prefer: NDArray[np.int32], plan: NDArray[np.int64]) -> dict[int, int]:
-    """Return how many votes each label but the finalists loses."""
+    """Return how many votes each label other than the finalists loses."""
     _, t, s, gain, other = (int(number) for number in plan)
     labels = len(prefer)
     counts = {g: int(prefer[g, g, g]) for g in range(labels)}
@@ -56,7 +56,7 @@ def _losers(prefer: NDArray[np.int32], plan: NDArray[np.int64]) -> dict[int, int
 def _first(
     votes: NDArray[np.int32], scores: Scores, label: int, plan: NDArray[np.int64], count: int
 ) -> list[int]:
-    """Return members that vote for a label, those that prefer s to t before the others."""
+    """Return members that vote for a label, those preferring s to t first."""
     t, s = int(plan[1]), int(plan[2])
     parts = np.flatnonzero(votes == label)
     for_t, for_s = scores[parts, t], scores[parts, s]

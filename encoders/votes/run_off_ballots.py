@@ -1,4 +1,4 @@
-"""Ballots of a run-off election: votes with the scores behind them, or an error that says why."""
+"""Ballots of a run-off election: votes and scores, or an error with the reason."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Scores = NDArray[np.floating[Any]]
 
 
 def checked(votes: ArrayLike, scores: ArrayLike, labels: int) -> tuple[NDArray[np.int32], Scores]:
-    """Return votes and scores as compiled code reads them."""
+    """Return votes and scores in the form of compiled code, or raise."""
     ballots, numbers = np.asarray(votes), np.asarray(scores)
     if labels < 2:
         raise SpecError(f"run-off: an election needs two labels, there are {labels}")
@@ -58,7 +58,7 @@ def checked_row(
 
 
 def refuse(found: tuple[int, int, int]) -> None:
-    """Raise what is wrong with a ballot, if anything is."""
+    """Raise if anything is wrong with a ballot."""
     fault, point, part = found
     if fault == kernels.NOT_A_NUMBER:
         raise SpecError(f"run-off: member {part} gives point {point} a score that is NaN")

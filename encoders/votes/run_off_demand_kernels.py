@@ -1,4 +1,4 @@
-"""What a run-off that is lost has cost, compiled: gains of freed members that add up to needs.
+"""Compiled demands of a lost run-off: sums of freed members' gains to reach.
 
 One file, because what is compiled is kept on disk until the file changes that it is called from.
 """
@@ -19,10 +19,10 @@ Gains = NDArray[np.int8]
 
 @kept(nogil=True)
 def _contenders(counts: Counts, a: int, t: int, s: int, freed: int, found: Counts) -> int:
-    """List the third labels that may be ahead of all others once ``a`` has to stand before them.
+    """List the third labels that may lead once ``a`` must stand before them.
 
-    One is left out that another is ahead of, however ``freed`` members vote; of labels without a
-    vote only the smallest counts.
+    A label that another always leads is left out; of labels without a vote only the smallest
+    counts.
     """
     top = -1
     for u in range(len(counts)):
@@ -45,7 +45,7 @@ def demands(
     votes: Ints, scores: Any, counts: Counts, t: int, s: int, freed: int, gains: Gains,
     needs: Counts,  # shape (demands there is room for,)
 ) -> int:  # fmt: skip
-    """Fill in what it takes for t to win against s; return the number of demands, 0 for none."""
+    """Fill in what t needs to win against s; return the number of demands, 0 for none."""
     members, labels = scores.shape
     ahead = np.zeros(members, np.int8)
     support = 0
@@ -100,10 +100,7 @@ def demands(
 
 @kept(nogil=True)
 def least_units(gains: Gains, offsets: Counts, need: int, sums: Counts) -> int:
-    """Return the fewest units whose gains reach a need if they simply add up.
-
-    One more than there are if none do.
-    """
+    """Return the fewest units whose added gains reach a need, or their number plus one."""
     members = len(gains)
     sums[:] = 0
     for h in range(members):
@@ -126,7 +123,7 @@ def units_for_pairs(
     votes: Ints, scores: Any, offsets: Counts, winner: int, most: int, gains: Gains,
     needs: Counts, least: Counts,
 ) -> None:  # fmt: skip
-    """Fill in how many units each pair of a new winner and another finalist takes, at least."""
+    """Fill in a lower bound of units for each pair of a new winner and a finalist."""
     members, labels = scores.shape
     counts = np.zeros(labels, np.int64)
     for vote in votes:
@@ -154,7 +151,7 @@ def demands_at(
     votes: Ints, scores: Any, offsets: Counts, winner: int, budget: int,
     only: tuple[int, int], gains: Gains, needs: Counts, pairs: Ints, ends: Counts,
 ) -> int:  # fmt: skip
-    """Fill in the demands of each pair that so many units may bring about; return the pairs."""
+    """Fill in the demands of each affordable pair; return the pairs."""
     members, labels = scores.shape
     counts = np.zeros(labels, np.int64)
     for vote in votes:

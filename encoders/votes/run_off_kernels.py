@@ -1,4 +1,4 @@
-"""What a run-off election needs of every ballot, compiled: tallies, least edits, their bounds.
+"""Compiled run-off elections: tallies, least edits and their bounds.
 
 One file, because what is compiled is kept on disk until the file changes that it is called from.
 """
@@ -21,7 +21,7 @@ NOT_A_NUMBER, NOT_FIRST = 1, 2
 
 @kept(nogil=True)
 def tally(votes: Ints, scores: Any, prefer: Ints) -> tuple[int, int]:
-    """Count one point's members by their vote and by whom they prefer."""
+    """Count one point's members by vote and preference."""
     labels = prefer.shape[0]
     prefer[:] = 0
     for i in range(votes.shape[0]):
@@ -50,7 +50,7 @@ def tally(votes: Ints, scores: Any, prefer: Ints) -> tuple[int, int]:
 
 @kept(nogil=True)
 def _preferring(prefer: Ints, g: int, a: int, b: int) -> int:
-    """Members that vote g and prefer a to b, which differs from a."""
+    """Return how many members vote g and prefer a to a different b."""
     if a < b:
         return int(prefer[g, a, b])
     return int(prefer[g, g, g] - prefer[g, b, a])
@@ -58,7 +58,7 @@ def _preferring(prefer: Ints, g: int, a: int, b: int) -> int:
 
 @kept(nogil=True)
 def _first_round(prefer: Ints, counts: Counts) -> tuple[int, int]:
-    """Fill the counts of the first round; return its two finalists, the front runner first."""
+    """Fill the first round's counts; return its two finalists, the front runner first."""
     labels = len(counts)
     for g in range(labels):
         counts[g] = prefer[g, g, g]
@@ -75,7 +75,7 @@ def _first_round(prefer: Ints, counts: Counts) -> tuple[int, int]:
 
 @kept(nogil=True)
 def _support(prefer: Ints, a: int, b: int) -> int:
-    """Members that prefer a to b."""
+    """Return how many members prefer a to b."""
     total = 0
     for g in range(prefer.shape[0]):
         total += _preferring(prefer, g, a, b)
@@ -84,7 +84,7 @@ def _support(prefer: Ints, a: int, b: int) -> int:
 
 @kept(nogil=True)
 def _lacking(prefer: Ints, parts: int, a: int, b: int) -> int:
-    """Members a has too few to win the run-off against b; negative where it has some to spare."""
+    """Return how many members a lacks to win against b, negative for a surplus."""
     return (parts + (a > b) + 1) // 2 - _support(prefer, a, b)
 
 
@@ -99,28 +99,28 @@ def _elected(prefer: Ints, counts: Counts, parts: int) -> tuple[int, int]:
 
 @kept(nogil=True)
 def _behind(counts: Counts, a: int, b: int) -> int:
-    """Votes that a is short of standing before b in the first round."""
+    """Return how many votes a lacks to stand before b in the first round."""
     return int(counts[b] - counts[a] + (b < a))
 
 
 @kept(nogil=True)
 def _half(gap: int) -> int:
-    """Least edits that close a gap of which each closes up to two."""
+    """Return the least edits that close a gap by up to two each."""
     return max(0, (gap + 1) // 2)
 
 
 @kept(nogil=True)
 def _both(one: int, other: int) -> int:
-    """Least edits that close two gaps of which each closes (2, 1) or (1, 2) at most.
+    """Return the least edits that close two gaps by at most (2, 1) or (1, 2) each.
 
-    The solution in closed form of A[i, j] = 1 + min(A[i - 2, j - 1], A[i - 1, j - 2]).
+    The closed form of A[i, j] = 1 + min(A[i - 2, j - 1], A[i - 1, j - 2]).
     """
     return max(_half(one), _half(other), (max(one, 0) + max(other, 0) + 2) // 3)
 
 
 @kept(nogil=True)
 def _published(prefer: Ints, counts: Counts, parts: int, winner: int, other: int) -> int:
-    """Least edits by the published argument: no fewer can change the winner."""
+    """Return a lower bound of edits that change the winner (published argument)."""
     labels = len(counts)
     least = parts + 1
     for a in range(labels):
@@ -136,7 +136,7 @@ def _published(prefer: Ints, counts: Counts, parts: int, winner: int, other: int
 
 @kept(nogil=True)
 def _demands(pair: Any, losers: Counts, free: Counts, gain: int, other: int) -> tuple[int, int]:
-    """How far a pair of net gains is from feasible, and the members of the others it recasts."""
+    """Return the infeasibility of a pair of net gains, and how many others it recasts."""
     to_t, to_s, votes, cheap, lacking = pair
     recast = gain + other
     forced, roomy, spent, beyond = 0, 0, 0, 0
@@ -156,10 +156,10 @@ def _demands(pair: Any, losers: Counts, free: Counts, gain: int, other: int) -> 
 def _within(
     pair: Any, losers: Counts, free: Counts, rest: int, theirs: int, budget: int
 ) -> tuple[bool, int, int]:
-    """Whether a budget suffices for a pair of finalists, and the net gains of t and s if so.
+    """Return whether a budget suffices for two finalists, and their net gains if so.
 
-    For each gain of s the most that t can gain is best for it. On that line the violation is
-    convex, so that a search by halves finds its least value.
+    For each gain of s, the most that t can gain is best; along that line the violation is convex,
+    so bisection finds its least value.
     """
     low, high = -min(theirs, budget), min(budget, rest)
     while low <= high:
@@ -182,7 +182,7 @@ def _within(
 
 @kept(nogil=True)
 def _pair_bound(prefer: Ints, counts: Counts, parts: int, t: int, s: int) -> int:
-    """Least edits after which t can win against s, from below."""
+    """Return a lower bound of edits after which t can win against s."""
     least = _lacking(prefer, parts, t, s)
     for u in range(len(counts)):
         if u not in (t, s):
@@ -195,7 +195,7 @@ def _pair_bound(prefer: Ints, counts: Counts, parts: int, t: int, s: int) -> int
 def _least(
     prefer: Ints, counts: Counts, parts: int, winner: int, target: int, known: int, plan: Counts
 ) -> None:
-    """Find the cheapest attack: (edits, t, s, gain of t, gain of s), t any or a target from 0."""
+    """Find the cheapest attack: (edits, t, s, gain of t, gain of s), t free or a target."""
     labels = len(counts)
     bounds = np.full((labels, labels), parts + 1)
     for t in range(labels):
@@ -253,7 +253,7 @@ def predictions(votes: Ints, scores: Any, labels: int, found: Ints) -> tuple[int
 
 @kept(nogil=True)
 def published(votes: Ints, scores: Any, labels: int, found: Ints) -> tuple[int, int, int]:
-    """Fill in the least edits by the published argument; return as `predictions` does."""
+    """Fill in published least edits; return as `predictions` does."""
     prefer, counts = np.zeros((labels, labels, labels), np.int32), np.zeros(labels, np.int64)
     parts = votes.shape[1]
     for j in range(votes.shape[0]):

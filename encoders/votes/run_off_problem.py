@@ -1,4 +1,4 @@
-"""Attacks on run-offs as neutral MILPs: on many test points together, and on one alone."""
+"""Attacks on run-offs as neutral MILPs, on many test points or on one."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ from leaveout.solvers import Problem
 
 
 def run_off_collective_problem(stakes: RunOffStakes, at_least: int = 0) -> Problem:
-    """Return the problem whose optimum is how many run-offs one attack can change.
+    """Return the problem whose optimum is the number of run-offs one attack can change.
 
-    Maximise ``sum z`` where the z of a point is at most the sum of the y of its pairs, the y of a
-    pair needs ``sum of gains * x >= need`` of each of its demands, a member is free (x) only if a
-    unit that reaches it is poisoned (p), and at most ``budget`` units are. Variables in order: the
-    total, p, x, y, z.
+    Variables in order: total, poisoned units p, freed members x, pairs y (which need all their
+    demands), lost points z.
     """
     units, members = stakes.units, len(stakes.gains)
     pairs, rows = len(stakes.points), len(stakes.needs)
@@ -68,7 +66,7 @@ def run_off_pair_problem(
     least: int,
     most: int,
 ) -> Problem:
-    """Return the problem of the fewest poisoned units that let one label win against another."""
+    """Return the problem of the fewest units that let one label win against another."""
     units, (rows, members) = len(reach), gains.shape
     blocks = [
         [_reached(reach, members), -eye_array(members, format="csr")],

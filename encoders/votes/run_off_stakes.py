@@ -1,4 +1,4 @@
-"""Run-offs that one attack could change: who may win them, and what that demands of it."""
+"""Run-offs that one attack could change: their possible winners and demands."""
 
 from __future__ import annotations
 
@@ -24,18 +24,10 @@ _MOST = 2**29
 
 @dataclass(frozen=True, eq=False)
 class RunOffStakes:
-    """The run-offs that an attack could change, and what it has to bring about for each.
+    """The run-offs that an attack could change, and what each requires.
 
-    A *unit* is what one edit poisons: a part, or where samples are spread a hash value. It frees
-    the members it reaches to vote and to prefer as the attacker likes, at every test point. A
-    *pair* is a test point that is answered right, a label t that is to win there and the other
-    finalist s. Of f freed members let a vote t, and the others s. Whatever else they voted, t and s
-    would be no better off. So t wins if some a, from 0 to f, brings t and s before each third label
-    and t enough members that prefer it: three kinds of bounds of a, from below or from above, in
-    which the freed members count that voted for a label, or preferred t. Such an a exists where
-    each bound from below is at most each from above. Every one of these comparisons is a *demand*:
-    gains of the freed members, 0 to 3 each, add up to a need. Gains of members that are freed
-    anyway count once.
+    A *unit* is what one edit poisons. A *pair* is a point answered right, a new winner t and a
+    finalist s; it is lost if freed members' gains (0 to 3 each) meet all its *demands*.
     """
 
     budget: int  # units that may be poisoned
@@ -48,16 +40,16 @@ class RunOffStakes:
 
     @property
     def units(self) -> int:
-        """How many units there are."""
+        """The number of units."""
         return len(self.reach)
 
     @property
     def starts(self) -> Wide:
-        """Where the demands of each pair start, and their number, shape (pairs + 1,)."""
+        """The start of each pair's demands, and their number, shape (pairs + 1,)."""
         return np.append(np.zeros(1, np.int64), self.ends)
 
     def only(self, points: NDArray[np.integer[Any]]) -> RunOffStakes:
-        """Return the same about some of the test points alone."""
+        """Return the stakes of some of the test points."""
         pairs = np.isin(self.points, points)
         sizes = np.diff(self.starts)
         rows = np.repeat(pairs, sizes)
@@ -71,7 +63,7 @@ class RunOffStakes:
         )
 
     def lost_to(self, units: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the points whose demands some poisoned units meet, ascending."""
+        """Return the points whose demands the poisoned units meet, ascending."""
         freed = np.unique(self.reach[list(units)])
         short = self.gains[freed].sum(axis=0, dtype=np.int64) < self.needs
         owner = np.repeat(np.arange(len(self.points)), np.diff(self.starts))
@@ -89,7 +81,7 @@ def run_off_stakes(
     offsets: tuple[int, ...] = (0,),
     only: tuple[int, int] | None = None,
 ) -> RunOffStakes:
-    """Return what an attack can reach; pairs that no attack of this size takes are left out."""
+    """Return the run-offs an attack can change, without pairs beyond its budget."""
     members = votes.shape[1]
     reach = (np.arange(members)[:, None] + np.array(offsets, np.int64)) % members
     own = 1 + 3 * labels + labels * labels
@@ -140,11 +132,10 @@ def run_off_lost(
     winners: Ints,  # shape (points,)
     freed: NDArray[np.integer[Any]],
 ) -> NDArray[np.bool_]:
-    """Return which winners change once some members vote as an attacker likes: a recount.
+    """Recount and return which winners change if some members vote at will.
 
-    For every other label t, every other finalist s and every number a, a of the freed members are
-    made to vote t and all others of them s, each preferring what it votes for, and both rounds are
-    held again.
+    For every label t, finalist s and number a, a freed members vote t, the others s, and both
+    rounds are held again.
     """
     points, members = votes.shape
     held = np.ones(members, np.bool_)

@@ -1,4 +1,4 @@
-"""Plurality: who wins, and by how much."""
+"""Plurality: the winner and its margin."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from leaveout.compiling import kept
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """What votes add up to; a tie goes to the smaller label."""
+    """The result of a count of votes; a tie goes to the smaller label."""
 
     counts: NDArray[np.int32]  # shape (points, labels): votes for each label
     predictions: NDArray[np.int32]  # shape (points,)

@@ -1,4 +1,4 @@
-"""How many parts must be poisoned to make a plurality answer one label: a closed form."""
+"""Parts to poison to make a plurality answer a given label: a closed form."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from numpy.typing import NDArray
 
 
 def plurality_edits_to(counts: NDArray[np.int32], target: int) -> NDArray[np.int64]:
-    """Return the fewest poisoned parts that make a label win, whatever their members then vote.
+    """Return the fewest poisoned parts that make a label win, in the worst case.
 
-    They may as well all vote for it, and none of them did so before. With r of them the label has
-    ``n + r`` votes, so that each other label must lose what it has beyond that (or beyond one less,
-    if a tie goes to it), and r suffice exactly where these losses add up to no more than r. The
-    losses fall as r grows, so a search by halves finds the least one.
+    With r of them it has ``n + r`` votes; r suffice exactly if the others' excess over that is at
+    most r, which bisection finds.
     """
     beyond = _beyond(counts, target)
     low = np.zeros(len(counts), np.int64)
@@ -26,7 +24,7 @@ def plurality_edits_to(counts: NDArray[np.int32], target: int) -> NDArray[np.int
 
 
 def plurality_votes_to(ballot: NDArray[np.int32], labels: int, target: int) -> NDArray[np.int64]:
-    """Return the fewest members, ascending, that make a label win at one point by voting for it."""
+    """Return the fewest members, ascending, that make a label win by voting for it."""
     counts = np.bincount(ballot, minlength=labels)[None].astype(np.int32)
     edits = int(plurality_edits_to(counts, target)[0])
     losses = np.maximum(_beyond(counts, target)[0] - edits, 0)
@@ -41,7 +39,7 @@ def plurality_votes_to(ballot: NDArray[np.int32], labels: int, target: int) -> N
 
 
 def _beyond(counts: NDArray[np.int32], target: int) -> NDArray[np.int64]:
-    """Return what each label has beyond what loses to the target as it is; of itself far less."""
+    """Return each label's votes above what loses to the target; far less for itself."""
     wide = counts.astype(np.int64)
     beyond = wide - wide[:, [target]] + (np.arange(wide.shape[1]) < target)
     beyond[:, target] = np.iinfo(np.int64).min // 2

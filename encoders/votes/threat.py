@@ -1,4 +1,4 @@
-"""What someone may do to the training set, and how many edits each such change counts as."""
+"""Threats to the training set, and how many edits each change counts as."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ UNBOUNDED = 2**60
 
 
 class Threat(StrEnum):
-    """A kind of change; the value is the word for it in a specification."""
+    """A kind of change; its value is its word in a specification."""
 
     EDITS = "edits"
     INSERTIONS = "insertions"
@@ -21,21 +21,18 @@ class Threat(StrEnum):
 
 @dataclass(frozen=True)
 class Cost:
-    """What one change counts as, and why."""
+    """How many edits one change counts as, and why."""
 
     parts: int  # parts of the training set that one change can reach
     why: str
 
     def edits(self, changes: int) -> int:
-        """Return how many edits so many changes count as.
-
-        At most `UNBOUNDED`: what that many do not change, no more of them do.
-        """
+        """Return how many edits a number of changes counts as, at most `UNBOUNDED`."""
         return min(self.parts * changes, UNBOUNDED)
 
 
 def cost_of(threat: Threat, *, hash_reads_label: bool | None) -> Cost | None:
-    """Return how many parts of a training set one change reaches, None where that is not known.
+    """Return how many parts one change reaches; None if unknown.
 
     Every sample is in the part its hash names, whatever else the training set holds.
     """

@@ -1,4 +1,4 @@
-"""DaRE forests: random forests from which rows can be deleted, and what proves it was exact."""
+"""DaRE forests: random forests with exact deletion of rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which attributes a node considers: the first by priority that are not constant in it."""
+"""Choice of a node's attributes: the first by priority that vary among its rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ for _i in range(64):
 
 @subroutine
 def _insert(scratch: Scratch, found: int, wanted: int, key: np.uint64, attribute: int) -> int:
-    """Put an attribute among the first by priority; return how many there are."""
+    """Insert an attribute into the list of first priorities; return its length."""
     hashed = attribute_key(key, attribute)
     if found == wanted:
         if hashed > scratch.pick_hash[found - 1]:
@@ -37,7 +37,7 @@ def _insert(scratch: Scratch, found: int, wanted: int, key: np.uint64, attribute
 
 @subroutine
 def _collect(table: Table, scratch: Scratch, rows: Any, begin: int, n: int) -> None:
-    """Copy the rows' bits side by side, and mark the two-valued attributes that vary."""
+    """Gather the rows' bits side by side and mark the two-valued attributes that vary."""
     for w in range(table.bits.shape[1]):
         some, every = np.uint64(0), ~np.uint64(0)
         words, bits, mine = scratch.words[w], table.bits[:, w], rows[begin : begin + n]
@@ -63,9 +63,9 @@ def _constant(table: Table, g: int, rows: Any, begin: int, n: int) -> bool:
 def pick(
     table: Table, scratch: Scratch, rows: Any, begin: int, n: int, key: np.uint64, wanted: int
 ) -> int:
-    """Leave the attributes in ``scratch.pick``, by priority; return how many.
+    """Store the chosen attributes in ``scratch.pick`` by priority; return how many.
 
-    ``scratch.words`` then holds the bits of the rows ``rows[begin : begin + n]``.
+    Afterwards ``scratch.words`` holds the bits of ``rows[begin : begin + n]``.
     """
     _collect(table, scratch, rows, begin, n)
     general = len(table.codes)

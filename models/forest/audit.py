@@ -1,4 +1,4 @@
-"""Every cached statistic of a forest, computed again from the rows it holds.
+"""Recomputation of every cached statistic of a forest from its rows.
 
 Written apart from the kernels, over whole columns, so that a mistake there is not made here too.
 """
@@ -18,13 +18,10 @@ from leaveout.models.forest.shares import label_key
 
 
 def first_unsound(ensemble: Ensemble) -> str | None:
-    """Return the first cached statistic that the rows contradict, in words, or None.
+    """Return a description of the first cached statistic the rows contradict, or None.
 
-    Checked are the rows each tree holds, the rows of each leaf, the counts of each node, and of
-    each cached threshold that its two values are adjacent in the node, its three counts, and that
-    it is valid; of a random node the least and the greatest value. That nodes cache what they
-    should is checked too; that the *right* thresholds were drawn is what a comparison with a new
-    forest shows.
+    It does not check that the right thresholds were drawn: compare with a retrained forest for
+    that.
     """
     X = np.where(np.isnan(ensemble.X), -np.inf, ensemble.X + 0.0)
     holders = _holders(ensemble, X)
@@ -35,7 +32,7 @@ def first_unsound(ensemble: Ensemble) -> str | None:
 
 
 def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return 64 bits that look like chance for each number."""
+    """Return 64 pseudorandom bits for each number."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))

@@ -1,4 +1,4 @@
-"""Cached statistics of greedy nodes, kept in step with a row that leaves or joins."""
+"""Updates of the cached statistics of greedy nodes when a row is removed or added."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from leaveout.models.forest.thresholds import sample
 def shift(
     table: Table, arena: Any, record: int, row: int, label: int, labels: int, by: int
 ) -> None:
-    """Count a row in (``by`` 1) or out (-1) of everything a greedy node's record counts."""
+    """Add (``by`` 1) or subtract (-1) a row in all counts of a greedy node's record."""
     at = record + 1
     for _ in range(arena[record]):
         kind, many = table.kind[arena[at]], arena[at + 1]
@@ -42,11 +42,7 @@ def shift(
 
 @subroutine
 def _has_like(table: Table, tree: Tree, node: int, g: int, row: int) -> bool:
-    """Return whether another row of a node has a row's label and its value of an attribute.
-
-    Then no group of equal value has another set of labels than before, and no threshold has
-    become valid or invalid.
-    """
+    """Return whether another row of a node has the same label and attribute value."""
     start, span = tree.nodes[node].start, tree.nodes[node].span
     code, label = table.codes[g, row], table.labels[row]
     place = table.level_start[g] + g + code
@@ -81,11 +77,7 @@ def _caches(table: Table, arena: Any, record: int, labels: int, attribute: int) 
 def _same_attributes(
     table: Table, tree: Tree, node: int, row: int, labels: int, key: np.uint64, wanted: int
 ) -> bool:
-    """Return whether a row that joined a greedy node leaves it the attributes of its record.
-
-    An attribute that is not in the record was constant, or has a later priority than all there.
-    It varies now, if it was constant, where the row differs from any other row.
-    """
+    """Return whether a greedy node keeps its attributes after a row was added."""
     arena, record = tree.arena, tree.nodes[node].record
     latest, at = np.uint64(0), record + 1
     for _ in range(arena[record]):
@@ -112,7 +104,7 @@ def _same_attributes(
 
 @subroutine
 def varies(arena: Any, at: int, counts: Any) -> bool:
-    """Return whether a two-valued attribute has both values in a node."""
+    """Return whether a two-valued attribute takes both values in a node."""
     low, n = 0, 0
     for c in range(len(counts)):
         low += arena[at + c]
@@ -122,7 +114,7 @@ def varies(arena: Any, at: int, counts: Any) -> bool:
 
 @subroutine
 def valid(arena: Any, first: int, second: int, labels: int) -> bool:
-    """Return whether two groups of rows are not empty and not all of one label."""
+    """Return whether two groups of rows are non-empty and not all of one label."""
     a, b, several, last = 0, 0, 0, -1
     for c in range(labels):
         x, y = arena[first + c], arena[second + c]
@@ -136,7 +128,7 @@ def valid(arena: Any, first: int, second: int, labels: int) -> bool:
 
 @subroutine
 def _has_code(table: Table, tree: Tree, node: int, g: int, code: int) -> bool:
-    """Return whether a row of a node has a value, by whichever list is the shorter."""
+    """Return whether any row of a node has a value, searching the shorter list."""
     start, span = tree.nodes[node].start, tree.nodes[node].span
     place = table.level_start[g] + g + code
     first, last = table.group[place], table.group[place + 1]
@@ -153,7 +145,7 @@ def _has_code(table: Table, tree: Tree, node: int, g: int, code: int) -> bool:
 
 @subroutine
 def _code_before(table: Table, tree: Tree, node: int, g: int, code: int) -> int:
-    """Return the greatest code below another that a row of a node has, or -1."""
+    """Return the greatest smaller code that a row of a node has, or -1."""
     start, span = tree.nodes[node].start, tree.nodes[node].span
     at = table.group[table.level_start[g] + g + code] - 1
     slots = table.order.shape[1]
@@ -179,9 +171,9 @@ def stays_out(
     table: Table, tree: Tree, node: int, g: int, code: int, key: np.uint64, record: int,
     k: int, labels: int,
 ) -> bool:  # fmt: skip
-    """Return whether no new threshold comes in where a value beside no kept one lost a row.
+    """Return whether no new threshold enters after a row left a value next to no kept one.
 
-    A new one can only come up if the value is gone, and it then begins at the value before.
+    A new one can only arise if the value is gone; it then begins at the value before.
     """
     if _has_code(table, tree, node, g, code):
         return True
@@ -202,10 +194,7 @@ def _sample_again(
     table: Table, scratch: Scratch, arena: Any, at: int, many: int, counts: Any, g: int,
     key: np.uint64, k: int,
 ) -> bool:  # fmt: skip
-    """Sample a general attribute's thresholds from the rows in ``scratch.live``, by label.
-
-    They are written over the ``many`` from ``at`` on; False if there are not as many.
-    """
+    """Resample a general attribute's thresholds from ``scratch.live``; False if too few."""
     if sample(table, scratch, scratch.live, 0, counts, g, key, k) != many:
         return False
     width = scratch.chosen.shape[1]
@@ -220,11 +209,9 @@ def keep_up(
     table: Table, rules: Rules, tree: Tree, scratch: Scratch, node: int, row: int, counts: Any,
     key: np.uint64, by: int,
 ) -> bool:  # fmt: skip
-    """Return whether a greedy node's record is of the attributes and thresholds it would choose.
+    """Update a greedy node's record after a row changed; return whether it still holds.
 
-    ``row`` has left the node (``by`` -1) or joined it (1) and is counted in its record. Where one
-    that joined may only change the thresholds of an attribute, they are sampled again. False may
-    be said in vain.
+    The row is already counted in the record. False may be a false alarm, True never is.
     """
     arena, record, labels = tree.arena, tree.nodes[node].record, len(counts)
     width = 2 + 3 * labels

@@ -121,7 +121,7 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return hasattr(self, "state_") and hasattr(other, "state_") and self.equals(other)
 
     def fit(self, X: ArrayLike, y: ArrayLike, **unsupported: object) -> Self:
-        """Train on rows ``X``, which are named 0, 1, 2, ... from here on.
+        """Train on rows ``X``, which are named 0, 1, 2, ... from then on.
 
         Rows are named by their position in ``X``, never by the index of a DataFrame; where that
         index is another numbering, a ``UserWarning`` says so.
@@ -148,7 +148,7 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return self
 
     def delete(self, rows: Rows) -> Self:
-        """Delete rows by name; the forest is then that of the rows left.
+        """Delete rows by name, leaving exactly the forest of the remaining rows.
 
         Parameters
         ----------
@@ -166,7 +166,7 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return self
 
     def add(self, X: ArrayLike, y: ArrayLike) -> NDArray[np.int64]:
-        """Add rows; return their names, the next whole numbers.
+        """Add rows; return their names, the next unused integers.
 
         Raises
         ------
@@ -180,32 +180,32 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return state.learn(values, labels)
 
     def unlearned(self, rows: Rows) -> Self:
-        """Return a copy from which rows have been deleted, named by position as of ``delete``."""
+        """Return a copy with rows deleted, named as for ``delete``."""
         return self._with(ForestState(self._state().plain())).delete(rows)
 
     def retrained(self, rows: Rows = ()) -> Self:
-        """Return a forest trained from scratch on the rows held but some; names are kept."""
+        """Return a forest retrained from scratch without some rows; names are kept."""
         return self._with(ForestState(self._state().without(names_of(rows)), threads(self.n_jobs)))
 
     def deletion_cost(self, row: int) -> int:
-        """Return how many rows would be regrown, over all trees, if one were deleted.
+        """Return how many rows, over all trees, one deletion would regrow.
 
         The measure of the paper's worst-of-1000 adversary (section 4.1).
         """
         return self._state().cost(row)
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return the mean over trees of the labels' shares in the leaf of each row."""
+        """Return the mean over trees of the label shares in each row's leaf."""
         return self._shares(X)[0]
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the label of the greatest mean share, the least of those that tie."""
+        """Return the label with the greatest mean share; ties go to the smallest."""
         shares, classes = self._shares(X)
         labels: NDArray[Any] = classes[np.argmax(shares, axis=1)]
         return labels
 
     def settle(self) -> Self:
-        """Grow whatever ``lazy`` left to be grown; nothing that can be asked of the forest changes.
+        """Grow all nodes that ``lazy`` left pending; no answer changes.
 
         It can be called by a thread in the background: it lets predictions and changes take their
         turns, and an interruption leaves what is grown by then.
@@ -214,25 +214,25 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return self
 
     def equals(self, other: DareForestClassifier) -> bool:
-        """Return whether two fitted forests hold the same rows and are the same, bit for bit."""
+        """Return whether two fitted forests hold the same rows and are bit-identical."""
         return self.difference(other) is None
 
     def difference(self, other: object) -> str | None:
-        """Return the first difference of two fitted forests in a sentence, or None."""
+        """Return a sentence on the first difference of two fitted forests, or None."""
         if not isinstance(other, DareForestClassifier):
             return f"the one is an exact forest, the other a {type(other).__name__}"
         return ensemble_difference(self.ensemble(), other.ensemble())
 
     def ensemble(self) -> Ensemble:
-        """Return the forest, and the rows it holds, as plain arrays."""
+        """Return the forest and its rows as plain arrays."""
         return self._state().plain()
 
     def memory(self) -> dict[str, int]:
-        """Return bytes in use: structure, decision statistics, leaf lists, data."""
+        """Return the bytes used by structure, decision statistics, leaf lists and data."""
         return self._state().sizes()
 
     def save(self, path: str | Path) -> None:
-        """Write the forest to one file, whole or not at all.
+        """Write the forest to one file, atomically.
 
         Raises
         ------
@@ -264,7 +264,7 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     @property
     def classes_(self) -> NDArray[Any]:
-        """The labels of the rows held, ascending."""
+        """The labels of the rows held, in ascending order."""
         return self._state().classes
 
     @property
@@ -274,7 +274,7 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     @property
     def rows_(self) -> NDArray[np.int64]:
-        """The names of the rows held, ascending."""
+        """The names of the rows held, in ascending order."""
         return self._state().rows()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -302,7 +302,7 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def _check(
         self, X: ArrayLike, y: ArrayLike, first: bool
     ) -> tuple[NDArray[np.float64], NDArray[Any]]:
-        """Return rows and labels as arrays that can be trained on."""
+        """Return rows and labels as arrays fit for training."""
         values, labels = validate_data(
             self, X, y, dtype=np.float64, reset=first, ensure_min_samples=1,
             ensure_all_finite="allow-nan",
@@ -313,7 +313,7 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return values, labels
 
     def _shares(self, X: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.generic]]:
-        """Return shares of labels, and the labels, of one moment."""
+        """Return label shares and the labels, from one state of the forest."""
         state = self._state()
         if self._is_checked(X):
             return state.shares(np.asarray(X))
@@ -324,7 +324,7 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return state.shares(np.require(values, requirements="W"))
 
     def _is_checked(self, X: ArrayLike) -> bool:
-        """Return whether an array is as it should be, so that nothing need be converted or said."""
+        """Return whether an array needs no conversion and no warning."""
         return (
             type(X) is np.ndarray
             and X.dtype == np.float64
@@ -346,7 +346,7 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return state
 
     def _with(self, state: ForestState) -> Self:
-        """Return a copy of this estimator with another forest."""
+        """Return a copy of this estimator with another forest state."""
         other = type(self)(**self.get_params(deep=False))
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self, name):
@@ -356,12 +356,12 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
 
 def caches_sound(forest: DareForestClassifier) -> str | None:
-    """Compute every cached statistic again from the rows held; the first wrong one in words."""
+    """Recompute every cached statistic from the rows; return the first error, or None."""
     return first_unsound(forest.ensemble())
 
 
 def first_difference(a: DareForestClassifier, b: DareForestClassifier) -> str | None:
-    """Say in which tree, node and statistic two forests first differ, or return None."""
+    """Return the first tree, node and statistic in which two forests differ, or None."""
     return a.difference(b)
 
 

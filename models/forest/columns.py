@@ -1,4 +1,4 @@
-"""``forest.json``: how the columns of a table became the features of the forest beside it.
+"""``forest.json``: how table columns became the features of the forest beside it.
 
 A forest's own file knows its labels and rows; this one has the words and names that they lack.
 """
@@ -32,7 +32,7 @@ _VERSION = 1
 
 
 class ForestColumns(msgspec.Struct, frozen=True, kw_only=True):
-    """What a forest was trained on, beside its rows: columns, units, names.
+    """Columns, units and names of the table a forest was trained on.
 
     Labels are not among it: a forest's ``classes_`` are the table's own words or whole numbers.
 
@@ -67,7 +67,7 @@ class ForestColumns(msgspec.Struct, frozen=True, kw_only=True):
         rows: Iterable[Mapping[str, str | float]],
         places: Sequence[str] | None = None,
     ) -> NDArray[np.float64]:
-        """Return rows of a table as the forest reads them, shape (rows, features).
+        """Return table rows as the forest reads them, shape (rows, features).
 
         Parameters
         ----------
@@ -88,7 +88,7 @@ class ForestColumns(msgspec.Struct, frozen=True, kw_only=True):
         return encode_values(self.encoding, rows, places)
 
     def held(self, names: NDArray[np.int64], X: NDArray[np.float64]) -> ForestColumns:
-        """Return these columns as of the rows that a forest holds: their names, their ranges.
+        """Return these columns restricted to the rows a forest holds: names and ranges.
 
         Categories stay: they are features of the forest.
 
@@ -111,7 +111,7 @@ class ForestColumns(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, ids=ids, encoding=encoding)
 
     def name_of(self, row: int) -> str:
-        """Return what people call a row: the table's own name of it, else its number."""
+        """Return the displayed name of a row: the table's own name, or its number."""
         return self.ids.get(row, str(row))
 
 
@@ -122,13 +122,13 @@ class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def columns_bytes(columns: ForestColumns) -> bytes:
-    """Return what ``forest.json`` holds: the same columns always give the same bytes."""
+    """Return the contents of ``forest.json``; equal columns give equal bytes."""
     file = _File(format=_FORMAT, version=_VERSION, columns=columns)
     return msgspec.json.format(msgspec.json.encode(file)) + b"\n"
 
 
 def load_columns(path: Path, features: int) -> ForestColumns:
-    """Read a ``forest.json``.
+    """Read a ``forest.json`` file.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How the kernels of forests are compiled, and how stale ones on disk are told apart."""
+"""Compilation of forest kernels, and invalidation of stale ones on disk."""
 
 from __future__ import annotations
 
@@ -18,28 +18,25 @@ OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 
 def subroutine(function: Function) -> Function:
-    """Compile a function into each kernel that calls it; elsewhere it is plain Python.
+    """Inline a function into the kernels that call it; plain Python elsewhere.
 
-    A call of its own would hand over each array as seven numbers, hundreds in all.
+    A real call would pass each array as seven numbers, hundreds in all.
     """
     return register_jitable(forceinline=True, **OPTIONS)(function)
 
 
 def scalar(function: Function) -> Function:
-    """Compile a function of numbers, which kernels may call; elsewhere it is plain Python."""
+    """Compile a function of numbers for use in kernels; plain Python elsewhere."""
     return register_jitable(**OPTIONS)(function)
 
 
 def kernel(function: Function) -> Function:
-    """Compile a function that is called from outside, and keep it on disk between runs."""
+    """Compile a function called from Python and cache it on disk."""
     return kept(**OPTIONS)(function)
 
 
 def stamp() -> int:
-    """Return a digest of this package's sources.
-
-    A kernel that has it as a closure is compiled anew when any of them is edited.
-    """
+    """Return a digest of this package's sources, which invalidates stale kernels."""
     sources = [each for each in files(__package__).iterdir() if each.name.endswith(".py")]
     every = b"".join(each.read_bytes() for each in sorted(sources, key=lambda each: each.name))
     return int.from_bytes(hashlib.sha256(every).digest()[:6], "big")

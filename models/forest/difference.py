@@ -1,4 +1,4 @@
-"""The first thing in which two forests differ, in words."""
+"""The first difference between two forests, as a sentence."""
 
 from __future__ import annotations
 
@@ -9,11 +9,7 @@ from leaveout.models.forest.table import internal
 
 
 def ensemble_difference(a: Ensemble, b: Ensemble) -> str | None:
-    """Return the first difference of two forests in a sentence, or None.
-
-    Compared are the settings, the labels, the rows held, and of every tree and node the split, the
-    counts, every cached statistic and the rows of each leaf, all of them exactly.
-    """
+    """Return a sentence on the first difference of two forests, or None."""
     for name in a.settings.__struct_fields__:
         first, second = getattr(a.settings, name), getattr(b.settings, name)
         if first != second:
@@ -38,7 +34,7 @@ def ensemble_difference(a: Ensemble, b: Ensemble) -> str | None:
 
 
 def path_of(tree: PlainTree, node: int) -> str:
-    """Return how a node is reached from the root, such as ``node LRR``."""
+    """Return the path of a node from the root, such as ``node LRR``."""
     steps = []
     while node > 0:
         parent = int(np.flatnonzero((tree.left == node) | (tree.right == node))[0])
@@ -58,10 +54,7 @@ def _split(tree: PlainTree, node: int) -> str:
 
 
 def _tree_difference(a: PlainTree, b: PlainTree, names: np.ndarray) -> str | None:
-    """Return the first difference in preorder.
-
-    Up to the first node that splits otherwise the nodes of two preorders are the same nodes.
-    """
+    """Return the first difference in preorder."""
     both = min(len(a.feature), len(b.feature))
     apart = (a.feature[:both] != b.feature[:both]) | (a.threshold[:both] != b.threshold[:both])
     apart |= (a.counts[:both] != b.counts[:both]).any(axis=1)
@@ -90,7 +83,7 @@ def _tree_difference(a: PlainTree, b: PlainTree, names: np.ndarray) -> str | Non
 
 
 def _cache_difference(a: PlainTree, b: PlainTree, before: int) -> str | None:
-    """Return the first difference among what nodes before one cache."""
+    """Return the first difference among the statistics cached by nodes before one."""
     one, other = int(np.sum(a.cached_node < before)), int(np.sum(b.cached_node < before))
     both = min(one, other)
     apart = (a.cached_node[:both] != b.cached_node[:both]) | (
@@ -112,6 +105,7 @@ def _cache_difference(a: PlainTree, b: PlainTree, before: int) -> str | None:
 
 
 def _cached(tree: PlainTree, i: int) -> str:
+    """Return a description of a cached statistic."""
     low, high = tree.cached_values[i].tolist()
     counts = tree.cached_counts[i].tolist()
     return f"attribute {tree.cached_attribute[i]} between {low!r} and {high!r} with counts {counts}"

@@ -1,4 +1,4 @@
-"""What each deletion changes of a tree's answers, found with the tree as it is."""
+"""How each deletion changes a tree's answers, found without changing the tree."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DONE, SHORT, SPARE = 0, 1, 2
 
 
 class Differences(NamedTuple):
-    """What deletions change of one tree: lists with room."""
+    """How deletions change one tree: lists with spare capacity."""
 
     member: NDArray[np.int32]  # shape (changes,): which of the rows asked about
     node: NDArray[np.int32]  # shape (changes,)
@@ -35,7 +35,7 @@ class Differences(NamedTuple):
 
 @subroutine
 def _moved(tree: Tree, scratch: Scratch, depth: int) -> tuple[int, int]:
-    """Return the first and the last level above ``depth`` whose split is another now, or -1."""
+    """Return the first and last level above ``depth`` whose split changed, or -1."""
     first, last = -1, -1
     for level in range(depth):
         node = tree.nodes[scratch.path[level]]
@@ -48,7 +48,7 @@ def _moved(tree: Tree, scratch: Scratch, depth: int) -> tuple[int, int]:
 
 @subroutine
 def _answers_alike(counts: Any, label: int) -> bool:
-    """Return whether a leaf that lost a row of a label holds rows of that label, and no others."""
+    """Return whether a leaf that lost a row still holds rows, all of that row's label."""
     others = 0
     for c in range(len(counts)):
         others += counts[c] if c != label else 0
@@ -60,7 +60,7 @@ def _write(
     tree: Tree, spare: Tree, scratch: Scratch, out: Differences, first: int, last: int,
     grown: int, leaf: int, gone: int,
 ) -> int:  # fmt: skip
-    """Write what stands in for the path from level ``first`` on; return its first node."""
+    """Write the nodes that replace the path from level ``first``; return the first one."""
     nodes, labels = tree.nodes, tree.counts.shape[1]
     root = at = int(out.used[1])
     for level in range(first, last + (grown == 0 and leaf < 0)):
@@ -99,7 +99,7 @@ def _compile(edition: int) -> Any:
         work: Work, address: NDArray[np.int64], index: int, rows: NDArray[np.int32], begin: int,
         only: NDArray[np.bool_], spare: Tree, out: Differences,
     ) -> tuple[int, int, int]:  # fmt: skip
-        """List what each deletion changes of a tree, until all are or room runs out."""
+        """List how each deletion changes a tree, until done or out of space."""
         _ = edition
         table, rules, scratch = borrow(work)
         tree = tree_at(address)

@@ -1,4 +1,4 @@
-"""Digests of a forest: of what makes forests out of rows, and of one forest with its rows."""
+"""Digests of a forest: of its settings alone, and of the forest with its rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from leaveout.models.forest.plain import Ensemble
 
 
 def kind_digest(ensemble: Ensemble) -> str:
-    """Digest of what deletions and additions leave: settings, seed, features and labels."""
+    """Return a digest of what changes never touch: settings, seed, features and labels."""
     hashed = hashlib.sha256(msgspec.json.encode(ensemble.settings))
     hashed.update(f" {ensemble.X.shape[1]} ".encode())
     hashed.update(msgspec.json.encode(ensemble.classes.tolist()))
@@ -21,7 +21,7 @@ def kind_digest(ensemble: Ensemble) -> str:
 
 
 def forest_digest(ensemble: Ensemble) -> str:
-    """Digest of a forest and the rows it holds; two have the same if they are the same."""
+    """Return a digest of a forest and its rows; equal forests have equal digests."""
     hashed = hashlib.sha256(kind_digest(ensemble).encode())
     _put(hashed, ensemble.names, ensemble.X, ensemble.y)
     for tree in ensemble.trees:

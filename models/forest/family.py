@@ -1,4 +1,4 @@
-"""Every forest with one row less: what each deletion changes of a forest's answers, and no more.
+"""All forests with one row less, stored as the changes each deletion makes.
 
 A deletion changes a tree along one path. Above the first node that answers otherwise, and beside
 the path, the tree stands; so a member is kept as one node a tree that something else stands in
@@ -21,13 +21,13 @@ Floats = NDArray[np.float64]
 
 @scalar
 def of_tree(node: int) -> int:
-    """Return how `Changes` names a node of the tree itself, which its own nodes lead back to."""
+    """Return the reference by which `Changes` names a node of the original tree."""
     return -1 - node
 
 
 @dataclass(frozen=True, eq=False)
 class Changes:
-    """What deletions change: for each member and tree at most one node, and what stands in for it.
+    """What deletions change: per member and tree at most one replaced node.
 
     Attributes
     ----------
@@ -62,13 +62,13 @@ class Changes:
 
     @property
     def bytes(self) -> int:
-        """How much memory they take."""
+        """The memory the changes take, in bytes."""
         return sum(getattr(self, name).nbytes for name in self.__dataclass_fields__)
 
 
 @dataclass(frozen=True, eq=False)
 class ForestFamily:
-    """``leave_one_out`` of an exact forest: each member is the forest after one row's deletion.
+    """Leave-one-out family of an exact forest, one member a deleted row.
 
     Attributes
     ----------
@@ -87,13 +87,13 @@ class ForestFamily:
         return len(self.removed)
 
     def changed(self, member: int) -> Iterator[tuple[int, int, int]]:
-        """Yield each tree in which a member differs, the node, and what stands in for it."""
+        """Yield each tree in which a member differs, the node, and its replacement."""
         changes = self.changes
         for i in range(changes.start[member], changes.start[member + 1]):
             yield int(changes.tree[i]), int(changes.node[i]), int(changes.root[i])
 
     def member(self, member: int) -> ScoredForest:
-        """Return a member as a forest of its own; trees that are as they were are shared.
+        """Return a member as a separate forest that shares unchanged trees.
 
         Labels are those of the whole forest, also where the row was the last of its label.
         """
@@ -104,7 +104,7 @@ class ForestFamily:
 
 
 def _replaced(tree: ScoredTree, at: int, changes: Changes, root: int) -> ScoredTree:
-    """Return a tree in preorder with something else in place of one node."""
+    """Return a tree in preorder with one node replaced."""
     feature: list[int] = []
     threshold: list[float] = []
     children: list[list[int]] = []

@@ -1,4 +1,4 @@
-"""The file of a leave-one-out family: what each deletion changes of the forest beside it."""
+"""Leave-one-out family files: what each deletion changes in the forest beside it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 def save_forest_family(
     path: Path, family: ForestFamily, ensemble: Ensemble, most: int = 0o666
 ) -> None:
-    """Write the family of a forest, whole or not at all."""
+    """Write the family of a forest, atomically."""
     arrays: dict[str, NDArray[Any]] = {_REMOVED: family.removed}
     arrays |= {name: getattr(family.changes, name) for name in _PARTS}
     manifest = _Manifest(version=_VERSION, forest=forest_digest(ensemble))
@@ -53,9 +53,9 @@ def save_forest_family(
 
 
 def load_forest_family(path: Path, ensemble: Ensemble) -> ForestFamily | None:
-    """Read the family of a forest; None if the file is that of another forest.
+    """Read the family of a forest; None if the file belongs to another forest.
 
-    What is read leads nowhere out of its arrays and round no circle.
+    All references read are checked to stay within the arrays and to be free of cycles.
     """
     arrays = read_archive(path, ForestError)
     if set(arrays) != {_REMOVED, *_PARTS, MANIFEST}:

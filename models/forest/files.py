@@ -1,4 +1,4 @@
-"""Forest files: one ``.npz`` of plain arrays, with a manifest in JSON.
+"""Forest files: one ``.npz`` of plain arrays with a JSON manifest.
 
 The same forest always gives the same bytes, whatever was deleted on the way to it.
 """
@@ -41,10 +41,10 @@ _ARRAYS: dict[str, tuple[str, int]] = {
 
 
 class _Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The manifest: everything that is not an array, and how the trees' arrays are divided.
+    """The manifest: everything but the arrays, and how they divide into trees.
 
-    ``small`` is the size up to which nodes cache nothing; ``sizes`` of each tree its nodes and its
-    cached statistics; ``digest`` the SHA-256 of all arrays in order.
+    ``small`` is the size up to which nodes cache nothing; ``sizes`` are each tree's nodes and
+    statistics; ``digest`` is the SHA-256 of all arrays in order.
     """
 
     format: str
@@ -65,7 +65,7 @@ def _digest(arrays: dict[str, NDArray[Any]]) -> str:
 
 
 def stored_labels(classes: NDArray[np.generic], path: Path) -> NDArray[np.generic]:
-    """Return labels as a file holds them."""
+    """Return labels in the form that a file stores."""
     if classes.dtype.kind == "O" and all(isinstance(label, str) for label in classes):
         classes = classes.astype(np.str_)
     if classes.dtype.kind not in "biufU":
@@ -74,7 +74,7 @@ def stored_labels(classes: NDArray[np.generic], path: Path) -> NDArray[np.generi
 
 
 def save_ensemble(ensemble: Ensemble, path: Path) -> None:
-    """Write a forest file, whole or not at all."""
+    """Write a forest file, atomically."""
     arrays = _stored(ensemble, stored_labels(ensemble.classes, path))
     sizes = [(len(tree.feature), len(tree.cached_node)) for tree in ensemble.trees]
     manifest = _Manifest(
@@ -92,7 +92,7 @@ def save_ensemble(ensemble: Ensemble, path: Path) -> None:
 
 
 def digest_of(ensemble: Ensemble) -> str:
-    """Return the SHA-256 of a forest's arrays, as the manifest of its file has it."""
+    """Return the SHA-256 of a forest's arrays, as in its file's manifest."""
     return _digest(_stored(ensemble, stored_labels(ensemble.classes, Path("a forest"))))
 
 
@@ -113,10 +113,9 @@ def _write(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
 
 
 def load_ensemble(path: Path) -> Ensemble:
-    """Read a forest file.
+    """Read a forest file and check its structure in full.
 
-    The structure is checked in full, so that no file can make a kernel read what is not there;
-    whether its statistics are right is another question (``caches_sound``).
+    No file can make a kernel read out of bounds; statistics are checked by ``caches_sound``.
     """
     try:
         with (

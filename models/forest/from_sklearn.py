@@ -1,4 +1,4 @@
-"""Random forests of scikit-learn, as plain trees that answer as they do, bit for bit."""
+"""Random forests of scikit-learn as plain trees with bit-identical answers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ASKED = 512
 
 @dataclass(frozen=True, eq=False)
 class SklearnForest:
-    """A random forest of scikit-learn: it answers, but it knows no rows, so it cannot delete one.
+    """A scikit-learn random forest: it answers, but cannot delete rows.
 
     Made by `from_sklearn`. It predicts what the estimator with ``n_jobs=1`` does, bit for bit.
 
@@ -54,16 +54,16 @@ class SklearnForest:
 
     @property
     def classes_(self) -> NDArray[Any]:
-        """The labels, ascending."""
+        """The labels, in ascending order."""
         return self.scored.classes
 
     @property
     def n_estimators(self) -> int:
-        """How many trees there are."""
+        """The number of trees."""
         return len(self.scored.trees)
 
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """Return the mean over trees of the labels' shares in the leaf of each row.
+        """Return the mean over trees of the label shares in each row's leaf.
 
         Raises
         ------
@@ -74,12 +74,12 @@ class SklearnForest:
         return self.scored.probabilities(self._check(X))
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the label of the greatest mean share, the least of those that tie."""
+        """Return the label with the greatest mean share; ties go to the smallest."""
         labels: NDArray[Any] = self.classes_[np.argmax(self.predict_proba(X), axis=1)]
         return labels
 
     def difference(self, other: object) -> str | None:
-        """Return the first difference of two forests in a sentence, or None."""
+        """Return a sentence on the first difference of two forests, or None."""
         if not isinstance(other, SklearnForest):
             return f"the one is read from scikit-learn, the other a {type(other).__name__}"
         sizes = self.n_features_in_, other.n_features_in_
@@ -98,7 +98,7 @@ class SklearnForest:
         return None
 
     def save(self, path: str | Path) -> None:
-        """Write the forest to one file, whole or not at all, for ``forest("...")`` to read.
+        """Write the forest to one file, atomically, for ``forest("...")`` to read.
 
         Raises
         ------
@@ -119,7 +119,7 @@ class SklearnForest:
         return cls(*read_scored(Path(path)))
 
     def _check(self, X: ArrayLike) -> Floats:
-        """Return inputs as scikit-learn compares them: rounded to float32, once."""
+        """Return inputs as scikit-learn compares them: rounded once, to float32."""
         with np.errstate(over="ignore"):
             values = check_array(X, dtype=np.float32, ensure_all_finite=False)
         if values.shape[1] != self.n_features_in_:
@@ -174,7 +174,7 @@ def from_sklearn(estimator: Any) -> SklearnForest:
 
 
 def _refuse(estimator: Any, kind: str) -> None:
-    """Refuse what is no forest of labels."""
+    """Refuse anything but a classification forest."""
     home = type(estimator).__module__.startswith("sklearn.")
     if kind.endswith("Regressor") and home:
         raise ForestError(f"{kind} predicts numbers: a forest of labels is read, a classifier")
@@ -191,7 +191,7 @@ def _refuse(estimator: Any, kind: str) -> None:
 
 
 def _plain(tree: Any) -> ScoredTree:
-    """Return a tree of scikit-learn, its nodes in preorder."""
+    """Return a scikit-learn tree with its nodes in preorder."""
     left, right = tree.children_left.tolist(), tree.children_right.tolist()
     order, waiting = [], [0]
     while waiting:
@@ -214,7 +214,7 @@ def _plain(tree: Any) -> ScoredTree:
 
 
 def _compare(estimator: Any, forest: SklearnForest) -> None:
-    """Ask both about inputs next to thresholds; refuse any difference."""
+    """Compare both forests' answers next to thresholds; refuse any difference."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(_ASKED, forest.n_features_in_)).astype(np.float32)
     for feature in range(X.shape[1]):
@@ -238,7 +238,7 @@ def _compare(estimator: Any, forest: SklearnForest) -> None:
 
 
 def _node_apart(a: ScoredTree, b: ScoredTree) -> int | None:
-    """Return the first node in which two trees differ; of inner nodes shares do not count."""
+    """Return the first node where two trees differ, ignoring shares of inner nodes."""
     both = min(len(a.feature), len(b.feature))
     apart = a.feature[:both] != b.feature[:both]
     for one, other in ((a.threshold, b.threshold), (a.left, b.left), (a.right, b.right)):

@@ -1,4 +1,4 @@
-"""The rows of a forest by name, and the trees that hold them."""
+"""The rows of a forest by name, with the trees that hold them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Names = Sequence[int] | NDArray[np.int64]
 
 
 class Index(NamedTuple):
-    """Which slot of the table each name is."""
+    """The table slot of each name."""
 
     slots: NDArray[np.int64]  # shape (names,): of each name, in their order; -1: deleted
     place: NDArray[np.int64]  # shape (slots,): the way back
@@ -39,7 +39,7 @@ class Index(NamedTuple):
 
 
 class Held(NamedTuple):
-    """The rows of a forest, and its trees."""
+    """The rows of a forest and its trees."""
 
     classes: NDArray[np.generic]  # shape (labels,)
     names: NDArray[np.int64]  # shape (names,): ascending; those of deleted rows too
@@ -53,7 +53,7 @@ class Held(NamedTuple):
 def index_of(
     settings: Settings, classes: NDArray[np.generic], table: Table, slots: NDArray[np.int64]
 ) -> tuple[Index, Bits | None]:
-    """Return the index of rows, and in which trees each slot is; None: in all."""
+    """Return the index of rows, and which trees hold each slot; None if all do."""
     room = len(table.labels)
     live = slots[slots >= 0]
     place = np.full(room, -1, np.int64)
@@ -74,10 +74,7 @@ def index_of(
 def release(
     table: Table, index: Index, places: NDArray[np.int64], slots: NDArray[np.int64]
 ) -> None:
-    """Erase ``slots``, which the rows with names at ``places`` leave, and forget the names.
-
-    Of copies those that stay move up, in the order of their names.
-    """
+    """Erase ``slots``, vacated by the names at ``places``, and forget these names."""
     group, start, ranked, size = index.copies
     for i in range(len(places)):
         index.slots[places[i]] = -1
@@ -102,7 +99,7 @@ def release(
 
 
 def slots_of(held: Held, names: Names) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the places of some rows among the names, and their slots."""
+    """Return the places of rows among the names, and their slots."""
     wanted = np.asarray(names)
     if wanted.ndim != 1 or (wanted.size and wanted.dtype.kind not in "iu"):
         raise ForestError(f"rows are named by a list of whole numbers, not by {names!r}")
@@ -125,10 +122,7 @@ def slots_of(held: Held, names: Names) -> tuple[NDArray[np.int64], NDArray[np.in
 
 
 def remaining(settings: Settings, held: Held, places: NDArray[np.int64]) -> Ensemble:
-    """Return the rows held but those at some places, without trees.
-
-    Labels that no row has are left out.
-    """
+    """Return the rows but those at some places, without trees or unused labels."""
     keep = np.setdiff1d(np.flatnonzero(held.by_name.slots >= 0), places)
     if not len(keep):
         raise ForestError("the last row cannot be deleted: no forest is trained on none")
@@ -163,7 +157,7 @@ def extended(
     table: Table,
     moved: NDArray[np.int32],
 ) -> tuple[Held, list[NDArray[np.int32]]]:
-    """Return what is held on a table with more rows, in arrays of its own."""
+    """Return the rows and trees on an extended table, in new arrays."""
     rules = settings.rules
     packed = [pack(held.table, rules, tree) for tree in held.trees]
     for tree in packed:
@@ -185,7 +179,7 @@ def extended(
 
 
 def sizes_of(held: Held) -> dict[str, int]:
-    """Return bytes in use by part."""
+    """Return the bytes in use by part."""
     parts = {"structure": 0, "decision statistics": 0, "leaf lists": 0}
     for tree in held.trees:
         parts["structure"] += tree.nodes.nbytes

@@ -1,4 +1,4 @@
-"""The kernels that work on trees, kept on disk between runs."""
+"""The kernels that work on trees, cached on disk between runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNLIMITED = 2**62
 
 
 class Place(NamedTuple):
-    """How far trees have been revised."""
+    """How far the trees have been revised."""
 
     tree: int  # the first that is not done with
     done: int  # rows it has been revised by
@@ -37,9 +37,9 @@ def _compile(edition: int) -> tuple[Any, ...]:
         work: Work, trees: NDArray[np.int64], rows: NDArray[np.int32], by: int, start: Place,
         end: int,
     ) -> Place:  # fmt: skip
-        """Take rows into trees (``by`` 1), or see what taking one out costs (0), one by one.
+        """Add rows to trees (``by`` 1), or probe the cost of deletions (0).
 
-        What would be split otherwise is pending then. Nothing is written where rows are probed.
+        Nodes to be split differently become pending. Probing writes nothing.
         """
         _ = edition
         table, rules, scratch = borrow(work)
@@ -77,10 +77,7 @@ def _compile(edition: int) -> tuple[Any, ...]:
         work: Work, trees: NDArray[np.int64], rows: NDArray[np.int32], begin: int, end: int,
         lazy: bool, todo: Todo,
     ) -> int:  # fmt: skip
-        """Take rows out of the trees ``begin`` to ``end``; return how many are listed.
-
-        See `leave`.
-        """
+        """Remove rows from trees ``begin`` to ``end``; return how many nodes are listed."""
         _ = edition
         table, rules, scratch = borrow(work)
         gone, spare = np.empty(len(rows), np.int32), np.empty(len(rows), np.int32)
@@ -108,7 +105,7 @@ def _compile(edition: int) -> tuple[Any, ...]:
         work: Work, trees: NDArray[np.int64], todo: Todo, X: NDArray[np.float64], start: int,
         budget: int,
     ) -> int:  # fmt: skip
-        """Grow pending and open nodes; return the first left, as -1 - it for lack of room."""
+        """Grow pending and open nodes; return the first left, or -1 - it if space ran out."""
         _ = edition
         table, rules, scratch = borrow(work)
         for t in range(start, len(todo.tree)):
@@ -137,10 +134,7 @@ def _compile(edition: int) -> tuple[Any, ...]:
 
     @kernel
     def pending(trees: NDArray[np.int64], at: int, index: int, seed: int, todo: Todo) -> int:
-        """List pending and open nodes of a tree, as many as there is room for; return how many.
-
-        ``at`` is its place in ``trees``, ``index`` that in the forest.
-        """
+        """List as many pending and open nodes of a tree as fit; return their number."""
         _ = edition
         tree = tree_at(trees[at])
         nodes, room = tree.nodes, tree.used[0] + 1
@@ -167,10 +161,7 @@ def _compile(edition: int) -> tuple[Any, ...]:
 
     @kernel
     def pack(table: Table, rules: Rules, tree: Tree, out: Tree) -> None:
-        """Copy the nodes reached from the root in preorder.
-
-        If ``out`` has no nodes, only what is used is counted.
-        """
+        """Copy reachable nodes in preorder; only count them if ``out`` has no nodes."""
         _ = edition
         nodes, labels = tree.nodes, tree.counts.shape[1]
         counting = len(out.nodes) == 0
@@ -208,10 +199,7 @@ def _compile(edition: int) -> tuple[Any, ...]:
 
     @kernel
     def vote(trees: NDArray[np.int64], X: NDArray[np.float64], out: NDArray[np.float64]) -> bool:
-        """Add, tree by tree, each row's shares of labels in the leaf it falls into.
-
-        False where a row comes to a pending or an open node.
-        """
+        """Add each row's label shares, tree by tree; False at a pending or open node."""
         _ = edition
         for i in range(len(trees)):
             tree = tree_at(trees[i])

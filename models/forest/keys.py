@@ -1,4 +1,4 @@
-"""Where chance comes from: keyed hashes of the seed, the tree, the path and what is drawn for.
+"""Source of randomness: keyed hashes of the seed, the tree, the path and the purpose.
 
 The mixing function is the finaliser of SplitMix64 (Steele, Lea and Flood, *Fast splittable
 pseudorandom number generators*, OOPSLA 2014). It is a bijection, so two attributes of a node, or
@@ -26,7 +26,7 @@ _TRIES = 128
 
 @scalar
 def mix(x: np.uint64) -> np.uint64:
-    """Return 64 bits that look like chance, a bijection of ``x``."""
+    """Return 64 pseudorandom bits, a bijection of ``x``."""
     x = (x ^ (x >> np.uint64(30))) * _FIRST
     x = (x ^ (x >> np.uint64(27))) * _SECOND
     return x ^ (x >> np.uint64(31))
@@ -40,28 +40,25 @@ def root_key(seed: int, tree: int) -> np.uint64:
 
 @scalar
 def share_key(seed: int) -> np.uint64:
-    """Return what the choice of a row's trees is keyed by."""
+    """Return the key that decides which trees hold a row."""
     return mix(mix(np.uint64(seed) + STEP) ^ _SHARE)
 
 
 @scalar
 def child_key(key: np.uint64, right: bool) -> np.uint64:
-    """Return the key of a child: a function of the seed, the tree and the path alone."""
+    """Return the key of a child, a function of seed, tree and path alone."""
     return mix(key + _RIGHT) if right else mix(key + _LEFT)
 
 
 @scalar
 def attribute_key(key: np.uint64, attribute: int) -> np.uint64:
-    """Return an attribute's priority at a node; it also keys what is drawn for it there."""
+    """Return an attribute's priority at a node, which also keys its draws there."""
     return mix((key ^ _ATTRIBUTE) + np.uint64(attribute + 1) * STEP)
 
 
 @scalar
 def midpoint(low: float, high: float) -> float:
-    """Return a threshold t of two adjacent values, low <= t < high whatever is rounded.
-
-    Between a missing value, which is minus infinity here, and another it is minus infinity.
-    """
+    """Return a threshold t with low <= t < high despite rounding; -inf if ``low`` is missing."""
     if low == -np.inf:
         return low
     middle = low + (high - low) * 0.5
@@ -72,13 +69,10 @@ def midpoint(low: float, high: float) -> float:
 
 @scalar
 def draw_between(key: np.uint64, low: float, high: float) -> float:
-    """Return a threshold drawn uniformly from [low, high), low < high.
+    """Return a threshold drawn uniformly from [low, high), where low < high.
 
-    Points are drawn from the two cells of a power-of-two grid that cover the interval, keyed by
-    grid and cell, until one falls inside. That is uniform; and a smaller interval within the same
-    cells has the same threshold as long as it holds it, so that most deletions of an extreme
-    change nothing. After 128 points outside (at most (3/4)^128 of all keys) it is ``low``. So it is
-    where ``low`` is missing, minus infinity: then a node parts the rows without a value.
+    Points come from a power-of-two grid keyed by grid and cell, so that most deletions of an
+    extreme change nothing. It is ``low`` after 128 misses, or if ``low`` is missing (-inf).
     """
     if low == -np.inf:
         return low

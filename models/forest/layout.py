@@ -1,4 +1,4 @@
-"""The arrays of a tree and of the work on it."""
+"""Array layouts of a tree and of the work on it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ threshold is left."""
 
 
 class Rules(NamedTuple):
-    """What a tree is grown by."""
+    """Parameters by which a tree is grown."""
 
     thresholds: int  # k, valid thresholds an attribute
     attributes: int  # attributes a greedy node
@@ -49,7 +49,7 @@ class Rules(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """One tree."""
+    """The arrays of a tree."""
 
     nodes: NDArray[Any]  # the root is node 0
     counts: NDArray[np.int32]  # shape (nodes, labels): rows of each label in each node
@@ -60,7 +60,7 @@ class Tree(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Working memory of one thread; what is in it lasts for one node."""
+    """Working memory of one thread, valid for one node."""
 
     words: NDArray[np.uint64]  # shape (words, slots): bits of the node's rows, side by side
     mask: NDArray[np.uint64]  # shape (words,): which two-valued attributes vary
@@ -90,7 +90,7 @@ class Scratch(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What kernels work on, beside trees."""
+    """What kernels work on besides trees."""
 
     table: Table
     rules: Rules
@@ -100,12 +100,12 @@ class Work(NamedTuple):
 
 @scalar
 def attribute_of(feature: int) -> int:
-    """Return what a node splits on, decided or not, or a number below 0."""
+    """Return the attribute a node splits on, decided or not, or a negative number."""
     return OPEN - feature if feature <= OPEN else feature
 
 
 def record_length(rules: Rules, labels: int, rows: int) -> int:
-    """Return the words of the longest record of a node of so many rows."""
+    """Return the length in words of the longest record for a number of rows."""
     thresholds = min(rules.thresholds, max(rows, 1))
     return 2 + rules.attributes * (2 + thresholds * (2 + 3 * labels))
 

@@ -1,4 +1,4 @@
-"""The leave-one-out family of an exact forest: every deletion, and none of them made."""
+"""Leave-one-out family of an exact forest, computed without deleting anything."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def leave_one_out(
     threads: int | None = None,
     progress: OnProgress | None = None,
 ) -> ForestFamily:
-    """Return the forest after the deletion of each row, as differences from the forest.
+    """Return the forest after each single row's deletion, as differences.
 
     Each member is the very forest that training without its row gives (Brophy and Lowd, ICML
     2021, section 3, made exact: see ``docs/forest.md``). Nothing is deleted: what a deletion would
@@ -90,7 +90,7 @@ def leave_one_out_blocks(
     threads: int | None = None,
     progress: OnProgress | None = None,
 ) -> Iterator[ForestFamily]:
-    """Yield families of so many rows each, of which only one is in memory at a time.
+    """Yield families of ``block`` rows each, with only one in memory at a time.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def leave_one_out_blocks(
 
 
 class _Family:
-    """What the trees of a family are found with."""
+    """What finding the trees of a family needs."""
 
     def __init__(self, ensemble: Ensemble, places: NDArray[np.intp], stopped: Event) -> None:
         self._ensemble, self.stopped = ensemble, stopped
@@ -127,7 +127,7 @@ class _Family:
         self._only = index.totals[ensemble.y[places]] == 1
 
     def of_tree(self, index: int) -> Differences:
-        """Return what deletions change of one tree."""
+        """Return how deletions change one tree."""
         table, rules, labels = self._table, self._rules, len(self._ensemble.classes)
         tree = tree_from(table, rules, self._ensemble.trees[index], slack=0)
         work = Work(table, rules, scratch_for(table, rules, labels), self._ensemble.settings.seed)
@@ -154,7 +154,7 @@ class _Family:
         return _resized(out, *out.used.tolist())
 
     def _of_empty(self, labels: int) -> Differences:
-        """Return what changes of a tree without rows: it knows one label less, if one goes."""
+        """Return how deletions change a tree without rows: a label may disappear."""
         members = np.flatnonzero(self._only).astype(np.int32)
         out = _room(len(members), len(members), labels)
         out.member[:], out.node[:], out.root[:] = members, 0, np.arange(len(members))
@@ -181,7 +181,7 @@ def _room(changes: int, nodes: int, labels: int) -> Differences:
 
 
 def _resized(out: Differences, changes: int, nodes: int) -> Differences:
-    """Return the same lists with other room, what does not fit cut off."""
+    """Return the same lists with another capacity, truncated to fit."""
     other = _room(changes, nodes, out.counts.shape[1])
     for name, old in out._asdict().items():
         new: NDArray[Any] = getattr(other, name)
@@ -221,7 +221,7 @@ def _joined(trees: list[Differences], members: int) -> Changes:
 
 
 def _children(sides: list[NDArray[np.int64]], starts: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Return children numbered among the nodes of all trees."""
+    """Return children renumbered among the nodes of all trees."""
     moved = [
         np.where(side >= 0, side + start, side).astype(np.int32)
         for side, start in zip(sides, starts, strict=True)
@@ -230,10 +230,7 @@ def _children(sides: list[NDArray[np.int64]], starts: NDArray[np.int64]) -> NDAr
 
 
 def _answers(counts: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-    """Return which shares of labels each leaf answers with, and these, each once.
-
-    Leaves of one label, nearly all of them, are the first.
-    """
+    """Return the index of each leaf's label shares, and the distinct shares."""
     labels = counts.shape[1]
     which = counts.argmax(axis=1).astype(np.int32)
     mixed = np.flatnonzero(np.count_nonzero(counts, axis=1) > 1)

@@ -1,4 +1,4 @@
-"""Rows leave a tree together: each node on their paths is looked at once, from the root down."""
+"""Removal of several rows from a tree at once, visiting each node once, top down."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MANY = 8
 
 
 class Todo(NamedTuple):
-    """Nodes to be grown."""
+    """Nodes yet to be grown."""
 
     tree: NDArray[np.int32]
     node: NDArray[np.int32]
@@ -35,7 +35,7 @@ class Todo(NamedTuple):
 def _random_without(
     table: Table, tree: Tree, node: int, gone: Any, begin: int, end: int, key: np.uint64
 ) -> tuple[bool, float]:
-    """Return whether a random node keeps its attribute without some rows, and its threshold."""
+    """Return whether a random node keeps its attribute without some rows; its threshold."""
     here = tree.nodes[node]
     kind = table.kind[here.feature]
     if kind >= 0:
@@ -74,9 +74,9 @@ def _same_thresholds(
     table: Table, tree: Tree, node: int, gone: Any, begin: int, end: int, g: int,
     own: np.uint64, at: int, many: int, k: int, labels: int,
 ) -> bool:  # fmt: skip
-    """Return whether an attribute has the thresholds from ``at`` on without some rows.
+    """Return whether an attribute keeps its thresholds without some rows.
 
-    The rows are counted out of them. False may be said in vain.
+    The rows are subtracted from their counts. False may be a false alarm.
     """
     width = 2 + 3 * labels
     for i in range(begin, end):
@@ -100,11 +100,7 @@ def _keeps_up(
     table: Table, rules: Rules, tree: Tree, scratch: Scratch, node: int, gone: Any, begin: int,
     end: int, counts: Any, key: np.uint64,
 ) -> bool:  # fmt: skip
-    """Bring a greedy node's record up to date without some rows; False if that is not possible.
-
-    Attributes whose thresholds may be others are sampled again. An attribute that became constant
-    makes room for another: then the node must be decided anew.
-    """
+    """Update a greedy node's record for removed rows; False if it must be decided again."""
     arena, record, labels = tree.arena, tree.nodes[node].record, len(counts)
     width, k = 2 + 3 * labels, rules.thresholds
     n = total(counts)
@@ -162,11 +158,10 @@ def leave(
     table: Table, rules: Rules, tree: Tree, scratch: Scratch, index: int, gone: Any, spare: Any,
     stack: Any, keys: Any, root: np.uint64, lazy: bool, todo: Todo, found: int,
 ) -> int:  # fmt: skip
-    """Take rows out of a tree; return how many nodes are to be grown by now.
+    """Remove rows from a tree; return how many nodes are to be grown.
 
-    Where a node would be split otherwise than it is, it is split so, and its children are pending;
-    the rows are not followed further. Where only the number of its threshold has moved, its
-    children stand.
+    A node that splits differently gets its new split and pending children; where only the
+    threshold's value moved, the children stay.
     """
     nodes, labels = tree.nodes, tree.counts.shape[1]
     stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3], keys[0] = 0, 0, 0, len(gone), root

@@ -1,4 +1,4 @@
-"""Rows are named by position: nothing that speaks of a DataFrame's own index is taken for names."""
+"""Names of rows: positions only, never values of a DataFrame's index."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Rows = int | Sequence[int] | NDArray[np.int64]
 
 
 def names_of(rows: Rows) -> NDArray[np.int64]:
-    """Return names of rows as an array."""
+    """Return row names as an array."""
     if _of_pandas(rows):
         raise ForestError(
             "rows are named by their position in the data first fitted, not by a DataFrame's "
@@ -29,7 +29,7 @@ def names_of(rows: Rows) -> NDArray[np.int64]:
 
 
 def warn_of_index(X: object, stacklevel: int) -> None:
-    """Warn where the index of a DataFrame, in which names may be looked up, is not the position."""
+    """Warn if a DataFrame's index differs from the row positions."""
     if not _of_pandas(X) or not hasattr(X, "index"):
         return
     index = np.asarray(X.index)
@@ -43,5 +43,5 @@ def warn_of_index(X: object, stacklevel: int) -> None:
 
 
 def _of_pandas(value: object) -> bool:
-    """Return whether a value is of pandas, which need not be installed."""
+    """Return whether a value is a pandas object, without importing pandas."""
     return any(each.__module__.partition(".")[0] == "pandas" for each in type(value).__mro__)

@@ -1,4 +1,4 @@
-"""The estimator's parameters, as the settings a forest is a function of."""
+"""Conversion of the estimator's parameters into a forest's settings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WEIGHTS = frozenset(("class_weight", "sample_weight"))
 
 
 def settings_of(parameters: Mapping[str, Any], attributes: int) -> Settings:
-    """Return the settings of a forest on so many attributes; a seed is drawn if none is given."""
+    """Return a forest's settings; a seed is drawn if none is given."""
     criterion, depth = parameters["criterion"], parameters["max_depth"]
     if criterion not in ("gini", "entropy"):
         raise ForestError(f"criterion must be 'gini' or 'entropy', not {criterion!r}")
@@ -36,7 +36,7 @@ def settings_of(parameters: Mapping[str, Any], attributes: int) -> Settings:
 
 
 def refuse_weights(given: Iterable[str]) -> None:
-    """Say why weights are not supported, if there are any."""
+    """Refuse sample or class weights, with the reason."""
     weights = sorted(_WEIGHTS.intersection(given))
     if weights:
         raise ForestError(
@@ -46,7 +46,7 @@ def refuse_weights(given: Iterable[str]) -> None:
 
 
 def threads(jobs: object) -> int:
-    """Return how many threads ``n_jobs`` asks for: -1 all cores, -2 all but one, and so on."""
+    """Return the thread count for ``n_jobs``: -1 all cores, -2 all but one, and so on."""
     if jobs is None:
         return 1
     if isinstance(jobs, Integral) and jobs < 0:

@@ -1,4 +1,4 @@
-"""One row leaves a tree or joins it: the nodes on its path, from the root down."""
+"""Removal or addition of one row in a tree: the nodes on its path, top down."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from leaveout.models.forest.table import Table
 
 @subroutine
 def total(counts: Any) -> int:
-    """Return how many rows some counts by label are."""
+    """Return the sum of counts by label."""
     n = 0
     for c in range(len(counts)):
         n += counts[c]
@@ -28,7 +28,7 @@ def total(counts: Any) -> int:
 def _random_after(
     table: Table, tree: Tree, node: int, row: int, key: np.uint64, probing: bool
 ) -> tuple[bool, float]:
-    """Return whether a random node keeps its attribute without ``row``, and its threshold."""
+    """Return whether a random node keeps its attribute without ``row``; its threshold."""
     here = tree.nodes[node]
     kind = table.kind[here.feature]
     if kind >= 0:
@@ -58,7 +58,7 @@ def _random_after(
 
 @subroutine
 def store(tree: Tree, scratch: Scratch, node: int, old: int) -> None:
-    """Keep the record just decided where the old one was, ``old`` words long, or at the end."""
+    """Store the new record over the old one of ``old`` words, or at the end."""
     length, record = scratch.size[0], tree.nodes[node].record
     if length == 0:
         tree.nodes[node].record = -1
@@ -75,7 +75,7 @@ def store(tree: Tree, scratch: Scratch, node: int, old: int) -> None:
 def record_words(
     table: Table, rules: Rules, arena: Any, record: int, labels: int, depth: int
 ) -> int:
-    """Return the words of the record of a node at a depth; 0 if it has none."""
+    """Return the length in words of a node's record; 0 if it has none."""
     if record < 0:
         return 0
     if depth < rules.random_depth:
@@ -94,11 +94,8 @@ def walk(
 ) -> tuple[int, int, int, np.uint64]:  # fmt: skip
     """Count a row out of (``by`` -1) or into (1) its path; return where to regrow.
 
-    That is the node, or -1, its depth, how many rows it holds, and its key.
-
-    The row's place in ``tree.rows`` has been emptied, or filled, before. Where a node would be
-    split otherwise than it is, everything below it must be regrown. Where only the number of its
-    threshold has moved, its children stand.
+    That is a node or -1, its depth, its number of rows, and its key. The row's place in
+    ``tree.rows`` is updated before. Where only a threshold's value moved, children stay.
     """
     nodes, arena = tree.nodes, tree.arena
     label, labels = table.labels[row], tree.counts.shape[1]
@@ -155,7 +152,7 @@ def walk(
 
 @subroutine
 def restore(table: Table, rules: Rules, tree: Tree, scratch: Scratch, row: int, depth: int) -> None:
-    """Undo the counting of a walk that probed a deletion and stopped at ``depth``."""
+    """Undo the counts of a walk that probed a deletion and stopped at ``depth``."""
     label, labels = table.labels[row], tree.counts.shape[1]
     for level in range(depth + 1):
         node = scratch.path[level]
@@ -167,7 +164,7 @@ def restore(table: Table, rules: Rules, tree: Tree, scratch: Scratch, row: int, 
 
 @subroutine
 def insert(table: Table, tree: Tree, row: int, end: int) -> None:
-    """Give a row its place in the leaf it falls into; places from ``end`` on are free."""
+    """Insert a row into its leaf; places from ``end`` on are free."""
     nodes, rows = tree.nodes, tree.rows
     node = 0
     nodes[node].span += 1
@@ -191,7 +188,7 @@ def insert(table: Table, tree: Tree, row: int, end: int) -> None:
 
 @subroutine
 def records_on_path(table: Table, tree: Tree, row: int) -> int:
-    """Return how many nodes on a row's path may have to keep a new record."""
+    """Return how many nodes on a row's path may need a new record."""
     nodes = tree.nodes
     node, deep = 0, 0
     while attribute_of(nodes[node].feature) >= 0:

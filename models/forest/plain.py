@@ -1,4 +1,4 @@
-"""A forest as plain arrays that depend on nothing but its settings and the rows it holds now.
+"""Plain arrays of a forest that depend only on its settings and present rows.
 
 This form is what is saved and what is compared: two forests are the same if these arrays are.
 """
@@ -18,7 +18,7 @@ from leaveout.models.forest.table import Table
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a forest is a function of, beside its rows.
+    """Settings that, with the rows, determine a forest.
 
     Attributes
     ----------
@@ -53,12 +53,12 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def trees_a_row(self) -> int:
-        """How many trees hold a row."""
+        """The number of trees that hold a row."""
         return trees_a_row(self.share, self.trees)
 
     @property
     def rules(self) -> Rules:
-        """The same, for kernels."""
+        """The settings in the kernels' form."""
         depth = np.iinfo(np.int32).max if self.depth is None else self.depth
         return Rules(
             self.thresholds, self.attributes, int(depth), self.random_depth, self.least,
@@ -68,7 +68,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, eq=False)
 class PlainTree:
-    """A tree, its nodes in preorder.
+    """A tree with its nodes in preorder.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ class PlainTree:
 
     @property
     def probabilities(self) -> NDArray[np.float64]:
-        """Shares of the labels in each node, shape (nodes, labels).
+        """Label shares in each node, shape (nodes, labels).
 
         Equal ones in a tree without rows, which is a leaf.
         """
@@ -116,7 +116,7 @@ class PlainTree:
 
     @property
     def depths(self) -> NDArray[np.int32]:
-        """Level of each node; the root's is 0."""
+        """Depth of each node; the root's is 0."""
         depths = np.zeros(len(self.feature), np.int32)
         for node in np.flatnonzero(self.feature >= 0):
             depths[self.left[node]] = depths[self.right[node]] = depths[node] + 1
@@ -153,7 +153,7 @@ class Ensemble:
 
 
 def plain_tree(table: Table, rules: Rules, tree: Tree, number: NDArray[np.int32]) -> PlainTree:
-    """Return a tree whose nodes are in preorder as plain arrays; ``number`` renames slots."""
+    """Return a tree in preorder as plain arrays; ``number`` renames slots."""
     size, labels = int(tree.used[0]), tree.counts.shape[1]
     nodes, counts = tree.nodes[:size], tree.counts[:size].copy()
     feature = nodes["feature"].copy()
@@ -180,7 +180,7 @@ def _lists(size: int, labels: int) -> Cached:
 
 
 def tree_from(table: Table, rules: Rules, plain: PlainTree, slack: int) -> Tree:
-    """Return the tree in working form on a table whose slots are the rows present."""
+    """Return the working form of a tree on a table whose slots are the rows present."""
     size, (_, labels) = len(plain.feature), plain.counts.shape
     leaf = plain.feature < 0
     nodes = np.zeros(size + slack, NODE)

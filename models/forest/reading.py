@@ -1,4 +1,4 @@
-"""Forest files of either kind, and which forests know their rows."""
+"""Forest files of either kind, with or without the training rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Forest = DareForestClassifier | SklearnForest
 
 
 def read_forest(path: Path | str) -> Forest:
-    """Read a forest file, of whichever kind it is.
+    """Read a forest file of either kind.
 
     Raises
     ------
@@ -31,7 +31,7 @@ def read_forest(path: Path | str) -> Forest:
 
 
 def answering(forest: Forest) -> tuple[ScoredForest, NDArray[np.float64]]:
-    """Return what a forest answers by, and the rows it knows, shape (rows, features)."""
+    """Return a forest's scored form and its known rows, shape (rows, features)."""
     if isinstance(forest, SklearnForest):
         return forest.scored, np.empty((0, forest.n_features_in_))
     ensemble = forest.ensemble()
@@ -39,7 +39,7 @@ def answering(forest: Forest) -> tuple[ScoredForest, NDArray[np.float64]]:
 
 
 def exact_forest(forest: object) -> DareForestClassifier:
-    """Return a forest from which rows can be deleted, as it is.
+    """Return the forest itself if rows can be deleted from it; raise otherwise.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Cached statistics between the records of a tree and plain lists that depend on no encoding."""
+"""Conversion of cached statistics between tree records and plain lists."""
 
 from __future__ import annotations
 
@@ -13,10 +13,7 @@ from leaveout.models.forest.table import Table
 
 
 class Cached(NamedTuple):
-    """The cached statistics of a tree whose nodes are in preorder, node by node.
-
-    A random node has one: its attribute's least and greatest value, without counts.
-    """
+    """Cached statistics of a tree in preorder, node by node."""
 
     node: NDArray[np.int32]  # shape (cached,)
     attribute: NDArray[np.int32]  # shape (cached,)
@@ -26,10 +23,7 @@ class Cached(NamedTuple):
 
 @kernel
 def unroll(table: Table, tree: Tree, random_depth: int, out: Cached) -> int:
-    """List every cached statistic of a tree; return how many there are.
-
-    With empty lists they are only counted.
-    """
+    """List every cached statistic of a tree, or only count them if lists are empty."""
     node_of, attribute_of, values, counts = out
     counting = len(node_of) == 0
     labels = tree.counts.shape[1]
@@ -90,10 +84,7 @@ def unroll(table: Table, tree: Tree, random_depth: int, out: Cached) -> int:
 def reroll(
     table: Table, tree: Tree, random_depth: int, depth: NDArray[np.int32], listed: Cached
 ) -> int:
-    """Write the records of a tree from lists with codes; return how many words.
-
-    ``depth`` are the levels of the nodes. With an empty arena words are only counted.
-    """
+    """Write a tree's records from coded lists; return the number of words."""
     node_of, attribute_of, codes, counts = listed
     counting = len(tree.arena) == 0
     labels = tree.counts.shape[1]
@@ -140,7 +131,7 @@ def reroll(
 
 @kernel
 def recode(table: Table, tree: Tree, random_depth: int, new: NDArray[np.int32]) -> None:
-    """Replace the codes in the records of a tree in preorder; ``new`` is laid out as levels."""
+    """Replace the codes in the records of a tree in preorder by those in ``new``."""
     labels = tree.counts.shape[1]
     depth = np.zeros(tree.used[0], np.int32)
     for node in range(tree.used[0]):

@@ -1,4 +1,4 @@
-"""A forest as what it answers by: splits, and the shares of labels in its leaves.
+"""A forest in the form that answers: splits, and label shares in the leaves.
 
 This form is what a search over inputs needs, of whatever kind the forest is.
 """
@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class ScoredTree:
-    """A tree; node 0 is the root, and children come behind their parents.
+    """A tree; node 0 is the root, and children come after their parents.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class ScoredTree:
 
 @dataclass(frozen=True, eq=False)
 class ScoredForest:
-    """A forest that sums its trees' shares in their order, then divides by how many there are.
+    """A forest that sums its trees' shares in order, then divides by their number.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class ScoredForest:
 
     @classmethod
     def of(cls, ensemble: Ensemble) -> Self:
-        """Return what an exact forest answers by; a leaf's shares are its counts over their sum."""
+        """Return the scored form of an exact forest."""
         trees = tuple(
             ScoredTree(tree.feature, tree.threshold, tree.left, tree.right, tree.probabilities)
             for tree in ensemble.trees
@@ -67,7 +67,7 @@ class ScoredForest:
         return cls(trees, ensemble.classes, rounds_inputs=False)
 
     def unrounded(self) -> Self:
-        """Return a forest that answers every float64 input alike and rounds none.
+        """Return an equivalent forest that does not round its float64 inputs.
 
         Its thresholds are the greatest float64 values that would be rounded to at most the old
         ones.
@@ -83,7 +83,7 @@ class ScoredForest:
         return replace(self, trees=trees, rounds_inputs=False)
 
     def probabilities(self, X: Floats) -> Floats:
-        """Return the shares of labels at inputs, as the forest itself computes them.
+        """Return label shares at inputs, float for float as the forest computes them.
 
         Float for float: the trees' shares are added one after the other, from 0 on, and the sum
         is divided once.
@@ -106,16 +106,16 @@ class ScoredForest:
 
 
 def rounded(X: Floats) -> Floats:
-    """Return the values nearest in float32, ties to even; infinite beyond its range."""
+    """Return the nearest float32 values, ties to even; infinite beyond the range."""
     with np.errstate(over="ignore"):
         return X.astype(np.float32).astype(np.float64)
 
 
 def before_rounding(threshold: Floats) -> Floats:
-    """Return the greatest float64 values that are rounded to at most the thresholds.
+    """Return the greatest float64 values that float32 rounding keeps within thresholds.
 
-    Values are rounded to the nearest in float32, half way to the even one. So the greatest is half
-    way between the last float32 value that is at most the threshold and the next, or just below.
+    Each is half way between the last float32 value within the threshold and the next, or just
+    below.
     """
     with np.errstate(over="ignore"):
         last = threshold.astype(np.float32)
@@ -129,7 +129,7 @@ def before_rounding(threshold: Floats) -> Floats:
 
 
 def leaves_of(tree: ScoredTree, X: Floats) -> NDArray[np.int64]:
-    """Return the leaf that each input falls into, shape (rows,); none is rounded here."""
+    """Return the leaf of each input, shape (rows,), without rounding inputs."""
     node = np.zeros(len(X), np.int64)
     moving = np.flatnonzero(tree.feature[node] >= 0)
     while len(moving):

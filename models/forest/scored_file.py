@@ -1,4 +1,4 @@
-"""Files of forests that only answer: one ``.npz`` of plain arrays, with a manifest in JSON."""
+"""Files of forests that only answer: an ``.npz`` of plain arrays with a manifest."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NAMES = ("classes", "sizes", *_PARTS, MANIFEST)
 
 
 class _Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is no array; ``features`` is how many a row has."""
+    """Everything but the arrays; ``features`` is the number of features."""
 
     version: int
     kind: str
@@ -41,12 +41,12 @@ class _Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def holds_scored(path: Path) -> bool:
-    """Whether a file is one of a forest that only answers."""
+    """Return whether a file holds a forest that only answers."""
     return holds_arrays(path, (*_PARTS, MANIFEST))
 
 
 def write_scored(forest: ScoredForest, path: Path, *, features: int, kind: str) -> None:
-    """Write a file, whole or not at all; the same forest gives the same bytes."""
+    """Write a file atomically; equal forests give equal bytes."""
     classes = stored_labels(forest.classes, path)
     arrays: dict[str, NDArray[Any]] = {
         "classes": classes,
@@ -59,10 +59,7 @@ def write_scored(forest: ScoredForest, path: Path, *, features: int, kind: str) 
 
 
 def read_scored(path: Path) -> tuple[ScoredForest, int, str]:
-    """Return the forest of a file, how many features a row has, and of which class it was read.
-
-    Its structure is checked in full.
-    """
+    """Read and fully check a file; return its forest, number of features, and class."""
     arrays = read_archive(path, ForestError)
     expect_arrays(path, arrays, ForestError, _NAMES, ())
     manifest = read_manifest(path, arrays[MANIFEST], _Manifest, ForestError, _VERSION)

@@ -1,4 +1,4 @@
-"""How good a split is: Gini index and entropy, from whole counts in one fixed order of terms."""
+"""Quality of a split: Gini index or entropy, from counts in one fixed order of terms."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _TERMS = 13
 
 @scalar
 def _times_log2(count: int) -> float:
-    """Return count log2 count by basic arithmetic alone: the same number on every machine.
+    """Return count * log2(count), the same float on every machine.
 
-    log2 by the series of atanh((m - 1) / (m + 1)) for m in [sqrt(1/2), sqrt(2)); the first
-    omitted term is below 1e-20.
+    log2 is the series of atanh((m - 1) / (m + 1)) for m in [sqrt(1/2), sqrt(2)), with omitted terms
+    below 1e-20.
     """
     if count < 2:
         return 0.0
@@ -34,10 +34,9 @@ def _times_log2(count: int) -> float:
 
 @subroutine
 def score(entropy: bool, left: Any, at: int, total: Any) -> float:
-    """Return what a split is worth, higher is better (paper, equations 2 and 3).
+    """Return the quality of a split, higher is better (paper, equations 2 and 3).
 
-    Gini: sum over sides of (sum of squared counts) / size, that is, size of the node less its
-    weighted Gini index times that size. Entropy: the weighted entropy times minus the size.
+    Gini: size minus size times the weighted index. Entropy: minus size times the weighted entropy.
     """
     first, second = 0, 0
     a, b = 0.0, 0.0

@@ -1,4 +1,4 @@
-"""Which trees hold a row: a keyed hash of its values, its label and its rank among its copies."""
+"""Assignment of rows to trees: a keyed hash of values, label and rank among copies."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ Bits = NDArray[np.uint64]
 
 
 class Copies(NamedTuple):
-    """Rows of equal values and equal label, where trees hold a share of the rows only.
+    """Rows of equal values and label, where each tree holds a share of the rows.
 
-    Copies are the same but for their names. The one of rank r is in the trees that the hash of
-    (content, r) says, and the ranks held are always 0, 1, ..., so what leaves the trees with any
-    of them is the one of the greatest rank.
+    The copy of rank r is in the trees that the hash of (content, r) selects; ranks held are always
+    0, 1, ..., so deleting any copy empties the greatest rank.
     """
 
     group: NDArray[np.int32]  # shape (slots,) or (0,)
@@ -31,12 +30,12 @@ class Copies(NamedTuple):
 
 
 def trees_a_row(share: float, trees: int) -> int:
-    """Return how many trees hold a row: the share, as the decimal it is written as, rounded up."""
+    """Return how many trees hold a row: the decimal share of them, rounded up."""
     return math.ceil(Fraction(repr(float(share))) * trees)
 
 
 def label_key(label: Any) -> int:
-    """Return a hash of a label that is the same for equal labels, whatever their types."""
+    """Return a hash of a label that is equal for equal labels of different types."""
     text = f"text {label}" if isinstance(label, str) else f"number {Fraction(label)}"
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
@@ -89,7 +88,7 @@ def copies_of(
 
 
 def no_copies() -> Copies:
-    """Return what stands for copies where every tree holds every row."""
+    """Return the empty `Copies`, for when every tree holds every row."""
     none = np.empty(0, np.int32)
     return Copies(none, np.zeros(1, np.int64), none.copy(), none.copy())
 
@@ -118,16 +117,12 @@ def _members(keys: Bits, rank: NDArray[np.int64], trees: int, wanted: int) -> Bi
 
 
 def members(keys: Bits, rank: NDArray[np.int64], trees: int, wanted: int) -> Bits:
-    """Return in which trees rows are, a bit a tree, shape (rows, words).
-
-    Each tree has a priority for a row, a hash of the row's content, its rank among its copies and
-    the tree; the row is in the ``wanted`` trees first by priority.
-    """
+    """Return the trees that hold rows as bits, shape (rows, words)."""
     return np.asarray(_members(keys, rank, trees, wanted))
 
 
 def in_tree(chosen: Bits | None, slots: int, tree: int, begin: int = 0) -> NDArray[np.int32]:
-    """Return which slots from ``begin`` on a tree holds, ascending; all where none are chosen."""
+    """Return the slots from ``begin`` on that a tree holds, ascending; all if unrestricted."""
     if chosen is None:
         return np.arange(begin, slots, dtype=np.int32)
     mine = (chosen[begin:slots, tree // 64] >> np.uint64(tree % 64)) & np.uint64(1)
@@ -136,7 +131,7 @@ def in_tree(chosen: Bits | None, slots: int, tree: int, begin: int = 0) -> NDArr
 
 @kernel
 def leaving(copies: Copies, slots: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return which slots are emptied when the rows in some are deleted."""
+    """Return the slots that deleting the rows in some slots empties."""
     group, start, ranked, size = copies
     out = slots.copy()
     if len(group) == 0:

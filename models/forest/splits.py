@@ -1,4 +1,4 @@
-"""What a node splits on: a function of its key, its depth and the rows it holds."""
+"""Splitting of a node: a function of its key, its depth and its rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from leaveout.models.forest.thresholds import sample
 
 @subroutine
 def is_leaf(counts: Any, depth: int, rules: Rules) -> bool:
-    """Return whether a node is a leaf whatever its attributes: too deep, too small, or pure."""
+    """Return whether a node must be a leaf: too deep, too small, or pure."""
     n, present = 0, 0
     for c in range(len(counts)):
         n += counts[c]
@@ -49,7 +49,7 @@ def _random(
 
 @subroutine
 def _count_bit(scratch: Scratch, kind: int, counts: Any) -> None:
-    """Leave in ``scratch.low`` how many rows of each label have the lesser value."""
+    """Count in ``scratch.low`` the rows of each label with the lesser value."""
     words, shift = scratch.words[kind >> 6], np.uint64(kind & 63)
     at = 0
     for c in range(len(counts)):
@@ -84,7 +84,7 @@ def decide(
     table: Table, rules: Rules, scratch: Scratch, rows: Any, begin: int, counts: Any,
     key: np.uint64, depth: int,
 ) -> tuple[int, float]:  # fmt: skip
-    """Return the attribute and the threshold of a node; -1 where all attributes are constant.
+    """Return a node's attribute and threshold; -1 if all attributes are constant.
 
     The record of a node of more than ``SMALL`` rows is left in ``scratch.record``. Of splits that
     score alike the least attribute, then the least threshold, is taken.
@@ -138,7 +138,7 @@ def decide(
 
 @subroutine
 def best_of(table: Table, rules: Rules, arena: Any, record: int, counts: Any) -> tuple[int, float]:
-    """Return the attribute and the threshold a greedy node's record says are best."""
+    """Return the best attribute and threshold in a greedy node's record."""
     labels = len(counts)
     best, best_attribute, best_threshold = -np.inf, -1, 0.0
     at = record + 1

@@ -1,4 +1,4 @@
-"""A forest that is trained, forgets rows and learns rows, and is always a function of its rows."""
+"""A trained forest that adds and deletes rows and is always a function of its rows."""
 
 from __future__ import annotations
 
@@ -50,9 +50,8 @@ _PAUSE = 0.0005
 class ForestState:
     """The trees of a forest and the rows they hold.
 
-    Any number of threads may use it: changes take turns, and everything else sees the forest
-    before a change or after it. A change that ends early, by an error or Ctrl-C at whatever
-    moment, has happened or not.
+    Thread-safe: every reader sees the state before or after a change. An interrupted change has
+    happened completely or not at all.
     """
 
     def __init__(self, ensemble: Ensemble, jobs: int = 1, lazy: bool = False) -> None:
@@ -65,7 +64,7 @@ class ForestState:
         self._held = self._take(ensemble)
 
     def _take(self, ensemble: Ensemble, lazy: bool = False) -> Held:
-        """Return the rows of an ensemble, and its trees or new ones."""
+        """Return the rows of an ensemble with its trees, or with new ones."""
         table = encode(ensemble.X, ensemble.y)
         index, chosen = index_of(
             self.settings, ensemble.classes, table, np.arange(len(ensemble.names))
@@ -84,7 +83,7 @@ class ForestState:
         )
 
     def _work(self, held: Held) -> Work:
-        """Return what kernels work on in this thread."""
+        """Return the kernels' working data for this thread."""
         found: Work | None = getattr(held.local, "work", None)
         if found is None:
             scratch = scratch_for(held.table, self.rules, len(held.classes))
@@ -101,14 +100,14 @@ class ForestState:
         return Trees(self._each(grow, range(self.settings.trees), lazy))
 
     def _each(self, what: Callable[[int], T], of: Iterable[int], briefly: bool = False) -> list[T]:
-        """Return what a function returns of each of some trees, in threads unless it is brief."""
+        """Return a function's results for some trees, in threads unless brief."""
         if self.jobs == 1 or briefly:
             return [what(i) for i in of]
         with ThreadPoolExecutor(self.jobs) as pool:
             return list(pool.map(what, of))
 
     def _forget(self, held: Held, slots: NDArray[np.int32]) -> None:
-        """Take rows out of all trees."""
+        """Remove rows from all trees."""
         lazy, count = self.lazy, len(held.trees)
 
         def forget(begin: int, end: int) -> None:
@@ -120,10 +119,7 @@ class ForestState:
             self._each(lambda i: forget(i, i + 1), range(count))
 
     def settle(self) -> None:
-        """Grow whatever is pending.
-
-        Others take their turns in between. An interruption leaves what is grown by then.
-        """
+        """Grow everything pending, in slices between which others get their turn."""
         while True:
             with self._turns.changes:
                 self._mend()
@@ -133,7 +129,7 @@ class ForestState:
             time.sleep(_PAUSE)
 
     def _settle_some(self, budget: int) -> bool:
-        """Grow some of what is pending, as one who changes; return whether there is more."""
+        """Grow some pending nodes as a writer; return whether any are left."""
         held = self._held
         found = trees.is_pending(held.trees)[: self.jobs]
 
@@ -147,14 +143,14 @@ class ForestState:
         return True
 
     def _replace(self, held: Held, new: dict[int, Tree]) -> Held:
-        """Hold trees in greater arrays, which are otherwise the same, in place of some."""
+        """Replace some trees by equal ones in larger arrays."""
         if new:
             # By one assignment, so that an interruption comes before it or after it.
             self._held = held._replace(trees=held.trees.replaced(new))
         return self._held
 
     def _look(self, at: Callable[[Held], T]) -> T:
-        """Return what a function makes of what is held, which meanwhile does not change."""
+        """Return a function's result on the state, as a reader."""
         while True:
             found = self._turns.look(lambda: None if self._is_broken else (at(self._held),))
             if found is not None:
@@ -163,7 +159,7 @@ class ForestState:
                 self._mend()
 
     def _mend(self) -> None:
-        """Where a deletion ended early, grow the trees again from the rows that are there."""
+        """Regrow the trees from the present rows after an interrupted deletion."""
         if not self._is_broken:
             return
         # In other arrays: threads of the deletion may still be at work on the old ones.
@@ -177,7 +173,7 @@ class ForestState:
 
     @property
     def classes(self) -> NDArray[np.generic]:
-        """The labels of the rows held, ascending."""
+        """The labels of the rows held, in ascending order."""
         return self._look(lambda held: held.classes)
 
     @property
@@ -186,18 +182,19 @@ class ForestState:
         return self._look(lambda held: held.trees)
 
     def rows(self) -> NDArray[np.int64]:
-        """Return the names of the rows held, ascending."""
+        """Return the names of the rows held, in ascending order."""
         return self._look(lambda held: held.names[held.by_name.slots >= 0])
 
     def without(self, names: Names = ()) -> Ensemble:
-        """Return the rows held but some, without trees, labels that no row has left out."""
+        """Return the rows without some, with neither trees nor unused labels."""
         return self._look(lambda held: self._remaining(held, slots_of(held, names)[0]))
 
     def _remaining(self, held: Held, places: NDArray[np.int64]) -> Ensemble:
+        """Return the rows without those at some places."""
         return remaining(self.settings, held, places)
 
     def forget(self, names: Names) -> None:
-        """Delete rows; afterwards everything is as if they had never been there."""
+        """Delete rows, as if they had never been there."""
         with self._turns.changes:
             self._mend()
             held = self._held
@@ -253,7 +250,7 @@ class ForestState:
     def _join(
         self, held: Held, names: NDArray[np.int64], table: Table, moved: NDArray[np.int32]
     ) -> Held:
-        """Return a forest with the last rows of a table, in arrays of its own."""
+        """Return a forest with the last rows of a table added, in new arrays."""
         joined, new = extended(self.settings, held, names, table, moved)
         lazy = self.lazy
 
@@ -264,11 +261,7 @@ class ForestState:
         return joined
 
     def cost(self, name: int) -> int:
-        """Return how many rows would be regrown, over all trees, if one were deleted.
-
-        The measure of the paper's worst-of-1000 adversary (section 4.1). Nothing changes in the
-        end; meanwhile trees do.
-        """
+        """Return how many rows, over all trees, one deletion would regrow."""
         with self._turns.changes:
             self._mend()
             while self._settle_some(UNLIMITED):
@@ -285,7 +278,7 @@ class ForestState:
             return self._turns.change(cost)
 
     def shares(self, X: Floats) -> tuple[Floats, NDArray[np.generic]]:
-        """Return the mean over trees of the label shares in each row's leaf, and the labels."""
+        """Return the mean label shares in each row's leaves, and the labels."""
 
         def shares(held: Held) -> tuple[Floats, NDArray[np.generic]] | None:
             if X.shape[1] != len(held.table.kind):
@@ -307,25 +300,25 @@ class ForestState:
             return found
 
     def _ask(self, held: Held, X: Floats) -> Held:
-        """Grow what inputs come to, or make room for it, as one who changes."""
+        """Grow the nodes inputs reach, or make room for them, as a writer."""
         work = self._work(held)
         return self._replace(held, self._turns.change(lambda: trees.ask(work, held.trees, X)))
 
     def plain(self) -> Ensemble:
-        """Return everything in plain form."""
+        """Return the forest in plain form."""
         self.settle()
         with self._turns.changes:
             self._mend()
             return self._whole()
 
     def _whole(self) -> Ensemble:
-        """Return everything in plain form, as one who changes."""
+        """Return the forest in plain form, as a writer."""
         while self._settle_some(UNLIMITED):
             pass
         return self._turns.look(lambda: plain_form(self.settings, self._held))
 
     def sizes(self) -> dict[str, int]:
-        """Return bytes in use by part, as the paper's Table 3 divides them."""
+        """Return the bytes in use by part, as in the paper's Table 3."""
         return self._look(sizes_of)
 
 
@@ -336,10 +329,10 @@ def _other_width(X: Floats, held: Held) -> ForestError:
 
 
 def _few(rows: int) -> int:
-    """Return how many rows are added one by one; for more, a new forest is grown sooner."""
+    """Return up to how many rows are added one by one; beyond, retraining is faster."""
     return 16 + rows // 128
 
 
 def _part(rows: int, lazy: bool) -> int:
-    """Return how many rows are taken out in one pass; for more, a new forest is grown sooner."""
+    """Return up to how many rows are removed in one pass; beyond, retraining is faster."""
     return 16 + rows // (8 if lazy else 16)

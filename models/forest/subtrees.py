@@ -1,4 +1,4 @@
-"""A subtree grown from the rows of its root."""
+"""Growth of a subtree from the rows of its root."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def goes_right(table: Table, row: int, attribute: int, threshold: float) -> bool
 
 @subroutine
 def by_label(table: Table, rows: Any, start: int, span: int, counts: Any, out: Any) -> int:
-    """Write the rows of a node that are not deleted to ``out``, by label; return how many."""
+    """Write a node's undeleted rows to ``out`` grouped by label; return how many."""
     n = 0
     if len(counts) == 2:
         # In one pass: where a row goes is computed, for a branch would be mispredicted.
@@ -54,10 +54,10 @@ def _part(
     table: Table, scratch: Scratch, rows: Any, begin: int, counts: Any, attribute: int,
     threshold: float, left: Any, right: Any,
 ) -> int:  # fmt: skip
-    """Put the rows of the left child first, each side in its order; count labels; how many left.
+    """Move the left child's rows first, in order; count labels; return how many.
 
-    ``scratch.words`` holds the rows' bits. Each row is written to both sides, and only the one it
-    belongs to moves on: a branch would be mispredicted about as often as the smaller side is met.
+    ``scratch.words`` holds the rows' bits. Each row is written to both sides, as a branch would be
+    mispredicted too often.
     """
     kind = table.kind[attribute]
     at, stay, go = 0, 0, 0
@@ -92,7 +92,7 @@ def _part(
 
 @subroutine
 def pend(tree: Tree, node: int) -> None:
-    """Leave a node to be grown from its rows when it is asked."""
+    """Mark a node to be grown from its rows when a query reaches it."""
     nodes, rows = tree.nodes, tree.rows
     nodes[node].feature, nodes[node].record = PENDING, -1
     nodes[node].left, nodes[node].right = -1, -1
@@ -115,7 +115,7 @@ def close(tree: Tree, node: int) -> None:
 
 @subroutine
 def _child(tree: Tree, rules: Rules, node: int, depth: int) -> bool:
-    """Make a new node, whose rows are counted, a leaf or pending; return whether it is pending."""
+    """Make a counted new node a leaf or pending; return whether it is pending."""
     if is_leaf(tree.counts[node], depth, rules):
         close(tree, node)
         return False
@@ -128,7 +128,7 @@ def divide(
     table: Table, rules: Rules, tree: Tree, node: int, depth: int, attribute: int, threshold: float,
     spare: Any,
 ) -> bool:  # fmt: skip
-    """Split a node as said, into children that are leaves or pending; False where there is no room.
+    """Split a node into leaf or pending children; False if space runs out.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def divide(
 
 @subroutine
 def same_parts(table: Table, tree: Tree, node: int, attribute: int, threshold: float) -> bool:
-    """Return whether a split sends every row of a node to the child it is in."""
+    """Return whether a split keeps every row of a node in its present child."""
     for right in range(2):
         child = tree.nodes[node].right if right else tree.nodes[node].left
         start = tree.nodes[child].start
@@ -188,10 +188,9 @@ def grow(
     table: Table, rules: Rules, tree: Tree, scratch: Scratch, node: int, depth: int,
     key: np.uint64, whole: bool,
 ) -> bool:  # fmt: skip
-    """Grow the subtree below a node from its rows; False where the arrays are too small.
+    """Grow the subtree below a node from its rows; False if the arrays are too small.
 
-    Whatever is not grown by then is pending. Of an open node that is split as it was nothing else
-    changes.
+    What is not grown by then stays pending. An open node with an unchanged split is otherwise kept.
     """
     nodes, rows = tree.nodes, tree.rows
     root = nodes[node]

@@ -1,4 +1,4 @@
-"""The rows a forest is trained on: two-valued attributes as bits, others as codes of their values.
+"""Training rows of a forest: two-valued attributes as bits, others as value codes.
 
 Codes and bits only make the kernels fast. Priorities and thresholds are computed from the values
 themselves, and only from those of rows a node holds, so no result depends on the encoding.
@@ -15,7 +15,7 @@ from leaveout.models.forest.compiling import kernel
 
 
 class Table(NamedTuple):
-    """Rows by slot. A slot is a row's place here; its name is kept elsewhere."""
+    """Rows by slot, their place here; names are kept elsewhere."""
 
     bits: NDArray[np.uint64]  # shape (slots, words)
     codes: NDArray[np.int32]  # shape (general, slots)
@@ -37,7 +37,7 @@ MISSING = -np.inf
 
 
 def internal(X: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return values in an array of their own, each with one pattern of bits, NaN as ``MISSING``."""
+    """Return a copy of values with unique bit patterns, NaN as ``MISSING``."""
     # -0.0 and 0.0 are one value.
     out = np.add(X, 0.0, order="C")
     out[np.isnan(out)] = MISSING
@@ -45,13 +45,13 @@ def internal(X: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def public(X: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return values with NaN for ``MISSING``, in the same array."""
+    """Replace ``MISSING`` by NaN in place and return the array."""
     X[X == MISSING] = np.nan
     return X
 
 
 def encode(X: NDArray[np.float64], y: NDArray[np.int32]) -> Table:
-    """Return the table of rows ``X``, shape (rows, attributes), finite or NaN, labelled ``y``."""
+    """Return the table of rows ``X``, finite or NaN, labelled ``y``."""
     rows, attributes = X.shape
     columns = internal(X.T)
     lows, highs = columns.min(axis=1), columns.max(axis=1)
@@ -89,7 +89,7 @@ def encode(X: NDArray[np.float64], y: NDArray[np.int32]) -> Table:
 
 
 def decode(table: Table, slots: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the values of some rows, shape (slots, attributes); missing ones as ``MISSING``."""
+    """Return the values of rows, shape (slots, attributes), with ``MISSING`` for missing."""
     X = np.empty((len(slots), len(table.kind)))
     for attribute, kind in enumerate(table.kind):
         if kind >= 0:
@@ -105,10 +105,7 @@ def decode(table: Table, slots: NDArray[np.int64]) -> NDArray[np.float64]:
 def extend(
     table: Table, X: NDArray[np.float64], y: NDArray[np.int32]
 ) -> tuple[Table, NDArray[np.int32]] | None:
-    """Return the table with more rows in new slots, and each old code's new one.
-
-    None if an attribute of at most two values gets another one: then it is encoded otherwise.
-    """
+    """Return the table with rows added, and the recoding; None if it must be encoded again."""
     X = internal(X)
     binary = np.flatnonzero(table.kind >= 0)
     known = (X[:, binary] == table.lows[binary]) | (X[:, binary] == table.highs[binary])
@@ -151,7 +148,7 @@ def extend(
 
 @kernel
 def erase(table: Table, slots: NDArray[np.int64]) -> None:
-    """Overwrite the labels and the two-valued attributes of rows, and values none has any more."""
+    """Erase labels, two-valued attributes and no longer used values of rows."""
     for i in range(len(slots)):
         table.labels[slots[i]] = -1
         for w in range(table.bits.shape[1]):

@@ -1,4 +1,4 @@
-"""Valid thresholds of an attribute with more than two values, and which k of them are kept."""
+"""Valid thresholds of an attribute with more than two values; which k are kept."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _insertion(keys: Any) -> None:
 
 @subroutine
 def _radix(keys: Any, spare: Any, starts: Any, width: int) -> None:
-    """Sort whole numbers below ``width``, eight bits at a time."""
+    """Sort integers below ``width``, eight bits at a time."""
     n = len(keys)
     shift = 0
     while (width - 1) >> shift:
@@ -55,7 +55,7 @@ def _radix(keys: Any, spare: Any, starts: Any, width: int) -> None:
 
 @subroutine
 def _label_of(scratch: Scratch, group: int, labels: int) -> int:
-    """Return the one label of a group of rows, or -1 if there are several."""
+    """Return the only label of a group of rows, or -1 if there are several."""
     label = -1
     for c in range(labels):
         if scratch.group_counts[group * labels + c]:
@@ -111,7 +111,7 @@ def _from_sorting(
 
 @subroutine
 def _groups(table: Table, scratch: Scratch, rows: Any, begin: int, counts: Any, g: int) -> int:
-    """Leave values, counts and labels of the groups of equal value, ascending; return how many."""
+    """Store values, counts and labels of equal-value groups, ascending; return how many."""
     label_bits = 0
     while 1 << label_bits < len(counts):
         label_bits += 1
@@ -157,7 +157,7 @@ def _copy(chosen: Any, source: int, target: int) -> None:
 
 @subroutine
 def _ascending(scratch: Scratch, found: int) -> None:
-    """Order what was chosen by value; the last row of ``chosen`` is spare."""
+    """Sort the chosen thresholds by value; the last row of ``chosen`` is spare."""
     chosen = scratch.chosen
     k = len(chosen) - 1
     for i in range(1, found):
@@ -175,10 +175,10 @@ def _candidates(
     table: Table, scratch: Scratch, rows: Any, begin: int, counts: Any, g: int, key: np.uint64,
     k: int,
 ) -> int:  # fmt: skip
-    """Leave the values of the first priorities, ascending, in ``group_code``; how many, or -1.
+    """Store enough first-priority values in ``group_code``, sorted; how many, or -1.
 
-    So many that k of them probably begin a valid threshold; -1 where that is no fewer work than
-    to sort all. The codes of the rows are left in ``keys``.
+    Probably enough for k valid thresholds; -1 if sorting everything is no slower. The rows' codes
+    are left in ``keys``.
     """
     n, most = 0, 0
     for c in range(len(counts)):
@@ -213,11 +213,10 @@ def _candidates(
 
 @subroutine
 def _between(scratch: Scratch, counts: Any, m: int) -> None:
-    """Count the rows by the candidates their values lie between.
+    """Count the rows by the candidates between which their values lie.
 
-    Of candidate i, in ``group_counts`` from 3 i labels on: the rows above the candidate before and
-    not above it; those at it; those at the next value after the candidate before, which is left in
-    ``group_label``, or -1.
+    For candidate i, from 3 i labels on: rows above the previous candidate up to it, at it, and at
+    the value after the previous one (left in ``group_label``, or -1).
     """
     labels, chosen, after = len(counts), scratch.group_code, scratch.group_label
     tally = scratch.group_counts
@@ -254,7 +253,7 @@ def _between(scratch: Scratch, counts: Any, m: int) -> None:
 def _sample_candidates(
     table: Table, scratch: Scratch, counts: Any, g: int, key: np.uint64, k: int, m: int
 ) -> int:
-    """Leave the k valid thresholds first by priority; -1 where not as many are candidates."""
+    """Store the k valid thresholds first by priority; -1 if there are too few candidates."""
     labels = len(counts)
     _between(scratch, counts, m)
     chosen, low, tally = scratch.chosen, scratch.low, scratch.group_counts
@@ -304,12 +303,10 @@ def sample(
     table: Table, scratch: Scratch, rows: Any, begin: int, counts: Any, g: int, key: np.uint64,
     k: int,
 ) -> int:  # fmt: skip
-    """Leave at most k valid thresholds of general attribute g in ``scratch.chosen``; how many.
+    """Store at most k valid thresholds of attribute g in ``scratch.chosen``; return how many.
 
-    A threshold lies between two adjacent values and is valid if rows of different labels have
-    them (paper, section 3.2). Its priority is a hash of the lower value, keyed by ``key``, the
-    attribute's own; the k first by priority are kept. Each row of ``chosen`` is: code below, code
-    above, counts at most the one below, counts at it, counts at the one above.
+    Thresholds lie between adjacent values whose rows have different labels (paper, section 3.2);
+    the k first by keyed hash of the lower value are kept.
     """
     labels = len(counts)
     candidates = _candidates(table, scratch, rows, begin, counts, g, key, k)

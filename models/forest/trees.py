@@ -1,4 +1,4 @@
-"""Trees that are grown, revised row by row, and moved to greater arrays when they need them."""
+"""Trees that are grown, revised row by row, and moved to larger arrays when full."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _LISTED = 1024
 
 
 class Trees:
-    """The trees of a forest, and where they are, so that one call of a kernel reaches all of them.
+    """The trees of a forest and their addresses, for kernels that visit them all.
 
-    Handing the arrays of a tree over takes about as long as taking a row out of it.
+    Passing a tree's arrays would take about as long as removing a row.
     """
 
     def __init__(self, trees: Iterable[Tree]) -> None:
@@ -46,7 +46,7 @@ class Trees:
         self.addresses[i] = address_of(tree)
 
     def replaced(self, new: Mapping[int, Tree]) -> Trees:
-        """Return these trees with some in place of others."""
+        """Return these trees with some replaced."""
         out = Trees(())
         out._trees, out.addresses = self._trees.copy(), self.addresses.copy()
         for i, tree in new.items():
@@ -64,15 +64,12 @@ def _empty(
 
 
 def _room(rules: Rules, rows: int, labels: int) -> tuple[int, int]:
-    """Return the most nodes a tree of so many rows has, and words that may do for its records.
-
-    What is never written takes no memory.
-    """
+    """Return the most nodes a tree can have, and a probable size of its records."""
     return 2 * rows + 1, 4 * rows * rules.attributes + 2 * record_length(rules, labels, rows)
 
 
 def _todo(size: int) -> Todo:
-    """Return room for nodes to be grown."""
+    """Return an empty list of nodes to be grown."""
     trees, nodes, depths, rows = (np.empty(size, np.int32) for _ in range(4))
     return Todo(trees, nodes, depths, np.empty(size, np.uint64), rows)
 
@@ -86,12 +83,12 @@ _NOTHING = _todo(0)
 
 
 def slack(used: int) -> int:
-    """Return how much more room a tree is given than it uses."""
+    """Return how much spare capacity a tree gets beyond what it uses."""
     return used // 2 + 64
 
 
 def root(work: Work, labels: int, live: NDArray[np.int32]) -> Tree:
-    """Return the tree of some rows of a table with nothing grown."""
+    """Return the ungrown tree of some rows of a table."""
     where = np.full(len(work.table.labels), -1, np.int32)
     where[live] = np.arange(len(live), dtype=np.int32)
     tree = _empty(1, 0, labels, live.copy(), where)
@@ -104,7 +101,7 @@ def root(work: Work, labels: int, live: NDArray[np.int32]) -> Tree:
 
 
 def grow(work: Work, labels: int, index: int, live: NDArray[np.int32]) -> Tree:
-    """Return the tree of some rows of a table, in arrays with a little room."""
+    """Return the grown tree of some rows of a table, with some spare capacity."""
     room = _room(work.rules, len(live), labels)
     tree = _move(work.table, work.rules, root(work, labels, live), room)
     todo = _todo(1)
@@ -118,7 +115,7 @@ def grow(work: Work, labels: int, index: int, live: NDArray[np.int32]) -> Tree:
 
 
 def _settled(work: Work, tree: Tree, index: int) -> Tree:
-    """Return a tree with nothing pending."""
+    """Grow everything pending in a tree; return the tree."""
     trees = Trees([tree])
     while True:
         is_done, roomier = settle(work, trees, 0, UNLIMITED, index)
@@ -144,12 +141,12 @@ def settle(
 
 
 def is_pending(trees: Trees) -> list[int]:
-    """Return in which trees nodes may be pending."""
+    """Return the trees that may have pending nodes."""
     return [i for i, tree in enumerate(trees) if tree.used[2]]
 
 
 def ask(work: Work, trees: Trees, X: NDArray[np.float64]) -> dict[int, Tree]:
-    """Grow what is pending on the paths of inputs."""
+    """Grow the pending nodes on the paths of inputs."""
     found = is_pending(trees)
     todo = _todo(len(found))
     todo.tree[:] = found
@@ -161,17 +158,17 @@ def ask(work: Work, trees: Trees, X: NDArray[np.float64]) -> dict[int, Tree]:
 
 
 def pack(table: Table, rules: Rules, tree: Tree) -> Tree:
-    """Return a tree without the nodes it no longer reaches, with a little room."""
+    """Return a tree without unreachable nodes, with some spare capacity."""
     return _move(table, rules, tree, (0, 0))
 
 
 def _roomier(work: Work, tree: Tree) -> Tree:
-    """Return a tree with room for a few nodes more."""
+    """Return a tree with capacity for a few more nodes."""
     return _move(work.table, work.rules, tree, (0, 4 * len(work.scratch.record)))
 
 
 def _move(table: Table, rules: Rules, tree: Tree, room: tuple[int, int]) -> Tree:
-    """Return the tree in new arrays with at least so much room for nodes and words."""
+    """Return a tree in new arrays with at least the given capacity."""
     labels = tree.counts.shape[1]
     none = _empty(0, 0, labels, tree.rows, tree.where)
     kernels.pack(table, rules, tree, none)
@@ -187,7 +184,7 @@ def _move(table: Table, rules: Rules, tree: Tree, room: tuple[int, int]) -> Tree
 def forget(
     work: Work, trees: Trees, slots: NDArray[np.int32], begin: int, end: int, lazy: bool
 ) -> None:
-    """Take rows out of the trees ``begin`` to ``end``, all at once."""
+    """Remove rows from trees ``begin`` to ``end``, all at once."""
     if lazy:
         kernels.forget(work, trees.addresses, slots, begin, end, True, _NOTHING)
         return
@@ -204,7 +201,7 @@ def forget(
 
 
 def learn(work: Work, trees: Trees, slots: NDArray[np.int32], at: int, lazy: bool) -> None:
-    """Take rows into a tree."""
+    """Add rows to a tree."""
     place = _BEGIN._replace(tree=at)
     while True:
         place = kernels.revise(work, trees.addresses, slots, by=1, start=place, end=at + 1)
@@ -216,6 +213,6 @@ def learn(work: Work, trees: Trees, slots: NDArray[np.int32], at: int, lazy: boo
 
 
 def cost_of(work: Work, trees: Trees, slot: int) -> int:
-    """Return how many rows would be regrown, over all trees, if a row were deleted."""
+    """Return how many rows, over all trees, a row's deletion would regrow."""
     rows, end = np.array([slot], np.int32), len(trees)
     return int(kernels.revise(work, trees.addresses, rows, by=0, start=_BEGIN, end=end).rows)

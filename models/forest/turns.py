@@ -1,4 +1,4 @@
-"""Who may look at a forest while it is changed in place: many at once look, or one changes."""
+"""Readers-writer lock for a forest that is changed in place."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ T = TypeVar("T")
 
 
 class Turns:
-    """Lets functions look at the same time, and changes happen while nothing else does.
+    """Readers-writer lock: many readers at once, or one writer.
 
-    Whoever looks holds one of eight locks, whoever changes all of them. They are taken by ``with``
-    on locks of the interpreter, which no signal comes in between, so that Ctrl-C leaves none held.
-    Neither kind may start another inside. Each looks at most once more before a waiting change.
+    A reader holds one of eight locks, a writer all. ``with`` on interpreter locks makes it safe
+    against Ctrl-C. Not reentrant; a waiting writer lets each reader in at most once more.
     """
 
     def __init__(self) -> None:
@@ -23,7 +22,7 @@ class Turns:
         self._places = tuple(threading.Lock() for _ in range(8))
 
     def look(self, at: Callable[[], T]) -> T:
-        """Return what a function returns that changes nothing."""
+        """Return a function's result, under the readers' lock."""
         with self._gate:
             # Native numbers of threads follow one another; addresses are multiples of a page.
             mine = self._places[threading.get_native_id() % len(self._places)]
@@ -31,7 +30,7 @@ class Turns:
             return at()
 
     def change(self, what: Callable[[], T]) -> T:
-        """Return what a function returns that changes something others look at."""
+        """Return the result of a function that changes the state, under the writers' lock."""
         a, b, c, d, e, f, g, h = self._places
         with self._gate, a, b, c, d, e, f, g, h:
             return what()

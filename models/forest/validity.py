@@ -1,4 +1,4 @@
-"""Whether plain arrays are a forest at all: everything a kernel takes for granted."""
+"""Whether plain arrays form a valid forest: everything that kernels assume."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LARGEST = 2.0**1000
 
 
 def problem_of(ensemble: Ensemble) -> str | None:
-    """Return the first thing that is wrong with an ensemble, or None."""
+    """Return the first problem of an ensemble, or None."""
     for problem in _setting_problems(ensemble.settings, ensemble.X.shape[1]):
         return problem
     for problem in _row_problems(ensemble):
@@ -31,7 +31,7 @@ def problem_of(ensemble: Ensemble) -> str | None:
 
 
 def holders(ensemble: Ensemble) -> Sequence[NDArray[np.int64]]:
-    """Return which rows each tree should hold, ascending."""
+    """Return the rows each tree should hold, ascending."""
     settings, rows = ensemble.settings, len(ensemble.names)
     if settings.trees_a_row == settings.trees:
         return [np.arange(rows)] * settings.trees
@@ -108,12 +108,12 @@ def _tree_problems(ensemble: Ensemble, tree: PlainTree, held: NDArray[np.int64])
 
 
 def _numbers(values: NDArray[np.float64]) -> bool:
-    """Return whether all are finite, or minus infinity, which stands for what is missing."""
+    """Return whether all values are finite or minus infinity, which means missing."""
     return bool(np.all(values < np.inf))
 
 
 def in_preorder(tree: PlainTree | ScoredTree) -> bool:
-    """Return whether children come behind their parents, the left one next, none left over."""
+    """Return whether the nodes are in preorder, with none left over."""
     waiting: list[int] = []
     left, right, inner = tree.left.tolist(), tree.right.tolist(), (tree.feature >= 0).tolist()
     last = len(inner) - 1
@@ -132,7 +132,7 @@ def in_preorder(tree: PlainTree | ScoredTree) -> bool:
 
 
 def _leaves_list(ensemble: Ensemble, tree: PlainTree, held: NDArray[np.int64]) -> bool:
-    """Return whether each row is listed by the leaf it falls into, ascending."""
+    """Return whether each leaf lists exactly the rows that fall into it, ascending."""
     leaf = np.flatnonzero(tree.feature < 0)
     expected = np.zeros(len(ensemble.names), np.int64)
     sizes = tree.counts[leaf].sum(axis=1)

@@ -1,4 +1,4 @@
-"""Arrays as kernels see them: views of memory that somebody else keeps.
+"""Arrays as kernels see them: unowned views of memory.
 
 A view has no owner, so nothing is counted when it is handed on; counting the owners of the arrays
 of each call, atomically, takes up to half the time of a deletion.
@@ -23,7 +23,7 @@ ADDRESS = 11
 
 
 def address_of(tree: Tree) -> tuple[int, ...]:
-    """Return where a tree's arrays are, its room for nodes, labels, words, rows and slots."""
+    """Return a tree's array addresses and its capacities."""
     sizes = (
         len(tree.nodes), tree.counts.shape[1], len(tree.arena), len(tree.rows), len(tree.where),
     )  # fmt: skip
@@ -31,7 +31,7 @@ def address_of(tree: Tree) -> tuple[int, ...]:
 
 
 def _to_pointer(_typing: Any, _address: Any) -> tuple[Any, Callable[..., Any]]:
-    """Make a pointer of an address, as numba's manual shows for intrinsic functions."""
+    """Convert an address to a pointer, as numba's manual shows for intrinsics."""
 
     def cast(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
@@ -44,7 +44,7 @@ _pointer: Any = intrinsic(_to_pointer)
 
 @subroutine
 def tree_at(at: NDArray[np.int64]) -> Tree:
-    """Return the tree with an address, shape (``ADDRESS``,)."""
+    """Return the tree at an address, shape (``ADDRESS``,)."""
     return Tree(
         carray(_pointer(at[0]), (at[6],), NODE),
         carray(_pointer(at[1]), (at[6], at[7]), np.int32),
@@ -62,7 +62,7 @@ def _view(array: Any) -> Any:
 
 @subroutine
 def borrow(work: Work) -> tuple[Table, Rules, Scratch]:
-    """Return what a kernel works on as views; all arrays are in C order."""
+    """Return a kernel's working data as views; all arrays are in C order."""
     t, s = work.table, work.scratch
     table = Table(
         _view(t.bits), _view(t.codes), _view(t.labels), _view(t.kind), _view(t.bit_attribute),

@@ -1,4 +1,4 @@
-"""The ONNX operators that fold into affine maps, one small class each."""
+"""ONNX operators that fold into affine maps, one small class each."""
 
 from leaveout.models.operators.base import Affine, Constants, Operator, Relu, Shape, Shapes
 

@@ -1,4 +1,4 @@
-"""What an operator must do to be lowered: act on a stack of batches, with or without its bias."""
+"""Protocol of operators that can be lowered: maps on stacks of batches."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Operator:
 
 @dataclass(frozen=True)
 class Relu(Operator):
-    """The one non-linear operator, ``max(x, 0)``."""
+    """The only non-linear operator, ``max(x, 0)``."""
 
 
 class Affine(Operator, ABC):
-    """An operator that is an affine map of its one variable input."""
+    """An operator that is an affine map of its single variable input."""
 
     @abstractmethod
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
@@ -49,63 +49,23 @@ class Affine(Operator, ABC):
 
     @abstractmethod
     def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
-        """Infer the shape of one sample of the output; nothing is computed.
-
-        Parameters
-        ----------
-        shape : tuple of int
-            Shape of one sample of the input.
-        constants : mapping of str to tuple of int
-            Shapes of the constants.
-
-        Raises
-        ------
-        ValueError
-            If the shapes do not fit, or samples of a batch would be mixed.
-        """
+        """Return the shape of one output sample, without computing anything."""
 
     @abstractmethod
     def roundings(self, shape: Shape, constants: Shapes) -> int:
-        """Count the float32 roundings that one term of an output may meet where nothing is fused.
-
-        Parameters
-        ----------
-        shape, constants
-            As in `shape_after`.
-
-        Returns
-        -------
-        int
-            0 where numbers are moved only.
-        """
+        """Return how many float32 roundings an output's term may meet without fusion."""
 
     @property
     def exact(self) -> bool:
-        """Whether the map is made of the constants as they are, so that float64 holds it."""
+        """Whether the map uses the constants unchanged, so that float64 holds it."""
         return False
 
     def widest(self, shape: Shape, constants: Shapes) -> int:
-        """Count the numbers that one sample takes at most while the map is applied.
-
-        Parameters
-        ----------
-        shape, constants
-            As in `shape_after`.
-        """
+        """Return the most numbers that one sample takes while the map is applied."""
         return max(math.prod(shape), math.prod(self.shape_after(shape, constants)))
 
     def flaws(self, constants: Constants) -> Mapping[str, NDArray[np.bool_]]:
-        """Tell which of the stacked networks have constants that the map is not computed of.
-
-        Parameters
-        ----------
-        constants : Constants
-
-        Returns
-        -------
-        mapping of str to ndarray of bool, shape (m or 1,)
-            What is wrong, to the networks that have it.
-        """
+        """Return which stacked networks have constants that make the map invalid."""
         return {}
 
     def constant_magnitude(self, shape: Shape, constants: Constants) -> Floats:
@@ -124,15 +84,5 @@ class Affine(Operator, ABC):
         return np.abs(self.apply(np.zeros((1, 1, *shape)), constants, True)[:, 0])
 
     def regrouped(self, constants: Constants) -> float:
-        """Bound products of the operator's own constants that its matrix does not show.
-
-        Parameters
-        ----------
-        constants : Constants
-
-        Returns
-        -------
-        float
-            At least 1, which is right for one constant.
-        """
+        """Bound products of the operator's own constants that its matrix does not show."""
         return 1.0

@@ -11,7 +11,7 @@ from leaveout.models.operators.base import Affine, Constants, Floats, Shape, Sha
 
 @dataclass(frozen=True)
 class Gemm(Affine):
-    """``alpha * x @ B + beta * C``, with ``B`` transposed if asked."""
+    """``alpha * x @ B + beta * C``, with ``B`` optionally transposed."""
 
     weight: str  # names of constants; ``bias`` is empty where there is none
     bias: str  # names of constants; ``bias`` is empty where there is none
@@ -57,7 +57,7 @@ class Gemm(Affine):
         return shape[0] + 5
 
     def regrouped(self, constants: Constants) -> float:
-        """See `Affine.regrouped`: a runtime scales the sum, or the weights."""
+        """See `Affine.regrouping_bound`; a runtime may scale the sum or the weights."""
         if self.alpha == 1.0 and self.beta == 1.0:
             return 1.0
         largest = float(np.abs(constants[self.weight]).max(initial=0.0))
@@ -103,7 +103,7 @@ def _matrix(shape: Shape) -> Shape:
 
 
 def _product(values: Floats, weight: Floats) -> Floats:
-    """Return ``values @ weight``; of a basis, as lowering has it most of the time, the weight."""
+    """Return ``values @ weight``; for a basis, as lowering mostly has, the weight."""
     if values.ndim == 3 and len(values) == 1 and values.shape[1] == values.shape[2]:
         basis = values[0]
         if np.array_equal(basis, np.eye(len(basis))):

@@ -30,7 +30,7 @@ def _broadcast(shape: Shape, constant: Shape) -> Shape:
 
 
 def _aligned(constant: Floats, values: Floats) -> Floats:
-    """Give a stacked constant the axes of ``values``: stack, batch, then its own on the right."""
+    """Align a stacked constant's axes: stack, batch, then its own on the right."""
     shape = constant.shape[1:]
     return constant.reshape(len(constant), *(1,) * (values.ndim - 1 - len(shape)), *shape)
 
@@ -130,8 +130,8 @@ class BatchNormalization(Affine):
     def roundings(self, shape: Shape, constants: Shapes) -> int:
         """See `Affine.roundings`.
 
-        Four make the factor (the sum with epsilon, root, inverse, scale), of which a runtime may
-        get root and inverse off by two; then come a product and two sums.
+        Four for the factor (sum with epsilon, root, inverse, scale), two more for inexact roots and
+        inverses, then a product and two sums.
         """
         return 10
 
@@ -147,7 +147,7 @@ class BatchNormalization(Affine):
         }
 
     def constant_magnitude(self, shape: Shape, constants: Constants) -> Floats:
-        """See `Affine.constant_magnitude`: the mean and the bias may cancel in the sum."""
+        """See `Affine.constant_magnitude`; mean and bias may cancel in the sum."""
         shift = np.abs(constants[self.bias]) + np.abs(
             constants[self.mean] * self._factor(constants)
         )
@@ -157,7 +157,7 @@ class BatchNormalization(Affine):
         )
 
     def regrouped(self, constants: Constants) -> float:
-        """See `Affine.regrouped`: the deviation is inverted before it meets the scale."""
+        """See `Affine.regrouping_bound`; the deviation is inverted before scaling."""
         least = float((constants[self.variance] + self.epsilon).min(initial=np.inf))
         inverse = 1.0 / np.sqrt(least) if least > 0 else np.inf
         scale = float(np.abs(constants[self.scale]).max(initial=0.0))

@@ -1,4 +1,4 @@
-"""Operators that pick numbers along an axis, or put them among others: Slice, Gather, Pad."""
+"""Operators that select numbers along an axis or embed them: Slice, Gather, Pad."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from leaveout.models.operators.base import Affine, Constants, Floats, Shape, Sha
 
 @dataclass(frozen=True)
 class Take(Affine):
-    """Some numbers along one axis, in an order."""
+    """Selected numbers along one axis, in a given order."""
 
     axis: int  # counted with the batch axis, at least 1
     places: tuple[int, ...]  # positions along it, from 0; one may come twice
@@ -45,7 +45,7 @@ class Take(Affine):
 
 @dataclass(frozen=True)
 class BesideZero(Affine):
-    """Of one number two scores: 0 and the number."""
+    """Two scores from one number: 0 and the number."""
 
     @property
     def exact(self) -> bool:
@@ -69,7 +69,7 @@ class BesideZero(Affine):
 
 @dataclass(frozen=True)
 class Place(Affine):
-    """Numbers with others around them."""
+    """Numbers embedded among others."""
 
     widths: tuple[tuple[int, int], ...]  # how many before and after, along each axis of a sample
     fill: str = ""  # name of a constant of one number that they are; 0 where empty
@@ -101,5 +101,5 @@ class Place(Affine):
         return tuple(n + sum(each) for n, each in zip(shape, self.widths, strict=True))
 
     def roundings(self, shape: Shape, constants: Shapes) -> int:
-        """See `Affine.roundings`: none, but a number that is put in is charged as one."""
+        """See `Affine.roundings`; none, but an embedded number is charged as one."""
         return 1 if self.fill else 0

@@ -34,5 +34,5 @@ class Reduce(Affine):
         return tuple(k for i, n in pairs for k in (left if i in self.axes else (n,)))
 
     def roundings(self, shape: Shape, constants: Shapes) -> int:
-        """See `Affine.roundings`: the sums, and a division by way of the inverse."""
+        """See `Affine.roundings`: the sums, and a division by the inverse."""
         return math.prod(shape[axis - 1] for axis in self.axes) + 2

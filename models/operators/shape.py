@@ -1,4 +1,4 @@
-"""Operators that only re-shape or re-order: Flatten, Reshape, Transpose, Squeeze, Unsqueeze."""
+"""Operators that only reshape or reorder: Flatten, Reshape, Transpose and others."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Reshape(Affine):
 
 @dataclass(frozen=True)
 class Permute(Affine):
-    """Transpose that leaves the batch axis first."""
+    """Transpose that keeps the batch axis first."""
 
     order: Shape  # ONNX's ``perm`` (its first entry is 0)
 

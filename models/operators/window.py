@@ -16,7 +16,7 @@ _TAPS = 2**12
 
 @dataclass(frozen=True)
 class Window:
-    """Where a kernel is laid over the spatial axes."""
+    """Positions of a kernel over the spatial axes."""
 
     kernel: Shape  # one number a spatial axis
     strides: Shape  # one number a spatial axis
@@ -25,7 +25,7 @@ class Window:
     auto_pad: str = "NOTSET"  # NOTSET, VALID, SAME_UPPER or SAME_LOWER
 
     def padding(self, spatial: Shape) -> tuple[tuple[int, int], ...]:
-        """Zeros before and after each spatial axis."""
+        """Return the zeros before and after each spatial axis."""
         rank = len(spatial)
         if self.auto_pad == "VALID":
             return ((0, 0),) * rank
@@ -42,7 +42,7 @@ class Window:
         return tuple(result)
 
     def positions(self, spatial: Shape) -> Shape:
-        """Count where the kernel is laid, along each spatial axis."""
+        """Return the number of kernel positions along each spatial axis."""
         rank = len(spatial)
         if rank not in {1, 2} or len(self.kernel) != rank:
             raise ValueError(
@@ -71,7 +71,7 @@ class Window:
         return found
 
     def patches(self, values: Floats) -> Floats:
-        """Lay the window over zero-padded values."""
+        """Return the windows of zero-padded values."""
         spatial = values.shape[3:]
         padded = np.pad(values, ((0, 0), (0, 0), (0, 0), *self.padding(spatial)))
         positions = self.positions(spatial)
@@ -138,7 +138,7 @@ class Conv(Affine):
         return (weight[0], *positions)
 
     def widest(self, shape: Shape, constants: Shapes) -> int:
-        """See `Affine.widest`: the window's patches are laid side by side."""
+        """See `Affine.widest`; the window's patches are stored side by side."""
         return max(super().widest(shape, constants), _patched(self.window, shape))
 
     def roundings(self, shape: Shape, constants: Shapes) -> int:
@@ -147,6 +147,7 @@ class Conv(Affine):
 
 
 def _patched(window: Window, shape: Shape) -> int:
+    """Return the most numbers that one sample takes as padded values or patches."""
     padded = (n + sum(pads) for n, pads in zip(shape[1:], window.padding(shape[1:]), strict=True))
     patches = math.prod(window.kernel) * math.prod(window.positions(shape[1:]))
     return shape[0] * max(math.prod(padded), patches)
@@ -176,11 +177,11 @@ class AveragePool(Affine):
         return (shape[0], *positions)
 
     def widest(self, shape: Shape, constants: Shapes) -> int:
-        """See `Affine.widest`: the window's patches are laid side by side."""
+        """See `Affine.widest`; the window's patches are stored side by side."""
         return max(super().widest(shape, constants), _patched(self.window, shape))
 
     def roundings(self, shape: Shape, constants: Shapes) -> int:
-        """See `Affine.roundings`: the sums, and a division by way of the inverse."""
+        """See `Affine.roundings`: the sums, and a division by the inverse."""
         return math.prod(self.window.kernel) + 2
 
 
@@ -199,5 +200,5 @@ class GlobalAveragePool(Affine):
         return (shape[0], *(1,) * (len(shape) - 1))
 
     def roundings(self, shape: Shape, constants: Shapes) -> int:
-        """See `Affine.roundings`: the sums, and a division by way of the inverse."""
+        """See `Affine.roundings`: the sums, and a division by the inverse."""
         return math.prod(shape[1:]) + 2

@@ -1,4 +1,4 @@
-"""ONNX operators that are others in disguise, one small class each."""
+"""ONNX operators that can be expressed by others, one small class each."""
 
 from leaveout.models.rewrites.arithmetic import Negation
 from leaveout.models.rewrites.base import Draft, Ending, Last, Rewrite, Rewritten, rewritten

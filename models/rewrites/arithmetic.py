@@ -1,4 +1,4 @@
-"""Arithmetic that is another one with a constant."""
+"""Arithmetic expressed by other operators with a constant."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from leaveout.models.rewrites.base import Draft, Rewrite
 
 
 class Negation(Rewrite):
-    """Neg, as torch writes ``-x``: Mul by -1. It is exact; one rounding is charged."""
+    """Neg, as torch writes ``-x``: Mul by -1, exact but charged one rounding."""
 
     operator = "Neg"
 

@@ -1,4 +1,4 @@
-"""What a rewrite is: one ONNX node, said in others."""
+"""Rewrites: one ONNX node expressed by others."""
 
 from __future__ import annotations
 
@@ -20,32 +20,17 @@ from leaveout.models.operators import Affine
 
 @dataclass(frozen=True)
 class Last:
-    """Tensors that a model gives, as far as it was read: the output, and what it is a copy of."""
+    """Tensors a model returns, as far as it was read: the output and its origin."""
 
     same: frozenset[str]  # of the same shape
     number: frozenset[str]  # where it is one number: those too that were re-shaped
 
 
 class Draft:
-    """What a node is written as: nodes in order, and constants of their own.
+    """The nodes and constants that replace a node, in order.
 
-    A draft is about one node and reads nothing but its inputs, so that onnxruntime's result for
-    that node alone can be held against all of the draft (`leaveout.models.operator_check`).
-
-    Parameters
-    ----------
-    use : Use
-        The node.
-    last : Last
-    taken : set of str
-        Names of the file's tensors, and of all drafts; those of this one are added.
-
-    Attributes
-    ----------
-    nodes : list of onnx.NodeProto
-    constants : dict of str to ndarray
-    moved : dict of str to (str, Affine)
-        Constants whose numbers are those of another one, see `leaveout.models.graph.Graph`.
+    It reads nothing but the node's inputs, so that `leaveout.models.operator_check` can compare
+    onnxruntime's result for that node with it.
     """
 
     def __init__(self, use: Use, last: Last, taken: set[str]) -> None:
@@ -59,16 +44,7 @@ class Draft:
         self._count = 0
 
     def __call__(self, operator: str, /, *inputs: str, **attributes: Any) -> str:
-        """Write a node of ONNX and return the name of its output.
-
-        Parameters
-        ----------
-        operator : str
-            ONNX's operator type; it is read, or rewritten, like a node of the file.
-        *inputs : str
-            Inputs of the node that is rewritten, or names that the draft gave.
-        **attributes : Any
-        """
+        """Add an ONNX node and return the name of its output."""
         for name in inputs:
             self._own(name)
         output = self._fresh()
@@ -77,13 +53,7 @@ class Draft:
         return output
 
     def constant(self, value: Any) -> str:
-        """Write a constant, floats as float32, and return its name.
-
-        Raises
-        ------
-        UnsupportedError
-            If it is not finite: so if it was computed of a parameter.
-        """
+        """Add a constant, floats as float32, and return its name."""
         array = np.asarray(value)
         if np.issubdtype(array.dtype, np.floating):
             with np.errstate(over="ignore"):
@@ -95,26 +65,13 @@ class Draft:
         return name
 
     def move(self, source: str, operator: Affine) -> str:
-        """Move the numbers of a float32 constant, which may be a parameter; return the new name.
-
-        Parameters
-        ----------
-        source : str
-        operator : Affine
-            Of no rounding; the constant is to it a batch of one sample.
-        """
+        """Move the numbers of a float32 constant or parameter; return the new name."""
         name = self._fresh()
         self.moved[name] = source, operator
         return name
 
     def gives(self, result: str) -> str | None:
-        """Call the result by the name of the output of the node that is rewritten.
-
-        Returns
-        -------
-        str or None
-            The result where the draft did not make it: the output is the same tensor.
-        """
+        """Rename the result to the output of the rewritten node."""
         self._own(result)
         target = self._target
         if result in self.constants:
@@ -145,29 +102,17 @@ class Draft:
 
 @dataclass(frozen=True)
 class Ending:
-    """The node is left out at the end of a network."""
+    """Marker for a node that is omitted at the end of a network."""
 
     scores: str  # the tensor that the network gives instead
     note: str  # what a user should know about it
 
 
 class Rewrite(ABC):
-    """An ONNX operator that is another one, or several, in disguise.
+    """An ONNX operator that one or more others can express.
 
-    What onnxruntime computes of the node in float32 must be what the nodes written say, within the
-    roundings that are charged for these (`leaveout.models.operators.Affine.roundings`, one for a
-    sum of two tensors, none for a ReLU). Of a parameter only the name, the type and the shape may
-    matter: its values differ over members, and are not shown.
-
-    Attributes
-    ----------
-    operator : str
-        ONNX's type.
-    inputs : tuple of str
-        Kind of each input it may have, as of `leaveout.models.onnx_use.Modelled`.
-    attributes : mapping of str to Accepted
-        Those that it models, and with which values. A node with others is not rewritten: it is
-        refused by name, or left to the table of operators that are modelled.
+    onnxruntime's float32 result must equal the draft's within the roundings charged for it
+    (`leaveout.models.operators.Affine.roundings`). Parameter values must not matter.
     """
 
     operator: ClassVar[str]
@@ -176,31 +121,12 @@ class Rewrite(ABC):
 
     @abstractmethod
     def visit(self, use: Use, draft: Draft) -> str | Ending | None:
-        """Write a node as others.
-
-        Parameters
-        ----------
-        use : Use
-            A node of this operator, with no other inputs and attributes than those declared.
-        draft : Draft
-            Takes what it is written as.
-
-        Returns
-        -------
-        str, Ending or None
-            The tensor that is the node's output: of the draft, or an input of the node. An
-            `Ending` where the network ends before it. None if it is not rewritten.
-
-        Raises
-        ------
-        UnsupportedError
-            If it is neither rewritten nor modelled.
-        """
+        """Return the result of expressing a node by others."""
 
 
 @dataclass(frozen=True)
 class Rewritten:
-    """A node, said in others."""
+    """A node expressed by others."""
 
     draft: Draft  # gives the node's output, unless there is an ending or another tensor is the same
     same: str | None  # the tensor that the node's output is

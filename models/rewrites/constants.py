@@ -1,4 +1,4 @@
-"""Nodes that give a constant: those that hold one, and those that pass one on."""
+"""Nodes that give a constant: their own, or one passed through."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from leaveout.models.rewrites.base import Draft, Rewrite
 
 
 class ConstantNode(Rewrite):
-    """Constant, as tf2onnx and torch write numbers of the code: its value; nothing is computed."""
+    """Constant, as tf2onnx and torch write numbers of the code: its value."""
 
     operator = "Constant"
     inputs = ()
@@ -36,7 +36,7 @@ class ConstantNode(Rewrite):
 
 
 class ConstantCopy(Rewrite):
-    """Identity of a constant, as torch writes shared parameters: that constant, a parameter too."""
+    """Identity of a constant or parameter, as torch writes shared parameters."""
 
     operator = "Identity"
     inputs = ("constant",)
@@ -47,7 +47,7 @@ class ConstantCopy(Rewrite):
 
 
 class ConstantTranspose(Rewrite):
-    """Transpose of a constant, as torch and Keras write of a weight: numbers are only moved."""
+    """Transpose of a constant, as torch and Keras write weights; only a permutation."""
 
     operator = "Transpose"
     inputs = ("constant",)
@@ -65,7 +65,7 @@ class ConstantTranspose(Rewrite):
 
 
 class ConstantReshape(Rewrite):
-    """A constant in another shape, as tf2onnx writes of a bias: numbers stay where they are."""
+    """Reshape of a constant, as tf2onnx writes biases; numbers keep their order."""
 
     inputs = ("constant", "integers")
     attributes = accepting(allowzero=FLAG, axes=ANY, axis=ANY, shape=ANY)
@@ -86,6 +86,7 @@ class ConstantReshape(Rewrite):
 
 
 def _reshaped(use: Use, shape: Shape) -> list[int]:
+    """Return the shape after Reshape."""
     asked = use.integers(1, "shape") or []
     if min(asked, default=0) < -1 or asked.count(-1) > 1:
         raise UnsupportedError(f"{asked} is no shape")
@@ -98,6 +99,7 @@ def _reshaped(use: Use, shape: Shape) -> list[int]:
 
 
 def _squeezed(use: Use, shape: Shape) -> list[int]:
+    """Return the shape after Squeeze."""
     asked = use.integers(1, "axes")
     axes = range(len(shape)) if asked is None else [axis % max(1, len(shape)) for axis in asked]
     if asked is not None and any(shape[axis] != 1 for axis in axes):
@@ -106,6 +108,7 @@ def _squeezed(use: Use, shape: Shape) -> list[int]:
 
 
 def _unsqueezed(use: Use, shape: Shape) -> list[int]:
+    """Return the shape after Unsqueeze."""
     asked = use.integers(1, "axes") or []
     rank = len(shape) + len(asked)
     axes = {axis % rank for axis in asked} if rank else set()
@@ -116,6 +119,7 @@ def _unsqueezed(use: Use, shape: Shape) -> list[int]:
 
 
 def _flattened(use: Use, shape: Shape) -> list[int]:
+    """Return the shape after Flatten."""
     axis = int(use.attribute("axis", 1))
     axis += len(shape) if axis < 0 else 0
     return [math.prod(shape[:axis]), math.prod(shape[axis:])]
@@ -130,9 +134,9 @@ _RESHAPED = {
 
 
 class ShapeOf(Rewrite):
-    """Shape of the network's data, as torch writes of ``x.size(0)``: sizes that the file fixes.
+    """Shape of the network's data, as torch writes ``x.size(0)``: fixed sizes.
 
-    Where it does not fix the batch's, `BATCH` stands for it.
+    `BATCH` stands for a batch size that is not fixed.
     """
 
     operator = "Shape"
@@ -147,7 +151,7 @@ class ShapeOf(Rewrite):
 
 
 class SizeOf(Rewrite):
-    """Size of the network's data, where the batch is one sample."""
+    """Size of the network's data for a batch of one sample."""
 
     operator = "Size"
 

@@ -1,4 +1,4 @@
-"""Operators that give what they read, or the same numbers in another form."""
+"""Operators that return their input, possibly in another form."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from leaveout.models.rewrites.base import Draft, Rewrite
 
 
 class CastToItself(Rewrite):
-    """Cast to the type that is there, as torch writes of ``x.float()``: a copy, nothing rounds."""
+    """Cast to the present type, as torch writes ``x.float()``: an exact copy."""
 
     operator = "Cast"
     inputs = ("any",)
@@ -33,10 +33,7 @@ class CastToItself(Rewrite):
 
 
 class ReshapeWithoutZeros(Rewrite):
-    """Reshape with ``allowzero``, as torch's exporter writes: where no size is 0, Reshape.
-
-    The attribute is about what a 0 in the shape means. Nothing rounds.
-    """
+    """Reshape with ``allowzero`` but no size 0, as torch's exporter writes."""
 
     operator = "Reshape"
     inputs = ("data", "integers")

@@ -1,4 +1,4 @@
-"""Operators that are left out at the end of a network: they make probabilities of scores."""
+"""Final operators that turn scores into probabilities, and are omitted."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _LAST = "supported only as the last operator, over the labels; leave it out, and
 
 
 class FinalSoftmax(Rewrite):
-    """Softmax over the labels, last, as every exporter writes it: what is claimed leaves it out.
+    """Final Softmax over the labels, as every exporter writes it; omitted.
 
-    It keeps the order of the scores, but for near-ties in float32 (`docs/soundness.md`).
+    It keeps the order of the scores, except for near-ties in float32 (`docs/soundness.md`).
     """
 
     operator = "Softmax"
@@ -36,15 +36,15 @@ class FinalSoftmax(Rewrite):
 
 
 class FinalLogSoftmax(FinalSoftmax):
-    """LogSoftmax over the labels, last, as torch writes for its losses: left out as Softmax is."""
+    """Final LogSoftmax over the labels, as torch writes for its losses; omitted."""
 
     operator = "LogSoftmax"
 
 
 class FinalSigmoid(Rewrite):
-    """Sigmoid, last, of one number (two labels) or of a number a label: left out as Softmax is.
+    """Final Sigmoid of one number (two labels), or of one per label; omitted.
 
-    It grows with each number, so it keeps their order, and 0.5 is where the number is 0.
+    It is increasing, so it keeps the order, and 0.5 is where the number is 0.
     """
 
     operator = "Sigmoid"

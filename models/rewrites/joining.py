@@ -1,4 +1,4 @@
-"""Concat, each part put in its place among zeros, and paddings by the data itself."""
+"""Concat, as a sum of parts padded with zeros, and padding with the data itself."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MODES: Mapping[str, Literal["edge", "reflect", "wrap"]] = {
 
 
 class Concatenation(Rewrite):
-    """Concat of the network's tensors: a runtime only moves them; the sums with 0 are charged."""
+    """Concat of the network's tensors; a runtime only moves them, sums are charged."""
 
     operator = "Concat"
     inputs: ClassVar[tuple[Kind, ...]] = _ANY * _MOST
@@ -55,7 +55,7 @@ class Concatenation(Rewrite):
 
 
 class PadByItself(Rewrite):
-    """Pad by the data itself, as ReflectionPad of torch: numbers are only moved."""
+    """Pad with the data itself, as torch's ReflectionPad: numbers are only moved."""
 
     operator = "Pad"
     inputs = ("data", "integers", "floats", "integers")
@@ -77,7 +77,7 @@ class PadByItself(Rewrite):
 
 
 def padded(draft: Draft, use: Use, x: str, widths: list[tuple[int, int]]) -> str:
-    """Write zeros around a tensor, as the model's opset has it."""
+    """Write zeros around a tensor in the form of the model's opset."""
     pads = [0, *(before for before, _ in widths), 0, *(after for _, after in widths)]
     if use.opset < 11:
         return draft("Pad", x, pads=pads)

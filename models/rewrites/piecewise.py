@@ -1,4 +1,4 @@
-"""Activations that bend at some places, and maxima: affine maps around a ReLU.
+"""Piecewise linear activations and maxima: affine maps around a ReLU.
 
 What a runtime computes of each is what its draft gives if some of its sums round and the others
 do not, so that it lies within what is charged for the draft. Where the draft cancels (``x - r``
@@ -23,23 +23,23 @@ _LARGEST32 = float(np.finfo(np.float32).max)
 
 
 def larger(draft: Draft, first: str, second: str) -> str:
-    """Write the larger of two, one of which is variable: ``relu(a - b) + b``.
+    """Write the larger of two, one of them variable: ``relu(a - b) + b``.
 
-    A runtime takes one of them, which rounds nothing: the draft without rounding.
+    A runtime selects one of them, exactly as the draft does without rounding.
     """
     return draft("Add", draft("Relu", draft("Sub", first, second)), second)
 
 
 def smaller(draft: Draft, first: str, second: str) -> str:
-    """Write the smaller of two, one of which is variable: ``b - relu(b - a)``."""
+    """Write the smaller of two, one of them variable: ``b - relu(b - a)``."""
     return draft("Sub", second, draft("Relu", draft("Sub", second, first)))
 
 
 def bent(draft: Draft, x: str, slope: str) -> str:
-    """Write ``x`` where it is above 0, else ``slope * x``: ``slope * x + (r - slope * r)``.
+    """Write ``x`` above 0, else ``slope * x``, with one ReLU.
 
-    With ``r = relu(x)``: one ReLU, whatever the slope. Below 0 a runtime rounds one product, which
-    is charged; above 0 it gives x, which is the draft without rounding.
+    As ``slope * x + (r - slope * r)`` for ``r = relu(x)``. Below 0 a runtime rounds one product,
+    which is charged; above 0 it returns x.
     """
     positive = draft("Relu", x)
     kink = draft("Sub", positive, draft("Mul", positive, slope))
@@ -58,7 +58,7 @@ class LeakyRelu(Rewrite):
 
 
 class Slopes(Rewrite):
-    """PRelu: the slopes may be parameters, which differ over members."""
+    """PRelu, whose slopes may be parameters that differ over members."""
 
     operator = "PRelu"
     inputs = ("data", "floats")
@@ -69,7 +69,7 @@ class Slopes(Rewrite):
 
 
 class Absolute(Rewrite):
-    """Abs: ``2 relu(x) - x``, of which a runtime rounds nothing."""
+    """Abs: ``2 relu(x) - x``, exact in a runtime."""
 
     operator = "Abs"
 
@@ -80,10 +80,9 @@ class Absolute(Rewrite):
 
 
 class Clipping(Rewrite):
-    """Clip, as torch writes ReLU6 and Hardtanh: the larger of x and min, then the smaller with max.
+    """Clip, as torch writes ReLU6 and Hardtanh: a maximum, then a minimum.
 
-    A runtime takes one of the three, also where min is above max: then it takes max. The bounds may
-    be parameters.
+    A runtime selects x or a bound, and max if min is above it. The bounds may be parameters.
     """
 
     operator = "Clip"
@@ -100,7 +99,7 @@ class Clipping(Rewrite):
 
 
 def _bound(use: Use, draft: Draft, position: int, attribute: str, sign: int) -> str:
-    """Name of a bound; empty where there is none, or float32 has no number beyond it."""
+    """Return the name of a bound; empty if absent or beyond float32."""
     name = use.constant(position)
     if name:
         value = use.values[name]
@@ -114,7 +113,7 @@ def _bound(use: Use, draft: Draft, position: int, attribute: str, sign: int) -> 
 
 
 class HardSigmoid(Rewrite):
-    """HardSigmoid: ``alpha x + beta`` clipped to 0 and 1; the product and the sum are charged."""
+    """HardSigmoid: ``alpha x + beta`` clipped to [0, 1], with product and sum charged."""
 
     operator = "HardSigmoid"
     attributes = accepting(alpha=FINITE, beta=FINITE)
@@ -127,7 +126,7 @@ class HardSigmoid(Rewrite):
 
 
 class _Many(Rewrite):
-    """An operator of any number of inputs, two at a time."""
+    """An operator on any number of inputs, applied pairwise."""
 
     inputs: ClassVar[tuple[Kind, ...]] = _DATA * _MOST
 
@@ -139,12 +138,12 @@ class _Many(Rewrite):
         return draft("Identity", found) if not others else found
 
     def ordered(self, use: Use) -> list[str]:
-        """Order the inputs: a variable one first, so that no two constants meet."""
+        """Return the inputs, a variable one first, so that no two constants meet."""
         fixed = [name for name in use.proto.input if name not in use.shapes]
         return [*use.variables, *fixed]
 
     def both(self, draft: Draft, first: str, second: str) -> str:
-        """Write the operator of two."""
+        """Write the operator for two inputs."""
         raise NotImplementedError
 
 
@@ -169,12 +168,12 @@ class Smallest(_Many):
 
 
 class Total(_Many):
-    """Sum of several tensors: Add of two, in the order in which a runtime rounds."""
+    """Sum of several tensors: pairwise Add, in the order of a runtime's rounding."""
 
     operator = "Sum"
 
     def ordered(self, use: Use) -> list[str]:
-        """See `_Many.ordered`: the order stays."""
+        """See `_Many.order_inputs`; the order stays."""
         if not any(name in use.shapes for name in use.proto.input[:2]):
             raise UnsupportedError("it begins with two constants; add them up first")
         return list(use.proto.input)

@@ -1,4 +1,4 @@
-"""Maxima over windows and axes: the larger of two, in rounds."""
+"""Maxima over windows and axes, by pairwise maxima in rounds."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Places = tuple[int, ...]
 
 
 class MaxPool(Rewrite):
-    """MaxPool: along each axis the larger of two numbers, then of two such.
+    """MaxPool along each axis by pairwise maxima in rounds.
 
-    A runtime takes one number of each window, which rounds nothing: the draft without rounding.
-    Padding is below every number, so windows end at the border.
+    A runtime selects one number per window, exactly as the draft does without rounding. Windows end
+    at the border, as padding is below every number.
     """
 
     operator = "MaxPool"
@@ -57,7 +57,7 @@ class MaxPool(Rewrite):
 
 
 def _taps(window: Window, at: int, size: int, pads: tuple[int, int], ceil: bool) -> list[Places]:
-    """Places along an axis that each window covers."""
+    """Return the indices along an axis that each window covers."""
     kernel, stride, dilation = window.kernel[at], window.strides[at], window.dilations[at]
     free = size + sum(pads) - dilation * (kernel - 1) - 1
     count = (-(-free // stride) if ceil else free // stride) + 1
@@ -72,7 +72,7 @@ def _taps(window: Window, at: int, size: int, pads: tuple[int, int], ceil: bool)
 
 
 class GlobalMaxPool(Rewrite):
-    """GlobalMaxPool: MaxPool of one window."""
+    """GlobalMaxPool: MaxPool with one window."""
 
     operator = "GlobalMaxPool"
 
@@ -82,7 +82,7 @@ class GlobalMaxPool(Rewrite):
 
 
 class ReduceMax(Rewrite):
-    """ReduceMax, as torch writes ``amax``: MaxPool of one window."""
+    """ReduceMax, as torch writes ``amax``: MaxPool with one window."""
 
     operator = "ReduceMax"
     inputs = ("data", "integers")
@@ -100,13 +100,14 @@ class ReduceMax(Rewrite):
 
 
 class ReduceMin(ReduceMax):
-    """ReduceMin, as `ReduceMax`."""
+    """ReduceMin, like `ReduceMax`."""
 
     operator = "ReduceMin"
     both: Both = staticmethod(smaller)
 
 
 def _reduced(draft: Draft, use: Use, axes: Sequence[int], both: Both) -> str:
+    """Write the largest or smallest number along axes."""
     found = use.variables[0]
     for axis in axes:
         size = use.shape[axis - 1]
@@ -115,15 +116,12 @@ def _reduced(draft: Draft, use: Use, axes: Sequence[int], both: Both) -> str:
 
 
 def _copied(draft: Draft, use: Use, found: str) -> str:
+    """Return the result, copied if it is the input itself."""
     return draft("Identity", found) if found == use.variables[0] else found
 
 
 def _of_each(draft: Draft, x: str, axis: int, size: int, sets: Sequence[Places], both: Both) -> str:
-    """Write the largest, or smallest, of each of some sets of places along an axis.
-
-    Each set is halved, and the halves are those of the round before; they overlap where it is odd,
-    and windows that lie over each other share them.
-    """
+    """Write the largest or smallest number of each set of indices along an axis."""
     most = max(map(len, sets))
     if most == 1:
         places = [places[0] for places in sets]
@@ -140,4 +138,5 @@ def _of_each(draft: Draft, x: str, axis: int, size: int, sets: Sequence[Places],
 
 
 def _picked(draft: Draft, x: str, axis: int, places: Sequence[int]) -> str:
+    """Write Gather of constant indices."""
     return draft("Gather", x, draft.constant(np.asarray(places, np.int64)), axis=axis)

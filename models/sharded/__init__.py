@@ -1,4 +1,4 @@
-"""Services that unlearn adaptively: models on shards, private answers, and what they guarantee."""
+"""Adaptive unlearning services: models on shards, private answers and guarantees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a service guarantees after so many predictions, and how many are safe."""
+"""The guarantee after a number of predictions, and how many predictions are safe."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ EXACT = Unlearning(0.0, 0.0, 0.0)
 
 @dataclass(frozen=True)
 class Guarantee(Unlearning):
-    """What holds when updates depend on answers, and what shows it.
+    """The guarantee when updates depend on answers, and its derivation.
 
     Attributes
     ----------
@@ -58,11 +58,10 @@ class Guarantee(Unlearning):
 
 
 def adaptively(base: Unlearning, information: float, tail: float) -> Unlearning:
-    """Carry a guarantee over to updates that depend on what is published.
+    """Extend a guarantee to updates that depend on what is published.
 
-    Theorem 4.1 of *Adaptive Machine Unlearning* with explicit constants, for max-information that
-    is bounded on average over transcripts: Markov's inequality splits ``tail`` into two equal
-    roots, one for transcripts and one for what remains in each.
+    Theorem 4.1 of *Adaptive Machine Unlearning*, explicit, for max-information on average: Markov
+    splits ``tail`` into two equal roots.
     """
     root = math.sqrt(tail)
     left_out = math.exp(min(0.0, math.log(base.beta) + information)) if base.beta else 0.0
@@ -74,7 +73,7 @@ def adaptively(base: Unlearning, information: float, tail: float) -> Unlearning:
 
 
 def published_guarantee(epsilon: float, seeds: int, tail: float) -> Unlearning:
-    """Return the guarantee of shards in the shape of Theorem 5.1, to compare with `guarantee`."""
+    """Return the guarantee in the shape of Theorem 5.1, to compare with `guarantee`."""
     bounded = max_information(epsilon, seeds, tail)
     if bounded >= max_information(epsilon, seeds, 0.0):
         tail = 0.0
@@ -84,7 +83,7 @@ def published_guarantee(epsilon: float, seeds: int, tail: float) -> Unlearning:
 def guarantee(
     settings: ServiceSettings, predictions: int, beta: float = 1e-3, gamma: float = 1e-3
 ) -> Guarantee:
-    """Return the least alpha shown after so many predictions, and the beta and gamma it needs.
+    """Return the least alpha shown after some predictions, with its beta and gamma.
 
     Derived in ``docs/sharded.md``; rounded upwards.
 
@@ -127,7 +126,7 @@ def guarantee(
 
 
 def safe_predictions(settings: ServiceSettings, alpha: float, beta: float, gamma: float) -> int:
-    """Return the largest number of predictions after which the guarantee is shown to hold.
+    """Return the largest number of predictions that the guarantee is shown for.
 
     The prediction after it is the first to break it. What is shown is an upper bound: more may in
     truth be safe.
@@ -159,7 +158,7 @@ def safe_predictions(settings: ServiceSettings, alpha: float, beta: float, gamma
 def largest_epsilon(
     settings: ServiceSettings, predictions: int, alpha: float, beta: float, gamma: float
 ) -> float | None:
-    """Return an epsilon, of four digits, with which so many predictions are shown to be safe.
+    """Return the largest four-digit epsilon shown safe for some predictions.
 
     The next larger one of four digits is not, or is more than answers are drawn with.
 
@@ -185,7 +184,7 @@ def largest_epsilon(
     _check(settings, predictions, beta, gamma)
 
     def at(step: int) -> float:
-        """Return a float of four digits, by its number."""
+        """Return a four-digit float by its number."""
         power, digits = divmod(step, 9000)
         return float(f"{1000 + digits}e{power - 15}")
 

@@ -1,4 +1,4 @@
-"""From the votes of shards to one label: with exactly known chances, or by majority."""
+"""From votes of shards to a label: with exactly known probabilities, or by majority."""
 
 from __future__ import annotations
 
@@ -23,22 +23,20 @@ _DIGITS = 40
 
 
 def operating_system() -> Chance:
-    """Return randomness that cannot be foretold."""
+    """Return the operating system's unpredictable randomness."""
     return random.SystemRandom()
 
 
 def majority(votes: Sequence[int]) -> int:
-    """Return the label with most votes, of a tie the lowest."""
+    """Return the label with most votes; ties go to the lowest."""
     return max(range(len(votes)), key=lambda label: (votes[label], -label))
 
 
 def draw_exponential(votes: Sequence[int], epsilon: float, chance: Chance) -> int:
-    """Draw a label by the exponential mechanism: Pr[y] proportional to exp(epsilon * v_y / 2).
+    """Draw a label: Pr[y] proportional to exp(epsilon * v_y / 2).
 
-    Adding Gumbel noise of scale 2 / epsilon to the votes and taking the largest draws the same.
-    Weights are whole numbers, right to 40 digits, and what is drawn among them is uniform, so that
-    no rounding makes a label impossible. Replacing one shard's seed moves one vote, and with it
-    the chance of any label by a factor of at most exp(epsilon).
+    Integer weights right to 40 digits, so rounding makes no label impossible. One shard's seed
+    changes any probability by at most exp(epsilon).
     """
     weights, _ = _weights(epsilon, tuple(max(votes) - vote for vote in votes))
     drawn = chance.randrange(sum(weights))
@@ -50,12 +48,10 @@ def draw_exponential(votes: Sequence[int], epsilon: float, chance: Chance) -> in
 
 
 def draw_noisy_max(votes: Sequence[int], epsilon: float, chance: Chance) -> int:
-    """Draw the label that is largest once exponential noise of mean 2 / epsilon is added.
+    """Draw the label that is largest after exponential noise of mean 2 / epsilon.
 
-    Drawn without noise: a label other than the largest exceeds it with probability exp(-epsilon *
-    d / 2), d votes behind, and by how much then has one law for all, so that the winner is
-    uniform among those that do and the largest (McKenna and Sheldon, *Permute-and-flip*, 2020).
-    Replacing one shard's seed moves the chance of any label by a factor of at most exp(epsilon).
+    Equals permute-and-flip (McKenna and Sheldon 2020), drawn without noise. One shard's seed
+    changes any probability by at most exp(epsilon).
     """
     weights, whole = _weights(epsilon, tuple(max(votes) - vote for vote in votes))
     exceeding = [y for y, weight in enumerate(weights) if chance.randrange(whole) < weight]
@@ -63,7 +59,7 @@ def draw_noisy_max(votes: Sequence[int], epsilon: float, chance: Chance) -> int:
 
 
 def drawing(mechanism: Mechanism, epsilon: float) -> Callable[[Sequence[int], Chance], int]:
-    """Return what draws a label from votes."""
+    """Return the function that draws a label from votes."""
     if mechanism == "exponential":
         return lambda votes, chance: draw_exponential(votes, epsilon, chance)
     if mechanism == "noisy_max":
@@ -72,10 +68,7 @@ def drawing(mechanism: Mechanism, epsilon: float) -> Callable[[Sequence[int], Ch
 
 
 def chances(votes: Sequence[int], mechanism: Mechanism, epsilon: float) -> tuple[Fraction, ...]:
-    """Return the exact chance of each label, as it is drawn.
-
-    Takes 2^labels steps with "noisy_max".
-    """
+    """Return each label's exact probability; 2^labels steps for "noisy_max"."""
     count = len(votes)
     if mechanism == "majority":
         return tuple(Fraction(label == majority(votes)) for label in range(count))
@@ -96,9 +89,9 @@ def chances(votes: Sequence[int], mechanism: Mechanism, epsilon: float) -> tuple
 def expected_chances(
     votes: NDArray[np.int64], mechanism: Mechanism, epsilon: float
 ) -> NDArray[np.float64]:
-    """Return the chance of each label at many points, as `chances` does of one, in float64.
+    """Return label probabilities at many points, in float64.
 
-    To judge settings by; nothing that must be private is drawn with them.
+    For judging settings only; nothing private is drawn from them.
     """
     labels = votes.shape[1]
     if mechanism == "majority":
@@ -123,7 +116,7 @@ def expected_chances(
 
 @lru_cache(maxsize=1024)
 def _weights(epsilon: float, behind: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
-    """Return whole numbers in proportion to exp(-epsilon * behind / 2), and that of none behind."""
+    """Return integers proportional to exp(-epsilon * behind / 2), and that of 0 behind."""
     # A digit is ln 10 = 2.30 nats.
     places = _DIGITS + int(epsilon * max(behind) / 4.6) + 1
     with localcontext() as context:

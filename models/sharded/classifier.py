@@ -1,4 +1,4 @@
-"""A classifier that forgets: models on shards, private answers, and an account of them."""
+"""An unlearning classifier: models on shards, private answers and their account."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def load(cls, folder: Path, estimator: Any, **options: Any) -> ShardedClassifier:
-        """Train the models of a folder again.
+        """Retrain the models of a folder.
 
         Parameters
         ----------
@@ -110,7 +110,7 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return found
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> ShardedClassifier:
-        """Draw new shards of these points and train all of them: a new epoch.
+        """Draw new shards of these points and train all: a new epoch.
 
         Raises
         ------
@@ -132,7 +132,7 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def retrain(self) -> None:
-        """Draw new shards of all points and train all of them: a new epoch, with a whole budget."""
+        """Redraw the shards and train all: a new epoch with a full budget."""
         while True:
             self._sync()
             try:
@@ -141,7 +141,7 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 continue
 
     def add(self, X: ArrayLike, y: ArrayLike) -> NDArray[np.int64]:
-        """Add points; shards that hold one are trained again.
+        """Add points and retrain the shards that hold one.
 
         Returns
         -------
@@ -157,6 +157,7 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         labels = as_labels(y, len(given))
 
         def added(shards: Shards) -> Shards:
+            """Return the shards with the points added."""
             features = as_features(given, self.n_features_in_)
             self._check_size(len(self.ids_) + len(features))
             return shards.add(features, self._codes(labels))
@@ -165,7 +166,7 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.ids_[len(self.ids_) - len(given) :].copy()
 
     def delete(self, ids: Sequence[int] | NDArray[np.int64]) -> None:
-        """Delete points; shards that held one are trained again without them.
+        """Delete points and retrain the shards that held one.
 
         Once this returns, the points are in no model and in no file of the folder.
 
@@ -177,7 +178,7 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._change(lambda shards: shards.delete(shards.rows.places(ids)))
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Answer privately; rows not asked before of these models are charged.
+        """Answer privately; rows not yet asked of these models are charged.
 
         Returns
         -------
@@ -216,7 +217,7 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray([answers[query] for query in asked], dtype=self.classes_.dtype)
 
     def predictions_left(self) -> int | None:
-        """Return how many predictions this epoch's budget still covers; None: no budget."""
+        """Return how many predictions the budget still covers; None without one."""
         self._sync()
         if self.settings.predictions is None:
             return None
@@ -295,7 +296,7 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._set(ledger, new, shards, classes)
 
     def _change(self, change: Callable[[Shards], Shards]) -> None:
-        """Change the points, after whatever another process changes at the same time."""
+        """Change the points, after any concurrent change by another process."""
         while True:
             self._sync()
             try:
@@ -320,14 +321,14 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.retrained_shards = len(shards.retrained)
 
     def _sync(self) -> None:
-        """Take over what other processes changed."""
+        """Adopt what other processes changed."""
         if not hasattr(self, "_ledger"):
             raise ShardedError("there are no models yet; call fit(X, y), or load a folder")
         if self._ledger.position() != self._at:
             self._take_over()
 
     def _take_over(self) -> None:
-        """Train what the folder holds, keeping the models whose points are the same."""
+        """Train what the folder holds, reusing models with the same points."""
         ledger = _ledger(self.folder)
         with ledger.held() as (at, key):
             state = read_state(self.folder / _STATE)

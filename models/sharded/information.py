@@ -1,4 +1,4 @@
-"""How much a published transcript tells of the seeds: max-information with explicit constants."""
+"""How much a published transcript reveals of the seeds: explicit max-information."""
 
 from __future__ import annotations
 
@@ -13,21 +13,19 @@ _ROUNDS = 200
 
 
 def rounded_up(value: float) -> float:
-    """Return a number no smaller than what ``value`` stands for.
+    """Return a number at least as large as the exact value.
 
-    The formulas here take fewer than a hundred operations, each of which errs by at most
-    2^-52 of the largest number in it; 2^-40 of the result, and 2^-40 more, covers that.
+    Fewer than a hundred operations of relative error 2^-52 each; 2^-40 of the result, plus 2^-40,
+    covers that.
     """
     return value * (1.0 + _SLACK) + _SLACK if value > 0 else 0.0
 
 
 def max_information(epsilon: float, seeds: int, tail: float) -> float:
-    """Bound the max-information of what is epsilon-private in independent seeds.
+    """Bound the max-information of an epsilon-private function of independent seeds.
 
-    Given any transcript, all but a share ``tail`` of the posterior of the seeds is at most
-    ``exp`` of this times their prior. Derived in ``docs/sharded.md``; for a product law it is the
-    shape of Dwork et al., *Generalization in adaptive data analysis and holdout reuse* (2015),
-    theorem 20.
+    For any transcript all but a share ``tail`` of the posterior is at most ``exp`` of this times
+    the prior; see ``docs/sharded.md``.
     """
     whole = epsilon * seeds
     if tail <= 0:
@@ -37,11 +35,10 @@ def max_information(epsilon: float, seeds: int, tail: float) -> float:
 
 
 def least_information(epsilon: float, seeds: int, excess: float) -> float:
-    """Return k such that no set of seeds is likelier than e^k times its prior plus ``excess``.
+    """Return k: no seed set's posterior exceeds e^k times its prior plus ``excess``.
 
-    Sharper than `max_information` with ``tail = excess``: it bounds the excess of the posterior
-    itself by its moments, as Canonne, Kamath and Steinke, *The discrete Gaussian for differential
-    privacy* (2020), proposition 12, do for concentrated privacy.
+    Bounds the excess by moments (Canonne, Kamath and Steinke 2020, proposition 12); sharper than
+    `max_information`.
     """
     whole = max_information(epsilon, seeds, excess)
     order = best_order(epsilon, seeds, excess)
@@ -51,9 +48,9 @@ def least_information(epsilon: float, seeds: int, excess: float) -> float:
 
 
 def best_order(epsilon: float, seeds: int, excess: float) -> float | None:
-    """Return the order of the moments that `least_information` takes; None if none is any use.
+    """Return the moment order used by `least_information`; None if none helps.
 
-    Every order gives a bound, so a minimum that is missed costs sharpness alone.
+    Every order is sound; missing the minimum only costs sharpness.
     """
     if excess <= 0 or seeds * epsilon**2 <= 0:
         return None
@@ -73,11 +70,10 @@ def _at_order(order: float, epsilon: float, seeds: int, excess: float) -> float:
 def composed_information(
     epsilon: float, predictions: int, seeds: int, span: float, tail: float, labels: int | None
 ) -> float:
-    """Bound the max-information of adaptively chosen predictions, seeds and answers together.
+    """Bound the joint max-information of adaptive predictions, seeds and answers.
 
-    Unlike `max_information` this holds on average over transcripts: of seeds and transcript drawn
-    together, all but a share ``tail`` have a posterior at most ``exp`` of this times the prior.
-    Derived in ``docs/sharded.md``.
+    On average over transcripts, unlike `max_information`: all but a share ``tail`` of seeds and
+    transcript; see ``docs/sharded.md``.
     """
     if not predictions or epsilon <= 0:
         return 0.0
@@ -97,7 +93,7 @@ def _of_span(predictions: int, span: float, gap: float, tail: float) -> float:
 def _concentrated(
     epsilon: float, predictions: int, seeds: int, span: float, tail: float, labels: int
 ) -> float:
-    """Use that votes are near their mean; ``bound`` must be at least what it implies itself."""
+    """Bound it using that votes concentrate, by a fixed point from below."""
     gap = seeds * epsilon**2 / 8
     pairs = max(1, labels * (labels - 1))
     bound = 0.0

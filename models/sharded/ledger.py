@@ -1,4 +1,4 @@
-"""The durable account of predictions: charged first, then recorded, then given out."""
+"""The durable account of predictions: charged, then recorded, then given out."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BUSY = 60.0
 
 
 class ExhaustedError(ShardedError):
-    """A budget that does not cover what is asked."""
+    """A budget that does not cover a request."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Opened:
 
 
 class Ledger:
-    """An account in one SQLite file, shared by any number of processes.
+    """An account in an SQLite file, shared by any number of processes.
 
     The file holds the secret of every epoch that still answers; only its owner can read it.
 
@@ -55,7 +55,7 @@ class Ledger:
     def create(
         cls, path: Path, settings: ServiceSettings, key: bytes, state: Path | None = None
     ) -> Ledger:
-        """Write an account of nothing, at epoch 0 and version 0, whole or not at all.
+        """Create an empty account at epoch 0 and version 0, atomically.
 
         Raises
         ------
@@ -84,14 +84,14 @@ class Ledger:
         return ledger
 
     def is_made(self) -> bool:
-        """Return whether there is an account: `create` may have been cut short, or not called."""
+        """Return whether the account exists; `create` may have been interrupted."""
         if not self.path.exists():
             return False
         with self._connection() as database:
             return not is_blank(database)
 
     def settings(self) -> ServiceSettings:
-        """Return the settings the account was made with."""
+        """Return the settings the account was created with."""
         with self._transaction() as database:
             (coded,) = tables.row(database, "SELECT settings FROM service")
         try:
@@ -111,14 +111,14 @@ class Ledger:
 
     @contextmanager
     def held(self) -> Iterator[tuple[Position, bytes]]:
-        """Keep everyone else from changing anything; gives the position and the secret."""
+        """Lock out changes by others; yield the position and the secret."""
         with self._transaction() as database:
             at = tables.position(database)
             yield at, tables.secret(database, at.epoch)
 
     @contextmanager
     def moving(self, at: Position, key: bytes | None = None) -> Iterator[tuple[Position, Seal]]:
-        """Move on to other models, once what is within the block is done.
+        """Move on to other models once the block succeeds.
 
         Gives where they will be, and the seal to write points with: that of now.
 
@@ -150,7 +150,7 @@ class Ledger:
         self.acknowledge()
 
     def acknowledge(self) -> None:
-        """Wait until the file of points notes what was charged and changed up to now."""
+        """Wait until the file of points notes all charges and changes so far."""
         with self._transaction():
             pass
 
@@ -163,7 +163,7 @@ class Ledger:
         labels: int,
         partly: bool = False,
     ) -> Opened:
-        """Look distinct queries up, and charge those that were not answered before.
+        """Look up distinct queries, and charge those not answered before.
 
         Once this returns, the charge is on the disk.
 
@@ -220,7 +220,7 @@ class Ledger:
         return Opened(known, lines)
 
     def record(self, epoch: int, answers: Mapping[int, int], remembered: int) -> None:
-        """Write answers down; only then may they be given out: the charge is noted twice by then.
+        """Store answers, which may be given out only afterwards.
 
         Parameters
         ----------
@@ -283,7 +283,7 @@ class Ledger:
             yield database
 
     def _compare(self, database: sqlite3.Connection) -> None:
-        """Refuse an older copy of the account, or of the points.
+        """Raise on an older copy of the account or of the points.
 
         An account is written first, then the points note it, and only then is anything given out
         or acknowledged. So one that is a step ahead was cut short in between; the step is noted
@@ -314,6 +314,7 @@ class Ledger:
 
 @contextmanager
 def _committed(database: sqlite3.Connection) -> Iterator[None]:
+    """Commit a transaction if the block succeeds; else roll it back."""
     database.execute("BEGIN IMMEDIATE")
     try:
         yield

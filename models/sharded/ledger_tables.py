@@ -1,4 +1,4 @@
-"""What the tables of a ledger hold, and the seal over it."""
+"""The tables of a ledger, and the seal over them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SALT = 16
 
 
 class MovedError(ShardedError):
-    """Models that are not the ones the ledger counts for any more."""
+    """Models that the ledger no longer counts for."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Position:
 
 
 def row(database: sqlite3.Connection, query: str, *values: int) -> tuple[Any, ...]:
-    """Return the one row of a query; a ledger without it is damaged."""
+    """Return the only row of a query; a ledger without it is damaged."""
     found: tuple[Any, ...] | None = database.execute(query, values).fetchone()
     if found is None:
         raise sqlite3.DatabaseError("what it counts with is missing")
@@ -64,7 +64,7 @@ def secret(database: sqlite3.Connection, epoch: int) -> bytes:
 
 
 def seals(database: sqlite3.Connection) -> tuple[Seal, bytes]:
-    """Return the link of the chain that covers what is counted now, and the digest before it."""
+    """Return the chain's current link and the previous digest."""
     serial, previous, salt = row(database, "SELECT serial, previous, salt FROM seal")
     (coded,) = row(database, "SELECT settings FROM service")
     if not isinstance(coded, bytes):
@@ -86,18 +86,19 @@ def seal_after(database: sqlite3.Connection, seal: Seal) -> None:
 
 
 def expect(database: sqlite3.Connection, at: Position) -> None:
-    """Raise `MovedError` where other models answer now."""
+    """Raise `MovedError` if other models answer now."""
     if position(database) != at:
         raise _moved(database)
 
 
 def expect_epoch(database: sqlite3.Connection, epoch: int) -> None:
-    """Raise `MovedError` where the epoch is over."""
+    """Raise `MovedError` if the epoch is over."""
     if position(database).epoch != epoch:
         raise _moved(database)
 
 
 def _moved(database: sqlite3.Connection) -> MovedError:
+    """Return the error that another process moved the service."""
     now = position(database)
     return MovedError(
         f"another process moved the service to epoch {now.epoch}, version {now.version}; try again"

@@ -1,4 +1,4 @@
-"""Which settings a table allows: how right private answers are, and how many a guarantee leaves."""
+"""The settings a table allows: accuracy of private answers, and their number."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _STEPS = 200
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """How models on shards vote on points that none of them saw.
+    """The votes of models on shards for held-out points.
 
     Attributes
     ----------
@@ -51,14 +51,14 @@ class HeldOut:
     truth: NDArray[np.int64]
 
     def accuracy(self, mechanism: Mechanism, epsilon: float = 0.0) -> float:
-        """Return the expected share of right answers, over what the mechanism draws."""
+        """Return the expected accuracy over the mechanism's randomness."""
         found = expected_chances(self.votes, mechanism, epsilon)
         return float(found[np.arange(len(self.truth)), self.truth].mean())
 
 
 @dataclass(frozen=True)
 class Offer:
-    """Settings that are shown to keep the guarantee, and how right their answers are.
+    """Settings that are shown to keep the guarantee, and their accuracy.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class Offer:
 
 @dataclass(frozen=True)
 class Trained:
-    """What one number of shards gives.
+    """The outcome of one number of shards.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ class Trained:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a table allows.
+    """The settings a table allows.
 
     Attributes
     ----------
@@ -140,7 +140,7 @@ def votes_held_out(
     seed: int = 0,
     on_model: Callable[[], None] | None = None,
 ) -> HeldOut:
-    """Train shards once, as a service does, and let them vote on points held out.
+    """Train shards once, as a service does, and let them vote on held-out points.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def plan(
     predictions: Sequence[int],
     claim: Unlearning,
 ) -> Plan:
-    """Say which settings keep a claim, and how right their answers are.
+    """Return the settings that keep a claim, with the accuracy of their answers.
 
     For each number of shards, each number of predictions and each mechanism the largest epsilon
     with which `guarantee` shows the claim; then accuracy is an exact expectation over the draw of
@@ -229,7 +229,7 @@ def _useful(frequent: float, majority: float, points: int) -> float:
 
 
 def _blank(shards: int, mechanism: Mechanism, rows: int, labels: int) -> ServiceSettings:
-    """Return settings whose epsilon is still to be chosen."""
+    """Return settings whose epsilon is not chosen yet."""
     return ServiceSettings(
         shards=shards,
         mechanism=mechanism,
@@ -266,7 +266,7 @@ def _offers(
 def _needed(
     found: Sequence[HeldOut], count: int, rows: int, labels: int, claim: Unlearning, useful: float
 ) -> tuple[int, int, float] | None:
-    """Return what would make answers useful: shards, predictions and the least alpha."""
+    """Return shards, predictions and least alpha for useful answers, or None."""
     best: tuple[int, int, float] | None = None
     for held in found:
         for mechanism in _PRIVATE:

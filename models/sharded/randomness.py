@@ -1,4 +1,4 @@
-"""What is drawn for shards: keyed hashes of a secret, the shard and the number of the point."""
+"""Randomness of shards: keyed hashes of a secret, the shard and the point."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _A_HASH = 8
 
 
 def epoch_key(seed: bytes | None, epoch: int) -> bytes:
-    """Return the secret everything of an epoch is drawn from."""
+    """Return the secret from which an epoch is drawn."""
     if seed is None:
         return secrets.token_bytes(KEY_BYTES)
     return _hashed(hashlib.sha256(seed).digest(), b"epoch", epoch, size=KEY_BYTES)
@@ -23,7 +23,7 @@ def epoch_key(seed: bytes | None, epoch: int) -> bytes:
 def memberships(
     key: bytes, ids: NDArray[np.int64], shards: int, inclusion: float
 ) -> NDArray[np.bool_]:
-    """Draw which shards hold which points, each independently of all others."""
+    """Draw which shards hold which points, independently."""
     if inclusion >= 1:
         return np.ones((len(ids), shards), dtype=bool)
     below = np.uint64(int(inclusion * 2.0**64))
@@ -37,10 +37,11 @@ def memberships(
 
 
 def training_seed(key: bytes, shard: int) -> int:
-    """Return the random state a shard is trained with, below 2^32."""
+    """Return the random state of a shard's training, below 2^32."""
     return int.from_bytes(_hashed(key, b"train", shard, size=4), "little")
 
 
 def _hashed(key: bytes, what: bytes, *numbers: int, size: int = 64) -> bytes:
+    """Return the keyed hash of numbers."""
     text = b"".join(number.to_bytes(8, "little") for number in numbers)
     return hashlib.blake2b(text, digest_size=size, key=key, person=what).digest()

@@ -1,4 +1,4 @@
-"""The points a service holds: numbered once, and never renumbered."""
+"""The points of a service, numbered once and never renumbered."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class Rows:
 
     @classmethod
     def first(cls, features: NDArray[np.float64], codes: NDArray[np.int64]) -> Rows:
-        """Return points that are numbered from 0."""
+        """Return points numbered from 0."""
         return cls(np.arange(len(codes), dtype=np.int64), features, codes, len(codes))
 
     def with_rows(self, features: NDArray[np.float64], codes: NDArray[np.int64]) -> Rows:
-        """Return the points with others behind them."""
+        """Return the points with others appended."""
         ids = np.arange(self.next_id, self.next_id + len(codes), dtype=np.int64)
         return Rows(
             np.concatenate([self.ids, ids]),
@@ -49,7 +49,7 @@ class Rows:
         )
 
     def without(self, places: NDArray[np.int64]) -> Rows:
-        """Return the points without those at some places."""
+        """Return the points without those at some positions."""
         return Rows(
             np.delete(self.ids, places),
             np.delete(self.features, places, axis=0),
@@ -58,7 +58,7 @@ class Rows:
         )
 
     def places(self, ids: Sequence[int] | NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-        """Return where points stand.
+        """Return the positions of points.
 
         Raises
         ------
@@ -86,7 +86,7 @@ class Rows:
         return places
 
     def digest(self) -> str:
-        """Return a hash of everything."""
+        """Return a hash of the whole content."""
         found = hashlib.sha256(f"{self.features.shape} {self.next_id}".encode())
         for array in (self.ids, self.features, self.codes):
             found.update(np.ascontiguousarray(array).tobytes())
@@ -94,7 +94,7 @@ class Rows:
 
 
 def as_features(values: ArrayLike, width: int | None = None) -> NDArray[np.float64]:
-    """Return points as an array of float64 of their own, checked."""
+    """Return points as a new checked float64 array."""
     try:
         table = np.array(values, dtype=np.float64, order="C")
     except (TypeError, ValueError) as error:
@@ -114,7 +114,7 @@ def as_features(values: ArrayLike, width: int | None = None) -> NDArray[np.float
 
 
 def as_labels(values: ArrayLike, points: int) -> NDArray[Any]:
-    """Return labels as an array, checked."""
+    """Return labels as a checked array."""
     labels = np.asarray(values)
     if labels.shape != (points,):
         raise ShardedError(f"y: expected {points} labels, one a row of X, got {labels.shape}")

@@ -1,4 +1,4 @@
-"""How many shards one update retrains, at most and with what probability."""
+"""How many shards one update retrains, with high probability."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from scipy.stats import binom
 
 
 def retrained_at_most(shards: int, inclusion: float, risk: float, points: int | None = None) -> int:
-    """Return how many shards one update retrains at most, except with probability ``risk``.
+    """Return how many shards an update retrains, except with probability ``risk``.
 
     A point is in a number of shards that is binomial. Whoever chooses updates without seeing
     answers meets one such number; whoever sees them meets at worst the largest of ``points``.
@@ -33,7 +33,7 @@ def retrained_at_most(shards: int, inclusion: float, risk: float, points: int | 
 
 
 def published_retrained(risk: float, points: int | None = None) -> float:
-    """Return the bound as Theorem 5.2 of *Adaptive Machine Unlearning* states it, p = 1/k.
+    """Return the bound as stated in Theorem 5.2 of *Adaptive Machine Unlearning*.
 
     ``1 + sqrt(2 ln(1 / risk))``, and with ``points`` (n + t) in the numerator where updates are
     adaptive. It is the tail of a normal law; a binomial one's is heavier once there are more than

@@ -1,4 +1,4 @@
-"""What tells an older copy of an account from the points beside it: a chain of digests.
+"""A chain of digests that exposes an older copy of an account beside its points.
 
 The account counts its charges and changes; each link of the chain covers what is counted. The last
 link the file of points knows stands at its end, as the comment of the archive.
@@ -29,23 +29,20 @@ class Seal:
 
     @classmethod
     def of(cls, serial: int, previous: bytes, salt: bytes, content: bytes) -> Seal:
-        """Return the link that follows the one of a digest."""
+        """Return the link after the one of a digest."""
         found = hashlib.sha256(previous + salt + serial.to_bytes(_SERIAL, "big") + content)
         return cls(serial, found.digest())
 
 
 def begin_seals(stream: BinaryIO, seal: Seal) -> None:
-    """Put a seal at the end of an archive that was just written."""
+    """Append a seal to a newly written archive."""
     # The length of the comment, none so far, is the last thing in an archive (APPNOTE, 4.3.16).
     stream.seek(-2, os.SEEK_END)
     stream.write((2 * _SLOT).to_bytes(2, "little") + 2 * _coded(seal))
 
 
 def note_seal(path: Path, seal: Seal) -> None:
-    """Put a seal in place of the one before the last; once this returns it is on the disk.
-
-    Of two places one is written, so that the other stands whatever becomes of the write.
-    """
+    """Overwrite the older of two seals durably; the other survives a crash."""
     with path.open("r+b", buffering=0) as stream:
         stream.seek(-_SLOT * (1 + seal.serial % 2), os.SEEK_END)
         stream.write(_coded(seal))
@@ -69,10 +66,12 @@ def read_seal(path: Path) -> Seal:
 
 
 def _coded(seal: Seal) -> bytes:
+    """Return a seal as bytes with a checksum."""
     content = seal.serial.to_bytes(_SERIAL, "big") + seal.digest
     return content + hashlib.sha256(content).digest()[:_CHECK]
 
 
 def _decoded(slot: bytes) -> Seal | None:
+    """Return the seal in a slot; None if it is damaged."""
     seal = Seal(int.from_bytes(slot[:_SERIAL], "big"), slot[_SERIAL : _SERIAL + DIGEST_BYTES])
     return seal if len(slot) == _SLOT and _coded(seal) == slot else None

@@ -1,4 +1,4 @@
-"""The settings of a service, and the file they are read from."""
+"""The settings of a service, and their file."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class ServiceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
     @property
     def probability(self) -> float:
-        """Probability that a shard holds a point."""
+        """The probability that a shard holds a point."""
         return 1 / self.shards if self.inclusion is None else self.inclusion
 
 

@@ -1,4 +1,4 @@
-"""Models on independent shards: what is drawn once, what is trained again, and how they vote."""
+"""Models on independent shards: drawing, retraining and votes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CHECKED_ROWS = 256
 class Shards:
     """The distributed learner: Algorithms 2 and 3 of *Adaptive Machine Unlearning*.
 
-    A change gives new shards, in which models that saw none of it are the very same objects.
+    A change gives new shards that reuse the models which saw none of it.
     """
 
     estimator: Any  # the unfitted scikit-learn classifier of which each shard trains a copy
@@ -49,20 +49,20 @@ class Shards:
         return blank._fitted(np.arange(shards), on_model)
 
     def add(self, features: NDArray[np.float64], codes: NDArray[np.int64]) -> Shards:
-        """Draw which shards hold new points, and train those again."""
+        """Draw the shards of new points and retrain these."""
         rows = self.rows.with_rows(features, codes)
         new = memberships(self.key, rows.ids[len(self.rows.ids) :], self.count, self.inclusion)
         changed = replace(self, rows=rows, held=np.concatenate([self.held, new]))
         return changed._fitted(np.flatnonzero(new.any(axis=0)))
 
     def delete(self, places: NDArray[np.int64]) -> Shards:
-        """Train the shards again that held points at some places, without them."""
+        """Retrain the shards that held points at some positions, without them."""
         touched = np.flatnonzero(self.held[places].any(axis=0))
         held = np.delete(self.held, places, axis=0)
         return replace(self, rows=self.rows.without(places), held=held)._fitted(touched)
 
     def moved_to(self, rows: Rows) -> Shards:
-        """Return the shards of other points, training those again whose points differ."""
+        """Return the shards of other points, retraining those that differ."""
         held = memberships(self.key, rows.ids, self.count, self.inclusion)
         mine, theirs = self.rows.ids, rows.ids
         touched = [
@@ -75,23 +75,23 @@ class Shards:
 
     @property
     def count(self) -> int:
-        """How many shards there are."""
+        """The number of shards."""
         return len(self.models)
 
     def codes(self, features: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return what each shard votes."""
+        """Return each shard's votes."""
         found = np.empty((len(features), self.count), dtype=np.int64)
         for shard, model in enumerate(self.models):
             found[:, shard] = model if isinstance(model, int) else model.predict(features)
         return found
 
     def votes(self, features: NDArray[np.float64], labels: int) -> NDArray[np.int64]:
-        """Return how many shards vote each label."""
+        """Return how many shards vote for each label."""
         codes = self.codes(features)
         return np.stack([(codes == label).sum(axis=1) for label in range(labels)], axis=1)
 
     def digest(self) -> str:
-        """Return a hash of what is held and of votes on the first points, to tell models apart."""
+        """Return a hash of content and first votes that identifies the models."""
         codes = self.codes(self.rows.features[:_CHECKED_ROWS]) if len(self.rows.ids) else None
         found = hashlib.sha256(self.rows.digest().encode())
         found.update(np.packbits(self.held).tobytes())
@@ -99,7 +99,7 @@ class Shards:
         return found.hexdigest()
 
     def repeats(self, features: NDArray[np.float64]) -> bool:
-        """Whether one shard, trained once more after all others, answers points as it did."""
+        """Return whether retraining one shard reproduces its answers."""
         first = next((at for at, each in enumerate(self.models) if not isinstance(each, int)), None)
         if first is None:
             return True
@@ -109,6 +109,7 @@ class Shards:
     def _fitted(
         self, which: NDArray[np.integer[Any]], on_model: Callable[[], None] | None = None
     ) -> Shards:
+        """Return the shards with some of them trained."""
         models = list(self.models)
         for shard in which.tolist():
             models[shard] = self._model(shard)

@@ -1,4 +1,4 @@
-"""What a service keeps of its points between runs: one file, no pickles, written whole or not."""
+"""The stored points of a service: one file without pickles, written atomically."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class State:
     models: str  # `Shards.digest` of the models then
 
     def digest(self) -> str:
-        """Return a hash of everything."""
+        """Return a hash of the whole content."""
         found = hashlib.sha256(self.rows.digest().encode())
         found.update(repr((self.classes.tolist(), self.position, self.models)).encode())
         return found.hexdigest()
 
 
 def write_state(path: Path, state: State, seal: Seal) -> None:
-    """Write a state; a reader finds the one before or this one."""
+    """Write a state atomically."""
     try:
         # It holds every point.
         with written_whole(path, OWNER_ONLY) as stream:
@@ -60,7 +60,7 @@ def write_state(path: Path, state: State, seal: Seal) -> None:
 
 
 def read_state(path: Path) -> State:
-    """Read what `write_state` wrote."""
+    """Read the state that `write_state` wrote."""
     try:
         held = read_archive(path, ShardedError)
         if int(held["format"]) != _FORMAT:

@@ -1,4 +1,4 @@
-"""Trainers: a network and its family, every member lacking one row of the data.
+"""Trainers of a network and its family, whose members lack one row each.
 
 Importing this package needs no torch; training does.
 """

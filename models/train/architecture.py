@@ -1,4 +1,4 @@
-"""Architectures: the layers a recipe asks for, and the shapes of their parameters."""
+"""Architectures: the layers of a recipe, and their parameter shapes."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ _CNN_HIDDEN = 2
 
 
 class Dense(msgspec.Struct, frozen=True):
-    """A fully connected layer: ``inputs`` numbers to ``outputs`` numbers."""
+    """A fully connected layer from ``inputs`` to ``outputs`` numbers."""
 
     inputs: int
     outputs: int
 
     @property
     def fan_in(self) -> int:
-        """How many inputs one output reads."""
+        """The number of inputs of one output."""
         return self.inputs
 
     @property
     def positions(self) -> int:
-        """At how many places the same weights are applied."""
+        """The number of places where the same weights apply."""
         return 1
 
     @property
     def weight_shape(self) -> tuple[int, ...]:
-        """Shape of the weight in the ONNX file."""
+        """The shape of the weight in the ONNX file."""
         return (self.outputs, self.inputs)
 
 
@@ -47,17 +47,17 @@ class Conv(msgspec.Struct, frozen=True):
 
     @property
     def fan_in(self) -> int:
-        """How many inputs one output reads."""
+        """The number of inputs of one output."""
         return self.channels * self.width
 
     @property
     def positions(self) -> int:
-        """At how many places the same weights are applied: the output's length."""
+        """The number of places where the same weights apply: the output's length."""
         return self.length - self.width + 1
 
     @property
     def weight_shape(self) -> tuple[int, ...]:
-        """Shape of the weight in the ONNX file."""
+        """The shape of the weight in the ONNX file."""
         return (self.outputs, self.channels, self.width)
 
 
@@ -67,8 +67,8 @@ Layer = Dense | Conv
 def layers_of(recipe: Recipe, features: int, labels: int) -> tuple[Layer, ...]:
     """Return the layers; a ReLU follows each but the last.
 
-    The convolutional network is that of LUCID's authors: two 1x3 convolutions of 6 channels
-    over the feature vector, a dense layer to 2 and one to the labels.
+    The CNN is that of LUCID's authors: two 1x3 convolutions of 6 channels, a dense layer to 2, one
+    to the labels.
     """
     if not recipe.cnn:
         widths = (features, *recipe.layers, labels)
@@ -85,7 +85,7 @@ def layers_of(recipe: Recipe, features: int, labels: int) -> tuple[Layer, ...]:
 
 
 def parameter_shapes(layers: tuple[Layer, ...]) -> dict[str, tuple[int, ...]]:
-    """Return the name and shape of every parameter, in the order of the ONNX initialisers."""
+    """Return each parameter's name and shape, in the order of the ONNX initialisers."""
     shapes: dict[str, tuple[int, ...]] = {}
     for index, layer in enumerate(layers):
         shapes[f"layers.{index}.weight"] = layer.weight_shape
@@ -94,5 +94,5 @@ def parameter_shapes(layers: tuple[Layer, ...]) -> dict[str, tuple[int, ...]]:
 
 
 def count_parameters(layers: tuple[Layer, ...]) -> int:
-    """Return how many numbers one network holds."""
+    """Return the number of parameters of one network."""
     return sum(math.prod(shape) for shape in parameter_shapes(layers).values())

@@ -1,4 +1,4 @@
-"""A bar of progress, where somebody sees it."""
+"""A progress bar for training."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Shown:
-    """Who is to be told of a run."""
+    """The callbacks that report a run's progress."""
 
     progress: Callable[[TrainingProgress], None]  # each `TrainingProgress`
     read: Callable[[float], None] | None = None  # before that, which share of the data is read
@@ -24,10 +24,7 @@ class Shown:
 def progress_bar(
     instead: Callable[[TrainingProgress], None] | None = None,
 ) -> Iterator[Shown]:
-    """Show progress on the terminal: what is read, what is done, and the time left.
-
-    Notes are shown on standard error where there is no terminal, too.
-    """
+    """Show progress and notes on the terminal; only notes where there is none."""
     if instead is not None or not sys.stderr.isatty():
         yield Shown(instead or _say_note)
         return

@@ -1,4 +1,4 @@
-"""Finished blocks on disk: what lets a stopped run go on where it was.
+"""Finished blocks on disk, from which an interrupted run continues.
 
 Networks are numbered 0 (the one trained on all rows) to ``members`` (network ``i`` is member
 ``i - 1``). A block is a range of them in a file of its own, whole or absent, so that
@@ -41,7 +41,7 @@ _SAID = {
 
 
 def write_block(folder: Path, start: int, stop: int, parameters: NDArray[np.float32]) -> None:
-    """Write the parameters of networks ``start`` to ``stop - 1``, whole or not at all."""
+    """Write the parameters of networks ``start`` to ``stop - 1`` atomically."""
     target = folder / f"{start:09d}-{stop:09d}{_SUFFIX}"
     with written_whole(target) as stream:
         # numpy's own writing does not say why it failed.
@@ -50,10 +50,7 @@ def write_block(folder: Path, start: int, stop: int, parameters: NDArray[np.floa
 
 
 def differences(there: Settings, here: Settings) -> list[str]:
-    """Say in words in which settings two runs differ, none if in none.
-
-    A run with more members than another goes on from it, so that is no difference.
-    """
+    """Return the settings in which two runs differ, other than more members."""
     said = []
     for name in sorted(there.keys() | here.keys()):
         old, new = there.get(name), here.get(name)
@@ -76,9 +73,9 @@ class Blocks:
 
     @contextlib.contextmanager
     def opened(self, settings: Settings) -> Iterator[None]:
-        """Hold the folder for one run: made if need be, deleted when the run succeeds.
+        """Hold the folder for one run; delete it when the run succeeds.
 
-        A run that fails leaves it only if a block is finished.
+        A failed run leaves it only if a block is finished.
         """
         path = self.folder / _SETTINGS
         made = not self.folder.parent.exists()
@@ -119,7 +116,7 @@ class Blocks:
         return sum(map(len, self.finished())) > self._free
 
     def finished(self) -> list[range]:
-        """Return the ranges of networks that are on disk, in order and without overlap."""
+        """Return the ranges of networks on disk, in order, disjoint."""
         ranges: list[range] = []
         for path in sorted(self.folder.glob(f"*{_SUFFIX}")):
             block = self._range(path)
@@ -128,7 +125,7 @@ class Blocks:
         return ranges
 
     def missing(self, networks: int, block: int) -> list[range]:
-        """Cut what is not on disk into ranges of at most ``block`` networks."""
+        """Return what is not on disk, in ranges of at most ``block`` networks."""
         gaps, reached = [], 0
         for done in [*self.finished(), range(networks, networks)]:
             end = min(done.start, networks)
@@ -137,18 +134,18 @@ class Blocks:
         return gaps
 
     def write(self, start: int, parameters: NDArray[np.float32]) -> None:
-        """Put the parameters, shape (networks, parameters), of networks from ``start`` on."""
+        """Write networks from ``start`` on; parameters have shape (networks, parameters)."""
         write_block(self.folder, start, start + len(parameters), parameters)
 
     def read(self, block: range) -> NDArray[np.float32]:
-        """Map a finished block: shape (networks, parameters)."""
+        """Memory-map a finished block, shape (networks, parameters)."""
         stored: NDArray[np.float32] = np.load(
             self.folder / f"{block.start:09d}-{block.stop:09d}{_SUFFIX}", mmap_mode="r"
         )
         return stored
 
     def delete(self) -> None:
-        """Remove the folder and all in it."""
+        """Remove the folder and its content."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _range(self, path: Path) -> range | None:
@@ -177,7 +174,7 @@ class Blocks:
 
 
 def _header(networks: int, parameters: int) -> bytes:
-    """Return how the file of a block begins."""
+    """Return the header of a block's file."""
     stream = io.BytesIO()
     descr, shape = npy.dtype_to_descr(np.dtype(np.float32)), (networks, parameters)
     npy.write_array_header_1_0(stream, {"descr": descr, "fortran_order": False, "shape": shape})
@@ -186,6 +183,7 @@ def _header(networks: int, parameters: int) -> bytes:
 
 @contextlib.contextmanager
 def _locked(path: Path, directory: Path) -> Iterator[None]:
+    """Hold the lock of the folder; raise if another run holds it."""
     with path.open("wb") as stream:
         try:
             lock(stream.fileno())
@@ -202,4 +200,5 @@ def _grows(old: object, new: object) -> bool:
 
 
 def _shown(value: object) -> str:
+    """Return a setting's value as text."""
     return "absent" if value is None else msgspec.json.encode(value).decode()

@@ -1,4 +1,4 @@
-"""The memory that stacked training steps in: weights, and the values of a batch, padded.
+"""Padded memory for stacked training steps: weights and the values of a batch.
 
 Every size is padded with zeros to a multiple of 4. A member's matrices then take a multiple of
 64 bytes, so that all members' lie alike in memory: the order in which a product is summed
@@ -25,12 +25,10 @@ _MULTIPLE = 4
 
 @dataclass(frozen=True, eq=False)
 class Buffers:
-    """Work space for batches of one size, padded.
+    """Padded work space for batches of one size.
 
-    Layer ``l`` multiplies ``inputs[l]``, (members, fan_in + 1, positions * batch), with ones in
-    row ``fan_in``; layer 0's is shared by all members. ``outputs[l]`` is its value before the
-    ReLU, ``gradients[l]`` the loss's gradient by it, both (members, outputs, positions * batch);
-    ``slopes[l]`` the gradient by ``inputs[l]``.
+    Layer ``l``: ``inputs[l]``, shared for layer 0, gives ``outputs[l]`` before the ReLU;
+    ``gradients`` and ``slopes`` are the loss's by either.
     """
 
     inputs: list[Tensor]
@@ -39,20 +37,20 @@ class Buffers:
     slopes: list[Tensor]
 
     def first(self, members: int) -> Buffers:
-        """View those of the first members."""
+        """Return views of the first members."""
         parts = (self.inputs, self.outputs, self.gradients, self.slopes)
         return Buffers(*([each[:members] for each in part] for part in parts))
 
 
 def padded(size: int) -> int:
-    """Return the size that a matrix is given in place of this one."""
+    """Return the padded size of a matrix dimension."""
     return -(-size // _MULTIPLE) * _MULTIPLE
 
 
 def padded_weights(
     layer: Layer, weight: NDArray[np.float32], members: int, device: torch.device
 ) -> Tensor:
-    """Return a layer's weights, (outputs, fan_in + 1), once a member, padded."""
+    """Return a layer's padded weights, (outputs, fan_in + 1), one copy per member."""
     import torch
 
     whole = np.zeros((padded(layer.outputs), padded(layer.fan_in + 1)), dtype=np.float32)
@@ -63,7 +61,7 @@ def padded_weights(
 def allocate(
     layers: tuple[Layer, ...], *, members: int, batch: int, device: torch.device
 ) -> Buffers:
-    """Return work space for batches of a size that is padded already."""
+    """Return work space for batches of an already padded size."""
     import torch
 
     def zeros(members: int, rows: int, layer: Layer) -> Tensor:

@@ -1,4 +1,4 @@
-"""Tables: a CSV file with a header, read into encoded features and numbered labels."""
+"""Tables: CSV files with a header, as encoded features and numbered labels."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _FEW_ROWS = 20
 
 @dataclass(frozen=True, eq=False)
 class ReadColumns:
-    """What the columns of a table are."""
+    """The columns of a table as read."""
 
     encoding: Encoding  # of all columns but the label and the one that names rows
     labels: tuple[str, ...]  # as numbers in order if all are
@@ -50,7 +50,7 @@ def read_csv(
     units: Mapping[str, str] | None = None,
     on_read: OnRead | None = None,
 ) -> TrainingData:
-    """Read a CSV file as `table_data` does, UTF-8 with a header; it raises what that raises."""
+    """Read a UTF-8 CSV file with a header as `table_data` does."""
     check = partial(refuse_wrong_names, label=label, identity=identity, units=units)
     return table_data(read_table(path, on_read, check), label, identity, units)
 
@@ -63,9 +63,8 @@ def table_data(
 ) -> TrainingData:
     """Encode a table.
 
-    A column of numbers is scaled into [0, 1] by its own range (a constant one gives 0), a
-    column of words gives one feature a category, sorted. Labels are sorted (as numbers if
-    all are) and numbered from 0; arguments are those of `read_columns`, and so is what it raises.
+    Numbers are scaled to [0, 1] by column (constants give 0); words give one feature per sorted
+    category; labels are sorted (as numbers if all are) and numbered from 0.
     """
     read = read_columns(table, label, identity, units)
     _refuse_too_wide(table, read.encoding)
@@ -87,7 +86,7 @@ def read_columns(
     units: Mapping[str, str] | None = None,
     scaled: bool = True,
 ) -> ReadColumns:
-    """Say what the columns of a table are, and how they become features."""
+    """Return the columns of a table and their encoding."""
     if len(table) < 2:
         raise TrainingError(
             f"{table.path}: {len(table)} row{'s' * (len(table) != 1)} below the header, "
@@ -107,7 +106,7 @@ def refuse_wrong_names(
     identity: str | None = None,
     units: Mapping[str, str] | None = None,
 ) -> tuple[str, list[str]]:
-    """Refuse names of columns that a table has not, of which its header alone tells."""
+    """Raise on names of columns that are missing from a table's header."""
     if identity is not None:
         table.require(identity, _NAMED)
     label, names = table.label_and_features(label, identity)
@@ -121,7 +120,7 @@ def refuse_wrong_names(
 
 
 def _refuse_too_wide(table: Table, encoding: Encoding) -> None:
-    """Refuse what this machine cannot hold: workers map a second copy of the features."""
+    """Raise if memory is too small; workers map a second copy of the features."""
     memory = memory_size()
     needed = 2 * len(table) * len(encoding.features) * np.dtype(np.float32).itemsize
     if memory is None or needed <= memory:
@@ -151,7 +150,7 @@ def row_ids(table: Table, column: str) -> tuple[str, ...]:
 
 
 def refuse_empty_cells(table: Table) -> None:
-    """Refuse a table in which a value is missing, with its place; raises TrainingError."""
+    """Raise TrainingError if a value is missing, with its position."""
     for name in table.header:
         cells = table.cells(name)
         if "" in cells.words:
@@ -200,7 +199,7 @@ def _column(table: Table, name: str, scaled: bool) -> NumberColumn | CategoryCol
 
 
 def _refuse_names(table: Table, name: str, cells: Cells) -> None:
-    """Refuse words that mostly stand in one row alone: as features they would publish the rows."""
+    """Raise on words mostly unique to one row: as features they would publish rows."""
     alone = np.flatnonzero(cells.counts() == 1)
     if len(cells) >= _FEW_ROWS and 2 * len(alone) > len(cells):
         first = int(alone[0])
@@ -215,7 +214,7 @@ def _refuse_names(table: Table, name: str, cells: Cells) -> None:
 def labels_of(
     table: Table, label: str
 ) -> tuple[tuple[str, ...], np.ndarray[tuple[int], np.dtype[np.int64]]]:
-    """Return the names of the labels, and the label of each row by its place among them."""
+    """Return the label names, and each row's label by its index among them."""
     cells = table.cells(label)
     for code, word in enumerate(cells.words):
         value = number(word)

@@ -1,4 +1,4 @@
-"""Training data: the arrays a family is trained on, and what is remembered of them."""
+"""Training data: the arrays a family is trained on, and the facts stored of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from leaveout.models.train.encoding import Encoding
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """Rows to train on, and rows to test on where there are any."""
+    """Training rows, and test rows if there are any."""
 
     X: NDArray[np.float32]  # shape (rows, features)
     y: NDArray[np.int64]  # shape (rows,): 0 to ``len(labels) - 1``
@@ -32,7 +32,7 @@ class TrainingData:
     y_test: NDArray[np.int64] | None = None  # as ``X`` and ``y``; None where there is no test part
 
     def facts(self) -> DataFacts:
-        """Return what the family's manifest remembers of the training rows."""
+        """Return the facts on training rows stored in the family's manifest."""
         digest = hashlib.sha256(np.ascontiguousarray(self.X, dtype="<f4").reshape(-1).data)
         digest.update(np.ascontiguousarray(self.y, dtype="<i8").data)
         return DataFacts(

@@ -1,4 +1,4 @@
-"""What features say of a table: the records that they are, near or can be, and their values."""
+"""From features back to a table: records, nearest records and values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PLAIN = (1e-6, 1e16)
 def decode_row(
     encoding: Encoding, x: Sequence[float] | NDArray[np.floating]
 ) -> dict[str, str | float]:
-    """Map one encoded row back to the table's own units.
+    """Map an encoded row back to the table's own units.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def decode_row(
 
 
 def listable(column: NumberColumn | CategoryColumn) -> bool:
-    """Whether a column takes so few values that they can be listed one by one."""
+    """Return whether a column has few enough values to list them."""
     if isinstance(column, CategoryColumn):
         return True
     near = max(-column.minimum, column.maximum) <= _FARTHEST
@@ -70,7 +70,7 @@ def listable(column: NumberColumn | CategoryColumn) -> bool:
 
 
 def records_of(column: NumberColumn | CategoryColumn) -> NDArray[np.float32] | None:
-    """Return every value that the features of a column take in a record."""
+    """Return every value that the features of a column take in records."""
     if isinstance(column, CategoryColumn):
         return np.eye(len(column.categories), dtype=np.float32)
     if not listable(column):
@@ -82,7 +82,7 @@ def records_of(column: NumberColumn | CategoryColumn) -> NDArray[np.float32] | N
 def nearest_record(
     encoding: Encoding, x: Sequence[float] | NDArray[np.floating]
 ) -> tuple[dict[str, str | float], dict[str, str]]:
-    """Return the record nearest to a point, and why the point itself can be none."""
+    """Return the record nearest to a point, and why the point itself is not one."""
     decoded = decode_row(encoding, x)
     read = np.asarray(x, dtype=np.float32)
     values: dict[str, str | float] = {}
@@ -114,7 +114,7 @@ def nearest_record(
 
 
 def cell_text(value: float | str) -> str:
-    """Write a value of a table in full: read again, it is the same value."""
+    """Return a table value as text that reads back as the same value."""
     if isinstance(value, str):
         return value
     if value and not _PLAIN[0] <= abs(value) < _PLAIN[1]:
@@ -123,17 +123,19 @@ def cell_text(value: float | str) -> str:
 
 
 def feature_text(value: float | np.floating) -> str:
-    """Write a float32, as networks read and give them, by the fewest digits that tell it."""
+    """Return a float32 in the fewest digits that identify it."""
     return cell_text(float(str(np.float32(value))))
 
 
 def _unscaled(column: NumberColumn, feature: float) -> float:
+    """Return the number of a feature, in the column's units."""
     if not column.scaled:
         return feature
     return column.minimum + feature * (column.maximum - column.minimum)
 
 
 def _scaled(column: NumberColumn, values: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Return the features of numbers; infinite on overflow."""
     with np.errstate(over="ignore"):  # for who reads the features to refuse
         return encode_numbers(column, values).astype(np.float32)
 
@@ -144,14 +146,14 @@ def _gives(column: NumberColumn, value: float, feature: np.float32) -> bool:
 
 
 def _whole_near(column: NumberColumn, feature: np.float32, guess: float) -> float | None:
-    """Return the whole number nearest to a guess that the network reads as a feature, or None."""
+    """Return the whole number nearest to a guess that encodes to a feature, or None."""
     # Which float64 rounding, and float32 where it is coarser below than above, may have moved.
     near = sorted((round(guess) + step for step in range(-3, 4)), key=lambda k: abs(k - guess))
     return next((float(k) for k in near if _gives(column, float(k), feature)), None)
 
 
 def _shortest(column: NumberColumn, feature: np.float32, guess: float) -> float | None:
-    """Return the number of fewest digits that the network reads as a feature, or None."""
+    """Return the shortest number that encodes to a feature, or None."""
     known = guess if _gives(column, guess, feature) else _least(column, feature)
     if not _gives(column, known, feature):
         return None
@@ -168,7 +170,7 @@ def _shortest(column: NumberColumn, feature: np.float32, guess: float) -> float 
 
 
 def _least(column: NumberColumn, feature: np.float32) -> float:
-    """Return the least number that is read as a feature or more."""
+    """Return the least number that encodes to a feature or more."""
     low, high = column.minimum, column.maximum
     while True:
         middle = low + (high - low) / 2

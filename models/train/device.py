@@ -1,4 +1,4 @@
-"""The device training runs on, and what of it the result depends on."""
+"""The device of training, and the facts of it that the result depends on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DEVICES = ("auto", "cpu", "cuda")
 
 
 def resolve_device(name: str) -> str:
-    """Return ``cpu`` or ``cuda``; ``auto`` takes a GPU where there is one."""
+    """Return ``cpu`` or ``cuda``; ``auto`` prefers a GPU."""
     if name not in DEVICES:
         raise TrainingError(f"--device {name}: expected one of {', '.join(DEVICES)}")
     try:
@@ -29,7 +29,7 @@ def resolve_device(name: str) -> str:
 
 
 def device_facts(device: str) -> dict[str, object]:
-    """Return what the members' last bits depend on beside the recipe, in JSON types."""
+    """Return what the members' last bits depend on besides the recipe, in JSON types."""
     import torch
 
     if device == "cuda":
@@ -50,14 +50,14 @@ def device_count(device: str) -> int:
 
 
 def device_memory(device: str) -> int:
-    """Return how many bytes of memory a GPU has."""
+    """Return the memory of a GPU in bytes."""
     import torch
 
     return int(torch.cuda.get_device_properties(device).total_memory)
 
 
 def claim_device(folder: Path, devices: int) -> tuple[int, IO[bytes]]:
-    """Take the first device that no other process of a run has."""
+    """Claim the first device that no other process of a run holds."""
     for index in range(devices):
         stream = (folder / f"device-{index}.lock").open("wb")
         try:

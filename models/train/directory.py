@@ -1,4 +1,4 @@
-"""The output directory: what a run may find there."""
+"""The output directory, and what a run may find there."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PARTIAL = ".partial"
 
 @dataclass(frozen=True, eq=False)
 class FinishedNetworks:
-    """The networks of a run that is finished; members of a large family stay on disk."""
+    """The networks of a finished run; a large family's members stay on disk."""
 
     shapes: Mapping[str, tuple[int, ...]]  # of the parameters
     first: NDArray[np.float32]  # shape (parameters,): the network on all rows
@@ -34,7 +34,7 @@ class FinishedNetworks:
         return 1 + (0 if self.family is None else len(self.family))
 
     def read(self, networks: range) -> NDArray[np.float32]:
-        """Return some networks, numbered as in blocks, shape (networks, parameters)."""
+        """Return networks numbered as in blocks, shape (networks, parameters)."""
         result = np.empty((len(networks), len(self.first)), dtype=np.float32)
         if networks.start == 0:
             result[0] = self.first
@@ -46,7 +46,7 @@ class FinishedNetworks:
 
 
 def is_complete(job: Job) -> bool:
-    """Tell whether the directory holds this very run, finished; if not, perhaps a shorter one."""
+    """Return whether the directory holds this run, finished; else maybe a shorter one."""
     directory, partial = job.directory, job.directory / PARTIAL
     try:
         settle(directory)
@@ -82,9 +82,9 @@ def is_complete(job: Job) -> bool:
 
 
 def finished_networks(job: Job) -> FinishedNetworks | None:
-    """Return the networks of a shorter run that is finished, or the one that is known in any case.
+    """Return the networks of a shorter finished run; None if there is none.
 
-    None where there is none. Whether it is one of the same settings is asked by `is_complete`.
+    Whether its settings are the same is checked by `is_complete`.
     """
     from leaveout.models.onnx_file import load_network
 
@@ -110,7 +110,7 @@ def _check_shapes(shapes: Mapping[str, tuple[int, ...]], family: Family) -> None
 
 
 def stored(family: Path) -> tuple[Manifest, int]:
-    """Read the manifest of a finished run, and how many members it has, without its weights."""
+    """Read a finished run's manifest and member count, without weights."""
     try:
         arrays = read_archive(family, TrainingError, (MANIFEST, "removed"))
         manifest = read_manifest(family, arrays[MANIFEST], Manifest, TrainingError)

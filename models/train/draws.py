@@ -1,4 +1,4 @@
-"""Everything random in training, drawn by numpy so that no torch version changes it."""
+"""All randomness of training, drawn by numpy, independent of the torch version."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _generator(seed: int, *key: int) -> np.random.Generator:
 
 
 def initial_weights(layers: tuple[Layer, ...], seed: int) -> list[NDArray[np.float32]]:
-    """Draw the weights every network starts from."""
+    """Draw the weights that every network starts from."""
     generator = _generator(seed, _INITIAL)
     drawn = []
     for layer in layers:
@@ -34,20 +34,20 @@ def shuffle(seed: int, epoch: int, rows: int) -> NDArray[np.int64]:
 
 
 def drawn_rows(seed: int, rows: int, size: int, draw: int = 1) -> NDArray[np.int64]:
-    """Draw some of the rows, every set of them as likely as any other; ascending."""
+    """Draw rows uniformly among all sets of a size, ascending."""
     key = (_SAMPLE,) if draw == 1 else (_SAMPLE, draw)
     drawn = _generator(seed, *key).permutation(rows)[:size]
     return np.sort(drawn.astype(np.int64))
 
 
 def epoch_generator(seed: int, epoch: int) -> np.random.Generator:
-    """Return the source of an epoch's dropout masks."""
+    """Return the random generator of an epoch's dropout masks."""
     return _generator(seed, _DROPOUT, epoch)
 
 
 def dropout_mask(
     generator: np.random.Generator, shape: tuple[int, ...], probability: float
 ) -> NDArray[np.float32]:
-    """Draw factors, in float32: 0 with ``probability``, else 1 / (1 - probability)."""
+    """Draw float32 factors: 0 with ``probability``, else 1 / (1 - probability)."""
     kept = generator.random(shape, dtype=np.float32) >= np.float32(probability)
     return kept * np.float32(1 / (1 - probability))

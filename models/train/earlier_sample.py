@@ -1,4 +1,4 @@
-"""The sample before a fresh one: which draw it was, and that the training is the same."""
+"""The previous sample: its draw number and a check that training is the same."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class EarlierSample:
 
     @property
     def next_draw(self) -> int:
-        """The number of the draw after it."""
+        """The number of the next draw."""
         if self.sample.draw >= self.sample.draws:
             planned = self.sample.draws
             only = "the only one" if planned == 1 else f"the last of {planned}"
@@ -35,7 +35,7 @@ class EarlierSample:
         return self.sample.draw + 1
 
     def refuse_other(self, job: Job) -> None:
-        """Refuse a run that is of other rows, or trains otherwise."""
+        """Raise if a run has other rows or trains differently."""
         drawn = {"sample", MEMBERS}
         there, here = settings_of(self.manifest, 0), job.settings
         said = differences(
@@ -49,7 +49,7 @@ class EarlierSample:
 
 
 def earlier_sample(folder: Path) -> EarlierSample:
-    """Read what a folder says of its sample."""
+    """Read the sample of a folder."""
     family = folder / FAMILY
     if not family.exists():
         raise TrainingError(

@@ -33,19 +33,19 @@ class NumberColumn(msgspec.Struct, frozen=True, tag="number"):
 
     @property
     def features(self) -> tuple[str, ...]:
-        """Names of the features this column gives."""
+        """Names of the column's features."""
         return (self.name,)
 
 
 class CategoryColumn(msgspec.Struct, frozen=True, tag="category"):
-    """A column of words, one feature a category: 1 for the row's own, 0 for the others."""
+    """A column of words, one feature per category: 1 for the row's own, else 0."""
 
     name: str
     categories: tuple[str, ...]
 
     @property
     def features(self) -> tuple[str, ...]:
-        """Names of the features this column gives."""
+        """Names of the column's features."""
         return tuple(f"{self.name}={category}" for category in self.categories)
 
 
@@ -62,7 +62,7 @@ class Encoding(msgspec.Struct, frozen=True):
 
 
 def number_column(name: str, values: NDArray[np.float64], scaled: bool) -> NumberColumn:
-    """Return the column of these finite numbers, of which there is at least one."""
+    """Return the column of at least one finite number."""
     low, high = float(values.min()), float(values.max())
     # Further from 0, float64 holds no other numbers.
     whole = max(-low, high) <= _EVERY_WHOLE and bool((np.floor(values) == values).all())
@@ -70,7 +70,7 @@ def number_column(name: str, values: NDArray[np.float64], scaled: bool) -> Numbe
 
 
 def encoding_of(manifest: Manifest) -> Encoding | None:
-    """Return the encoding kept in a family's manifest; None if it was trained on plain arrays."""
+    """Return the encoding in a family's manifest; None if trained on plain arrays."""
     stored = manifest.recipe.get("encoding")
     return None if stored is None else msgspec.convert(stored, Encoding)
 
@@ -125,9 +125,9 @@ def encode_values(
 def encode_columns(
     encoding: Encoding, cells: Callable[[str], Cells], rows: int
 ) -> NDArray[np.float32]:
-    """Encode a table column by column, which takes less memory, to what `encode_rows` gives.
+    """Encode a table column by column as `encode_rows` does, in less memory.
 
-    ``cells`` returns those of a column by its name.
+    ``cells`` returns a column's cells by name.
     """
     encoded = np.zeros((rows, len(encoding.features)), dtype=np.float32)
     first = 0
@@ -149,7 +149,7 @@ def encode_columns(
 
 
 def encode_numbers(column: NumberColumn, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the feature that each number of a column is, in float64."""
+    """Return the features of numbers, in float64."""
     if not column.scaled:
         return values
     span = column.maximum - column.minimum
@@ -194,7 +194,7 @@ def _places(
 def _numbers(
     column: NumberColumn, cells: Sequence[str | float], place_of: Callable[[int], str]
 ) -> NDArray[np.float64]:
-    """Return each cell as a finite number."""
+    """Return the cells as finite numbers."""
     values = np.empty(len(cells))
     for index, cell in enumerate(cells):
         value = number(cell.strip()) if isinstance(cell, str) else float(cell)

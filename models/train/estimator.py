@@ -1,4 +1,4 @@
-"""The small dense network as a scikit-learn classifier, trained by the stacked trainer."""
+"""A small dense network as a scikit-learn classifier, by the stacked trainer."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Train on rows ``X`` in their order.
+        """Train on the rows ``X`` in their order.
 
         Raises
         ------
@@ -108,6 +108,6 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return scores
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the label with the highest score, the first of those that tie."""
+        """Return the label with the highest score; ties go to the first."""
         labels: NDArray[Any] = self.classes_[self.decision_function(X).argmax(axis=1)]
         return labels

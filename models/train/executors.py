@@ -1,4 +1,4 @@
-"""Where networks are trained: in processes of this machine, or on Ray."""
+"""Executors of training: processes of this machine, or Ray."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EXECUTORS = ("processes", "ray")
 
 @dataclass(frozen=True)
 class Workplace:
-    """Where workers are, and how many of them by now."""
+    """The location and current number of workers."""
 
     size: int
     pool: Callable[[Task, int], AbstractContextManager[Pool]]
@@ -25,7 +25,7 @@ class Workplace:
 
 
 def check_executor(executor: str, said: str) -> None:
-    """Refuse an executor that is not known, or cannot be used."""
+    """Raise if an executor is unknown or unusable."""
     if executor not in EXECUTORS:
         raise TrainingError(f"{said}: expected one of {', '.join(EXECUTORS)}")
     if executor == "ray":
@@ -42,7 +42,7 @@ def workplace(
     settings: Mapping[str, str] | None = None,
     shared: int = 0,
 ) -> Iterator[Workplace]:
-    """Go where the workers of a run are."""
+    """Yield the place where a run's workers are."""
     if executor == "ray":
         from leaveout.models.train.ray_pool import ray_workers
 

@@ -1,4 +1,4 @@
-"""What training leaves: the network as ONNX, the family file, a specification to start from."""
+"""The output of training: an ONNX network, a family file and a specification."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _SHARES = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0
 def unflatten(
     layers: tuple[Layer, ...], parameters: NDArray[np.float32]
 ) -> dict[str, NDArray[np.float32]]:
-    """Split flat parameters, shape (.., parameters), into views of shape (.., *shape) by name."""
+    """Split flat parameters, shape (.., parameters), into named views (.., *shape)."""
     return unflattened(parameter_shapes(layers), parameters)
 
 
 def network_model(
     layers: tuple[Layer, ...], parameters: Mapping[str, NDArray[np.float32]]
 ) -> onnx.ModelProto:
-    """Build the ONNX model: input ``x`` (batch, features), output ``scores`` (batch, labels)."""
+    """Build an ONNX model from ``x`` (batch, features) to ``scores`` (batch, labels)."""
     from onnx import TensorProto, helper, numpy_helper
 
     nodes, constants = [], []
@@ -90,7 +90,7 @@ def network_model(
 
 
 def scores(model: bytes, X: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Run a serialised model through onnxruntime: scores of shape (rows, labels)."""
+    """Evaluate a serialised model with onnxruntime; scores have shape (rows, labels)."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -111,9 +111,9 @@ def write_family(
     removed: NDArray[np.int64],  # shape (members,)
     manifest: Manifest,
 ) -> None:
-    """Gather the members from the finished blocks into a family file.
+    """Write finished blocks as a family file.
 
-    Memory holds a parameter of one block at a time: each block is read once for every parameter.
+    Memory holds one parameter of one block at a time, so each block is read once per parameter.
     """
     finished = blocks.finished()
 
@@ -131,7 +131,7 @@ def write_family(
 
 
 def inputs_text(facts: DataFacts, inside: bool, encoding: Encoding | None) -> str:
-    """Return the lets that define ``X``, the set of inputs; parameters are `spec_text`'s."""
+    """Return the lets that define ``X``; for the parameters see `spec_text`."""
     if encoding is not None:
         return records_text(facts, encoding)
     if inside:
@@ -153,8 +153,7 @@ def spec_text(
 ) -> str:
     """Return a specification of what one record can change.
 
-    Of a table the set of inputs is what its records can be: categories, whole numbers and ranges
-    are those of the training rows, as the very numbers the network reads.
+    A table's input set is what its records can be, in the very numbers the network reads.
     """
     about = " ".join(source.split())
     box = inputs_text(facts, inside, encoding)
@@ -175,6 +174,6 @@ def spec_text(
 
 
 def _share(size: int, results: int) -> float:
-    """Return a round share of the rows, such that a sample most likely has one of so many."""
+    """Return a round share of rows that a sample most likely supports."""
     least = math.log(max(results, 1) / (1 - _CONFIDENCE)) / size
     return next((each for each in _SHARES if each >= least), _SHARES[-1])

@@ -1,4 +1,4 @@
-"""From a job to a directory ready to verify: blocks trained, kept, extended and put together."""
+"""From a job to a verifiable directory: train, store, extend and join blocks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def train_family(
     on_progress: OnProgress,
     look: Callable[[Blocks], None] = lambda blocks: None,
 ) -> None:
-    """Train what is missing, and write the files."""
+    """Train what is missing and write the files."""
     free = 0 if job.first is None else 1
     blocks = Blocks(job.directory / PARTIAL, job.signature.size, free)
     with blocks.opened(job.settings):
@@ -104,7 +104,7 @@ def _put_together(job: Job, blocks: Blocks) -> None:
 
 
 def report_of(job: Job, started: float, complete: bool) -> TrainingReport:
-    """Return what is said of a finished run that began at this time of `time.monotonic`."""
+    """Return the report of a finished run that began at a `time.monotonic` time."""
     data, label = job.data, _labeller(job)
     test = None
     if data.X_test is not None and data.y_test is not None and len(data.y_test):
@@ -125,7 +125,7 @@ def report_of(job: Job, started: float, complete: bool) -> TrainingReport:
 
 
 def _labeller(job: Job) -> Callable[[NDArray[np.float32]], NDArray[np.int64]]:
-    """Return what labels rows as the network on all rows does in onnxruntime."""
+    """Return a function that labels rows as onnxruntime does for the full network."""
     import onnx
 
     from leaveout.models.onnx_file import network_from
@@ -141,7 +141,7 @@ def _labeller(job: Job) -> Callable[[NDArray[np.float32]], NDArray[np.int64]]:
 
 
 def farewell(job: Job | None) -> str:
-    """Return what is said where a run is stopped: what of it is on disk."""
+    """Return the message on what an interrupted run leaves on disk."""
     if job is None:
         return "stopped before training began"
     try:

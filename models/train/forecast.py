@@ -1,4 +1,4 @@
-"""What a run will take, said in a line as soon as it can be known."""
+"""The expected duration of a run, in one line as soon as it is known."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SIZES = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6))
 
 
 def opening(job: Job, missing: int) -> str:
-    """Return what is to be said before training begins; mostly nothing."""
+    """Return notes before training begins; usually none."""
     said = []
     if job.data.encoding is not None:
         said += [
@@ -46,7 +46,7 @@ def opening(job: Job, missing: int) -> str:
 
 
 class Forecast:
-    """Says once, when some seconds were trained, how long the rest takes; not if it is short."""
+    """Reports once, after some training, how long the rest takes if it is long."""
 
     def __init__(self, job: Job, finished: int, abreast: int) -> None:
         self._job, self._before, self._abreast = job, finished, abreast
@@ -54,7 +54,7 @@ class Forecast:
         self._is_said = False
 
     def said(self, finished: int, work: float) -> str:
-        """Return the line, empty if it is not the time."""
+        """Return the line; empty if it is not due."""
         if self._is_said or work <= self._before:
             return ""
         now = time.monotonic()

@@ -1,4 +1,4 @@
-"""A job: everything about a run that its result depends on."""
+"""A job: everything that the result of a run depends on."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OWN = "own"
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """What a run makes, and of what."""
+    """What a run makes, and from what."""
 
     directory: Path  # where the family goes
     data: TrainingData
@@ -39,12 +39,12 @@ class Job:
 
     @property
     def members(self) -> int:
-        """How many there are to be."""
+        """The number of members."""
         return len(self.removed)
 
     @property
     def networks(self) -> int:
-        """Members, and the network on all rows."""
+        """The number of networks: the members and the one on all rows."""
         return self.members + 1
 
     @property
@@ -54,7 +54,7 @@ class Job:
 
 
 def settings_of(manifest: Manifest, members: int) -> Settings:
-    """All that two runs must share to be the same run, as it reads back from JSON."""
+    """Return all that two equal runs must share, as read back from JSON."""
     recipe = dict(manifest.recipe)
     encoding = recipe.get("encoding")
     if isinstance(encoding, dict):

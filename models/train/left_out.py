@@ -1,4 +1,4 @@
-"""Which rows are left out, one a member: all, the first ones, or a sample."""
+"""The left-out rows, one per member: all, the first ones or a sample."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def left_out(
     earlier: EarlierSample | None = None,
     said: str = "{}=",
 ) -> tuple[NDArray[np.int64], Sample | None]:
-    """Return the row that each member lacks, and how they were drawn where they were."""
+    """Return the row each member lacks, and the sample if they were drawn."""
     for name, count in (("members", members), ("sample", sample), ("draws", draws)):
         whole = isinstance(count, Integral) and not isinstance(count, bool)
         if count is not None and not (whole and count >= 1):

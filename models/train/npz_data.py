@@ -1,4 +1,4 @@
-"""Arrays: an NPZ file of features and labels, used as they are."""
+"""Arrays: NPZ files of features and labels, used unchanged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EXPECTED = "X_train and y_train, with X_test and y_test if there is a test part
 
 
 class Arrays(NamedTuple, Generic[F]):
-    """Features and labels, of rows to train on and to test on."""
+    """Features and labels of training and test rows."""
 
     X: NDArray[F]  # shape (rows, features)
     y: NDArray[np.int64]  # shape (rows,): 0 to ``labels - 1``, each there
@@ -29,7 +29,7 @@ class Arrays(NamedTuple, Generic[F]):
 
 
 def read_npz(path: Path, label: str | None = None) -> TrainingData:
-    """Read the arrays of a file as `read_arrays` does, in float32; it raises what that raises."""
+    """Read the arrays of a file in float32, as `read_arrays` does."""
     found = read_arrays(path, label, np.float32)
     return TrainingData(
         X=found.X,
@@ -41,7 +41,7 @@ def read_npz(path: Path, label: str | None = None) -> TrainingData:
 
 
 def read_arrays(path: Path, label: str | None, kind: type[F]) -> Arrays[F]:
-    """Read ``X_train, y_train`` (with ``X_test, y_test``) or ``X, y``, values unchanged."""
+    """Read ``X_train, y_train`` (``X_test, y_test``) or ``X, y``, values unchanged."""
     names = archive_names(path, TrainingError)
     x_name, y_name = ("X_train", "y_train") if "X_train" in names else ("X", "y")
     wanted = [x_name, y_name]

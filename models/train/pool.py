@@ -1,4 +1,4 @@
-"""Workers that do the orders of a task: processes; for Ray see `ray_pool`."""
+"""Workers in processes that do a task's orders; for Ray see `ray_pool`."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ ENVIRONMENT = {
 
 
 class Pool(Protocol):
-    """Workers that have a task."""
+    """Workers that share a task."""
 
     def work(self, orders: Iterable[Order]) -> Iterator[tuple[Order, Event]]:
-        """Yield what is said of each order, as it comes."""
+        """Yield the events of each order as they come."""
         ...
 
 

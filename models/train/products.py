@@ -1,4 +1,4 @@
-"""Products of a stack's matrices, member by member."""
+"""Batched matrix products over the members of a stack."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Products:
-    """Batched products of so many members at a time.
+    """Batched products of a fixed number of members at a time.
 
-    A library may choose how to sum by how many matrices it is given, as those of GPUs do. Given
-    the same number each time, a member's bits do not depend on how large the stack is.
+    Libraries may sum by batch size, as on GPUs; a fixed size makes a member's bits independent of
+    the stack.
     """
 
     group: int | None = None  # how many; None: all
 
     def filled(self, members: int) -> int:
-        """Return how many members a stack must have to hold so many."""
+        """Return the stack size needed for some members."""
         return members if self.group is None else -(-members // self.group) * self.group
 
     def multiply(self, left: Tensor, right: Tensor, out: Tensor) -> None:
@@ -41,7 +41,7 @@ class Products:
         return out
 
     def add(self, out: Tensor, left: Tensor, right: Tensor, *, keep: float, times: float) -> None:
-        """Replace ``out`` by ``keep * out + times * left @ right``, shape (members, ...)."""
+        """Replace ``out`` with ``keep * out + times * left @ right``, (members, ...)."""
         for part in self._parts(len(out), self.group or len(out)):
             out[part].baddbmm_(left[part], right[part], beta=keep, alpha=times)
 

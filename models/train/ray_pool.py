@@ -1,4 +1,4 @@
-"""Workers on Ray, on this machine or on many: a block a task."""
+"""Workers on Ray, on one or several machines: one block per task."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _WAIT = 1.0
 
 @contextmanager
 def ray_workers(workers: int | None, shared: int) -> Iterator[RayWorkers]:
-    """Connect to a cluster, or start one here for as long as this is open."""
+    """Connect to a cluster, or start one here until closed."""
     try:
         with RayDriver(workers, shared=shared) as driver:
             yield RayWorkers(driver, workers)
@@ -63,16 +63,16 @@ class RayWorkers:
         self._driver, self._workers = driver, workers
 
     def size(self, gpus: bool) -> int:
-        """Orders that are worked at once, by now."""
+        """Return how many orders are worked on at once now."""
         there = self._driver.gpus if gpus else self._driver.cpus
         return self._workers or max(1, there)
 
     @contextmanager
     def pool(self, task: Task, size: int) -> Iterator[Pool]:
-        """Open a pool; what is trained comes back, since it may be on other machines.
+        """Open a pool whose results are sent back.
 
-        Each worker trains something small first: one that makes other bits of it than this machine
-        is not used, so that no family is a mixture.
+        Workers whose trial training gives other bits than this machine are not used, so no family
+        is a mixture.
         """
         reference = task.reference or _reference(task)
         yield _Orders(
@@ -88,7 +88,7 @@ class RayWorkers:
 
 
 def _reference(task: Task) -> str:
-    """Return what a check gives on this machine."""
+    """Return the result of a check on this machine."""
     with processes(task, 1) as pool:
         for _, said in pool.work([Check()]):
             if isinstance(said, Checked):
@@ -140,7 +140,7 @@ class _Orders:
             self._driver.send(Given(number, order))
 
     def _again(self, lost: Lost) -> str:
-        """Give an order to another worker, and say so; not without end."""
+        """Give a lost order to another worker and report it, a limited number of times."""
         order = self._given[lost.number]
         name = _name(order, self._role.task)
         if lost.fault:
@@ -173,7 +173,7 @@ class _Orders:
 
 
 def _name(order: Order, task: Task) -> str:
-    """Return what messages call an order: by the rows that its networks lack."""
+    """Return the name of an order for messages, by its left-out rows."""
     if not isinstance(order, Block):
         return str(order)
     networks = order.networks

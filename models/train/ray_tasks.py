@@ -1,4 +1,4 @@
-"""Blocks as tasks of Ray: what the driver does, and what each worker does."""
+"""Blocks as Ray tasks: the driver's and the worker's part."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TELL = 2.0
 
 @dataclass(frozen=True)
 class Given:
-    """An order to have done."""
+    """An order to do."""
 
     number: int
     order: Order
@@ -31,7 +31,7 @@ class Given:
 
 @dataclass(frozen=True, eq=False)
 class Came:
-    """What is said of an order."""
+    """An event of an order."""
 
     number: int
     event: Event
@@ -39,10 +39,7 @@ class Came:
 
 @dataclass(frozen=True)
 class Lost:
-    """The worker at an order died; it was not done.
-
-    ``fault`` is whether the program there failed, so that another worker would fail as well.
-    """
+    """The worker of an order died; ``fault`` if another would fail as well."""
 
     number: int
     why: str
@@ -51,7 +48,7 @@ class Lost:
 
 @dataclass(frozen=True)
 class Unlike:
-    """A machine trains other bits than the one that asks; it is given nothing any more."""
+    """A machine that trains other bits than the asking one and gets no more orders."""
 
     machine: str
     facts: dict[str, str]  # of the machine
@@ -60,7 +57,7 @@ class Unlike:
 
 @dataclass(frozen=True, eq=False)
 class TrainBlocks(Role):
-    """Have orders done by whatever machines the cluster has."""
+    """Have orders done by any machines of the cluster."""
 
     task: Task  # with its reference
     run: str  # tells this run from others
@@ -148,7 +145,7 @@ class _Driver:
         self._say(Unlike(said.machine, said.facts, left))
 
     def _look(self) -> None:
-        """Pass on how far workers are, where one has said so."""
+        """Forward the progress of workers."""
         now = time.monotonic()
         if now - self._looked < _TELL:
             return
@@ -170,7 +167,7 @@ class _Driver:
 
 
 class _Board:
-    """How far each order is."""
+    """The progress of each order."""
 
     def __init__(self) -> None:
         self._steps: dict[int, float] = {}
@@ -189,7 +186,7 @@ _CHECKED: dict[str, str] = {}
 def _train(
     task: Task, run: str, version: str, given: Given, board: Any
 ) -> tuple[str, Event | Unlike]:
-    """Do one order in a worker of Ray; also tells the node it is on."""
+    """Do one order in a Ray worker; also return its node."""
     import ray
 
     node = ray.get_runtime_context().get_node_id()
@@ -218,7 +215,7 @@ def _teller(board: Any, number: int) -> Callable[[Step | Noted], None]:
 
 
 def bits_of_this_machine() -> dict[str, str]:
-    """Return what the bits of a training depend on, as far as it is known."""
+    """Return what the bits of training depend on, as far as known."""
     import numpy as np
 
     facts = {"leaveout": VERSION, "CPU": _processor(), "numpy": np.__version__}

@@ -185,7 +185,7 @@ def parse_layers(text: str) -> tuple[int, ...]:
 
 
 def parse_class_weights(text: str) -> tuple[float, ...] | str:
-    """Read what labels count, such as ``1,4.5``, or ``balanced``."""
+    """Read the label weights, such as ``1,4.5``, or ``balanced``."""
     if text.strip().lower() == "balanced":
         return "balanced"
     try:

@@ -1,4 +1,4 @@
-"""The records a table can hold, as a set of inputs of the specification language."""
+"""The possible records of a table, as an input set of the language."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAMED = 8
 
 
 def records_text(facts: DataFacts, encoding: Encoding) -> str:
-    """Return the lets that define ``X``: what the records of a table can be."""
+    """Return the lets that define ``X``, the possible records of a table."""
     refined, left = _refined(encoding)
     names = [*(f"X{number}" for number in range(len(refined))), "X"]
     lines = [f"let {names[0]} = {_box(facts)}"]
@@ -54,10 +54,9 @@ def _number(value: float) -> str:
 
 
 def _refined(encoding: Encoding) -> tuple[list[tuple[str, str, str]], list[str]]:
-    """Return function, further arguments and a comment, one a column that takes listed values.
+    """Return each refinement by a column's listed values, and columns left out.
 
-    And the names of such columns that are left out, because there are too many values to list, or
-    the specification could not be read any more.
+    Left out are columns with too many values to list or to read again.
     """
     refined: list[tuple[str, str, str]] = []
     left: list[str] = []

@@ -1,4 +1,4 @@
-"""What a run says: how far it is, and what was trained."""
+"""Progress and report of a run."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from leaveout.models.train.export import NETWORK, SPEC
 
 
 class TrainingInterruptedError(TrainingError):
-    """Training was stopped from the keyboard; what is finished is kept."""
+    """Training was interrupted from the keyboard; finished parts are kept."""
 
     exit_code = ExitCode.INTERRUPTED
 
 
 @dataclass(frozen=True)
 class TrainingProgress:
-    """How far training is.
+    """The progress of training.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class TrainingReport:
 
     @property
     def bounds(self) -> Path:
-        """Where `leaveout.verify` is to put the bounds, for a guard to find them."""
+        """Where `leaveout.verify` should write the bounds, for a guard to find."""
         return self.directory / "bounds.npz"
 
     def __repr__(self) -> str:

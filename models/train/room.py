@@ -1,4 +1,4 @@
-"""What one process has found out of the device it trains on: which it is, and what fits there."""
+"""The training device of a process, and what fits into its memory."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ _USED = 0.9
 
 @dataclass
 class Room:
-    """The device of a process."""
+    """The device of a process, and how many networks fit."""
 
     device: str = ""  # a torch device; empty until it is known
     networks: int = sys.maxsize  # most that are trained together: fewer, once so many did not fit
     claim: IO[bytes] | None = None  # held as long as the device is
 
     def halve(self, networks: int) -> bool:
-        """Learn that so many do not fit; False if no fewer can be trained."""
+        """Record that some networks do not fit; False if no fewer can be trained."""
         group = GROUP[self.device.partition(":")[0]] or 1
         self.networks = networks // 2 // group * group
         return self.networks > 0
 
 
 def fitting(stack: Stack, memory: int, group: int | None) -> int:
-    """Return how many networks fit into the given bytes of memory, at least the minimum."""
+    """Return how many networks fit into some memory, at least the minimum."""
     least = group or 1
     networks = int(memory * _USED - stack.shared_bytes()) // stack.network_bytes()
     return max(networks // least, 1) * least

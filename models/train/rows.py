@@ -1,4 +1,4 @@
-"""Which rows a network is trained on, and an order of them that a missing row does not disturb."""
+"""The training rows of a network, in an order that a missing row does not disturb."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Rows:
 
 
 class OrderedBatches:
-    """Batches of positions in ``X``; every pass over them is the next epoch's.
+    """Batches of positions in ``X``; each pass over them is the next epoch.
 
     Each epoch shuffles all rows, by seed and epoch alone, and cuts them into batches; then the
     missing row is taken out of its batch. So one batch of an epoch is a row shorter, and all

@@ -1,4 +1,4 @@
-"""What all networks of a family have in common: names and shapes of parameters, the graph."""
+"""What the networks of a family share: parameter names and shapes, and the graph."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Signature(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, model: onnx.ModelProto) -> Signature:
-        """Return that of an ONNX model."""
+        """Return the signature of an ONNX model."""
         from leaveout.models.architecture import architecture_hash
         from leaveout.models.onnx_values import read_parameters
 
@@ -31,11 +31,11 @@ class Signature(msgspec.Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """How many numbers one network holds."""
+        """The number of parameters of one network."""
         return sum(math.prod(shape) for shape in self.shapes.values())
 
     def difference(self, other: Signature) -> str | None:
-        """Say where another one differs, in words; None if nowhere."""
+        """Return how another signature differs; None if it does not."""
         for name, shape in self.shapes.items():
             if name not in other.shapes:
                 return f"it has no parameter {name!r}"
@@ -52,7 +52,7 @@ class Signature(msgspec.Struct, frozen=True):
 def flattened(
     shapes: Mapping[str, tuple[int, ...]], parameters: Mapping[str, NDArray[np.floating]]
 ) -> NDArray[np.float32]:
-    """Return named parameters in a row, shape (parameters,)."""
+    """Return named parameters as one vector, shape (parameters,)."""
     parts = [np.asarray(parameters[name], dtype=np.float32).ravel() for name in shapes]
     return np.concatenate(parts) if parts else np.empty(0, dtype=np.float32)
 
@@ -60,7 +60,7 @@ def flattened(
 def unflattened(
     shapes: Mapping[str, tuple[int, ...]], parameters: NDArray[np.float32]
 ) -> dict[str, NDArray[np.float32]]:
-    """Split flat parameters, shape (.., parameters), into views of shape (.., *shape) by name."""
+    """Split flat parameters into named views (.., *shape)."""
     split, first = {}, 0
     for name, shape in shapes.items():
         last = first + math.prod(shape)

@@ -20,7 +20,7 @@ def read_data(
     units: Mapping[str, str] | None = None,
     on_read: OnRead | None = None,
 ) -> TrainingData:
-    """Read a CSV or an NPZ file, told apart by what it holds."""
+    """Read a CSV or NPZ file, identified by its content."""
     if not holds_archive(path, TrainingError):
         return read_csv(path, label, identity, units, on_read)
     refuse_column_names(path, identity, units)
@@ -28,7 +28,7 @@ def read_data(
 
 
 def refuse_column_names(path: Path, identity: str | None, units: Mapping[str, str] | None) -> None:
-    """Refuse what names columns, of a file that has none."""
+    """Raise on column names for a file without columns."""
     for flag, given in (("--id", identity), ("--unit", units)):
         if given:
             raise TrainingError(f"{path}: {flag} names a column, and an NPZ has none: drop {flag}")

@@ -1,4 +1,4 @@
-"""Stacked training: many networks step together, each with one row of the data masked out.
+"""Stacked training: many networks step together, each with one row masked out.
 
 Until the first batch that holds its row, a network is the one that lacks another row, or none: so
 only one of those steps, and the others go on from it once they differ.
@@ -45,9 +45,8 @@ _GATHERED = 2**15
 class _Batch:
     """One step's data.
 
-    ``x`` is (features, size), ``truth`` the one-hot labels (labels, size), ``masks`` the
-    dropout factors a hidden layer, (outputs, positions, size), ``shares`` what each row counts in
-    the loss, (size,); member ``members[i]`` lacks column ``columns[i]``.
+    ``x`` is (features, size), ``truth`` one-hot, ``masks`` dropout factors, ``shares`` loss
+    weights; member ``members[i]`` lacks column ``columns[i]``.
     """
 
     x: Tensor
@@ -122,7 +121,7 @@ class Stack:
         self._buffers: dict[int, Buffers] = {}
 
     def train(self, on_step: Callable[[float], None] | None = None) -> None:
-        """Run all epochs; ``on_step`` is told after each step which share of the work is behind."""
+        """Run all epochs; ``on_step`` gets the finished share after each step."""
         done, whole = 0, self._work()
         for epoch in range(self._recipe.epochs):
             for work in self._epoch(epoch):
@@ -163,7 +162,7 @@ class Stack:
         return self._x.nbytes + self._y.nbytes + gathered
 
     def _resident(self, array: NDArray[np.float32] | NDArray[np.int64]) -> Tensor:
-        """Put data on the device; on a CPU it is not copied, and never written to."""
+        """Put data on the device; on a CPU it is shared and never written to."""
         import torch
 
         with warnings.catch_warnings():
@@ -171,14 +170,14 @@ class Stack:
             return torch.from_numpy(np.ascontiguousarray(array)).to(self._device)
 
     def _part(self, members: int) -> None:
-        """Let so many, the first, go their own ways: what has not yet goes on from the first."""
+        """Split off the first ``members``, which continue from the first one."""
         members = self._products.filled(members)
         if members > self._apart:
             self._stepper.fork(slice(self._apart, members))
             self._apart = members
 
     def _work(self) -> int:
-        """Return how many rows all networks together step through."""
+        """Return how many rows all networks step through in total."""
         rows, batch = len(self._x), self._recipe.batch
         # A network steps from the batch that holds its row, and those of a product together.
         first = self._parting[:: self._apart]
@@ -187,7 +186,7 @@ class Stack:
         return shared + (self._recipe.epochs - 1) * len(self._removed) * rows
 
     def _epoch(self, epoch: int) -> Iterator[int]:
-        """Run an epoch; yield after each step how many rows all networks stepped through."""
+        """Run an epoch; yield the rows stepped through after each step."""
         recipe, rows = self._recipe, len(self._x)
         order = shuffle(recipe.seed, epoch, rows)
         where = np.empty_like(order)
@@ -215,7 +214,7 @@ class Stack:
         self._part(len(self._removed))
 
     def _batches(self, order: NDArray[np.int64]) -> Iterator[tuple[int, Tensor, Tensor]]:
-        """Yield where each batch starts, its features, (features, size), and one-hot labels."""
+        """Yield each batch's start, features (features, size) and one-hot labels."""
         import torch
 
         batch, rows = self._recipe.batch, len(order)
@@ -282,7 +281,7 @@ class Stack:
                     self._by_position(hidden, layer)[..., : batch.size].mul_(batch.masks[index])
 
     def _loss_gradient(self, batch: _Batch, buffers: Buffers) -> None:
-        """Gradient of the mean cross-entropy over each member's own rows, by the scores."""
+        """Compute each member's gradient of the mean cross-entropy by the scores."""
         import torch
 
         scores = buffers.outputs[-1][:, : self._layers[-1].outputs]
@@ -352,7 +351,7 @@ class Stack:
 
 
 def _first_places(removed: NDArray[np.int64], recipe: Recipe, rows: int) -> NDArray[np.int64]:
-    """Return where in the first epoch each row comes, shape (members,); `NOTHING` past the end."""
+    """Return where each row comes in the first epoch; `NOTHING` if past the end."""
     where = np.empty(rows, dtype=np.int64)
     where[shuffle(recipe.seed, 0, rows)] = np.arange(rows)
     return np.where(removed == NOTHING, rows, where[removed])

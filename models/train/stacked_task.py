@@ -1,4 +1,4 @@
-"""Blocks of networks of a recipe, trained as one stack."""
+"""Blocks of networks of a recipe, each trained as one stack."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class StackedTask(Task):
         return int(self.device != "cpu")
 
     def prepare(self) -> None:
-        """Fix the order of summation: with one thread it depends on shapes alone."""
+        """Fix the order of summation: on one thread it depends on shapes alone."""
         import torch
 
         torch.set_num_threads(1)
@@ -74,7 +74,7 @@ class StackedTask(Task):
             self.room.device = f"{self.device}:{index}"
 
     def networks_at_once(self, memory: int) -> int:
-        """Return how many networks can be trained together in so many bytes."""
+        """Return how many networks fit into some bytes of memory."""
         return fitting(self._stack(range(1), "meta"), memory, GROUP[self.device])
 
     def do(self, order: Order, say: Callable[[Step | Noted], None]) -> Event:
@@ -120,6 +120,7 @@ class StackedTask(Task):
         last = time.monotonic()
 
         def told(share: float) -> None:
+            """Report progress, at most every so often."""
             nonlocal last
             now = time.monotonic()
             if share == 1 or now - last >= _TELL:
@@ -148,10 +149,9 @@ class StackedTask(Task):
         return self.networks_at_once(free)
 
     def _digest(self) -> str:
-        """Digest what some steps on the first rows give, with the shapes of a whole training.
+        """Digest some steps on the first rows, with a whole training's shapes.
 
-        Rounding may differ for rare numbers alone, so what the manifest says of the device counts
-        as well.
+        Rounding may differ for rare numbers only, so the manifest's device facts count too.
         """
         from leaveout.models.train.stacked import NOTHING, Stack
 
@@ -167,7 +167,7 @@ class StackedTask(Task):
 
 
 def _forget(device: str) -> None:
-    """Give back what torch keeps of a device's memory."""
+    """Release the device memory that torch caches."""
     import torch
 
     if device.startswith("cuda"):

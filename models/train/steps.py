@@ -1,4 +1,4 @@
-"""Steps of stacked training: SGD, momentum and Adam, learning rates, weights of classes.
+"""Steps of stacked training: optimisers, learning rates and class weights.
 
 Whatever a step computes beside matrix products, it computes by operations that round once each, so
 that a number's bits depend on where it lies in a stack as little as those of the products do.
@@ -24,7 +24,7 @@ _EPSILON = 1e-8
 
 
 def learning_rate(recipe: Recipe, epoch: int) -> float:
-    """Return the rate of an epoch, counted from 0, as torch's StepLR and CosineAnnealingLR do."""
+    """Return an epoch's rate, from 0, as torch's StepLR and CosineAnnealingLR do."""
     rate = recipe.learning_rate
     if recipe.schedule == "step":
         return float(rate * recipe.step_factor ** (epoch // recipe.step_every))
@@ -34,10 +34,9 @@ def learning_rate(recipe: Recipe, epoch: int) -> float:
 
 
 def class_weights(recipe: Recipe, y: NDArray[np.int64], labels: int) -> NDArray[np.float64] | None:
-    """Return what each label counts in the loss, shape (labels,); None if all count alike.
+    """Return each label's weight in the loss, or None if all are equal.
 
-    Balanced weights are rows / (labels * rows of the label), of all rows: a part of the recipe, the
-    same for every member.
+    Balanced: rows / (labels * rows of the label), over all rows, so every member has the same.
     """
     given = recipe.class_weights
     if not given:
@@ -49,7 +48,7 @@ def class_weights(recipe: Recipe, y: NDArray[np.int64], labels: int) -> NDArray[
 
 
 class Stepper:
-    """Changes the weights of a stack by the gradients of a batch: plain SGD."""
+    """Plain SGD on the weights of a stack."""
 
     def __init__(self, weights: list[Tensor], recipe: Recipe, products: Products) -> None:
         self._weights = weights
@@ -58,29 +57,26 @@ class Stepper:
         self.rate = recipe.learning_rate
 
     def begin(self, resting: NDArray[np.int64]) -> None:
-        """Start a step, which some members do not take: their `state` is put back after it."""
+        """Start a step; ``resting`` members get their `state` back after it."""
 
     def state(self) -> list[Tensor]:
         """Return everything that `step` changes, members along the first axis."""
         return self._weights
 
     def fork(self, members: slice) -> None:
-        """Let members go on from where the first one is."""
+        """Copy the first member's state to some members."""
         for each in self.state():
             each[members] = each[:1]
 
     def step(self, layer: int, gradient: Tensor, entry: Tensor) -> None:
-        """Change the weights of a layer, of as many members, the first, as there are gradients of.
-
-        Product, decay and step are one.
-        """
+        """Update a layer of the first members, one per gradient, in one fused product."""
         keep = 1 - self.rate * self._recipe.weight_decay
         weight = self._weights[layer][: len(gradient)]
         self._products.add(weight, gradient, entry.transpose(1, 2), keep=keep, times=-self.rate)
 
 
 class _Decayed(Stepper):
-    """What goes by the gradient of the loss and the decay."""
+    """Stepping by the gradient of loss and decay."""
 
     def _slope(self, layer: int, gradient: Tensor, entry: Tensor) -> Tensor:
         slope = self._products.product(gradient, entry.transpose(1, 2))
@@ -149,7 +145,7 @@ class _Adam(_Decayed):
 
 
 def stepper(weights: list[Tensor], recipe: Recipe, products: Products) -> Stepper:
-    """Return what takes the recipe's steps."""
+    """Return the stepper of a recipe."""
     if recipe.optimizer == "adam":
         return _Adam(weights, recipe, products)
     return (_Momentum if recipe.momentum else Stepper)(weights, recipe, products)

@@ -1,4 +1,4 @@
-"""What a worker is told and what it says: a task that all orders share, orders, events."""
+"""Messages of a worker: the shared task, orders and events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from leaveout.models.train.signature import Signature
 class Block:
     """Networks to train, numbered as in `leaveout.models.train.blocks`.
 
-    ``expected`` is what their parameters must be, None where the task itself fixes that.
+    ``expected`` is what their parameters must be, None where the task fixes it.
     """
 
     networks: range
@@ -28,9 +28,9 @@ class Block:
 
 @dataclass(frozen=True)
 class Probe:
-    """Train the network on all rows, with this seed, and give it back as ONNX.
+    """Train the network on all rows with a seed and return it as ONNX.
 
-    ``turn`` tells the same order, given again, from the first.
+    ``turn`` distinguishes repeated orders.
     """
 
     seed: int
@@ -39,7 +39,7 @@ class Probe:
 
 @dataclass(frozen=True)
 class Check:
-    """Train something small: machines that make the same of it train the same bits."""
+    """Train something small, to compare the bits of machines."""
 
 
 Order = Block | Probe | Check
@@ -47,7 +47,7 @@ Order = Block | Probe | Check
 
 @dataclass(frozen=True)
 class Step:
-    """So much of the order is done, in [0, 1]."""
+    """The finished share of the order, in [0, 1]."""
 
     share: float
 
@@ -59,7 +59,7 @@ class Done:
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """What was trained, and is not on disk.
+    """Trained networks that are not on disk.
 
     Attributes
     ----------
@@ -82,14 +82,14 @@ class Failed:
 
 @dataclass(frozen=True)
 class Checked:
-    """What came of a check: a digest, the same where machines train the same bits."""
+    """The digest of a check, equal where machines train the same bits."""
 
     digest: str
 
 
 @dataclass(frozen=True)
 class Noted:
-    """A line for whoever waits; the order goes on."""
+    """A line for the user; the order continues."""
 
     words: str
 
@@ -98,7 +98,7 @@ Event = Step | Done | Trained | Failed | Checked | Noted
 
 
 class Task(ABC):
-    """What all orders of a run share: the data, and how a network is trained."""
+    """What all orders of a run share: the data and the training."""
 
     reference: str = ""
     """Digest that each machine's check must give; empty if this machine's is yet to be found."""
@@ -114,14 +114,14 @@ class Task(ABC):
 
     @abstractmethod
     def prepare(self) -> None:
-        """Do what is done once in a process."""
+        """Prepare a process, once."""
 
     @abstractmethod
     def do(self, order: Order, say: Callable[[Step | Noted], None]) -> Event:
-        """Do one order; ``say`` is told how far it is. The last event is returned."""
+        """Do one order, reporting progress by ``say``; return the last event."""
 
     def kept(self, networks: range, parameters: NDArray[np.float32]) -> Event:
-        """Put a trained block where it belongs."""
+        """Write a trained block, or return it where there is no folder."""
         if not self.folder:
             return Trained(parameters)
         try:
@@ -132,12 +132,12 @@ class Task(ABC):
 
 
 def name_of(network: int, removed: NDArray[np.int64]) -> str:
-    """Return what messages call a network by its number; members lack ``removed``."""
+    """Return the name of a network for messages; members lack ``removed``."""
     return (
         f"the member without row {removed[network - 1]}" if network else "the network on all rows"
     )
 
 
 def digest_of(parameters: NDArray[np.float32]) -> str:
-    """Return the digest of parameters, equal where all their bits are."""
+    """Return the digest of the bits of parameters."""
     return hashlib.sha256(parameters.astype("<f4").tobytes()).hexdigest()

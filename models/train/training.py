@@ -1,4 +1,4 @@
-"""Training a network and its family: from a data file to a directory ready to verify."""
+"""Training from a data file to a directory ready for verification."""
 
 from __future__ import annotations
 
@@ -191,12 +191,12 @@ def _job(
 
 
 def _block(task: StackedTask) -> int:
-    """Return how many networks an order is of: on a GPU as many as fit when nothing else does."""
+    """Return how many networks an order has: on a GPU as many as fit."""
     return _BLOCK if task.device == "cpu" else task.networks_at_once(device_memory(task.device))
 
 
 def _workers(task: StackedTask, size: int) -> int:
-    """Return how many workers there are: on GPUs that this machine has, one each."""
+    """Return the number of workers: one per GPU of this machine, if on GPUs."""
     return device_count(task.device) if task.device != "cpu" and task.folder else size
 
 

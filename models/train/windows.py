@@ -1,4 +1,4 @@
-"""Windows of signals, which a convolution multiplies."""
+"""Windows of signals for convolutions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def unfold(signal: Tensor, layer: Conv, target: Tensor) -> None:
 
 
 def fold(windows: Tensor, layer: Conv, target: Tensor) -> None:
-    """Add up what `unfold` spread: the gradient of the signal from that of its windows."""
+    """Add up window gradients into the signal's gradient, the adjoint of `unfold`."""
     shape = (len(windows), layer.channels, layer.width, layer.positions, -1)
     parts = windows[:, : layer.fan_in].view(shape)
     target.zero_()

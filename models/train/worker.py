@@ -1,4 +1,4 @@
-"""A worker process: reads a task, then orders; answers each with steps and a last event."""
+"""A worker process: reads a task, then orders, and answers each with events."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from leaveout.models.train.task import Event, Order, Task
 
 
 def main() -> None:
-    """Do the orders that the parent gives, until it is gone."""
+    """Do the parent's orders until it is gone."""
     requests, answers = own_channel()
     task = read_frame(requests, Task)  # type: ignore[type-abstract]
     orders: queue.SimpleQueue[Order] = queue.SimpleQueue()

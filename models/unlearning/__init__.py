@@ -1,4 +1,4 @@
-"""Approximate unlearning by a game of two players, and the retraining it is held against.
+"""Approximate unlearning by a two-player game, and retraining to compare with.
 
 Importing this package needs no torch; training does.
 """

@@ -1,4 +1,4 @@
-"""The membership attack that the follower plays against, on the posteriors of both models."""
+"""The membership attack that the follower plays against, on both models' posteriors."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _MEAN, _SQUARE, _LEAST = 0.9, 0.999, 1e-8
 
 
 class PosteriorAttack:
-    """A network with one hidden layer: how likely a row was forgotten, given both posteriors.
+    """A one-hidden-layer network that tells forgotten rows by both posteriors.
 
-    Differentiable in the posteriors, so that the follower can move against it.
+    Differentiable in the posteriors, so the follower can move against it.
     """
 
     def __init__(self, labels: int, seed: int) -> None:
@@ -65,7 +65,7 @@ def train_attack(
     steps: int,
     seed: int,
 ) -> PosteriorAttack:
-    """Train the attack on rows of which it is known whether they are gone."""
+    """Train the attack on rows whose membership is known."""
     import torch
     from torch.nn import functional
 
@@ -91,7 +91,7 @@ def train_attack(
 
 
 def _adam(value: Tensor, slope: Tensor, mean: Tensor, square: Tensor, step: int) -> None:
-    """Take a step, to the bit as ``torch.optim.Adam``, which would load torch's compiler."""
+    """Take a step bit-identical to ``torch.optim.Adam``, which would load a compiler."""
     mean.lerp_(slope, 1 - _MEAN)
     square.mul_(_SQUARE).addcmul_(slope, slope, value=1 - _SQUARE)
     size = (square.sqrt() / (1 - _SQUARE**step) ** 0.5).add_(_LEAST)

@@ -1,4 +1,4 @@
-"""What unlearning needs of a model: scores that torch can differentiate, and its parameters."""
+"""The interface of unlearnable models: differentiable scores and parameters."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Classifier(Protocol):
     """A torch module of scores, or a `GraphNetwork`."""
 
     def __call__(self, x: Tensor, /) -> Tensor:
-        """Return scores of shape (rows, labels) of inputs of shape (rows, features)."""
+        """Return scores (rows, labels) of inputs (rows, features)."""
         ...
 
     def parameters(self) -> Iterable[Tensor]:
-        """Return all that is trained."""
+        """Return the trained parameters."""
         ...
 
 
@@ -36,7 +36,7 @@ C = TypeVar("C", bound=Classifier)
 
 
 def require_torch(who: str) -> None:
-    """Refuse to go on without torch."""
+    """Raise if torch is missing."""
     try:
         import torch  # noqa: F401
     except ImportError:
@@ -45,7 +45,7 @@ def require_torch(who: str) -> None:
 
 @contextmanager
 def single_threaded() -> Iterator[None]:
-    """Run torch on one thread: small networks are faster so, and sums keep their order."""
+    """Run torch on one thread: faster for small networks, with a fixed sum order."""
     import torch
 
     before = torch.get_num_threads()
@@ -57,7 +57,7 @@ def single_threaded() -> Iterator[None]:
 
 
 def copied(model: C) -> C:
-    """Return a copy that shares nothing with the model."""
+    """Return a deep copy of the model."""
     return copy.deepcopy(model)
 
 

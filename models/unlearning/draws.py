@@ -1,4 +1,4 @@
-"""Everything random in unlearning, drawn by numpy so that no torch version changes it."""
+"""All randomness of unlearning, drawn by numpy, independent of the torch version."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 class Purpose(IntEnum):
-    """What a stream of random numbers is for; each has its own."""
+    """The purposes of random streams; each has its own."""
 
     WEIGHTS = 100
     ORDER = 101
@@ -21,5 +21,5 @@ class Purpose(IntEnum):
 
 
 def generator(seed: int, purpose: Purpose, *key: int) -> np.random.Generator:
-    """Return the stream of a seed for one purpose."""
+    """Return a seed's random stream for one purpose."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence((seed, purpose, *key))))

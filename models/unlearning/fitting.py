@@ -1,4 +1,4 @@
-"""Training a network from scratch: the retrained arm, the original, and the alternative model."""
+"""Training from scratch: the retrained arm, the original and the alternative model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rows are to be forgotten, and which test rows serve as third-party data."""
+"""The rows to forget, and the test rows used as third-party data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SHOWN = 12
 
 
 def read_forget(text: str, rows: int, seed: int) -> NDArray[np.int64]:
-    """Read what ``--forget`` says."""
+    """Read the value of ``--forget``."""
     path = Path(text)
     if path.is_file():
         return _checked(_numbers_of(path), rows, str(path))
@@ -34,14 +34,14 @@ def read_forget(text: str, rows: int, seed: int) -> NDArray[np.int64]:
 
 
 def draw_rows(rows: int, count: int, seed: int) -> NDArray[np.int64]:
-    """Draw rows to forget, each as likely as any other."""
+    """Draw rows to forget, uniformly."""
     if not 0 < count < rows:
         raise TrainingError(f"{count:,} of {rows:,} rows cannot be forgotten; some must be left")
     return np.sort(generator(seed, Purpose.FORGET).permutation(rows)[:count]).astype(np.int64)
 
 
 def rows_of_label(data: TrainingData, name: str) -> NDArray[np.int64]:
-    """Return all rows of a label: what ``--forget-class`` says."""
+    """Return all rows of a label, as ``--forget-class`` asks."""
     if name not in data.labels:
         raise TrainingError(
             f"--forget-class {name}: there is no such label; the labels are "
@@ -116,6 +116,7 @@ def _numbers_of(path: Path) -> list[tuple[int, str]]:
 
 
 def _checked(found: list[tuple[int, str]], rows: int, where: str) -> NDArray[np.int64]:
+    """Return row numbers; raise on missing, unknown or repeated ones."""
     if not found:
         raise TrainingError(f"{where}: names no row; expected row numbers from 0")
     seen: set[int] = set()

@@ -1,4 +1,4 @@
-"""The two-player unlearner: a leader that stays close to retraining, a follower that hides it."""
+"""The two-player unlearner: a leader near retraining, a follower that hides deletion."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ATTACKED = 4096
 
 @dataclass(frozen=True, eq=False)
 class Deletion:
-    """The rows of one request to forget.
+    """The rows of one deletion request.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Deletion:
 
 
 class Curves(msgspec.Struct, frozen=True):
-    """One number a round."""
+    """The losses of both players, one number per round."""
 
     distance: tuple[float, ...]
     error: tuple[float, ...]  # the two parts of the leader's loss before its last step of the round
@@ -60,7 +60,7 @@ class Curves(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, eq=False)
 class Played(Generic[C]):
-    """How a game ended.
+    """The outcome of a game.
 
     Attributes
     ----------
@@ -147,7 +147,7 @@ def play(
 
 
 def _some(X: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.float32]:
-    """Draw rows enough to train an attack with few parameters."""
+    """Draw enough rows to train a small attack."""
     return X if len(X) <= _ATTACKED else X[np.sort(rng.permutation(len(X))[:_ATTACKED])]
 
 
@@ -196,7 +196,7 @@ class Players(Generic[C]):
         self._answers: list[float] = []
 
     def round(self) -> None:
-        """Let the leader move, then the follower."""
+        """Move the leader, then the follower."""
         import torch
 
         for _ in range(self._game.leader_steps):
@@ -217,7 +217,7 @@ class Players(Generic[C]):
             curve.append(number)
 
     def curves(self) -> Curves:
-        """Return what was seen so far."""
+        """Return the losses so far."""
         return Curves(
             tuple(self._distance), tuple(self._error), tuple(self._follower), tuple(self._answers)
         )
@@ -239,7 +239,7 @@ class Players(Generic[C]):
         self._step(self.risk()[0])
 
     def risk(self) -> tuple[Tensor, Tensor]:
-        """Return the follower's loss (eq. 13), and the mean answer of the attack."""
+        """Return the follower's loss (eq. 13) and the attack's mean answer."""
         import torch
 
         after = torch.softmax(self.model(self._forgotten), 1)

@@ -1,4 +1,4 @@
-"""An ONNX network that torch differentiates: its layer graph, evaluated on tensors."""
+"""An ONNX network that torch differentiates, evaluated on tensors."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _KNOWN = (*_TRAINABLE, Relu, Join, Shift, Scale, Reshape, Identity, Permute, Glo
 
 
 class GraphNetwork:
-    """The graph of an ONNX network with parameters that can be trained.
+    """The graph of an ONNX network with trainable parameters.
 
-    All floating-point initialisers are trained. Dense and convolutional layers, ReLU, residual
-    connections, and operators that only scale, shift or re-shape are understood.
+    All float initialisers are trained. Dense and convolutional layers, ReLU, residuals, scaling,
+    shifting and reshaping are supported.
     """
 
     def __init__(self, network: Network) -> None:
@@ -82,19 +82,15 @@ class GraphNetwork:
         return {name: value.detach().numpy().copy() for name, value in self._values.items()}
 
     def undrawn(self) -> tuple[str, ...]:
-        """Return the trainable initialisers that `redraw` leaves as they are, in the file's order.
+        """Return the trainable initialisers that `redraw` keeps.
 
-        What training made of them is in a network that starts from them.
+        They carry what training made of them into any network that starts from them.
         """
         drawn = {name for name, _ in self._drawn()}
         return tuple(name for name in self._values if name not in drawn)
 
     def redraw(self, generator: np.random.Generator) -> None:
-        """Draw all parameters anew, uniform in [-1/sqrt(fan_in), 1/sqrt(fan_in)] of their layer.
-
-        An initialiser that belongs to no dense or convolutional layer keeps its value; `undrawn`
-        names them.
-        """
+        """Redraw layer parameters, uniform within 1/sqrt(fan_in) of 0; see `undrawn`."""
         import torch
 
         for name, limit in self._drawn():
@@ -107,11 +103,11 @@ class GraphNetwork:
                 raise ModelError(f"{self.network.source}: a redrawn parameter is not finite")
 
     def to_network(self, source: str) -> Network:
-        """Return the network with the parameters as they are now; the graph stays as it was."""
+        """Return the network with the current parameters."""
         return network_from(with_parameters(self.network.model, self.arrays()), source)
 
     def _drawn(self) -> Iterator[tuple[str, float]]:
-        """Yield what `redraw` draws, in order, and how far from 0."""
+        """Yield the parameters that `redraw` draws, with their ranges."""
         for node in self.network.graph.needed():
             operator = node.operator
             if not isinstance(operator, _TRAINABLE):
@@ -130,7 +126,7 @@ class GraphNetwork:
                     yield stored, 1 / math.sqrt(fan_in)
 
     def _shifts(self, node: Node) -> list[str]:
-        """Return the biases that a MatMul has in an Add of its own."""
+        """Return the biases that follow a MatMul in an Add."""
         return [
             after.operator.constant
             for after in self.network.graph.needed()
@@ -138,6 +134,7 @@ class GraphNetwork:
         ]
 
     def _stored(self, name: str) -> str:
+        """Return the name of an initialiser in the file."""
         while name in self.network.graph.moved:
             name = self.network.graph.moved[name][0]
         return name

@@ -1,4 +1,4 @@
-"""What is kept of an unlearning: what the network came from, and how the game went."""
+"""The record of an unlearning: its inputs, and how the game went."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from leaveout.models.unlearning.settings import Game, Schedule
 
 
 class Accuracies(msgspec.Struct, frozen=True):
-    """Shares of rows labelled right, in [0, 1]."""
+    """Shares of rows labelled correctly, in [0, 1]."""
 
     forgotten: float
     retained: float
@@ -19,7 +19,7 @@ class Accuracies(msgspec.Struct, frozen=True):
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``unlearning.json`` holds: all that the unlearned model came from."""
+    """The content of ``unlearning.json``: all the unlearned model came from."""
 
     network: str  # file names; ``data_sha256`` is of the training rows
     data: str  # file names; ``data_sha256`` is of the training rows

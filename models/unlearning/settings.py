@@ -1,4 +1,4 @@
-"""What unlearning and retraining are told: how to train, and how to play the game."""
+"""Settings of unlearning and retraining: schedule and game."""
 
 from __future__ import annotations
 

@@ -36,21 +36,21 @@ RECORD = "unlearning.json"
 
 
 class UnlearningInterruptedError(TrainingError):
-    """Unlearning was stopped from the keyboard; nothing was written."""
+    """Unlearning was interrupted from the keyboard; nothing was written."""
 
     exit_code = ExitCode.INTERRUPTED
 
 
 @dataclass(frozen=True, eq=False)
 class UnlearningReport:
-    """What was done: the record, and the files written."""
+    """The record of an unlearning, and the files written."""
 
     record: Record
     files: tuple[Path, ...]
 
 
 def matching(network: Network, data: TrainingData, source: Path) -> GraphNetwork:
-    """Return the network ready to train, if it fits the data."""
+    """Return the network ready to train; raise if it does not fit the data."""
     features = data.X.shape[1]
     if features != network.inputs:
         raise TrainingError(

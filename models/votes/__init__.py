@@ -1,4 +1,4 @@
-"""Votes of base classifiers that were each trained on a part of the training set."""
+"""Votes of base classifiers, each trained on a part of the training set."""
 
 from __future__ import annotations
 

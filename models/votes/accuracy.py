@@ -1,4 +1,4 @@
-"""How right an ensemble is, label by label, beside an answer that is always the same."""
+"""Accuracy of an ensemble by label, compared with a constant answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Accuracy:
-    """Counts of test points."""
+    """Counts of correctly answered test points."""
 
     base: float  # mean over members of the share of test points they label right, in [0, 1]
     points: Counts  # shape (labels,)
@@ -28,17 +28,17 @@ class Accuracy:
 
     @property
     def most(self) -> int:
-        """The most frequent true label, the smaller one on a tie."""
+        """The most frequent true label; the smaller one if tied."""
         return int(self.points.argmax())
 
     @property
     def majority(self) -> float:
-        """Share of the test points that always answering the most frequent label gets right."""
+        """Accuracy of always answering the most frequent label."""
         return int(self.points.max()) / int(self.points.sum())
 
 
 def accuracy_of(ballots: Ballots) -> Accuracy:
-    """Count how right the plurality of the members is."""
+    """Return the accuracy of the members' plurality."""
     rows = np.arange(ballots.points)[:, None] * ballots.labels
     cells = np.bincount((rows + ballots.votes).ravel(), minlength=ballots.points * ballots.labels)
     answers = cells.reshape(ballots.points, ballots.labels).argmax(axis=1)

@@ -1,4 +1,4 @@
-"""Samples given as arrays of numbers."""
+"""Samples given as numeric arrays."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def samples_from_arrays(
     source: str = "arrays",
     bad_rows: BadRows = "refuse",
 ) -> Samples:
-    """Take rows of numbers as they are.
+    """Return samples from rows of numbers, unchanged.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def samples_from_share(
     source: str = "arrays",
     bad_rows: BadRows = "refuse",
 ) -> Samples:
-    """Take rows of numbers, and hold a share of them out to test on: a row's hash says which."""
+    """Return samples from rows of numbers, holding out test rows by their hash."""
     values, words, places, left_aside = _training(source, names, X, y, bad_rows)
     keys = array_keys(values)
     out = held_out(keys, share, hash_key)
@@ -132,9 +132,9 @@ def _training(
     y: NDArray[np.generic],
     bad_rows: BadRows,
 ) -> tuple[NDArray[np.float64], tuple[str, ...], Sequence[int], tuple[str, ...]]:
-    """Return rows and labels, their places in the arrays, and what was left aside.
+    """Return rows and labels, their positions in the arrays, and what was skipped.
 
-    A label that is none is an empty word: the row stays a sample, or a relabel would move others.
+    An invalid label is an empty word: the row stays a sample, or a relabel would move others.
     """
     numbers = X.ndim == 2 and X.dtype.kind in "fiub" and y.dtype.kind in "fiub"
     if bad_rows == "refuse" or not numbers or y.shape != X.shape[:1]:
@@ -158,7 +158,7 @@ def _training(
 def _rows(
     source: str, names: tuple[str, str], X: NDArray[np.generic], y: NDArray[np.generic]
 ) -> tuple[NDArray[np.float64], tuple[str, ...]]:
-    """Return numbers as float64 and labels as text, or say which cannot be used."""
+    """Return numbers as float64 and labels as text, or refuse unusable ones."""
     if X.dtype.kind in "fiub" and X.dtype.itemsize > 8:
         raise TrainingError(
             f"{source}: {names[0]!r} is {X.dtype}, expected numbers that float64 holds; save it as "
@@ -178,7 +178,7 @@ def _names(
     rows: Sequence[int],
     labels: Sequence[str] | None,
 ) -> tuple[tuple[str, ...], Assumption]:
-    """Return the labels; ``rows`` are the places of ``words`` in the array, for the message."""
+    """Return the labels; ``rows`` locate ``words`` in the array for messages."""
     if labels is None:
         numbers = [int(word) if word else -1 for word in words]
         largest = max(numbers)

@@ -1,4 +1,4 @@
-"""The labels that base classifiers give test points, and the true labels."""
+"""Ballots: base classifiers' labels of test points, and the true labels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_LABELS = 2**15
 
 @dataclass(frozen=True, eq=False)
 class Ballots:
-    """A row a test point, a column a member.
+    """A table of votes, with a row per test point and a column per member.
 
     Attributes
     ----------
@@ -79,12 +79,12 @@ class Ballots:
 
     @property
     def points(self) -> int:
-        """How many test points there are."""
+        """The number of test points."""
         return int(self.votes.shape[0])
 
     @property
     def parts(self) -> int:
-        """How many members vote."""
+        """The number of members that vote."""
         return int(self.votes.shape[1])
 
     def _in_range(self, array: NDArray[np.int32], name: str) -> None:
@@ -101,7 +101,7 @@ class Ballots:
         )
 
     def scores_of(self, purpose: str) -> NDArray[np.floating]:
-        """Return the scores, for what compares them; a plurality of the votes needs none.
+        """Return the scores, for methods that compare them; a plurality needs none.
 
         Parameters
         ----------
@@ -164,6 +164,7 @@ class Ballots:
             )
 
     def _shaped(self, shape: tuple[int, ...], name: str) -> None:
+        """Refuse an array of the wrong shape."""
         if shape != (self.points, self.parts, self.labels):
             raise BallotError(
                 f"{self.source}: {name!r} has shape {shape}, expected (points, parts, labels) = "

@@ -1,4 +1,4 @@
-"""What a reader of the numbers should know first, in sentences: parts and labels that go wrong."""
+"""Warnings for readers of the numbers, on problematic parts and labels."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LONGEST = 30
 
 
 def part_cautions(samples: Samples, findings: Findings) -> list[str]:
-    """Return what is amiss with parts: no rows, one label, few rows, members that failed."""
+    """Return warnings on parts: empty, one label, few rows, failed members."""
     sizes, names = findings.sizes, samples.labels
     of = f"of {len(sizes):,} members"
     said = []
@@ -59,7 +59,7 @@ def part_cautions(samples: Samples, findings: Findings) -> list[str]:
 
 
 def label_cautions(samples: Samples, given: bool) -> list[str]:
-    """Return what is amiss with the labels of the data; ``given``: they were named beforehand."""
+    """Return warnings on the data's labels; ``given`` if they were named beforehand."""
     names = samples.labels
     counts = np.bincount(samples.y[samples.y != NO_LABEL], minlength=len(names))
     absent = [names[label] for label in np.flatnonzero(counts == 0)]
@@ -75,7 +75,7 @@ def label_cautions(samples: Samples, given: bool) -> list[str]:
 
 
 def vote_cautions(samples: Samples, accuracy: Accuracy) -> list[str]:
-    """Return what a reader of the ensemble's accuracy alone would miss."""
+    """Return warnings on what the ensemble's accuracy alone does not show."""
     names, said = samples.labels, []
     if accuracy.ensemble <= accuracy.majority:
         said.append(

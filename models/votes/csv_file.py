@@ -1,4 +1,4 @@
-"""Ballots as a CSV: a row a test point, its true label and the label each member gives it."""
+"""Ballots as CSV: a row per test point, with its true label and all votes."""
 
 from __future__ import annotations
 
@@ -21,10 +21,8 @@ _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 def read_csv(path: Path) -> Ballots:
     """Read a CSV with the header ``truth,part_0,part_1,...``.
 
-    Without a first line such as ``# labels = 10``, there are taken to be two labels, or as many as
-    the largest number seen says. Nothing is assumed by that: a larger label u has no votes and
-    loses ties, so whichever members an attack turns, any of the two or more labels here other than
-    the prediction overtakes it with them if u does, and u lowers no radius.
+    Without a line ``# labels = 10``, labels are counted from the data, at least two. Unseen larger
+    labels have no votes and lose ties, so they lower no radius.
     """
     try:
         text = read_whole(path, TABLE).decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
@@ -62,6 +60,7 @@ def read_csv(path: Path) -> Ballots:
 
 
 def _stated(path: Path, line: str) -> int:
+    """Return the number of labels stated in the first line."""
     match = _LABELS.fullmatch(line.strip())
     if match is None or not re.fullmatch(r"[0-9]{1,9}", match[1]):
         raise BallotError(

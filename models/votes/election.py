@@ -1,4 +1,4 @@
-"""Ballots from samples: members are trained on their parts and asked about the test rows."""
+"""Elections: members are trained on their parts and vote on the test rows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MOST_FEATURES = 20_000
 
 @dataclass(frozen=True, eq=False)
 class Election:
-    """Ballots, and what they came from."""
+    """Ballots and their origin."""
 
     ballots: Ballots
     partition: Partition
@@ -48,7 +48,7 @@ def hold_election(
     undefended: bool = False,
     on_done: Callable[[int], None] | None = None,
 ) -> Election:
-    """Divide the samples, train a member on each part, and gather their votes on the test rows.
+    """Partition the samples, train a member on each part, and collect their votes.
 
     The votes of a member are a function of the rows of its own part, as a set, and of its seed
     (with SS-DPA: of all samples, too, but of the labels of its part alone). Order of the rows,
@@ -131,7 +131,7 @@ def hold_election(
 
 
 def _undefended(task: Task, workers: int, tell: Callable[[int], None]) -> Member | str:
-    """Return the model on all rows, or why there is none."""
+    """Return the model trained on all rows, or why there is none."""
     rows, learner = len(task.rows[0]), task.learner
     if learner.surviving is not None and learner.surviving.searched and rows > MOST_ROWS:
         return f"all rows ({rows:,}) are more than the {MOST_ROWS:,} that {learner.name} takes"
@@ -159,7 +159,7 @@ def _shared(
     representatives: NDArray[np.int64],
     ranks: NDArray[np.int64],
 ) -> Features:
-    """Encode all rows and learn features, from the distinct samples in sorted order alone."""
+    """Encode all rows and learn features from the sorted distinct samples alone."""
     encoder = samples.features.fitted(representatives)
     if encoder.width > _MOST_FEATURES:
         raise TrainingError(

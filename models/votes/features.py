@@ -1,4 +1,4 @@
-"""Features of rows: an encoding is made from some rows alone, and applied to any."""
+"""Features of rows: an encoding is fitted on some rows and applied to any."""
 
 from __future__ import annotations
 
@@ -16,50 +16,50 @@ _FARTHEST = 1e6
 
 
 class Encoder(Protocol):
-    """What some rows decided about how any row becomes numbers."""
+    """A fitted encoding that turns any rows into numbers."""
 
     @property
     def columns(self) -> tuple[NumberColumn | CategoryColumn, ...]:
-        """How a table's columns become features, in order; empty if values stay as they are."""
+        """How table columns become features, in order; empty for unchanged values."""
 
     @property
     def width(self) -> int:
-        """How many features there are."""
+        """The number of features."""
 
     def __call__(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the features of rows, shape (rows, width)."""
 
 
 class Features(Protocol):
-    """All rows, those to train on first and those to test on after them."""
+    """All rows, training rows first and then test rows."""
 
     @property
     def fixed(self) -> bool:
-        """Whether the features of a row are the same whichever rows an encoding is made from."""
+        """Whether features do not depend on the rows an encoding is fitted on."""
 
     def fitted(self, rows: NDArray[np.int64]) -> Encoder:
-        """Decide an encoding; nothing but the values of ``rows`` is looked at."""
+        """Fit an encoding, reading only the values of ``rows``."""
 
 
 @dataclass(frozen=True, eq=False)
 class ArrayFeatures:
-    """Numbers, taken as they are; float64 of shape (rows, features)."""
+    """Unchanged numbers, float64 of shape (rows, features)."""
 
     values: NDArray[np.float64]
 
     @property
     def fixed(self) -> bool:
-        """Return True."""
+        """Always true."""
         return True
 
     def fitted(self, rows: NDArray[np.int64]) -> Encoder:
-        """Return the identity: there is nothing to decide."""
+        """Return the identity, which needs no fitting."""
         return _Plain(self.values)
 
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """A table's column: of each row the place of its cell among the distinct ones."""
+    """A table column: the index of each row's cell among the distinct cells."""
 
     name: str
     words: tuple[str, ...]  # the distinct cells, sorted
@@ -79,11 +79,9 @@ def column_of(name: str, cells: list[str]) -> Column:
 
 @dataclass(frozen=True, eq=False)
 class TableFeatures:
-    """Columns of text.
+    """Text columns, encoded as scaled numbers and one-hot words.
 
-    The numbers of a column give one feature, scaled by their range; each word that is no number
-    gives one more, 1 where the row has it. A column may have both, so that a single odd cell does
-    not turn a column of numbers into one of words.
+    A column may have both, so that one odd cell does not turn numbers into words.
     """
 
     table: tuple[Column, ...]
@@ -91,11 +89,11 @@ class TableFeatures:
 
     @property
     def fixed(self) -> bool:
-        """Whether there is a basis."""
+        """Whether a basis fixes ranges and categories."""
         return self.basis is not None
 
     def fitted(self, rows: NDArray[np.int64]) -> Encoder:
-        """Decide ranges and categories from the cells of ``rows``, or of the basis."""
+        """Fit ranges and categories on the cells of ``rows``, or of the basis."""
         known = rows if self.basis is None else self.basis
         return _Table(tuple(_fit(column, known) for column in self.table))
 

@@ -1,4 +1,4 @@
-"""Ballots files: an ``.npz`` or a CSV, told apart by what they hold."""
+"""Ballots files: an ``.npz`` or a CSV, distinguished by content."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _EXPECTED = {
 
 
 class _Manifest(msgspec.Struct, forbid_unknown_fields=True):
-    """What the array ``manifest`` holds, as JSON."""
+    """The content of the array ``manifest``, as JSON."""
 
     version: int
     origin: Origin
@@ -69,7 +69,7 @@ def read_ballots(path: Path | str) -> Ballots:
 
 
 def write_ballots(ballots: Ballots, path: Path | str) -> None:
-    """Write ``ballots`` as an ``.npz``, whole or not at all; the same ballots give the same bytes.
+    """Write ballots as an ``.npz`` atomically; equal ballots give equal bytes.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What came to light while members were trained."""
+"""Observations made while members were trained."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Findings:
-    """What came to light in training."""
+    """Observations made in training."""
 
     sizes: tuple[int, ...]  # rows a member
     empty: int = 0  # members without rows

@@ -1,4 +1,4 @@
-"""Hashes of samples: exact integers of a sample's own bytes, the same on every machine."""
+"""Hashes of samples: exact integers from their bytes, equal on every machine."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ _LENGTH = 8
 
 
 def array_keys(X: NDArray[np.float64]) -> list[bytes]:
-    """Return each row's bytes: what it is, and nothing else.
+    """Return each row's bytes as float64, ordered as the values are.
 
-    Numbers are taken as float64, zero without a sign, and each is written as eight bytes that sort
-    as the numbers do; sorted keys are rows in lexicographic order of their values.
+    Zero has no sign; sorted keys are rows in lexicographic order.
     """
     bits = np.ascontiguousarray(X + 0.0, dtype=np.float64).view(np.uint64)
     ordered = np.where(bits & _SIGN, ~bits, bits | _SIGN).astype(">u8")
@@ -28,7 +27,7 @@ def array_keys(X: NDArray[np.float64]) -> list[bytes]:
 
 
 def cell_keys(rows: Iterable[Sequence[str]]) -> list[bytes]:
-    """Return each row's bytes: every cell in UTF-8 after its length, so that no two rows agree."""
+    """Return each row's bytes: its UTF-8 cells after their lengths, hence unique."""
     return [b"".join(map(_prefixed, row)) for row in rows]
 
 
@@ -44,7 +43,7 @@ def hash_samples(
 
 
 def hash_text(key: str, reads_label: bool, families: int = 1) -> str:
-    """Say how `hash_samples` computes, for a manifest."""
+    """Return a description of `hash_samples` for a manifest."""
     several = ""
     if families > 1:
         several = f" of a family; in family f from 1 on the person is {_FAMILY.decode()!r} and f"
@@ -56,20 +55,16 @@ def hash_text(key: str, reads_label: bool, families: int = 1) -> str:
 
 
 def held_out(keys: Sequence[bytes], share: float, key: str = "") -> NDArray[np.bool_]:
-    """Return which samples are kept for testing: those whose hash falls below ``share``.
-
-    Whether a sample is one depends on the sample alone.
-    """
+    """Return which samples are held out: those whose own hash falls below ``share``."""
     limit = int(share * 2**64)
     return np.array([_digest(content, key.encode(), _TEST) < limit for content in keys], dtype=bool)
 
 
 def spread_offsets(members: int, spread: int, seed: int) -> tuple[int, ...]:
-    """Draw the offsets of Finite Aggregation: ``spread`` different numbers below ``members``.
+    """Return the offsets of Finite Aggregation: distinct numbers below ``members``.
 
-    A sample with hash h is given to the members (h + offset) mod members (Finite Aggregation; Wang,
-    Levine and Feizi, 2022). The members whose hash with the seed is lowest are drawn, so that the
-    version of no generator has a say.
+    A sample with hash h reaches members (h + offset) mod members (Wang, Levine and Feizi, 2022).
+    Offsets have the lowest hashes with the seed, free of any generator's version.
     """
     secret = str(seed).encode()
     drawn = sorted(
@@ -79,6 +74,7 @@ def spread_offsets(members: int, spread: int, seed: int) -> tuple[int, ...]:
 
 
 def _prefixed(text: str) -> bytes:
+    """Return a text as bytes after their length."""
     content = text.encode()
     return len(content).to_bytes(_LENGTH, "little") + content
 

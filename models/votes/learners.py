@@ -1,4 +1,4 @@
-"""What trains a member: a classifier of scikit-learn by name, a small network, or one of ours."""
+"""Learners of members: scikit-learn classifiers by name, a small network, or own ones."""
 
 from __future__ import annotations
 
@@ -25,21 +25,7 @@ _TORCH_SETTINGS = ("layers", "epochs", "batch", "learning_rate", "weight_decay",
 
 @dataclass(frozen=True)
 class Learner:
-    """A learner and its settings; made by `make_learner`, which checks them.
-
-    Attributes
-    ----------
-    name : str
-        A classifier of scikit-learn, ``torch``, or one of `SURVIVING`.
-    settings : tuple of (str, object)
-        Parameters that are not at their default.
-    semi_supervised : bool
-        Whether it is trained on all samples, labels outside the part being hidden.
-    prototype : object
-        The unfitted classifier of scikit-learn that members are copies of.
-    surviving : SurvivingLearner or None
-        One that says how many changes its members survive.
-    """
+    """A learner with settings checked by `make_learner`."""
 
     name: str
     settings: tuple[tuple[str, object], ...] = ()
@@ -51,7 +37,7 @@ class Learner:
         return f"{self.name}({', '.join(f'{name}={value!r}' for name, value in self.settings)})"
 
     def estimator(self, seed: int) -> Any:
-        """Return the scikit-learn classifier, its random state being ``seed``, on one thread."""
+        """Return the scikit-learn classifier with random state ``seed``, on one thread."""
         from sklearn.base import clone
 
         return _seeded(clone(self.prototype), seed)
@@ -62,7 +48,7 @@ class Learner:
 
 
 def default_learner() -> Learner:
-    """Return a forest of few trees: the same votes on any processor, and quick to train."""
+    """Return a small forest: quick to train, with the same votes on any processor."""
     from sklearn.ensemble import RandomForestClassifier
 
     prototype = _seeded(RandomForestClassifier(n_estimators=_DEFAULT_TREES), 0)
@@ -70,7 +56,7 @@ def default_learner() -> Learner:
 
 
 def make_learner(name: str | None = None, settings: Mapping[str, object] | None = None) -> Learner:
-    """Look a learner up and check its settings.
+    """Return a learner by name with checked settings.
 
     Parameters
     ----------
@@ -129,7 +115,7 @@ def make_transformer(name: str, settings: Mapping[str, object], seed: int) -> An
 
 
 def parse_value(text: str) -> object:
-    """Read a setting's value: a number, True, False, None, a tuple, or else a word."""
+    """Parse a setting: a number, True, False, None, a tuple, or else a word."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
@@ -137,6 +123,7 @@ def parse_value(text: str) -> object:
 
 
 def _found(name: str, kind: str, flag: str) -> type[Any]:
+    """Return the scikit-learn class of a name."""
     from sklearn.utils import all_estimators
 
     with warnings.catch_warnings():
@@ -151,6 +138,7 @@ def _found(name: str, kind: str, flag: str) -> type[Any]:
 
 
 def _made(kind: type[Any], settings: dict[str, object], seed: int, flag: str = "--learner") -> Any:
+    """Return an estimator with settings, or refuse these."""
     place = f"{flag} {kind.__name__}"
     inner = {
         name: _found(str(value), "classifier", f"--set {name}=")()
@@ -180,7 +168,7 @@ def _made(kind: type[Any], settings: dict[str, object], seed: int, flag: str = "
 
 
 def _seeded(estimator: Any, seed: int) -> Any:
-    """Set every random state within to ``seed``, and no number of jobs above 1."""
+    """Set all inner random states to ``seed``, and all job counts to at most 1."""
     fixed: dict[str, object] = {}
     for name, value in estimator.get_params(deep=True).items():
         last = name.rpartition("__")[2]

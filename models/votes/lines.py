@@ -1,4 +1,4 @@
-"""Tables whose lines are each read by themselves: one that cannot be read is left aside alone."""
+"""Tables read line by line, so that an unreadable line is skipped alone."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def read_lines(path: Path) -> tuple[Table, tuple[str, ...]]:
-    """Read a table line by line, and leave aside what is no row of it.
+    """Read a table line by line, skipping lines that are not rows.
 
-    What becomes of a line depends on the header and the line alone. So a cell that goes on in the
-    next line makes no row: a quote that is left open would otherwise take in the lines below it.
-    Of tables in which every line is a row it returns what `leaveout.models.table.read_table` does.
+    Each line is read by itself, so a cell cannot continue on the next line: an open quote would
+    swallow lines below. For tables of valid lines it equals `read_table`.
     """
     header: list[str] | None = None
     rows: list[list[str]] = []
@@ -49,7 +48,7 @@ def read_lines(path: Path) -> tuple[Table, tuple[str, ...]]:
 
 
 def _contents(path: Path) -> Iterator[bytes]:
-    """Yield lines without their ends, however these are written."""
+    """Yield lines without their line ends, of any kind."""
     with open_file(path, TABLE) as stream:
         for place, chunk in enumerate(stream):
             content = chunk.removeprefix(_BYTE_ORDER_MARK) if not place else chunk
@@ -66,7 +65,7 @@ def _header(path: Path, content: bytes) -> list[str]:
 
 
 def _cells(content: bytes, columns: int) -> list[str] | str:
-    """Return a line's cells, none of a blank line, or why it is no row."""
+    """Return a line's cells, empty for a blank line, or why it is not a row."""
     found = _parsed(content)
     if isinstance(found, str):
         return found
@@ -78,6 +77,7 @@ def _cells(content: bytes, columns: int) -> list[str] | str:
 
 
 def _parsed(content: bytes) -> list[str] | str:
+    """Return the cells of a line, or why it cannot be read."""
     try:
         text = content.decode()
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""What a ballots file says of its making: the recipe, and every assumption of a certificate."""
+"""Origin of ballots in their file: the recipe and all assumptions of certificates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from leaveout.models.votes.survival.statements import survival_assumptions
 def origin_of(
     samples: Samples, recipe: PartRecipe, partition: Partition, findings: Findings
 ) -> Origin:
-    """Gather what is to be remembered of an election."""
+    """Return the origin of an election's ballots."""
     semi = recipe.method == "ss_dpa"
     learner = str(recipe.learner)
     if recipe.scale:
@@ -122,9 +122,11 @@ def _notes(
 
 def _assumptions(recipe: PartRecipe, partition: Partition) -> list[Assumption]:
     def known(text: str) -> Assumption:
+        """Return an assumption that was checked."""
         return Assumption(text=text, checked=True)
 
     def trusted(text: str) -> Assumption:
+        """Return an assumption that was not checked."""
         return Assumption(text=text, checked=False)
 
     shared = [

@@ -1,4 +1,4 @@
-"""One member: trained on the rows of its part, asked for its scores at all test rows."""
+"""One member, trained on its part's rows and scored on all test rows."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class Member:
-    """What is kept of a trained member."""
+    """Results kept from a trained member."""
 
     votes: NDArray[np.int32]  # shape (points,)
     scores: NDArray[np.float32] | None  # shape (points, labels)
@@ -70,9 +70,9 @@ class Member:
 
 
 def train_member(task: Task, index: int) -> Member:
-    """Train member ``index``: a function of the rows of its part, their order set aside, and seed.
+    """Train member ``index``, a function of its set of rows and its seed alone.
 
-    So is a failure: it leaves a vote for label 0, and no other member untrained.
+    So is a failure, which votes for label 0 and stops no other member.
     """
     rows = task.rows[index]
     present = np.unique(task.y[rows])
@@ -101,6 +101,7 @@ def train_member(task: Task, index: int) -> Member:
 
 
 def _failed(task: Task, index: int, encoder: Encoder, why: str) -> Member:
+    """Return a member that could not be trained and votes for label 0."""
     rows = task.rows[index]
     size = f"({len(rows)} rows, {len(np.unique(task.y[rows]))} labels)"
     failed = f"{size}: {task.learner.name} {why}"
@@ -129,6 +130,7 @@ def _member(
 def _surviving(
     task: Task, learner: SurvivingLearner, rows: NDArray[np.int64], encoder: Encoder
 ) -> Member:
+    """Return a member with thresholds from a surviving learner."""
     part = Part(encoder(rows), task.y[rows], encoder(task.tests), task.labels)
     labels = len(np.unique(part.y))
     constant = "" if labels > 1 else "one label" if labels else "no rows"
@@ -187,7 +189,7 @@ def _network(
 def _with_unlabelled(
     task: Task, rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Add a row of every sample that has no label in this part, in the order of samples."""
+    """Add a row of each sample without a label in this part, in sample order."""
     assert task.samples is not None
     known = np.zeros(len(task.samples), dtype=bool)
     known[task.ranks[rows]] = True

@@ -1,4 +1,4 @@
-"""Words of the command line as text: the system's own bytes need not be UTF-8."""
+"""Command-line words as text, as system bytes need not be UTF-8."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def is_text(word: str) -> bool:
-    """Return whether a word can be written down as UTF-8."""
+    """Return whether a word can be encoded as UTF-8."""
     try:
         word.encode()
     except UnicodeEncodeError:
@@ -16,10 +16,10 @@ def is_text(word: str) -> bool:
 
 
 def path_text(path: Path | str) -> str:
-    """Return a path as text that can be written; what is not UTF-8 in it is replaced."""
+    """Return a path as printable text, with bytes that are not UTF-8 replaced."""
     return os.fsencode(path).decode(errors="replace")
 
 
 def file_name(path: Path | str) -> str:
-    """Return the last part of a path as text that can be written."""
+    """Return the last part of a path as printable text."""
     return path_text(Path(path).name)

@@ -1,4 +1,4 @@
-"""The torch learner: one network on one part, in single precision, and as an ONNX model."""
+"""The torch learner: one float32 network per part, also as an ONNX model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def train_network(
     recipe: Recipe, X: NDArray[np.float64], y: NDArray[np.int64], labels: int, scale: bool
 ) -> onnx.ModelProto:
-    """Train a network alone: the stacked trainer with a stack of one and no row left out."""
+    """Train a single network as a stack of one, leaving no row out."""
     shift, factor = np.zeros(X.shape[1]), np.ones(X.shape[1])
     if scale:
         shift, deviation = X.mean(axis=0), X.std(axis=0)

@@ -1,4 +1,4 @@
-"""Members as ONNX: linear models and networks written out, others through skl2onnx."""
+"""Members as ONNX: linear models and networks directly, others through skl2onnx."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Exported:
 
     @classmethod
     def of(cls, model: onnx.ModelProto, encoder: Encoder, differing: int) -> Exported:
-        """Serialise a model, and beside it how a table's columns become its inputs."""
+        """Serialise a model together with the encoding of a table's columns."""
         if encoder.columns:
             columns = msgspec.json.encode(msgspec.to_builtins(encoder.columns)).decode()
             entry = model.metadata_props.add()
@@ -42,7 +42,7 @@ class Exported:
 
 
 def export_constant(width: int, encoder: Encoder, label: int, labels: int) -> Exported:
-    """Write a member that votes one label always."""
+    """Write a member that always votes for one label."""
     bias = np.zeros(labels)
     bias[label] = 1
     return Exported.of(_dense([(np.zeros((labels, width)), bias)], "Relu"), encoder, 0)
@@ -71,7 +71,7 @@ def export_model(
 
 
 def _written(model: Any, labels: int) -> onnx.ModelProto | None:
-    """Return a plain network, or None where the classifier is not one."""
+    """Return a plain network, or None for any other classifier."""
     scaler, classifier = (model[0], model[-1]) if hasattr(model, "steps") else (None, model)
     seen = np.asarray(classifier.classes_, dtype=np.int64)
     activation = "Relu"
@@ -176,7 +176,7 @@ def _answers(
     chunk: int,
     seen: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Label the test rows by the model: from scores of all labels, or as skl2onnx does it."""
+    """Return the model's labels of test rows, from its scores or as skl2onnx does."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

@@ -1,4 +1,4 @@
-"""How ballots came about: what decides how many members a change of the training set reaches."""
+"""Origin of ballots, which decides how many members a change reaches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Against = Literal["edits", "insertions", "removals", "relabels"]
 
 
 class Assumption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a certificate rests on beyond the ballots.
+    """An assumption of a certificate beyond the ballots.
 
     Attributes
     ----------

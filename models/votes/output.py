@@ -1,4 +1,4 @@
-"""The directory that ``leaveout partition`` leaves: ballots, parts, models, a specification."""
+"""Output directory of ``leaveout partition``: ballots, parts, models, specification."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SHARE_CHANGED = 10
 
 
 def refuse_occupied(directory: Path) -> None:
-    """Say so before any work if ``directory`` holds something, is none, or cannot be written."""
+    """Refuse ``directory`` early if it is not empty, or cannot be written."""
     try:
         place = directory.resolve()
         if place.is_dir():
@@ -58,7 +58,7 @@ def refuse_occupied(directory: Path) -> None:
 def write_directory(
     directory: Path, election: Election, recipe: PartRecipe, source: str
 ) -> tuple[Path, ...]:
-    """Write everything, or nothing: it appears when it is complete."""
+    """Write the directory atomically, once it is complete."""
     try:
         return _write_directory(directory, election, recipe, source)
     except OSError as error:

@@ -22,14 +22,14 @@ from leaveout.models.votes.source import read_samples
 
 
 class PartitionInterruptedError(TrainingError):
-    """Training was interrupted from the keyboard; nothing was written."""
+    """Training was interrupted by Ctrl-C; nothing was written."""
 
     exit_code = ExitCode.INTERRUPTED
 
 
 @dataclass(frozen=True)
 class PartitionReport:
-    """What was trained.
+    """Summary of a partition.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ def partition(
     bad_rows: BadRows = "refuse",
     on_progress: Callable[[int, int], None] | None = None,
 ) -> PartitionReport:
-    """Train a member on each part of the training rows and write how all label the test rows.
+    """Train a member on each part and write how all of them label the test rows.
 
     The same rows in any order, on any number of ``workers`` and threads, give the same ballots.
 

@@ -1,4 +1,4 @@
-"""Parts: which members each training row reaches."""
+"""Parts: the members that each training row reaches."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Partition:
         return tuple(sorted([*spread, *self.further[row].tolist()]))
 
     def order(self, y: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Return the rows that any member has, sorted by values, then by label."""
+        """Return the rows of all members, sorted by values, then by label."""
         order = np.lexsort((y, self.ranks))
         kept: NDArray[np.int64] = order[self.base[order] != ABSENT]
         return kept
@@ -54,7 +54,7 @@ class Partition:
 
 
 def divide(samples: Samples, recipe: PartRecipe) -> Partition:
-    """Assign rows to members.
+    """Assign rows to members by the recipe's scheme.
 
     DPA: a hash of the sample modulo the number of parts (Levine and Feizi, equation 1). Finite
     Aggregation: the same over more members, each row reaching several of them. Hash bagging: the

@@ -1,4 +1,4 @@
-"""Members trained by this process or by several; how many changes speed, never the result."""
+"""Training of members in one or several processes, which never affects results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SETTINGS = {
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Hold numerical libraries to one thread, so that the order of a sum is fixed."""
+    """Limit numerical libraries to one thread, which fixes the order of sums."""
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(limits=1):
@@ -30,10 +30,10 @@ def one_thread() -> Iterator[None]:
 
 
 def train_members(task: Task, workers: int, on_done: Callable[[int], None]) -> list[Member]:
-    """Train every member; ``on_done`` is told how many are behind.
+    """Train all members, reporting progress to ``on_done``.
 
-    With one worker this process does it, unless torch is to: its products are the same bits only
-    where the process was started for that.
+    One worker trains in this process, except with torch, whose results are only bit-identical in a
+    process started for it.
     """
     if workers == 1 and task.learner.name != TORCH:
         members = []

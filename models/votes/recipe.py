@@ -1,4 +1,4 @@
-"""The recipe: how samples are split among members, and what trains a member."""
+"""Recipe: how samples are split among members, and how members are trained."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_EXACT_TO = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class PartRecipe:
-    """Everything that decides the ballots but the samples.
+    """Everything that determines the ballots except the samples.
 
     Attributes
     ----------
@@ -145,28 +145,28 @@ class PartRecipe:
 
     @property
     def members(self) -> int:
-        """How many members there are."""
+        """The number of members."""
         spread = self.spread if self.method == "finite_aggregation" else 1
         return self.parts * spread * self.families
 
     @property
     def copies(self) -> int:
-        """Classifiers of a member."""
+        """The number of classifiers per member."""
         return self.spread if self.method == "boosted" else 1
 
     @property
     def classifiers(self) -> int:
-        """How many are trained."""
+        """The number of trained classifiers."""
         return self.members * self.copies
 
     @property
     def vote(self) -> Method:
-        """How the ballots are counted."""
+        """The method of counting votes."""
         return "dpa" if self.method == "boosted" else self.method
 
     @property
     def searched_to(self) -> int | None:
-        """Up to how many changes thresholds are searched for; None where they are counted."""
+        """The most changes for which thresholds are searched; None if they are counted."""
         surviving = self.learner.surviving
         if self.survive is None or surviving is None or not surviving.searched:
             return None

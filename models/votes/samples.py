@@ -1,4 +1,4 @@
-"""Samples: training rows as a set to be partitioned, and the rows to test on."""
+"""Samples: the training rows as a set to partition, and the test rows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BadRows = Literal["refuse", "skip"]
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Training rows with their labels, in any order, and test rows.
+    """Training rows with labels, in any order, and test rows.
 
     Attributes
     ----------
@@ -67,21 +67,21 @@ class Samples:
 
     @property
     def rows(self) -> int:
-        """How many training rows there are."""
+        """The number of training rows."""
         return len(self.keys)
 
     @property
     def tests(self) -> NDArray[np.int64]:
-        """Places of the test rows among all rows."""
+        """Positions of the test rows among all rows."""
         return np.arange(len(self.keys), len(self.keys) + len(self.truth))
 
     def ranks(self) -> NDArray[np.int64]:
-        """Return each row's place among the distinct samples in sorted order, shape (rows,)."""
+        """Return each row's rank among the sorted distinct samples, shape (rows,)."""
         place = {key: rank for rank, key in enumerate(sorted(set(self.keys)))}
         return np.array([place[key] for key in self.keys], dtype=np.int64)
 
     def sha256(self) -> str:
-        """Return the digest of the training rows and labels, which their order does not change."""
+        """Return a digest of training rows and labels that ignores their order."""
         digest = hashlib.sha256()
         for key, word in sorted(zip(self.keys, self.words, strict=True)):
             for content in (key, word.encode()):
@@ -91,7 +91,7 @@ class Samples:
 
 
 def number_labels(words: Sequence[str], names: Sequence[str]) -> NDArray[np.int32]:
-    """Return the place of each label among ``names``, `NO_LABEL` where it has none."""
+    """Return the index of each label in ``names``, or `NO_LABEL`."""
     place = {name: index for index, name in enumerate(names)}
     return np.array([place.get(word, NO_LABEL) for word in words], dtype=np.int32)
 
@@ -99,7 +99,7 @@ def number_labels(words: Sequence[str], names: Sequence[str]) -> NDArray[np.int3
 def checked_names(
     source: str, names: Sequence[str], given: bool
 ) -> tuple[tuple[str, ...], Assumption]:
-    """Return the labels and what is assumed of them, or say why they cannot be used."""
+    """Return the labels and the assumption on them, or refuse unusable ones."""
     flag = f"--labels {','.join(names)}"
     if len(set(names)) < len(names) or "" in names:
         raise TrainingError(f"{flag}: a label is empty or there twice; name each once")
@@ -126,7 +126,7 @@ def checked_names(
 
 
 def refuse_measurements(source: str, words: Sequence[str], names: Sequence[str]) -> None:
-    """Refuse labels that hardly any two rows share, as measurements or names of rows."""
+    """Refuse labels that are nearly all distinct, as measurements or row names are."""
     if len(names) > _FEW_LABELS and len(words) < _ROWS_A_LABEL * len(names):
         raise TrainingError(
             f"{source}: {len(names):,} different labels of {len(words):,} rows look like "
@@ -136,7 +136,7 @@ def refuse_measurements(source: str, words: Sequence[str], names: Sequence[str])
 
 
 def bad_row_assumption(bad_rows: BadRows, unit: str) -> Assumption:
-    """Return what a certificate rests on where rows may be inserted that cannot be read."""
+    """Return the certificate's assumption on inserted rows that cannot be read."""
     if bad_rows == "skip":
         return Assumption(
             text=f"a row is a {unit} of the file; one that cannot be read, or whose label is none, "
@@ -151,7 +151,7 @@ def bad_row_assumption(bad_rows: BadRows, unit: str) -> Assumption:
 
 
 def answered(words: Sequence[str], names: Sequence[str]) -> tuple[list[int], tuple[str, ...]]:
-    """Return the held out rows whose label is one of the labels, and a sentence about others."""
+    """Return the test rows whose label is known, and a sentence on the others."""
     known = set(names)
     kept = [row for row, word in enumerate(words) if word in known]
     lost = len(words) - len(kept)
@@ -166,7 +166,7 @@ def answered(words: Sequence[str], names: Sequence[str]) -> tuple[list[int], tup
 def checked_truth(
     words: Sequence[str], names: Sequence[str], place: Callable[[int], str]
 ) -> NDArray[np.int32]:
-    """Return the places of test rows' labels; ``place`` says where a row is, for the message."""
+    """Return the label indices of test rows; ``place`` locates rows in messages."""
     truth = number_labels(words, names)
     if (truth == NO_LABEL).any():
         row = int(np.argmax(truth == NO_LABEL))

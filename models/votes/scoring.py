@@ -1,4 +1,4 @@
-"""Scores of a fitted classifier, brought to one column a label."""
+"""Scores of a fitted classifier, with one column per label."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 def label_scores(model: Any, X: NDArray[np.float64], labels: int) -> NDArray[np.float32]:
     """Return float32 scores, shape (rows, labels); a member's vote is their argmax.
 
-    They are the model's probabilities, else its decision function, else 1 for the label it
-    predicts. A label the model was not trained on scores below all others.
+    Probabilities, else the decision function, else 1 for the prediction. Labels not trained on
+    score below all others.
     """
     seen = np.asarray(model.classes_, dtype=np.int64)
     own = _own_scores(model, X, seen)
@@ -26,7 +26,7 @@ def label_scores(model: Any, X: NDArray[np.float64], labels: int) -> NDArray[np.
 
 
 def constant_scores(label: int, rows: int, labels: int) -> NDArray[np.float32]:
-    """Return the scores of a member that always votes ``label``."""
+    """Return the scores of a member that always votes for ``label``."""
     scores = np.zeros((rows, labels), dtype=np.float32)
     scores[:, label] = 1
     return scores

@@ -1,4 +1,4 @@
-"""Settings as a user writes them, ``NAME=VALUE``, told apart by what they are of."""
+"""User settings ``NAME=VALUE``, sorted by what they apply to."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from leaveout.models.votes.learners import TORCH, parse_value
 def split_settings(
     texts: Sequence[str], transformers: Sequence[str]
 ) -> tuple[dict[str, object], tuple[tuple[str, str, object], ...]]:
-    """Read settings such as ``max_depth=5`` and ``PCA.n_components=20``."""
+    """Parse settings such as ``max_depth=5`` and ``PCA.n_components=20``."""
     own: dict[str, object] = {}
     shared: dict[tuple[str, str], object] = {}
     for text in texts:
@@ -38,7 +38,7 @@ def split_settings(
 def torch_settings(
     learner: str | None, layers: str | None, epochs: int | None, own: dict[str, object]
 ) -> dict[str, object]:
-    """Return what the flags of the torch learner set."""
+    """Return the settings from the flags of the torch learner."""
     given: dict[str, object] = {"layers": layers, "epochs": epochs}
     chosen = {name: value for name, value in given.items() if value is not None}
     for name in chosen:

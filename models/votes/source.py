@@ -1,4 +1,4 @@
-"""The data file a user names, read into samples."""
+"""Reading of the user's data file into samples."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def read_samples(
     encoding: Path | str | None = None,
     bad_rows: BadRows = "refuse",
 ) -> Samples:
-    """Read a CSV or an NPZ file, told apart by what it holds.
+    """Read a CSV or an NPZ file, distinguished by content.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Samples given as a CSV with a header: every cell is text until a part encodes it."""
+"""Samples in a CSV with a header, whose cells are text until a part encodes them."""
 
 from __future__ import annotations
 
@@ -37,12 +37,10 @@ def table_samples(
     bad_rows: BadRows,
     encoding: Path | None = None,
 ) -> Samples:
-    """Read training rows, and test rows from another table or held out by their hash.
+    """Read training rows, and test rows from another table or held out by hash.
 
-    A sample is the text of its cells, blanks around them taken off; its label is no part of it.
-    An empty cell is a word like any other. With ``bad_rows="skip"`` each line is a row of its own,
-    and is left aside by itself if it cannot be read; the table to test on is none to be poisoned,
-    and is read as a whole in any case.
+    A sample is its cells' text without surrounding blanks or the label. With ``bad_rows="skip"``
+    each unreadable line is skipped alone; the test table is always read whole.
     """
     skip = bad_rows == "skip"
     table, left_aside = read_lines(path) if skip else (_whole(path), ())
@@ -96,7 +94,7 @@ def table_samples(
 
 
 def _whole(path: Path) -> Table:
-    """Read a table, or refuse it; where lines alone are at fault, say that they can be skipped."""
+    """Read a table, or refuse it, mentioning that bad lines can be skipped."""
     try:
         return read_table(path)
     except TrainingError as error:
@@ -122,7 +120,7 @@ def _basis(path: Path, features: Sequence[str]) -> Table:
 
 
 def _features(names: Sequence[str], tables: Sequence[Table], basis: Table | None) -> TableFeatures:
-    """Return the rows of tables, one after the other, and after them those that decide features."""
+    """Return the rows of several tables, followed by those of the basis."""
     every = [*tables, *([] if basis is None else [basis])]
     columns = tuple(
         column_of(name, [cell for table in every for cell in table.column(name)]) for name in names
@@ -134,6 +132,7 @@ def _features(names: Sequence[str], tables: Sequence[Table], basis: Table | None
 
 
 def _fixed(basis: Table | None) -> tuple[Assumption, ...]:
+    """Return the assumption on a basis, if there is one."""
     if basis is None:
         return ()
     text = (
@@ -144,7 +143,7 @@ def _fixed(basis: Table | None) -> tuple[Assumption, ...]:
 
 
 def _read(path: Path) -> Table:
-    """Read a table that is none to be poisoned: all of it, or none."""
+    """Read a table outside the attacker's reach: all of it, or none."""
     table = read_table(path)
     if not len(table):
         raise TrainingError(f"{path}: there is no row below the header")

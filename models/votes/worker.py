@@ -1,4 +1,4 @@
-"""A worker process: trains the members it is told to, one at a time.
+"""A worker process that trains one requested member at a time.
 
 It reads a `Task`, then the number of a member; it answers each with a `Member`.
 """
@@ -14,7 +14,7 @@ from leaveout.models.votes.pool import one_thread
 
 
 def main() -> None:
-    """Train the members that the parent names, until it is gone."""
+    """Train the members that the parent requests, until it exits."""
     requests, answers = own_channel()
     task = read_frame(requests, Task)
     orders: queue.SimpleQueue[int] = queue.SimpleQueue()

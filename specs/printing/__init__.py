@@ -1,1 +1,1 @@
-"""The one layout of a specification."""
+"""Canonical layout of specifications."""

@@ -1,4 +1,4 @@
-"""The one layout of a specification, comments and all."""
+"""Canonical layout of specifications, comments included."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PARENTHESES = ("LPAR", "RPAR")
 
 @dataclass(frozen=True)
 class _Place:
-    """A comment, and where it stands."""
+    """A comment and its position."""
 
     comment: Comment
     line: int
@@ -31,7 +31,7 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Block:
-    """Lines to print, and the lines of the old text that they come from."""
+    """Lines to print, with the lines of the old text they come from."""
 
     lines: tuple[str, ...]
     first: int
@@ -39,7 +39,7 @@ class _Block:
 
 
 def formatted(text: str, name: str = "<text>") -> str:
-    """Return a specification in its one layout.
+    """Return a specification in its canonical layout.
 
     Every comment is kept, and one blank line where there are some between statements or
     comments. Lines are broken to have at most 100 columns.
@@ -90,6 +90,7 @@ def _comments(text: str) -> Iterator[_Place]:
 
 
 def _said(text: str) -> Counter[str]:
+    """Return how often each comment text occurs."""
     return Counter(each.comment.text for each in _comments(text))
 
 

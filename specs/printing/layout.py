@@ -1,4 +1,4 @@
-"""Text in lines no longer than they need be: words, and places where a line may end.
+"""Line breaking: words, and places where a line may end.
 
 A statement becomes parts. A group is printed on one line if it fits, else each `Break` of it
 ends a line; a `Fill` ends a line only where the next item does not fit.
@@ -16,7 +16,7 @@ STEP = 4
 
 @dataclass(frozen=True)
 class Comment:
-    """A comment of one line, behind something or on a line of its own."""
+    """A one-line comment, after something or on its own line."""
 
     text: str
     alone: bool
@@ -33,14 +33,14 @@ class Word:
 
 @dataclass(frozen=True)
 class Break:
-    """A place where a line may end; ``flat`` stands there if it does not."""
+    """A possible line end, printed as ``flat`` if the line goes on."""
 
     flat: str = " "
 
 
 @dataclass(frozen=True)
 class Group:
-    """Parts on one line, or broken at every `Break`; lines in between are indented."""
+    """Parts on one line, or broken at every `Break` with inner lines indented."""
 
     parts: tuple[Part, ...]
     indented: bool = False
@@ -48,7 +48,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Fill:
-    """Items with a `Break` between them that ends a line only where it must."""
+    """Items separated by a `Break` that ends a line only if necessary."""
 
     items: tuple[Group, ...]
 
@@ -73,7 +73,7 @@ def _words(part: Part) -> list[Word | Break]:
 
 @dataclass
 class _Printer:
-    """Prints parts; a comment follows the token it followed, and ends the line."""
+    """Printer of parts; comments keep the token they follow and end the line."""
 
     width: int
     comments: Mapping[int, Sequence[Comment]]
@@ -101,7 +101,7 @@ class _Printer:
         ]
 
     def end_line(self, indent: int, before: int = 0) -> None:
-        """Begin a new line after the comments that wait, which may be indented by more."""
+        """Start a new line after pending comments, whose indent may differ."""
         own = self.waiting
         if own and not own[0].alone:
             self.lines[-1] += f"  {own[0].text}"
@@ -111,7 +111,7 @@ class _Printer:
         self.waiting, self.gap = [], ""
 
     def fits(self, part: Part, after: int = 0) -> bool:
-        """Whether a part fits in the line, and no comment would stand in its midst."""
+        """Return whether a part fits in the line with no comment inside it."""
         used = len(self.lines[-1]) + len(self.gap) + after
         commented = False
         for each in _words(part):
@@ -177,7 +177,7 @@ def _is_closing(part: Part) -> bool:
 
 
 def _closers(parts: Sequence[Part]) -> int:
-    """Return the width of what follows up to the next place where the line may end."""
+    """Return the width of what follows before the next possible line end."""
     width = 0
     for part in parts:
         if not isinstance(part, Word):
@@ -187,7 +187,7 @@ def _closers(parts: Sequence[Part]) -> int:
 
 
 def rendered(part: Part, width: int, comments: Mapping[int, Sequence[Comment]]) -> tuple[str, ...]:
-    """Return the lines of a statement, and of the comments that belong to it."""
+    """Return the lines of a statement and of its comments."""
     printer = _Printer(width, comments)
     printer.print(part, 0, False)
     printer.end_line(0)

@@ -1,4 +1,4 @@
-"""From the nodes of the tree to words and breaks, in the order of the canonical text."""
+"""Conversion of syntax tree nodes to words and breaks, in canonical order."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from leaveout.specs.text.tree import Find, Guarantee, Include, Let, Param, State
 
 
 def pieces(statement: Statement) -> Part:
-    """Return the parts of a statement; flat, they are its canonical text."""
+    """Return the parts of a statement, which on one line are its canonical text."""
     return _Pieces().statement(statement)
 
 
 class _Pieces:
-    """Counts tokens from 1 as it goes, all but parentheses."""
+    """Converter that counts tokens from 1, except parentheses."""
 
     def __init__(self) -> None:
         self.tokens = 0
@@ -40,7 +40,7 @@ class _Pieces:
         return Word(text, self.tokens, tokens)
 
     def words(self, text: str) -> list[Part]:
-        """Return words with a space between them that no line ends at."""
+        """Return words joined by unbreakable spaces."""
         found: list[Part] = []
         for each in text.split():
             found += [*([Word(" ")] if found else []), self.word(each)]
@@ -63,7 +63,7 @@ class _Pieces:
         return Group((*head, Break(), self.node(node.claim)), indented=True)
 
     def inside(self, node: Node, tight: int) -> Part:
-        """Return a node in its place, in parentheses if it binds looser."""
+        """Return an operand, in parentheses if it binds looser than its place."""
         if binds(node) >= tight:
             return self.node(node)
         return Group((Word("("), Break(""), self.node(node), Break(""), Word(")")), indented=True)
@@ -118,7 +118,7 @@ class _Pieces:
         return Group((minus, self.inside(node.operand, tight)))
 
     def chain(self, node: And | Or | Compare | Arithmetic, left: int, right: int, by: str) -> Part:
-        """Return two sides, broken before what joins them."""
+        """Return two operands, broken before their operator."""
         first = self.inside(node.left, left)
         # A longer chain of the same is one group: all of it is broken, or nothing.
         parts: tuple[Part, ...] = (first,)
@@ -132,6 +132,7 @@ class _Pieces:
         return Group((opening, Break(""), Fill(items), Break(""), self.word("]")), indented=True)
 
     def separated(self, nodes: tuple[Node, ...]) -> tuple[Group, ...]:
+        """Return nodes as groups, each but the last with a comma."""
         found = []
         for i, each in enumerate(nodes):
             part = self.node(each)

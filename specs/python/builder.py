@@ -63,7 +63,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Goal:
-    """What a `find` looks for, from `least` or `greatest`."""
+    """The goal of a `find`, from `least` or `greatest`."""
 
     direction: Literal["least", "greatest"]
     variable: str
@@ -75,7 +75,7 @@ Written: TypeAlias = Term | Statement
 
 
 def spec(*statements: Written) -> Spec:
-    """Return a specification of these statements, in this order.
+    """Return a specification of these statements, in order.
 
     Parameters
     ----------
@@ -96,17 +96,17 @@ def spec(*statements: Written) -> Spec:
 
 
 def let(name_: str, value: Value) -> Term:
-    """Return a name for a value: to be used in expressions, and given to `spec` to define it."""
+    """Define a name for a value, to use in expressions and to pass to `spec`."""
     return Term(name(name_).node, Let(name_, term(value).node))
 
 
 def param(name_: str, value: Value) -> Term:
-    """Return a name for a constant, as `let` does, that whoever runs it may set."""
+    """Define a named constant, like `let`, that the user may override."""
     return Term(name(name_).node, Param(name_, term(value).node))
 
 
 def include(path: str) -> Include:
-    """Return the statements of another file, in this place."""
+    """Return an include of another file's statements."""
     return Include(Text(str(path)))
 
 
@@ -143,7 +143,7 @@ def find(
     *,
     confidence: float | None = None,
 ) -> Find:
-    """Return the search for the least or greatest value for which a claim holds.
+    """Return a search for the least or greatest value for which a claim holds.
 
     Parameters
     ----------
@@ -165,14 +165,14 @@ def find(
 
 
 class But(NamedTuple):
-    """What `but` returns."""
+    """The result of `but`."""
 
     family: Value
     share: float
 
 
 def but(family: Value, share: float) -> But:
-    """Return what a variable of `forall` goes over where a share of all rows is left out."""
+    """Return a family of which a share of all rows is left out, for `forall`."""
     return But(family, number(share).value)
 
 
@@ -183,7 +183,7 @@ def _binder(variable: str, over: Value | But) -> Binder:
 
 
 def forall(over: Mapping[str, Value | But], body: Claim | Callable[..., Claim]) -> Term:
-    """Return a claim for every value of some variables.
+    """Return the claim that the body holds for all values of some variables.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ def forall(over: Mapping[str, Value | But], body: Claim | Callable[..., Claim]) 
 
 
 def __getattr__(name_: str) -> Callable[..., Term]:
-    """Return a function of the table, plug-ins' too."""
+    """Return a function of the table, plug-ins' included."""
     if not name_.startswith("_"):
         function = functions().get(name_)
         if function is not None:

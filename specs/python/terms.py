@@ -1,4 +1,4 @@
-"""Expressions in Python: a node in a wrapper whose operators make larger nodes.
+"""Expressions in Python: wrapped nodes whose operators build larger nodes.
 
 The wrapper is not the node, because ``==`` of the one makes a comparison, ``==`` of the other
 asks whether two trees are the same.
@@ -39,7 +39,7 @@ _JOINED = "write '(a > b) & (c > d)': in Python '&', '|' and '~' bind tighter th
 
 
 class Term:
-    """An expression of the language.
+    """An expression of the language, built with Python's operators.
 
     Arithmetic and comparisons are Python's; claims are joined by ``&``, ``|``, ``~`` and
     `implies`.
@@ -167,7 +167,7 @@ def term(value: Value) -> Term:
 
 
 def number(value: float) -> Number:
-    """Return a number of Python's."""
+    """Return a Python number as a node."""
     try:
         return Number(float(value))
     except OverflowError:
@@ -175,7 +175,7 @@ def number(value: float) -> Number:
 
 
 def name(text: str) -> Term:
-    """Return a name: of a let, or a variable.
+    """Return a name, of a let or a variable.
 
     Raises
     ------
@@ -190,7 +190,7 @@ def name(text: str) -> Term:
 
 
 def names(text: str) -> tuple[Term, ...]:
-    """Return names, which the text has with spaces between them."""
+    """Return the names that a text lists, separated by spaces."""
     return tuple(name(each) for each in text.split())
 
 
@@ -202,9 +202,9 @@ def claim_of(value: object, what: str) -> Expression:
 
 
 def applied(function: Function) -> Callable[..., Term]:
-    """Return a Python function that makes calls of a function of the table.
+    """Return a Python function that builds calls of a function of the table.
 
-    An argument that a parameter has as a bare word, such as ``adaptive``, is given as a text.
+    Bare words, such as ``adaptive``, are passed as strings.
     """
     words = {each.name: each.words for each in function.parameters}
     positional = [each.name for each in function.parameters if not each.named]
@@ -237,6 +237,7 @@ def _is_number(node: Expression) -> bool:
 
 
 def _joined(value: object, by: str) -> Expression:
+    """Return the node of an operand that joins claims; refuse one that is not a claim."""
     if isinstance(value, Term) and not _is_number(value.node):
         return value.node
     shown = str(value) if isinstance(value, Term) else repr(value)

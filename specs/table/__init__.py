@@ -1,4 +1,4 @@
-"""The built-in functions, a file a subject."""
+"""The built-in functions, one file per subject."""
 
 from __future__ import annotations
 

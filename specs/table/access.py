@@ -1,4 +1,4 @@
-"""Access: a network behind a guard, and what its answers may tell."""
+"""Access: a network behind a guard, and what its answers may reveal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of functions a specification may call: the built-in ones and plug-ins'."""
+"""The table of functions available to specifications: built-in and from plug-ins."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ GROUP = "leaveout.functions"
 
 
 def is_built_in(name: str) -> bool:
-    """Whether a function of that name is no plug-in's."""
+    """Return whether a function is built in rather than from a plug-in."""
     return name in _BY_NAME
 
 
 def functions() -> dict[str, Function]:
-    """Return the functions a specification may call, by name.
+    """Return the functions available to specifications, by name.
 
     Returns
     -------

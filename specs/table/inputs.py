@@ -1,4 +1,4 @@
-"""Sets of inputs: boxes, and what leaves only listed values of them."""
+"""Sets of inputs: boxes, and restrictions of them to listed values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from leaveout.specs.types import INPUTS, LIST, NUMBER, TABLE, TEXT, Type
 
 
 def _ordered_bounds(given: Bound, types: Types) -> str | None:
-    """Refuse a box known to be empty; bounds that are not literals are not known here."""
+    """Refuse a box known to be empty; bounds that are not literals are not yet known."""
 
     def values(bound: Expression) -> list[Number] | None:
         if isinstance(bound, Number):
@@ -41,7 +41,7 @@ def _ordered_bounds(given: Bound, types: Types) -> str | None:
 
 
 def _can_be_listed(lists: Lists) -> Rule:
-    """Refuse what is known to be no list; what is not known here is left to when it is used."""
+    """Refuse anything known not to be a list; the rest is checked when used."""
 
     def rule(given: Bound, types: Types) -> str | None:
         with suppress(Unknown):

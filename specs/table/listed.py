@@ -1,4 +1,4 @@
-"""What ``grid``, ``integers``, ``one_hot`` and ``circle`` list: features and the rows they take."""
+"""Features and rows listed by ``grid``, ``integers``, ``one_hot`` and ``circle``."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Arguments = Mapping[str, Expression]
 
 
 class Unknown(Exception):  # noqa: N818 - not an error: more is known later
-    """What is listed depends on what is not known yet, such as a file."""
+    """The list depends on something not known yet, such as a file."""
 
 
 @dataclass(frozen=True)
 class Listed:
-    """Features that together take one of some rows."""
+    """Features that together take one of several rows."""
 
     columns: tuple[int, ...]
     rows: Iterable[Row]  # as written, not rounded; each as long as ``columns``
@@ -44,10 +44,9 @@ def _unknown_range(column: int) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads the arguments of a call that lists what features take.
+    """Reader of the arguments of a call that lists feature values.
 
-    Its methods raise `Slip`, which points at the argument, where one makes no sense, and `Unknown`
-    where it is not known yet.
+    Methods raise `Slip`, pointing at a bad argument, or `Unknown` if it is not known yet.
     """
 
     follow: Follow  # from a name to what it stands for
@@ -71,18 +70,18 @@ class Reader:
         return int(value)
 
     def items(self, node: Expression) -> tuple[Expression, ...]:
-        """Return the items of a list, or the one expression that is none."""
+        """Return the items of a list, or an expression that is not a list as one item."""
         value = self.follow(node)
         if isinstance(value, Name | Call):
             raise Unknown
         return value.items if isinstance(value, ListOf) else (node,)
 
     def is_list(self, node: Expression) -> bool:
-        """Whether an expression is a list."""
+        """Return whether an expression is a list."""
         return self.items(node) != (node,)
 
     def columns(self, node: Expression) -> tuple[int, ...]:
-        """Return features by number, each once."""
+        """Return distinct feature numbers."""
         found: dict[int, None] = {}
         for item in self.items(node):
             column = self.whole(item, "a feature", 0)
@@ -92,14 +91,14 @@ class Reader:
         return tuple(found)
 
     def value(self, node: Expression) -> float:
-        """Return a number that float32 can hold."""
+        """Return a number representable in float32."""
         value = self.number(node)
         if abs(value) > _FLOAT32:
             raise Slip(node.at, f"{node} is beyond float32's range", "networks read float32")
         return value
 
     def row(self, node: Expression, width: int) -> Row:
-        """Return a row of as many numbers as there are features."""
+        """Return a row with one number per feature."""
         items = self.items(node)
         if len(items) != width:
             raise Slip(
@@ -111,7 +110,7 @@ class Reader:
         return tuple(self.value(item) for item in items)
 
     def also(self, given: Arguments, width: int) -> list[Row]:
-        """Return further rows: a list of rows, or one row."""
+        """Return additional rows, given as a list of rows or as one row."""
         if "also" not in given:
             return []
         rows = self.items(given["also"])
@@ -125,7 +124,7 @@ Lists: TypeAlias = Callable[[Reader, Arguments], tuple[Listed, ...]]
 
 
 def grid(reader: Reader, given: Arguments) -> tuple[Listed, ...]:
-    """Return the values of ``grid``, of each feature or of several together."""
+    """Return the values of ``grid``, for each feature or for several together."""
     columns = reader.columns(given["at"])
     values = reader.follow(given["values"])
     if isinstance(values, Text):
@@ -138,7 +137,7 @@ def grid(reader: Reader, given: Arguments) -> tuple[Listed, ...]:
 
 
 def integers(reader: Reader, given: Arguments) -> tuple[Listed, ...]:
-    """Return the whole numbers of each feature of ``integers``."""
+    """Return the integers of each feature of ``integers``."""
     columns = reader.columns(given["at"])
     zero = reader.number(given["zero"]) if "zero" in given else 0.0
     one = reader.number(given["one"]) if "one" in given else 1.0
@@ -217,7 +216,7 @@ def circle(reader: Reader, given: Arguments) -> tuple[Listed, ...]:
 
 
 def _angles(points: int, arc: float | None) -> Iterator[float]:
-    """Yield angles from 0, in the usual order of operations, so that float32 agrees with data."""
+    """Yield angles from 0, computed in the usual order so that float32 matches data."""
     turn = 2 * math.pi
     for k in range(points):
         yield turn * k / points if arc is None else turn * arc * (k / (points - 1))

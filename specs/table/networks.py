@@ -1,4 +1,4 @@
-"""Networks, families, and what they say of a point."""
+"""Networks, families, and their answers at a point."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from leaveout.specs.types import BOOLEAN, LIST, NUMBER, POINT
 
 
 def _features(given: Bound, types: Types) -> str | None:
-    """Refuse what is known to be no feature, or named twice."""
+    """Refuse anything known not to be a feature, and repeated features."""
     with suppress(Unknown):
         Reader(lambda node: node).columns(given["at"])
     return None

@@ -1,4 +1,4 @@
-"""Functions as pages and editors know them, from their declarations."""
+"""Reference of the functions for documentation and editors, from their declarations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from leaveout.specs.text.tokens import KEYWORDS, STATEMENTS
 
 
 def described(function: Function, language: str = "") -> str:
-    """Return a section on a function, as Markdown."""
+    """Return a reference section on a function in Markdown."""
     lines = [f"### `{function.name}`", "", f"```{language}", function.signature, "```"]
     lines += ["", function.doc]
     if function.threat:
@@ -66,5 +66,5 @@ def grammar(functions: Iterable[str]) -> dict[str, object]:
 
 
 def _words(names: Iterable[str]) -> str:
-    """Return keywords in lower case, joined for a regular expression."""
+    """Return keywords in lower case as alternatives of a regular expression."""
     return "|".join(sorted(name.lower() for name in names))

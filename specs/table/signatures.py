@@ -1,4 +1,4 @@
-"""What a function of the language is: parameters, a result, and what may decide it."""
+"""Declaration of a function of the language: parameters, result and decider."""
 
 from __future__ import annotations
 
@@ -63,18 +63,18 @@ class Parameter:
 
     @property
     def is_path(self) -> bool:
-        """Whether a text given to it is a path; of what may be a number too it is a name."""
+        """Whether a text argument is a path; it is a name where numbers are allowed too."""
         return TEXT in self.types and NUMBER not in self.types
 
     @property
     def range(self) -> str:
-        """The numbers it takes, in words."""
+        """The permitted numbers, in words."""
         text = "a whole number" if self.whole else "a number"
         text += "" if self.least is None else f" from {self.least:.15g}"
         return text if self.most is None else f"{text} to {self.most:.15g}"
 
     def takes(self, value: float) -> bool:
-        """Whether a number is in its range."""
+        """Return whether a number is in its range."""
         return not (
             (self.whole and value != int(value))
             or (self.least is not None and value < self.least)
@@ -84,7 +84,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Function:
-    """A function a specification may call.
+    """A function available to specifications.
 
     Attributes
     ----------
@@ -154,7 +154,7 @@ class Function:
 
     @property
     def signature(self) -> str:
-        """The function as messages show it, optional parameters in square brackets."""
+        """The signature as in messages, with optional parameters in square brackets."""
         text = ""
         for parameter in self.parameters:
             comma = ", " if text else ""
@@ -162,7 +162,7 @@ class Function:
         return f"{self.name}({text}) -> {self.result.name}"
 
     def said(self, given: Mapping[str, str]) -> str | None:
-        """Return a call in words, None where there are none.
+        """Return a call in words, or None if it has none.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Votes of base classifiers, and what they keep when someone changes the training set."""
+"""Votes of base classifiers, and what survives changes of the training set."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _RELABELS = "up to n labels are changed; the points stay"
 
 
 def _one_threat(given: Bound, types: Types) -> str | None:
-    """Refuse two kinds of change at once, and kinds that votes are not certified against."""
+    """Refuse mixed threats, and threats that votes are not certified against."""
     counts = [name for name in THREATS if name in given]
     relabelled = types["votes"] == RELABEL_VOTES
     right = "relabels" if relabelled else "edits"
@@ -70,9 +70,9 @@ def _against(given: Bound, types: Types) -> str | None:
 
 
 def _what_survives(template: str) -> Words:
-    """Return words in which ``{changes}`` is how much changes, such as 8 edits.
+    """Return words with ``{changes}`` (e.g. 8 edits) and ``{points}`` filled in.
 
-    ``{points}`` are the test points that count, all of them or those of one true label.
+    The points are all test points that count, or those of one true label.
     """
 
     def words(given: Mapping[str, str]) -> str | None:

@@ -1,1 +1,1 @@
-"""From text to the tree, and back to the place of a mistake."""
+"""Parsing of text to a tree, and the location of errors in the text."""

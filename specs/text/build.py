@@ -1,4 +1,4 @@
-"""Build the tree while lark reduces: one method a rule of the grammar, children in order."""
+"""Builder of the tree while lark reduces: a method per rule, children in order."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ Parts = list[Any]
 
 
 class _Group(NamedTuple):
-    """An expression in parentheses; the parentheses count for where larger nodes stand."""
+    """A parenthesised expression, whose parentheses extend the enclosing position."""
 
     node: Expression
     at: Position
 
 
 def position(token: Any) -> Position:
-    """Return where a token of lark stands."""
+    """Return the position of a lark token."""
     return Position(token.line, token.column, token.end_line, token.end_column)
 
 
@@ -59,7 +59,7 @@ def _bare(part: Any) -> Any:
 
 
 def _between(parts: Parts, opening: str) -> Parts:
-    """Return what stands between a pair of brackets, without the commas."""
+    """Return the parts between a pair of brackets, without the commas."""
     first = next(index for index, part in enumerate(parts) if part == opening)
     # An optional part that is not there is None.
     return [_bare(part) for part in parts[first + 1 : -1] if part is not None and part != ","]
@@ -82,7 +82,7 @@ def _text(token: Any) -> Text:
 
 
 class _Builder:
-    """Makes the nodes; raises `Slip` for what the grammar allows and the language does not."""
+    """Builder of nodes that raises `Slip` where the language forbids what parses."""
 
     def start(self, parts: Parts) -> tuple[Statement, ...]:
         return tuple(parts)
@@ -198,5 +198,5 @@ class _Builder:
 
 
 def builder() -> object:
-    """Return the object whose methods lark calls, by the names of the rules."""
+    """Return the object whose methods lark calls, named after the grammar's rules."""
     return _Builder()

@@ -1,4 +1,4 @@
-"""The value of an expression in which nothing is bound."""
+"""Evaluation of constant expressions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages that point: the place, the line, carets under the token, and the cure."""
+"""Error messages with the place, the line, carets under the token, and the cure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WORDIEST = 300
 
 
 class Slip(Exception):  # noqa: N818 - it never reaches a user; `pointing` makes the error
-    """What is wrong and where, before the source it stands in is known."""
+    """An error and its position, before its source is known."""
 
     def __init__(self, at: Position, wrong: str, cure: str = "") -> None:
         super().__init__(wrong)
@@ -26,12 +26,13 @@ class Slip(Exception):  # noqa: N818 - it never reaches a user; `pointing` makes
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return ``did you mean ...?`` for the known name most like this one, or nothing."""
+    """Return ``did you mean ...?`` for the most similar known name, or an empty string."""
     near = nearest_name(name, known)
     return "" if near is None else f"did you mean '{near}'?"
 
 
 def _shown(character: str) -> str:
+    """Return the character, or a replacement if it is not printable."""
     return (
         character if character == "\t" or character.isprintable() else "\N{REPLACEMENT CHARACTER}"
     )

@@ -1,4 +1,4 @@
-"""Expressions of the syntax tree; ``str`` of a node is its canonical text."""
+"""Expression nodes of the syntax tree; ``str`` of a node is its canonical text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Node:
 
 
 def children(node: Node) -> Iterator[Node]:
-    """Yield the nodes a node is made of, in the order of the text."""
+    """Yield the children of a node in text order."""
     for each in fields(node):
         value = getattr(node, each.name)
         for child in value if isinstance(value, tuple) else (value,):
@@ -29,7 +29,7 @@ def children(node: Node) -> Iterator[Node]:
 
 
 def walk(*nodes: Node) -> Iterator[Node]:
-    """Yield nodes and all they are made of, in the order of the text."""
+    """Yield nodes and all their descendants in text order."""
     stack = list(reversed(nodes))
     while stack:
         node = stack.pop()
@@ -38,7 +38,7 @@ def walk(*nodes: Node) -> Iterator[Node]:
 
 
 def binds(node: Node) -> int:
-    """Return how tightly a node binds; looser than its place, it needs parentheses."""
+    """Return how tightly a node binds; one looser than its place needs parentheses."""
     match node:
         case Confident():
             return 0
@@ -95,7 +95,7 @@ class Text(Node):
 
 @dataclass(frozen=True)
 class Name(Node):
-    """A name of a let, of a bound variable, or a bare word such as ``adaptive``."""
+    """A name of a let or bound variable, or a bare word such as ``adaptive``."""
 
     name: str
 
@@ -115,7 +115,7 @@ class ListOf(Node):
 
 @dataclass(frozen=True)
 class Option(Node):
-    """An argument given by name, ``name = value``."""
+    """A named argument, ``name = value``."""
 
     name: str
     value: Expression
@@ -126,7 +126,7 @@ class Option(Node):
 
 @dataclass(frozen=True)
 class Call(Node):
-    """A function of the table applied to arguments, then options."""
+    """A call of a function of the table, with arguments and then options."""
 
     function: str
     arguments: tuple[Expression, ...] = ()
@@ -207,7 +207,7 @@ class Or(Node):
 
 @dataclass(frozen=True)
 class Implies(Node):
-    """If the left claim holds, so does the right; binds loosest, to the right."""
+    """Implication of the right claim by the left; binds loosest, to the right."""
 
     left: Expression
     right: Expression
@@ -220,7 +220,7 @@ class Implies(Node):
 class Binder(Node):
     """``name in domain`` of a ``forall``, or ``name in domain but share``.
 
-    ``but`` leaves out a share of all that the domain was drawn from, whichever they are.
+    ``but`` leaves out any share of all that the domain was drawn from.
     """
 
     name: str
@@ -234,7 +234,7 @@ class Binder(Node):
 
 @dataclass(frozen=True)
 class ForAll(Node):
-    """The body for every value of the bound variables; reaches as far right as it can."""
+    """A body for all values of bound variables; extends as far right as possible."""
 
     binders: tuple[Binder, ...]
     body: Expression
@@ -245,7 +245,7 @@ class ForAll(Node):
 
 @dataclass(frozen=True)
 class Confident(Node):
-    """A claim that holds with a stated probability over what was measured."""
+    """A claim that holds with a stated probability over the measured sample."""
 
     claim: Expression
     level: Number

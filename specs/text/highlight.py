@@ -1,4 +1,4 @@
-"""A specification as coloured HTML, for notebooks."""
+"""Specifications as coloured HTML, for notebooks."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ _TOKENS = re.compile(
 
 
 def html(text: str) -> str:
-    """Return the text of a specification with its words, names and numbers in colour."""
+    """Return a specification as HTML with coloured words, names and numbers."""
     return f'<pre style="line-height:1.4">{"".join(map(_coloured, _TOKENS.finditer(text)))}</pre>'
 
 
 def _coloured(match: re.Match[str]) -> str:
+    """Return the HTML of a matched token."""
     escaped = markup.escape(match.group())
     style = _STYLES.get(match.lastgroup or "")
     return f'<span style="{style}">{escaped}</span>' if style else escaped

@@ -1,4 +1,4 @@
-"""Included files: their statements, in the place of the ``include``."""
+"""Included files, whose statements replace the ``include``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ AnyNode = TypeVar("AnyNode", bound=Node)
 
 
 def load(path: str | Path, allowed: Sequence[Path] = ()) -> Spec:
-    """Read and parse a specification file, and what it includes.
+    """Read and parse a specification file with its includes.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def load(path: str | Path, allowed: Sequence[Path] = ()) -> Spec:
 def expand(
     spec: Spec, folder: Path, file: Path | None = None, allowed: Sequence[Path] = ()
 ) -> Spec:
-    """Put the statements of included files in the place of every ``include``.
+    """Replace every ``include`` by the statements of the included file.
 
     What is included is a specification: its name ends in ``.spec``, and it lies, links resolved,
     in ``folder`` or a folder below, or below one that is allowed. A specification from elsewhere
@@ -99,7 +99,7 @@ def expand(
 
 @dataclass(frozen=True)
 class _File:
-    """A file as parsed: its folder, also as seen from the first file's, and its first line."""
+    """A parsed file: its folder, also relative to the first file's, and its first line."""
 
     spec: Spec
     folder: Path
@@ -155,7 +155,7 @@ class _Reader:
         return _File(spec, target.parent, inner, start, (*file.chain, known))
 
     def _refuse_foreign(self, path: Text, target: Path, known: Path) -> None:
-        """Refuse what is included from elsewhere, before it is looked at."""
+        """Refuse includes from other folders, before reading them."""
         if not target.suffix == known.suffix == SUFFIX:
             wrong = f"{target}: is no specification, whose name ends in {SUFFIX}"
             raise Slip(path.at, wrong, f'as in: include "other{SUFFIX}"')
@@ -165,7 +165,7 @@ class _Reader:
 
 
 def _parsed(text: str, target: Path, path: Text) -> Spec:
-    """Parse an included file; nothing is shown of one that does not begin as a specification."""
+    """Parse an included file; show nothing of one that is not a specification."""
     try:
         return parse(text, str(target))
     except SpecError:
@@ -176,7 +176,7 @@ def _parsed(text: str, target: Path, path: Text) -> Spec:
 
 
 def _moved(node: AnyNode, file: _File) -> AnyNode:
-    """Return a node with its position among all files, and paths as the first file sees them."""
+    """Return a node with positions among all files and paths from the first file."""
     changes: dict[str, Any] = {}
     for each in fields(node):
         value = getattr(node, each.name)

@@ -1,4 +1,4 @@
-"""Text to tree: the one parser, and what bounds it."""
+"""The parser from text to tree, and its limits."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def _parser() -> Lark:
 
 
 def tokens(text: str) -> list[Token]:
-    """Return the tokens of a text that parses, without comments."""
+    """Return the tokens of a valid text, without comments."""
     return list(_parser().lex(text))
 
 
 def refuse_too_deep(statements: Sequence[Node]) -> None:
-    """Raise a `Slip` for a tree that recursion could not walk."""
+    """Raise a `Slip` for a tree too deep for recursion."""
     stack = [(node, 1) for node in statements]
     # A tree built in Python may hold one node many times over.
     walked: dict[int, int] = {}
@@ -109,7 +109,7 @@ def read(path: str | Path) -> str:
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """Return what a specification file holds."""
+    """Return the bytes of a specification file."""
     try:
         # A character has at most four bytes.
         return read_whole(Path(path), 4 * LONGEST)
@@ -130,7 +130,7 @@ def _too_long(name: str) -> SpecError:
 
 
 def decoded(data: bytes, name: str) -> str:
-    """Return the text that a file holds, its lines ended by a line feed alone."""
+    """Return the text of a file, with line ends normalised to line feeds."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -142,14 +142,14 @@ def decoded(data: bytes, name: str) -> str:
 
 
 def _size(node: Node, known: dict[int, int]) -> int:
-    """Return how many nodes a tree has; one that it holds many times over is walked once."""
+    """Return how many nodes a tree has, visiting shared nodes once."""
     if id(node) not in known:
         known[id(node)] = 1 + sum(_size(child, known) for child in children(node))
     return known[id(node)]
 
 
 def with_text(spec: Spec) -> Spec:
-    """Return a specification that has a text: of a tree built in Python, its canonical text."""
+    """Return a specification with a text: canonical for a tree built in Python."""
     if spec.source.text:
         return spec
     try:

@@ -1,4 +1,4 @@
-"""Messages that point into the file where something stands, an included one too."""
+"""Messages that point into the right file, included ones too."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from leaveout.specs.text.source import Position, Source
 
 
 def pointed(source: Source, slip: Slip) -> SpecError:
-    """Return the error that shows a slip in the file it happened in."""
+    """Return the error that shows a slip in the file where it is."""
     file, at = source.find(slip.at)
     return pointing(file, Slip(at, slip.wrong, slip.cure))
 
 
 def place(source: Source, at: Position, seen_from: Position) -> str:
-    """Return ``line:column``, after the name of the file where that is another one."""
+    """Return ``line:column``, preceded by the name of the file if it is another one."""
     file, local = source.find(at)
     here, _ = source.find(seen_from)
     where = f"{local.line}:{local.column}"

@@ -19,19 +19,19 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def quoted(value: str) -> str:
-    """Return a text in quotes; control characters are escaped."""
+    """Return a text in quotes with control characters escaped."""
     return f'"{_ESCAPED.sub(_escape, value)}"'
 
 
 def unquoted(text: str) -> str:
-    """Return what a text in quotes says; it must have no wrong escape."""
+    """Return the value of a quoted text that has no wrong escapes."""
     value = json.loads(text, strict=False)
     assert isinstance(value, str)
     return value
 
 
 def wrong_escape(text: str) -> int | None:
-    """Return the index of the first backslash that escapes nothing, None if there is none."""
+    """Return the index of the first invalid backslash, or None."""
     index = text.find("\\")
     while index >= 0:
         right = _RIGHT.match(text, index)

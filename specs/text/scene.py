@@ -1,4 +1,4 @@
-"""The place of a syntax error: the token that does not fit, and the tokens around it."""
+"""Context of a syntax error: the unexpected token and the tokens around it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BRIEF = 30
 
 @dataclass(frozen=True)
 class Scene:
-    """The token that does not fit, and what stands around it."""
+    """The unexpected token and its surroundings."""
 
     before: tuple[Token, ...]  # all tokens before it
     token: Token
@@ -30,7 +30,7 @@ class Scene:
 
     @classmethod
     def of(cls, error: UnexpectedToken, text: str, parser: Lark) -> Scene:
-        """Read the tokens around an error of lark again."""
+        """Retokenise the text around an error of lark."""
         from lark.exceptions import UnexpectedCharacters
 
         token: Token = error.token
@@ -57,7 +57,7 @@ class Scene:
 
     @property
     def at(self) -> Position:
-        """Where the token stands; the end stands just past the last token."""
+        """Position of the token; at the end of the text, just past the last token."""
         if self.token.type == "$END" and self.previous is not None:
             last = position(self.previous)
             return Position(last.end_line, last.end_column, last.end_line, last.end_column + 1)
@@ -74,7 +74,7 @@ class Scene:
 
     @property
     def touching(self) -> str:
-        """The text of the previous token if nothing stands between it and this one."""
+        """The text of the previous token if it directly precedes this one."""
         if self.previous is None or self.previous.end_pos != self.token.start_pos:
             return ""
         return str(self.previous)
@@ -92,9 +92,9 @@ class Scene:
 
     @property
     def heading(self) -> Token | None:
-        """The token before the previous one: a statement's keyword, if its name was read last."""
+        """The token two before: a statement's keyword if its name was read last."""
         return self.before[-2] if len(self.before) > 1 else None
 
     def back(self) -> Position:
-        """Return where the previous token and this one stand together."""
+        """Return the joint position of the previous token and this one."""
         return position(self.previous).to(self.at) if self.previous is not None else self.at

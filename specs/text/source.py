@@ -1,4 +1,4 @@
-"""Where things stand in the text of a specification."""
+"""Positions in the text of a specification."""
 
 from __future__ import annotations
 
@@ -7,10 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Position:
-    """Where a node stands in its text, counted from 1; the end is just past the last character.
-
-    A node built in Python stands nowhere: all its positions are 0.
-    """
+    """Position of a node, counted from 1, with an exclusive end; 0 if built in Python."""
 
     line: int = 0
     column: int = 0
@@ -22,13 +19,13 @@ class Position:
         return Position(self.line, self.column, last.end_line, last.end_column)
 
     def moved(self, lines: int) -> Position:
-        """Return the same place that many lines further down."""
+        """Return the same position that many lines further down."""
         return Position(self.line + lines, self.column, self.end_line + lines, self.end_column)
 
 
 @dataclass(frozen=True)
 class Source:
-    """The text a specification was read from, and the name messages call it by."""
+    """The text of a specification, and its name in messages."""
 
     name: str
     text: str
@@ -36,11 +33,11 @@ class Source:
 
     @property
     def lines(self) -> int:
-        """How many lines the text has, without those of included files."""
+        """The number of lines, without those of included files."""
         return self.text.count("\n") + 1
 
     def find(self, at: Position) -> tuple[Source, Position]:
-        """Return the file a position is in, and the position as counted in that file."""
+        """Return the file of a position, and the position within that file."""
         before = 0
         for file in (self, *self.included):
             if at.line - before <= file.lines:

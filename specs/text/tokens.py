@@ -1,4 +1,4 @@
-"""What messages call the tokens of the grammar, and what to write for what it does not have."""
+"""Names of the grammar's tokens in messages, and cures for unsupported syntax."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def listed(words: Sequence[str]) -> str:
 
 
 def expected(terminals: Iterable[str]) -> str:
-    """Return in words what may stand at a place."""
+    """Return in words which tokens are allowed."""
     left = set(terminals)
     words = []
     if {"NAME", "NUMBER", "LPAR"} <= left:

@@ -1,4 +1,4 @@
-"""The syntax tree: statements, and, from `expressions`, what they are made of."""
+"""The syntax tree: statements, and the `expressions` they consist of."""
 
 from __future__ import annotations
 
@@ -65,6 +65,7 @@ WIDTH = 100
 
 
 def _headed(head: str, claim: Expression) -> str:
+    """Return a claim after its head, on a new line if it is too long."""
     line = f"{head} {claim}"
     return line if len(line) <= WIDTH else f"{head}\n    {claim}"
 
@@ -83,7 +84,7 @@ class Let(Node):
 
 @dataclass(frozen=True)
 class Param(Let):
-    """A name for a constant that whoever runs the specification may set; otherwise a let."""
+    """A named constant that the user may override; otherwise a let."""
 
     def __str__(self) -> str:
         return f"param {self.name} = {self.value}"
@@ -91,7 +92,7 @@ class Param(Let):
 
 @dataclass(frozen=True)
 class Include(Node):
-    """The statements of another file, in this place."""
+    """An include of another file's statements."""
 
     path: Text
 

@@ -1,4 +1,4 @@
-"""Turn what lark did not expect into a slip that says what to write instead."""
+"""Explanation of syntax errors from lark, with advice on what to write."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _BEFORE_CLAIMS = {"COLON", "THAT", "IMPLIES", "AND", "OR", "NOT"}
 
 
 def explain(error: UnexpectedInput, text: str, parser: Lark) -> Slip:
-    """Explain an error of lark."""
+    """Return a lark error as a slip."""
     from lark.exceptions import UnexpectedToken
 
     if not isinstance(error, UnexpectedToken):
@@ -237,7 +237,7 @@ def _otherwise(scene: Scene) -> Slip:
 
 
 def _value_missing(scene: Scene) -> str:
-    """Say what is missing where a value belongs and something else stands."""
+    """Return a message about a missing value."""
     if not {"NAME", "NUMBER", "LPAR"} <= scene.accepts or scene.previous is None:
         return ""
     if scene.token.type in KEYWORDS - STATEMENTS:

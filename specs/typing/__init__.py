@@ -1,1 +1,1 @@
-"""Names resolved and expressions typed."""
+"""Name resolution and typing of expressions."""

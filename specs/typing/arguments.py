@@ -1,4 +1,4 @@
-"""Which argument of a call belongs to which parameter."""
+"""Assignment of a call's arguments to parameters."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from leaveout.specs.text.source import Position
 
 
 def starting(at: Position, name: str) -> Position:
-    """Return where a name stands that a node starts with."""
+    """Return the position of the name that a node starts with."""
     return Position(at.line, at.column, at.line, at.column + len(name))
 
 
 def bind(call: Call, function: Function) -> Bound:
-    """Give every argument of a call the name of its parameter; types are not looked at."""
+    """Match every argument of a call to its parameter, without looking at types."""
     by_position = [each.name for each in function.parameters if not each.named]
     if len(call.arguments) > len(by_position):
         extra = call.arguments[len(by_position)]

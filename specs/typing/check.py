@@ -1,4 +1,4 @@
-"""Resolve every name and type every expression of a specification."""
+"""Name and type resolution for all expressions of a specification."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from leaveout.specs.typing.params import Constants
 
 @dataclass(frozen=True)
 class CheckedSpec:
-    """A specification in which every name is known and every expression has its type.
+    """A specification with all names resolved and all expressions typed.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class CheckedSpec:
 
 
 def check(spec: Spec, table: Mapping[str, Function] | None = None) -> CheckedSpec:
-    """Check a specification.
+    """Resolve the names and types of a specification.
 
     Parameters
     ----------

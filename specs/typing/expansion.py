@@ -1,4 +1,4 @@
-"""How large an expression is once every name in it is written out.
+"""Size of an expression with every name written out.
 
 Names are followed wherever an expression is read or evaluated, and a few dozen lets that each name
 the one before twice stand for more than any machine can walk.
@@ -21,7 +21,7 @@ MOST_IN_ALL = 20 * LONGEST
 
 @dataclass(frozen=True)
 class _Measure:
-    """Parts and levels of an expression, the names of lets written out."""
+    """Size and depth of an expression with lets written out."""
 
     size: int
     depth: int
@@ -29,7 +29,7 @@ class _Measure:
 
 @dataclass
 class Expansion:
-    """The sizes of the lets read so far, each computed once from those it names."""
+    """The sizes of the lets read so far, each computed once."""
 
     functions: Mapping[str, Function]  # those that are called
     _lets: dict[str, _Measure] = field(default_factory=dict, init=False)
@@ -51,6 +51,7 @@ class Expansion:
             )
 
     def _refused(self, node: Expression) -> _Measure:
+        """Measure an expression; raise `Slip` if it is too large or too deep."""
         found = self._measure(node)
         # What is written in one specification without names is never larger.
         if found.size > LONGEST:

@@ -1,4 +1,4 @@
-"""The type of an expression, or a slip that says why it has none."""
+"""Type inference, or a slip that explains why an expression has no type."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _NOT_FINITE = frozenset({"nan", "inf", "infinity"})
 
 @dataclass(frozen=True)
 class Entry:
-    """What is known of a name: its type, where it is defined, and of a let its value."""
+    """Type and definition of a name, and the value of a let."""
 
     type: Type
     at: Position
@@ -52,13 +52,13 @@ Scope = Mapping[str, Entry]
 
 
 def brief(node: Expression) -> str:
-    """Return the text of an expression, cropped to what a message can hold."""
+    """Return the text of an expression, cropped for messages."""
     text = str(node)
     return text if len(text) <= BRIEF else f"{text[:BRIEF]}…"
 
 
 def literal(node: Expression, scope: Scope) -> Expression:
-    """Return the expression a name stands for, through any number of lets."""
+    """Return the expression behind a name, following any number of lets."""
     while isinstance(node, Name) and node.name in scope:
         value = scope[node.name].value
         if value is None:
@@ -69,7 +69,7 @@ def literal(node: Expression, scope: Scope) -> Expression:
 
 @dataclass(frozen=True)
 class Inference:
-    """What typing an expression needs beyond the names in scope."""
+    """State for typing expressions, apart from the names in scope."""
 
     functions: Mapping[str, Function]
     lets: Mapping[str, Position]  # every let of the specification, also those further down
@@ -87,7 +87,7 @@ class Inference:
         return kind
 
     def claim(self, node: Expression, scope: Scope, what: str) -> Type:
-        """Type an expression that must be a claim; ``what`` begins the message if it is not."""
+        """Type an expression that must be a claim; ``what`` begins the error message."""
         kind = self.infer(node, scope)
         if kind != BOOLEAN:
             cure = f"compare it, as in: {brief(node)} "
@@ -205,7 +205,7 @@ class Inference:
 
     @staticmethod
     def _broken(function: Function, given: Bound, kinds: Types, node: Call) -> str | None:
-        """Apply a function's rule; a plug-in's may raise anything."""
+        """Apply a function's rule; a plug-in's may raise any error."""
         assert function.rule is not None
         try:
             return function.rule(given, kinds)
@@ -306,7 +306,7 @@ class Inference:
         raise Slip(node.at, f"'{node.operator}' cannot compare these: {facts}", cure)
 
     def _refuse_no_share(self, node: Compare, scope: Scope) -> None:
-        """Refuse a share compared with a number that no share is, such as one in per cent."""
+        """Refuse to compare a share with an impossible value, such as per cent."""
         for side, other in ((node.left, node.right), (node.right, node.left)):
             call = literal(side, scope)
             function = self.functions.get(call.function) if isinstance(call, Call) else None
@@ -343,7 +343,7 @@ class Inference:
         return Entry(domain.each, at)
 
     def _sampled(self, node: ForAll, binder: Binder, share: Number) -> None:
-        """Refuse to leave out a share of what is no sample, or of a claim that is to be certain."""
+        """Refuse a left-out share of a domain not sampled, or in a claim not statistical."""
         domain = self.types[id(binder.domain)]
         if domain != FAMILY:
             wrong = (
@@ -361,7 +361,7 @@ class Inference:
         self.types[id(share)] = NUMBER
 
     def twice(self, name: str, at: Position, first: Position) -> Slip:
-        """Return the slip for a name that is defined already."""
+        """Return the slip for a name that is already defined."""
         where = place(self.source, first, seen_from=at)
         cure = f"first at {where}; give one of them another name"
         return Slip(at, f"'{name}' is defined twice", cure)

@@ -1,4 +1,4 @@
-"""The params of a specification: what they are, and other values for them."""
+"""The params of a specification, and how to override them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _LONGEST = 40
 
 @dataclass
 class Constants:
-    """The constants among the lets and params read so far."""
+    """Constants among the lets and params read so far."""
 
     _known: dict[str, Number | Text] = field(default_factory=dict, init=False)
 
     def read(self, let: Let) -> Value | None:
-        """Return the value of a let or param, and remember it; None if it is not constant."""
+        """Record and return the value of a let or param; None if it is not constant."""
         node = self._follow(let.value)
         if isinstance(node, Text):
             self._known.setdefault(let.name, node)
@@ -55,7 +55,7 @@ class Constants:
 
 
 def params(spec: Spec) -> dict[str, Value]:
-    """Return the params of a specification and their values, in order.
+    """Return the params of a specification with their values, in order.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def params(spec: Spec) -> dict[str, Value]:
 
 
 def with_params(spec: Spec, values: Mapping[str, Value]) -> Spec:
-    """Give params other values.
+    """Return a specification with some params replaced.
 
     Parameters
     ----------
@@ -105,6 +105,7 @@ def with_params(spec: Spec, values: Mapping[str, Value]) -> Spec:
         given[name] = _node(name, value, known[name])
 
     def changed(each: Param) -> Param:
+        """Return the param with its new value."""
         return replace(each, value=replace(given[each.name], at=each.value.at))
 
     return replace(
@@ -117,6 +118,7 @@ def with_params(spec: Spec, values: Mapping[str, Value]) -> Spec:
 
 
 def _said(known: Mapping[str, Value]) -> str:
+    """Return the known params and their values in words."""
     if not known:
         return "it has none; a param is written: param eps = 0.1"
     values = [f"{name} = {shown(value)}" for name, value in known.items()]
@@ -154,7 +156,7 @@ def _wrong(name: str, human: str, value: object, now: Value) -> SpecError:
 
 
 def _bare(value: str) -> str:
-    """Take a text out of its quotes, which a shell may or may not have done."""
+    """Remove the quotes from a text, which a shell may have removed already."""
     inside = value[1:-1]
     quoted = len(value) > 1 and value[0] == value[-1] == '"' and '"' not in inside
     return unquoted(value) if quoted and wrong_escape(value) is None else value

@@ -1,4 +1,4 @@
-"""VNN-LIB: queries of versions 1.0 and 2.0 in, queries of version 2.0 and results out."""
+"""VNN-LIB: reads queries of versions 1.0 and 2.0; writes 2.0 and results."""
 
 from leaveout.specs.vnnlib.problem import Declared, Problem, Tensor
 from leaveout.specs.vnnlib.read import (

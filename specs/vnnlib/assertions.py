@@ -1,4 +1,4 @@
-"""Formulas, as both versions write them: prefix notation over declared variables."""
+"""Formulas of both versions: prefix notation over declared variables."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _MOST_NAMES = 1000
 
 
 class Scope(Protocol):
-    """What the names of a query stand for."""
+    """Meanings of the names in a query."""
 
     def find(self, name: str) -> Place | None:
-        """Return what a name stands for, None if it is not declared.
+        """Return the element a name stands for; None if it is not declared.
 
         Raises
         ------
@@ -48,22 +48,22 @@ class Scope(Protocol):
         """
 
     def names(self) -> Collection[str]:
-        """Return those that are declared."""
+        """Return the declared names."""
 
 
 class Assertions:
-    """Reads the formulas of a text."""
+    """Reader of the formulas of a text."""
 
     def __init__(self, lines: Lines, scope: Scope) -> None:
         self.lines, self.scope = lines, scope
 
     def at(self, tree: Tree) -> Position:
-        """Return where a list or a word stands; of a list the bracket that opens it."""
+        """Return the position of a word, or of a list's opening bracket."""
         length = len(tree.text) if isinstance(tree, Word) else 1
         return self.lines.place(tree.start, tree.start + length)
 
     def at_head(self, tree: Bracketed) -> Position:
-        """Return where the first word of a list stands."""
+        """Return the position of the first word of a list."""
         return self.at(tree.items[0] if tree.items else tree)
 
     def asserted(self, given: Bracketed) -> Formula:
@@ -73,7 +73,7 @@ class Assertions:
         return self.formula(given.items[1])
 
     def formula(self, tree: Tree) -> Formula:
-        """Read a formula, as `asserted` does."""
+        """Read a formula, without ``assert`` around it."""
         if isinstance(tree, Word):
             if tree.text in {"true", "false"}:
                 return All() if tree.text == "true" else Any()
@@ -130,6 +130,7 @@ class Assertions:
 
 
 def _combined(tree: Bracketed, parts: list[Linear]) -> Linear:
+    """Return the linear function of an arithmetic operation on its parts."""
     match tree.head:
         case "+":
             return total(parts)

@@ -1,4 +1,4 @@
-"""The box of a query: what the file says of single inputs."""
+"""The box of a query: bounds that the file states for single inputs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NOTHING = Atom(Linear(), False, Position())
 
 
 def bound_of(atom: Atom) -> tuple[Place, bool, Fraction] | None:
-    """Return the input an inequality bounds alone, whether from above, and the bound."""
+    """Return the input that an inequality bounds, whether from above, and the bound."""
     if len(atom.linear.terms) != 1:
         return None
     ((spot, coefficient),) = atom.linear.terms.items()
@@ -37,13 +37,13 @@ def bound_of(atom: Atom) -> tuple[Place, bool, Fraction] | None:
 
 @dataclass
 class Bounds:
-    """The tightest bounds found so far, exact; keys are an input and whether it is from above."""
+    """The tightest bounds so far, exact; keyed by input and side."""
 
     found: Found = field(default_factory=dict)
     hull: set[Key] = field(default_factory=set)
 
     def tighten(self, atom: Atom) -> bool:
-        """Take in an inequality that always holds; return whether the box says all of it."""
+        """Apply an inequality that always holds; return whether the box expresses it fully."""
         bound = bound_of(atom)
         if bound is None:
             return False
@@ -56,7 +56,7 @@ class Bounds:
     def follow(
         self, relations: Sequence[Atom], missing: Iterable[Key] | None, steps: int = MOST_STEPS
     ) -> bool:
-        """Take in what relations of inputs say, and seek bounds that are missing in their sums.
+        """Apply relations of inputs, and derive missing bounds from their sums.
 
         Parameters
         ----------
@@ -90,7 +90,7 @@ class Bounds:
     def widen(
         self, cases: Sequence[Sequence[Atom]], relations: Sequence[Atom], missing: set[Key]
     ) -> list[bool]:
-        """Bound what has no bound by the hull of what all the cases say; see which can be met.
+        """Bound unbounded inputs by the hull of all cases; return which are satisfiable.
 
         Parameters
         ----------
@@ -133,7 +133,7 @@ class Bounds:
         return possible
 
     def consistent(self) -> bool:
-        """Whether no lower bound is above its upper bound."""
+        """Return whether no lower bound exceeds its upper bound."""
         for (spot, upper), (value, _) in self.found.items():
             if upper:
                 lower = self.found.get((spot, False))
@@ -142,12 +142,12 @@ class Bounds:
         return True
 
     def close(self, missing: Iterable[Key]) -> None:
-        """Give what has no bound one, where nothing is asked of it."""
+        """Bound the unbounded inputs on which nothing depends."""
         for key in missing:
             self.found.setdefault(key, (Fraction(0), _NOTHING))
 
     def says(self, atom: Atom) -> bool:
-        """Whether a bound of a case is that of the hull, so that the box says it."""
+        """Return whether a case's bound equals the hull's, so that the box expresses it."""
         bound = bound_of(atom)
         if bound is None or atom.strict or bound[:2] not in self.hull or not is_exact(bound[2]):
             return False

@@ -1,4 +1,4 @@
-"""From what a file says, and the networks, to the neutral query."""
+"""Construction of the neutral query from a file's problem and its networks."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def build(problem: Problem, networks: Sequence[Network], reals: bool | None = No
 
 
 def _possible(rest: list[Formula], moved: _Moved, at: Position) -> list[Sequence[Atom]]:
-    """Write disjunctions as cases, without those that are false whatever the inputs are."""
+    """Write disjunctions as cases, dropping those that no input satisfies."""
     found: list[Sequence[Atom]] = []
     for case in alternatives(rest, at):
         kept, possible = _without_constants(map(moved, case))
@@ -84,14 +84,14 @@ def _possible(rest: list[Formula], moved: _Moved, at: Position) -> list[Sequence
 
 
 def _first_alike(networks: Sequence[Network], points: Sequence[int]) -> list[int]:
-    """Return of each network the first that is the same one and reads the same point."""
+    """Return for each network the first equal one that reads the same point."""
     first: dict[tuple[int, int], int] = {}
     pairs = zip(networks, points, strict=True)
     return [first.setdefault((id(each), at), i) for i, (each, at) in enumerate(pairs)]
 
 
 class _Moved:
-    """Say of points what was said of inputs, and of outputs that are the same that they are."""
+    """Translation of statements on inputs and outputs to points and first equal outputs."""
 
     def __init__(self, points: Sequence[int], outputs: Sequence[int]) -> None:
         self.points, self.outputs = points, outputs
@@ -111,7 +111,7 @@ class _Moved:
 
 
 def _without_constants(atoms: Iterable[Atom]) -> tuple[list[Atom], bool]:
-    """Drop inequalities between numbers; return what is left, and whether they are true."""
+    """Drop inequalities between numbers; return the rest and whether the dropped hold."""
     kept, possible = [], True
     for atom in atoms:
         if atom.linear.terms:
@@ -136,7 +136,7 @@ def _bound_all(
     inputs: Sequence[Sequence[Place]],
     points: Sequence[int],
 ) -> list[Sequence[Atom]]:
-    """Bound every input, by other disjunctions too; return the cases that may be met."""
+    """Bound every input, also by other disjunctions; return the satisfiable cases."""
     needed = [(spot, upper) for spots in inputs for spot in spots for upper in (False, True)]
     relations = [atom for atom in common if is_relation(atom)]
     if (
@@ -171,6 +171,7 @@ def _bound_all(
 
 
 def _missing(needed: Sequence[Key], bounds: Bounds) -> set[Key]:
+    """Return the needed bounds that are not known."""
     return {key for key in needed if key not in bounds.found}
 
 

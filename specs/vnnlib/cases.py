@@ -1,4 +1,4 @@
-"""From a formula to cases: what always holds, and the alternatives."""
+"""Conversion of a formula to cases: what always holds, and the alternatives."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LARGEST = 5_000_000
 
 
 def conjuncts(formula: Formula) -> tuple[list[Atom], list[Formula]]:
-    """Split off what holds in every case."""
+    """Separate what holds in every case."""
     atoms: list[Atom] = []
     rest: list[Formula] = []
     stack = [formula]
@@ -35,7 +35,7 @@ def conjuncts(formula: Formula) -> tuple[list[Atom], list[Formula]]:
 
 
 def _count(formula: Formula) -> tuple[int, int]:
-    """Return how many cases there are, and how many inequalities they have together."""
+    """Return the number of cases, and their total number of inequalities."""
     if isinstance(formula, Atom):
         return 1, 1
     counts = [_count(part) for part in formula.parts]
@@ -50,6 +50,7 @@ def _count(formula: Formula) -> tuple[int, int]:
 
 
 def _expanded(formula: Formula) -> list[tuple[Atom, ...]]:
+    """Return the cases of a formula."""
     if isinstance(formula, Atom):
         return [(formula,)]
     parts = [_expanded(part) for part in formula.parts]
@@ -77,9 +78,9 @@ def alternatives(rest: list[Formula], at: Position) -> list[tuple[Atom, ...]]:
 
 
 def multiplied(rest: list[Formula], at: Position) -> tuple[list[Formula], list[Formula]]:
-    """Part disjunctions into those to be multiplied out, and those that are left as they are.
+    """Split disjunctions into those to multiply out and those to keep.
 
-    The largest one is among the first, so that what it says of inputs is known of all cases.
+    The largest is multiplied out, so that its bounds on inputs are known in all cases.
     """
     if _count(All(tuple(rest)))[0] <= _MOST_MULTIPLIED:
         return rest, []

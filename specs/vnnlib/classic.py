@@ -1,4 +1,4 @@
-"""Version 1.0: one network, variables X_0, X_1, ... and Y_0, Y_1, ... as SMT-LIB declares them."""
+"""Version 1.0: one network, variables X_0, X_1, ... and Y_0, Y_1, ... of SMT-LIB."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _command(given: Bracketed, formulas: Assertions, variables: _Variables) -> F
 
 
 class _Variables:
-    """A `Scope`."""
+    """A `Scope` of the variables of version 1.0."""
 
     def __init__(self) -> None:
         self.declared: dict[str, Place] = {}

@@ -1,4 +1,4 @@
-"""What follows from several relations of inputs together: a bound, or that nothing meets them."""
+"""Consequences of several relations of inputs together: bounds and contradictions."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _LARGEST = 1e30
 def combined_bound(found: Found, relations: Sequence[Atom], key: Key) -> Fraction | None:
     """Bound an input by a sum of multiples of relations.
 
-    A linear programme proposes the multiples; the sum is formed with exact numbers, so that what is
-    returned holds whatever was proposed (weak duality).
+    A linear programme proposes the multiples; the exact sum is valid whatever was proposed (weak
+    duality).
     """
     spot, upper = key
     sought = Fraction(1 if upper else -1)
@@ -36,10 +36,9 @@ def combined_bound(found: Found, relations: Sequence[Atom], key: Key) -> Fractio
 
 
 def contradictory(found: Found, relations: Sequence[Atom]) -> bool:
-    """Whether a sum of multiples of relations is nowhere what it has to be.
+    """Return whether a sum of multiples of relations can never hold.
 
-    As `combined_bound` does, by Farkas' lemma: the linear programme seeks a point where the one
-    that holds least holds most.
+    By Farkas' lemma; the linear programme maximises the least satisfied relation.
     """
     multiples = _proposed(found, relations, {})
     if multiples is None:
@@ -55,7 +54,7 @@ def _most_of_sum(
     start: Mapping[Place, Fraction],
     found: Found,
 ) -> Fraction | None:
-    """Return the most that a form and multiples of relations together are, None if it is open."""
+    """Return the maximum of a form plus multiples of relations; None if unbounded."""
     terms, constant = dict(start), Fraction(0)
     for factor, atom in zip(multiples, relations, strict=True):
         if factor:
@@ -67,7 +66,7 @@ def _most_of_sum(
 
 
 def _most(terms: Mapping[Place, Fraction], found: Found) -> Fraction | None:
-    """Return the most that a form is within bounds, None where nothing bounds it."""
+    """Return the maximum of a form within bounds; None if unbounded."""
     total = Fraction(0)
     for place, coefficient in terms.items():
         if coefficient:
@@ -81,9 +80,9 @@ def _most(terms: Mapping[Place, Fraction], found: Found) -> Fraction | None:
 def _proposed(
     found: Found, relations: Sequence[Atom], costs: Mapping[Place, float]
 ) -> list[Fraction] | None:
-    """Return multipliers of the relations where costs are least.
+    """Return multipliers of the relations that minimise costs.
 
-    Without costs they are those of the relation that holds least, where that holds most.
+    Without costs, they maximise the least satisfied relation.
     """
     spots = list(dict.fromkeys(spot for atom in relations for spot in atom.linear.terms))
     if not costs.keys() <= set(spots) or not 0 < len(relations) <= _MOST_RELATIONS:

@@ -1,4 +1,4 @@
-"""What version 2.0 declares: networks, their tensors, and the names for elements of these."""
+"""Declarations of version 2.0: networks, their tensors, and names of elements."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Names:
     variables: dict[str, tuple[str, int, Tensor]] = field(default_factory=dict)
 
     def add(self, each: Declared) -> None:
-        """Take in a network."""
+        """Add a network."""
         position = len(self.networks)
         hidden = sum(len(other.hidden) for other in self.networks)
         self.networks.append(each)
@@ -50,11 +50,11 @@ class Names:
             self.variables[node.name] = "hidden", hidden + i, node
 
     def names(self) -> Collection[str]:
-        """See `Scope.names`."""
+        """Return the declared names."""
         return self.variables
 
     def find(self, name: str) -> Place | None:
-        """See `Scope.find`."""
+        """Return the element a name stands for; None if it is not declared."""
         match = _ELEMENT.fullmatch(name)
         known = None if match is None else self.variables.get(match.group(1))
         if match is None or known is None:
@@ -80,20 +80,20 @@ class Names:
 
 
 def _numbers(text: str) -> list[int] | None:
-    """Return whole numbers between commas, None if these are something else."""
+    """Return comma-separated integers; None if the text is anything else."""
     if _WHOLE.fullmatch(text) is None:
         return None
     return [int(each) for each in text.split(",")]
 
 
 class Declarations:
-    """Reads declarations of networks."""
+    """Reader of network declarations."""
 
     def __init__(self, lines: Lines, names: Names) -> None:
         self.lines, self.names = lines, names
 
     def at(self, tree: Tree) -> Position:
-        """Return where a word, or the beginning of a list, stands."""
+        """Return the position of a word, or of the beginning of a list."""
         if isinstance(tree, Word):
             return self.lines.place(tree.start, tree.start + len(tree.text))
         head = len(tree.head) + 1
@@ -160,6 +160,7 @@ class Declarations:
         raise Slip(self.at(place), f"'{given.head}' needs a name of letters, digits and _")
 
     def _related(self, part: Bracketed) -> str:
+        """Return the network that a declaration relates to; refuse chains of relations."""
         match part.items[1:]:
             case [Word(text=text) as word]:
                 for other in self.names.networks:

@@ -1,4 +1,4 @@
-"""What both versions of VNN-LIB say: linear inequalities, joined by and and or."""
+"""Formulas of both VNN-LIB versions: linear inequalities joined by and and or."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Place(NamedTuple):
 
 @dataclass
 class Linear:
-    """A linear function with exact coefficients, none of them 0."""
+    """A linear function with exact non-zero coefficients."""
 
     terms: dict[Place, Fraction] = field(default_factory=dict)
     constant: Fraction = Fraction(0)
 
     def scaled(self, factor: Fraction) -> Linear:
-        """Return a multiple of it."""
+        """Return a multiple of the function."""
         if factor == 0:
             return Linear()
         return Linear({p: c * factor for p, c in self.terms.items()}, self.constant * factor)
@@ -55,14 +55,14 @@ class Atom:
 
 @dataclass(frozen=True)
 class All:
-    """All parts hold; with none it is true."""
+    """Conjunction; true if empty."""
 
     parts: tuple[Formula, ...] = ()
 
 
 @dataclass(frozen=True)
 class Any:
-    """Some part holds; with none it is false."""
+    """Disjunction; false if empty."""
 
     parts: tuple[Formula, ...] = ()
 
@@ -71,7 +71,7 @@ Formula: TypeAlias = Atom | All | Any
 
 
 class UnreadableError(Exception):
-    """What is wrong with a term, and what cures it, where its place is not known."""
+    """An error in a term and its cure, before its position is known."""
 
     def __init__(self, wrong: str, cure: str = "") -> None:
         super().__init__(wrong)
@@ -79,7 +79,7 @@ class UnreadableError(Exception):
         self.cure = cure
 
     def placed(self, at: Position) -> Slip:
-        """Return the slip at a place."""
+        """Return the slip at a position."""
         return Slip(at, self.wrong, self.cure)
 
 
@@ -93,13 +93,14 @@ def number(text: str) -> Fraction:
 
 
 def _checked(value: Fraction) -> Fraction:
+    """Return the coefficient; refuse one with too many digits."""
     if value.numerator.bit_length() + value.denominator.bit_length() > _BITS:
         raise UnreadableError("a coefficient gets too many digits")
     return value
 
 
 def total(plus: Iterable[Linear], minus: Iterable[Linear] = ()) -> Linear:
-    """Add linear functions, and subtract others."""
+    """Return the sum of linear functions minus others."""
     terms: dict[Place, Fraction] = {}
     constant = Fraction(0)
     for sign, parts in ((1, plus), (-1, minus)):
@@ -135,7 +136,7 @@ def product(factors: Iterable[Linear]) -> Linear:
 
 @lru_cache(maxsize=4096)
 def nearest_float32(value: Fraction) -> Fraction:
-    """Return the float32 number nearest to a number, of two the even one; itself where none is."""
+    """Return the nearest float32, ties to even; the number itself if out of range."""
     if abs(value) >= _BEYOND:
         return value
     near = np.float32(min(max(float(value), -_LARGEST32), _LARGEST32))
@@ -147,7 +148,7 @@ def nearest_float32(value: Fraction) -> Fraction:
 
 
 def _as_read(number: Linear, other: Linear) -> Linear:
-    """Return a number that an input is compared with as a runtime reads it."""
+    """Return a number compared with an input as a runtime reads it."""
     if number.terms or other.constant or len(other.terms) != 1:
         return number
     ((spot, coefficient),) = other.terms.items()
@@ -157,10 +158,9 @@ def _as_read(number: Linear, other: Linear) -> Linear:
 
 
 def compared(sign: str, left: Linear, right: Linear, at: Position) -> Formula:
-    """Compare two linear functions.
+    """Return the comparison of two linear functions.
 
-    A number that an input is compared with is the float32 number nearest to it: inputs are float32
-    numbers, and a runtime is given that one.
+    A number compared with an input becomes the nearest float32, as a runtime is given that one.
     """
     left, right = _as_read(left, right), _as_read(right, left)
     if sign in {">=", ">"}:
@@ -176,7 +176,7 @@ def compared(sign: str, left: Linear, right: Linear, at: Position) -> Formula:
 
 
 def negated(formula: Formula) -> Formula:
-    """Return what holds where a formula does not."""
+    """Return the negation of a formula."""
     if isinstance(formula, Atom):
         return Atom(formula.linear.scaled(Fraction(-1)), not formula.strict, formula.at)
     parts = tuple(negated(part) for part in formula.parts)

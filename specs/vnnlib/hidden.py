@@ -1,4 +1,4 @@
-"""Hidden nodes: of a network the part that computes one, as a network by itself."""
+"""Hidden nodes as networks: the part of a network that computes one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from leaveout.specs.vnnlib.problem import Tensor
 
 
 def hidden_network(network: Network, node: Tensor, at: Position) -> tuple[Network, tuple[int, ...]]:
-    """Return the network whose scores are a hidden node, flattened, and the shape of the node."""
+    """Return the network whose scores are a flattened hidden node, and its shape."""
     given = {name for proto in network.model.graph.node for name in proto.output if name}
     if node.onnx_name not in given:
         wrong = f"no node of {network.source} gives '{node.onnx_name[:40]}'"
@@ -30,7 +30,7 @@ def hidden_network(network: Network, node: Tensor, at: Position) -> tuple[Networ
 
 
 def _cut(model: onnx.ModelProto, name: str) -> tuple[onnx.ModelProto, str]:
-    """Return what of a model gives a tensor, flattened, and the name that has then."""
+    """Return the part of a model that computes a tensor, flattened, and its new name."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     graph = copy.graph

@@ -1,4 +1,4 @@
-"""Bracketed lists of words, as SMT-LIB writes them."""
+"""Nested lists of words in brackets, as in SMT-LIB."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TOKEN = re.compile(
 
 @dataclass(slots=True)
 class Word:
-    """A name, a number, an operator or a quoted text, as written, and where it starts."""
+    """A name, number, operator or quoted text, as written, with its start."""
 
     text: str
     start: int
@@ -31,14 +31,14 @@ class Word:
 
 @dataclass(slots=True)
 class Bracketed:
-    """A list in brackets, and where it starts."""
+    """A bracketed list, with its start."""
 
     items: list[Tree]
     start: int
 
     @property
     def head(self) -> str:
-        """The first word, empty if there is none."""
+        """The first word; empty if there is none."""
         first = self.items[0] if self.items else None
         return first.text if isinstance(first, Word) else ""
 
@@ -47,7 +47,7 @@ Tree: TypeAlias = Word | Bracketed
 
 
 def read_lists(bare: str) -> list[Bracketed]:
-    """Read the lists of a text that has no comments and no deep brackets."""
+    """Read the lists of a text without comments or deep nesting."""
     found: list[Bracketed] = []
     open_lists: list[Bracketed] = []
     for match in _TOKEN.finditer(bare):

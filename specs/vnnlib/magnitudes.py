@@ -1,4 +1,4 @@
-"""How large scores can get, for the rare coefficient that float64 does not hold."""
+"""Bounds on score magnitudes, for the rare coefficient that float64 cannot hold."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def magnitudes(
 
 
 def _of_scores(network: Network, box: Box) -> Floats:
-    """Sum the absolute values of all terms; no activation increases a magnitude.
+    """Return twice the summed absolute values of all terms, which covers rounding too.
 
-    Doubled, which is more than rounding can add, here or in float32.
+    No activation increases a magnitude.
     """
     sources: list[Floats] = [np.maximum(np.abs(box.lower), np.abs(box.upper))]
     for layer in network.stack.layers:

@@ -1,4 +1,4 @@
-"""Networks whose inputs are equal read one point."""
+"""Merging of equal inputs: networks that read the same point."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from leaveout.specs.vnnlib.problem import Declared
 
 
 def _no_less(atom: Atom) -> tuple[Place, Place] | None:
-    """Return the two inputs of ``a - b >= 0``, None for any other inequality."""
+    """Return the two inputs of ``a - b >= 0``, or None for any other inequality."""
     linear = atom.linear
     if atom.strict or linear.constant or len(linear.terms) != 2:
         return None
@@ -20,7 +20,7 @@ def _no_less(atom: Atom) -> tuple[Place, Place] | None:
 
 
 def points_of(networks: Sequence[Declared], atoms: Iterable[Atom]) -> list[int]:
-    """Give each network the number of the point it reads, in the order of first use."""
+    """Return the number of the point each network reads, in order of first use."""
     if len(networks) < 2:
         return [0] * len(networks)
     pairs = {pair for pair in map(_no_less, atoms) if pair is not None}

@@ -1,4 +1,4 @@
-"""Version 2.0: declared networks, then assertions over the elements of their tensors."""
+"""Version 2.0: declared networks, then assertions over the elements of tensors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COMMANDS = ("declare-network", "assert")
 
 
 def is_modern(bare: str) -> bool:
-    """Whether a text without comments says which version it is of."""
+    """Return whether a text without comments states its version."""
     return _VERSION.match(bare) is not None
 
 

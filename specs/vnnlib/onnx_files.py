@@ -1,4 +1,4 @@
-"""The networks of a query: read, and held against what the query declares of them."""
+"""Networks of a query, loaded and checked against its declarations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from leaveout.specs.vnnlib.problem import Declared, Problem, Tensor
 
 
 def load_model(path: Path) -> Network:
-    """Load a network, or one packed by gzip."""
+    """Load a network, possibly gzip-compressed."""
     if path.suffix != ".gz":
         return load_network(path)
     try:
@@ -38,17 +38,17 @@ def load_model(path: Path) -> Network:
 
 
 def outputs_of(network: Network) -> int:
-    """Count the numbers that a network gives: a network of one number has two scores."""
+    """Return a network's number of outputs; one with a single output has two scores."""
     return 1 if network.graph.number else network.labels
 
 
 def score_of(network: Network, element: int) -> int:
-    """Return the score that an element of the output is: one number is score 1."""
+    """Return the score of an output element; a single output is score 1."""
     return element + bool(network.graph.number)
 
 
 def structure_hash(network: Network) -> str:
-    """SHA-256 of a graph without the values and the names of its parameters."""
+    """Return the SHA-256 of a graph without parameter values and names."""
     model = onnx.ModelProto()
     model.CopyFrom(network.model)
     used = [name for node in model.graph.node for name in node.input]
@@ -84,7 +84,7 @@ def _same_weights(first: Network, second: Network) -> bool:
 
 
 def check_networks(problem: Problem, networks: Sequence[Network]) -> list[Network]:
-    """Refuse networks that are not what a query declares; return those of its hidden nodes."""
+    """Refuse undeclared networks; return the networks of the hidden nodes."""
     by_name = dict(zip((each.name for each in problem.networks), networks, strict=True))
     for declared in problem.networks:
         network = by_name[declared.name]
@@ -120,6 +120,7 @@ def _refuse_dropped(network: Network) -> None:
 
 
 def _squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return a shape without axes of size one."""
     return tuple(size for size in shape if size != 1)
 
 

@@ -1,4 +1,4 @@
-"""A query as its file states it, before there are networks."""
+"""A query as stated in its file, without networks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Tensor:
         return prod(self.shape)
 
     def element(self, index: int) -> str:
-        """Return what version 2.0 calls an element of the flattened tensor."""
+        """Return the name in version 2.0 of an element of the flattened tensor."""
         places = []
         for size in reversed(self.shape):
             index, place = divmod(index, size)
@@ -48,13 +48,13 @@ class Declared:
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
-        """All that is declared of it, in the order of version 2.0."""
+        """All its declared tensors, in the order of version 2.0."""
         return self.input, *self.hidden, self.output
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What a file says.
+    """The contents of a file.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class Problem:
 
     @property
     def hidden(self) -> tuple[tuple[int, Tensor], ...]:
-        """Hidden nodes, each with the position of its network.
+        """Hidden nodes, each with the index of its network.
 
         What a formula says of the one at position i is said of the output of network
         ``len(networks) + i``.
@@ -87,7 +87,7 @@ class Problem:
         return tuple((i, node) for i, each in enumerate(self.networks) for node in each.hidden)
 
     def name_of(self, spot: Place) -> str:
-        """Return what the file calls a variable."""
+        """Return the file's name for a variable."""
         if spot.network >= len(self.networks):
             return self.hidden[spot.network - len(self.networks)][1].element(spot.element)
         network = self.networks[spot.network]

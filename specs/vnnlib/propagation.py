@@ -1,4 +1,4 @@
-"""Bounds of inputs that follow from what relates several of them, exactly or rounded outwards."""
+"""Bounds implied by relations of several inputs, exact or rounded outwards."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST_BITS = 256
 
 
 def is_relation(atom: Atom) -> bool:
-    """Whether an inequality is about inputs alone, and says more than a bound of one can."""
+    """Return whether an inequality relates inputs only, beyond the bound of one."""
     terms = atom.linear.terms
     return (atom.strict or len(terms) > 1) and not any(spot.output for spot in terms)
 
@@ -32,9 +32,7 @@ def is_relation(atom: Atom) -> bool:
 def propagate(found: Found, relations: Sequence[Atom], steps: int = MOST_STEPS) -> bool:
     """Tighten bounds by interval arithmetic on each relation, until little changes.
 
-    Every ``a_1 x_1 + ... + a_n x_n + b >= 0`` bounds ``a_i x_i`` from below by ``-b`` less the most
-    that the other terms can be (activity bounds, Savelsbergh, ORSA Journal on Computing 6, 1994,
-    section 1.1).
+    Activity bounds: Savelsbergh, ORSA Journal on Computing 6, 1994, section 1.1.
     """
     touching: dict[Place, list[int]] = {}
     for i, atom in enumerate(relations):
@@ -61,7 +59,7 @@ def propagate(found: Found, relations: Sequence[Atom], steps: int = MOST_STEPS) 
 
 
 def _tighten(found: Found, atom: Atom, updates: Counter[Key]) -> list[Place] | None:
-    """Take in one relation; return the inputs with new bounds, None if nothing can meet it."""
+    """Apply one relation; return the inputs with new bounds, None if contradictory."""
     most, open_terms = atom.linear.constant, []
     parts: dict[Place, Fraction] = {}
     for spot, coefficient in atom.linear.terms.items():
@@ -96,7 +94,7 @@ def _tighten(found: Found, atom: Atom, updates: Counter[Key]) -> list[Place] | N
 
 
 def _shortened(value: Fraction, upper: bool) -> Fraction | None:
-    """Return a bound, or where it has many digits the next float64 outwards, None beyond these."""
+    """Return a bound, rounded outwards to float64 if long; None beyond the finite range."""
     if value.numerator.bit_length() + value.denominator.bit_length() <= _MOST_BITS:
         return value
     return finite_above(value) if upper else finite_below(value)

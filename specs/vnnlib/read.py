@@ -1,4 +1,4 @@
-"""Files to queries."""
+"""Reading of query files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NAMED = re.compile(r"([A-Za-z]\w*)=(.+)", re.ASCII)
 
 @dataclass(frozen=True)
 class Reading:
-    """A query and the file's words for it."""
+    """A query with the names used by its file."""
 
     problem: Problem
     query: Query
@@ -39,7 +39,7 @@ def parse_problem(text: str, name: str = "<text>") -> Problem:
 
 
 def load_problem(path: Path | str) -> Problem:
-    """Read a file as `parse_problem` reads a text; it may be packed by gzip."""
+    """Read a query file as `parse_problem` does; it may be gzip-compressed."""
     return parse_problem(read_text(Path(path)), str(path))
 
 

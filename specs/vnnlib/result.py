@@ -1,4 +1,4 @@
-"""What a solver answers, in the words of VNN-COMP and of the standard."""
+"""Results in the formats of VNN-COMP and of the standard."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def format_witness(
 def assigned(
     problem: Problem, query: Query, points: Sequence[Floats], scores: Sequence[Floats]
 ) -> list[tuple[Tensor, Floats]]:
-    """Return the declared variables in their order, with their flat values.
+    """Return the declared variables in order with their flat values.
 
     Parameters are those of `format_witness`.
     """
@@ -65,7 +65,7 @@ def save_assignment(
     points: Sequence[Floats],
     scores: Sequence[Floats],
 ) -> None:
-    """Write a counter-example as one ONNX ``TensorProto`` a variable, ``NAME.pb`` in float32.
+    """Write a counter-example as one float32 ONNX ``TensorProto`` per variable.
 
     Parameters
     ----------
@@ -91,12 +91,12 @@ def save_assignment(
 
 
 def format_result(status: Status, witness: str = "") -> str:
-    """Return the content of a result file: the status, and below it a witness."""
+    """Return the content of a result file: the status, then any witness."""
     return f"{status}\n{witness}"
 
 
 def save_result(path: Path | str, status: Status, witness: str = "") -> None:
-    """Write a result file; what is there is replaced as a whole."""
+    """Write a result file, replacing any existing one atomically."""
     try:
         write_whole(Path(path), format_result(status, witness).encode())
     except OSError as error:

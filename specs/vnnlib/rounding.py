@@ -1,4 +1,4 @@
-"""Exact numbers into float64, always to the side that loses no counter-example."""
+"""Rounding of exact numbers to float64, towards the side that loses no counter-example."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _nearest(value: Fraction) -> float:
 
 
 def below(value: Fraction) -> float:
-    """Return the greatest float64 that is not above a number."""
+    """Return the greatest float64 not above a number."""
     near = _nearest(value)
     if near == -math.inf:
         return near
@@ -28,24 +28,24 @@ def below(value: Fraction) -> float:
 
 
 def above(value: Fraction) -> float:
-    """Return the least float64 that is not below a number."""
+    """Return the least float64 not below a number."""
     return -below(-value) + 0.0
 
 
 def finite_below(value: Fraction) -> Fraction | None:
-    """Return what `below` does, exactly; None where no finite float64 is so small."""
+    """Return `below` exactly; None if no finite float64 is that small."""
     near = below(value)
     return None if math.isinf(near) else Fraction(near)
 
 
 def finite_above(value: Fraction) -> Fraction | None:
-    """Return what `above` does, exactly; None where no finite float64 is so large."""
+    """Return `above` exactly; None if no finite float64 is that large."""
     near = above(value)
     return None if math.isinf(near) else Fraction(near)
 
 
 def is_exact(value: Fraction) -> bool:
-    """Whether float64 holds a number."""
+    """Return whether float64 represents a number exactly."""
     near = _nearest(value)
     return math.isfinite(near) and Fraction(near) == value
 
@@ -53,7 +53,7 @@ def is_exact(value: Fraction) -> bool:
 def relaxed(
     terms: Mapping[Place, Fraction], constant: Fraction, largest: Callable[[Place], Fraction]
 ) -> tuple[dict[Place, float], float]:
-    """Return float64 coefficients whose sum is nowhere below the exact one, up to its scale."""
+    """Return float64 coefficients whose sum is never below the exact one, up to scale."""
     if not all(map(is_exact, terms.values())):
         scale = lcm(*(value.denominator for value in terms.values()))
         whole = {spot: value * scale for spot, value in terms.items()}

@@ -1,4 +1,4 @@
-"""The text of a query: read whole, of a bounded size, with the place of every mark known."""
+"""The text of a query: read up to a size limit, with the position of every character."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BRACKET = re.compile(r"[()]")
 
 
 def read_text(path: Path) -> str:
-    """Read a query, or one packed by gzip, whatever the name of the file."""
+    """Read a query, gzip-compressed or not, whatever the file's name."""
     try:
         with open_file(path, LARGEST) as stream:
             packed = stream.read(2) == b"\x1f\x8b"
@@ -52,31 +52,32 @@ def read_text(path: Path) -> str:
 
 
 class Lines:
-    """Where the lines of a text start."""
+    """Starts of the lines of a text."""
 
     def __init__(self, text: str) -> None:
         self.starts = [0, *(match.end() for match in re.finditer("\n", text))]
 
     def place(self, start: int, end: int) -> Position:
-        """Return where a stretch of the text stands; it is taken to end on its line."""
+        """Return the position of a span, taken to end on its line."""
         line = bisect_right(self.starts, start)
         column = start - self.starts[line - 1] + 1
         return Position(line, column, line, column + max(1, end - start))
 
 
 def place(text: str, start: int, end: int) -> Position:
-    """Return where a stretch of a text stands."""
+    """Return the position of a span of a text."""
     return Lines(text).place(start, end)
 
 
 def _blanked(match: re.Match[str]) -> str:
+    """Return a matched comment as spaces, and anything else unchanged."""
     # A semicolon in quotes starts no comment.
     found = match.group()
     return " " * len(found) if found.startswith(";") else found
 
 
 def without_comments(text: str) -> str:
-    """Blank the comments; everything else stays where it is."""
+    """Replace comments by spaces, keeping all positions."""
     bare = _COMMENT.sub(_blanked, text)
     unusual = _UNUSUAL.search(bare)
     if unusual is not None:

@@ -1,4 +1,4 @@
-"""A query as a file of version 2.0."""
+"""Query files of version 2.0."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Numbered: TypeAlias = tuple[Tensor, int]
 
 
 def save_query(path: Path | str, query: Query) -> None:
-    """Write a query to a file; what is there is replaced as a whole.
+    """Write a query to a file, replacing any existing one atomically.
 
     Raises
     ------
@@ -99,6 +99,7 @@ def _refuse(query: Query) -> None:
 
 
 def _declared(query: Query) -> list[Declared]:
+    """Return the declarations of a query's networks."""
     names = [application.name for application in query.applications]
     usable = len(set(names)) == len(names) and all(
         _NAME.fullmatch(name) and name not in LOGIC and not _TENSOR.fullmatch(name)

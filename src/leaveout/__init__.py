@@ -1,4 +1,4 @@
-"""Prove what a trained model owes to any one training point."""
+"""Prove how much any one training record can change a model's answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The programs: ``leaveout``, or ``python -m leaveout``, and ``leaveout-vnnlib``."""
+"""The programs ``leaveout`` (also ``python -m leaveout``) and ``leaveout-vnnlib``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 
 def main() -> None:
-    """Run the command line; an interrupt, or an error nobody foresaw, ends it in one line."""
+    """Run the command line; interrupts and internal errors end it in one line."""
 
     def run() -> int:
         from leaveout.verifier.cli import run
@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def solver() -> None:
-    """Run ``leaveout-vnnlib``, the command line of VNN-LIB's standard, as `main` does its own."""
+    """Run ``leaveout-vnnlib``, the command line of VNN-LIB's standard, like `main`."""
 
     def run() -> int:
         from leaveout.verifier.cli.solver import run_solver
@@ -68,10 +68,9 @@ def _run(run: Callable[[], int]) -> NoReturn:
 
 
 def _leave(code: int) -> NoReturn:
-    """End at once, with everything written and whatever asked to be told of the end told.
+    """Exit at once after flushing output and exit handlers.
 
-    The interpreter would wait for threads in the middle of a bound that nobody needs any more, and
-    take every library apart.
+    The interpreter would wait for threads whose bounds nobody needs, and unload every library.
     """
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
@@ -82,7 +81,7 @@ def _leave(code: int) -> NoReturn:
 
 
 def _is_of_memory(error: BaseException) -> bool:
-    """Whether there was no memory left, as Python, the system or a library in C says it."""
+    """Return whether an error of Python, the system or C means memory ran out."""
     return (
         isinstance(error, MemoryError)
         or getattr(error, "errno", None) == errno.ENOMEM
@@ -91,7 +90,7 @@ def _is_of_memory(error: BaseException) -> bool:
 
 
 def _without_memory(error: BaseException) -> int:
-    """Say in one line that memory was short, and where; return the exit status."""
+    """Report in one line that memory ran out, and where; return the exit status."""
     said = " ".join(str(error).split())[:_LONGEST]
     sys.stderr.write(
         f"leaveout: out of memory{f': {said}' if said else ''} (in {_place(error)}). Nothing is "
@@ -101,7 +100,7 @@ def _without_memory(error: BaseException) -> int:
 
 
 def _unforeseen(error: BaseException) -> int:
-    """Say in one line what nobody foresaw, and where; return the exit status."""
+    """Report an internal error and its place in one line; return the exit status."""
     import traceback
 
     wanted = os.environ.get(_DEBUG, "0") not in {"", "0"}
@@ -117,7 +116,7 @@ def _unforeseen(error: BaseException) -> int:
 
 
 def _place(error: BaseException) -> str:
-    """Return the innermost line of this program that led to an error."""
+    """Return this program's innermost line that led to an error."""
     import traceback
 
     root = Path(__file__).parent

@@ -1,4 +1,4 @@
-"""Modules of this package run in processes of their own, which may be killed and may crash."""
+"""Modules of this package run in child processes that may be killed or crash."""
 
 from __future__ import annotations
 
@@ -30,12 +30,10 @@ _DYING = 5.0
 
 
 class Child:
-    """One process, its two pipes, and what it complained of.
+    """A child process with two pipes and its standard error.
 
-    It is started as a program, not as a copy of this process: a user's script needs no
-    ``__main__`` guard, and may come from standard input. It is in a group of its own, so that
-    Ctrl-C at the terminal is this process's to handle, and programs it starts end with it. With
-    `leaveout.frames.follow` it ends with this process, whatever ends this process.
+    Started as a program, so user scripts need no ``__main__`` guard; in its own group, so Ctrl-C is
+    ours; with `follow` it ends with this process.
     """
 
     def __init__(
@@ -61,7 +59,7 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Number of the process."""
+        """The process id."""
         return self._process.pid
 
     @property
@@ -70,11 +68,11 @@ class Child:
         return self._process.poll() is None
 
     def send(self, message: object) -> None:
-        """Write a message, whole also where several threads do."""
+        """Write a message atomically, even among threads."""
         self.send_packed(packed(message))
 
     def send_packed(self, body: bytes) -> None:
-        """Write a message that `leaveout.frames.packed` made; raises what `send` does."""
+        """Write a message packed by `leaveout.frames`; raises like `send`."""
         requests = self._process.stdin
         assert requests is not None
         with self._one_write:
@@ -87,10 +85,7 @@ class Child:
         return read_frame(replies, kind)
 
     def wait(self) -> None:
-        """Wait until there is something to read, open to Ctrl-C.
-
-        Gurobi, once used in this process, makes a blocking read outlast it.
-        """
+        """Wait for input, open to Ctrl-C: Gurobi can make a blocking read ignore it."""
         replies = self._process.stdout
         assert replies is not None
         if os.name == "posix":
@@ -98,7 +93,7 @@ class Child:
                 pass
 
     def kill(self) -> None:
-        """Have the process, and what it started, end; see `end`."""
+        """Tell the process and what it started to end; see `end`."""
         # Of one that has ended, the number may be another's by now.
         if os.name == "posix" and not self._has_ended:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -106,13 +101,13 @@ class Child:
         self._process.kill()
 
     def end(self) -> None:
-        """Kill the process and what it started; who reads from it finds the end of the pipe."""
+        """Kill the process and what it started; readers find the pipe's end."""
         self.kill()
         self._process.wait()
         self._has_ended = True
 
     def close(self) -> None:
-        """Close the pipes of a child that has ended, once nobody reads from it any more."""
+        """Close an ended child's pipes, once nobody reads them."""
         for stream in (self._process.stdin, self._process.stdout, self._complaints):
             if stream is not None:
                 # What was left to write to a dead child does not matter.
@@ -120,9 +115,9 @@ class Child:
                     stream.close()
 
     def exit_status(self) -> int | None:
-        """Return how a child that closed its pipe ended, minus the signal if by one.
+        """Return the exit status of a child whose pipe closed, -N for signal N.
 
-        None if it goes on all the same, for some seconds.
+        None if it is still running after some seconds.
         """
         try:
             return self._process.wait(_DYING)
@@ -130,18 +125,18 @@ class Child:
             return None
 
     def last_words(self) -> str:
-        """Return the last line that the child wrote to its standard error, or nothing."""
+        """Return the last line of the child's standard error, or nothing."""
         self._complaints.seek(0)
         lines = self._complaints.read().decode(errors="replace").strip().splitlines()
         return lines[-1].strip() if lines else ""
 
 
 class ChildLostError(Exception):
-    """A child of a pool died; the message says of what, in a few words."""
+    """A child of a pool died; the message briefly says why."""
 
 
 class ChildPool:
-    """Children that do one order after the other; a context, which ends them."""
+    """Children that do one order after another; a context that ends them."""
 
     def __init__(
         self, module: str, size: int, task: object, settings: Mapping[str, str] | None = None
@@ -174,7 +169,7 @@ class ChildPool:
     def work(
         self, orders: Iterable[Order], is_last: Callable[[Any], bool] = lambda message: True
     ) -> Iterator[tuple[Order, Any]]:
-        """Yield what is said of each order, as it comes."""
+        """Yield the messages on each order as they come."""
         waiting = iter(orders)
         busy: dict[int, Order] = {}
         for index in range(len(self._children)):
@@ -190,7 +185,7 @@ class ChildPool:
                 self._give(index, waiting, busy)
 
     def close(self) -> None:
-        """End all children, whatever they are at."""
+        """End all children, whatever they are doing."""
         for child in self._children:
             child.kill()
         for child, reader in zip(self._children, self._readers, strict=True):
@@ -226,6 +221,7 @@ class ChildPool:
 
     @staticmethod
     def _lost(child: Child) -> ChildLostError:
+        """Return the error for a child that died or sent nonsense."""
         code = child.exit_status()
         if code is None:
             return ChildLostError("what it says cannot be read")
@@ -239,6 +235,6 @@ _LOST = object()
 
 
 def importable() -> dict[str, str]:
-    """Return what lets a child import what this process can: a script's folder, a test's path."""
+    """Return the environment in which a child can import what this process can."""
     # The empty path, of a prompt or a notebook, is the folder it was started in.
     return {"PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path)}

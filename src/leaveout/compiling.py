@@ -1,4 +1,4 @@
-"""Compiled functions that are kept between runs, and what compiling them costs."""
+"""Compiled functions cached between runs, and the cost of compiling them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _COMPILING = "numba:compile"
 
 
 def kept(**options: Any) -> Callable[[Function], Function]:
-    """Compile a function when it is first called, and keep it on the disk between runs.
+    """Compile a function on its first call, cached on disk between runs.
 
-    Where no folder for that can be written it is compiled in every run.
+    If no cache folder is writable, every run compiles it.
     """
 
     def decorate(function: Function) -> Function:
@@ -34,7 +34,7 @@ def kept(**options: Any) -> Callable[[Function], Function]:
 
 
 def can_keep() -> bool:
-    """Whether there is a folder in which compiled functions can be kept."""
+    """Return whether there is a writable folder for the cache."""
 
     def probe() -> None: ...
 
@@ -47,7 +47,7 @@ def can_keep() -> bool:
 
 @dataclass(eq=False)
 class Compiled:
-    """What was compiled while it was watched."""
+    """What was compiled while watching."""
 
     functions: int = 0  # how many; 0 where all were read from the disk
     seconds: float = 0.0  # from when the first was begun until the watch ended
@@ -70,7 +70,7 @@ class _Listener(event.Listener):
 
 @contextmanager
 def watch_compiling(first: Callable[[], None] = lambda: None) -> Iterator[Compiled]:
-    """Watch what is compiled; ``first`` is called before the first function is."""
+    """Watch compilation; ``first`` is called before the first function is compiled."""
     found = Compiled()
     listener = _Listener(found, first)
     with event.install_listener(_COMPILING, listener):

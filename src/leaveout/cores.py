@@ -1,4 +1,4 @@
-"""How many cores this process may use, and how much memory the machine has."""
+"""The cores this process may use, and the machine's memory."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import os
 
 
 def cores() -> int:
-    """Cores this process may use: those it is bound to where the system can say, else all."""
+    """Return the number of cores this process is bound to, if known, else of all."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0)) or 1
     return os.cpu_count() or 1
 
 
 def memory_size() -> int | None:
-    """Bytes of this machine's memory; None where the system does not say."""
+    """Return the machine's memory in bytes; None if unknown."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):

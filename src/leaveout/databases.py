@@ -1,4 +1,4 @@
-"""SQLite files that others may have touched: their tables and values, checked before use."""
+"""Checks of SQLite files that others may have changed: tables and values."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ _LONGEST = 200
 
 
 def is_blank(database: sqlite3.Connection) -> bool:
-    """Return whether a database has no tables, as one has whose making was cut short."""
+    """Return whether a database has no tables, as when its creation was interrupted."""
     return not _tables(database)
 
 
 def expect_tables(database: sqlite3.Connection, script: str) -> None:
-    """Refuse a database that is not of exactly the tables that a script makes."""
+    """Raise if a database does not have exactly a script's tables."""
     odd = {name for name, _ in _tables(database) ^ _made_by(script)}
     if odd:
         raise sqlite3.DatabaseError(f"{_shown(min(odd))} is missing, changed or of another program")
 
 
 def reason(error: Exception) -> str:
-    """Return what is wrong in one short line: errors quote what stands in a file."""
+    """Return what is wrong in one short line; errors may quote the file's content."""
     text = " ".join(str(error).split())
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
 
 
 def whole(value: object, name: str, most: int = _MOST) -> int:
-    """Return a value of a column as a whole number from 0 to below ``most``."""
+    """Return a column value as an integer from 0 to below ``most``."""
     if type(value) is not int or not 0 <= value < most:
         raise sqlite3.DatabaseError(f"{name} is {_shown(value)}, expected 0 to {most - 1}")
     return value
 
 
 def blob(value: object, name: str, size: int) -> bytes:
-    """Return a value of a column as so many bytes."""
+    """Return a column value as ``size`` bytes."""
     if not isinstance(value, bytes) or len(value) != size:
         # Not what it is: such bytes are secrets.
         raise sqlite3.DatabaseError(f"{name} is no text of {size} bytes")
@@ -50,6 +50,7 @@ def blob(value: object, name: str, size: int) -> bytes:
 
 
 def _shown(value: object) -> str:
+    """Return a value as text, cut if long."""
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} ..."
 

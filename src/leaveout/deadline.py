@@ -1,4 +1,4 @@
-"""When the time for something is over."""
+"""Deadlines."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Deadline:
-    """A moment by which something is to be done."""
+    """A moment by which something must be done."""
 
     at: float = math.inf  # of `time.perf_counter`; infinity where there is no such moment
 
     @classmethod
     def after(cls, seconds: float | None, since: float | None = None) -> Deadline:
-        """Return the end of so many seconds."""
+        """Return the moment some seconds from now or from ``since``."""
         if seconds is None:
             return cls()
         return cls((time.perf_counter() if since is None else since) + seconds)
@@ -32,16 +32,16 @@ class Deadline:
 
     @property
     def limit(self) -> float | None:
-        """Seconds left, 0 once it is over, as a limit of something else; None without one."""
+        """Seconds left, 0 once it is over; None without a limit."""
         return None if math.isinf(self.at) else self.left
 
     def share(self, parts: int) -> float | None:
-        """Seconds of what is left for each of some parts; None without a limit."""
+        """Return the seconds left for each of some parts; None without a limit."""
         left = self.limit
         return None if left is None else left / parts
 
     def later(self, seconds: float) -> Deadline:
-        """Return a moment some seconds later."""
+        """Return the moment some seconds later."""
         return Deadline(self.at + seconds)
 
 

@@ -1,4 +1,4 @@
-"""The one family of errors: what went wrong, where, and what cures it, in one line."""
+"""The error classes: what went wrong, where, and its remedy, in one line."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from leaveout.exit_codes import ExitCode
 
 
 class LeaveoutError(Exception):
-    """Base of every error a user can cause; the command line prints it as one line."""
+    """Base of all user-caused errors; the command line prints them as one line."""
 
     exit_code: ExitCode = ExitCode.BAD_INPUT  # what the command line exits with
 
 
 class ModelError(LeaveoutError):
-    """An ONNX file that cannot be read, or holds what no encoder supports."""
+    """An ONNX file that cannot be read or has unsupported content."""
 
 
 class FamilyError(LeaveoutError):
@@ -20,26 +20,26 @@ class FamilyError(LeaveoutError):
 
 
 class BallotError(LeaveoutError):
-    """Ballots that are damaged, or that nothing can be certified of."""
+    """Ballots that are damaged or that nothing can be certified of."""
 
 
 class ForestError(LeaveoutError, ValueError):
-    """Data, rows, settings or a file that no forest can be made of.
+    """Unusable data, rows, settings or files for a forest.
 
-    A ``ValueError`` too, as scikit-learn asks of an estimator.
+    Also a ``ValueError``, as scikit-learn requires of estimators.
     """
 
 
 class ShardedError(LeaveoutError):
-    """A sharded service that is set up wrongly, damaged, or asked for what it cannot give."""
+    """A sharded service with wrong settings, damage, or an impossible request."""
 
 
 class AuditError(LeaveoutError):
-    """An audit that is damaged, or that nothing can be estimated from."""
+    """An audit that is damaged or allows no estimate."""
 
 
 class GuardError(LeaveoutError):
-    """A guard that cannot be set up, or an input that it does not answer."""
+    """A guard that cannot be set up, or an input it does not answer."""
 
 
 class SpecError(LeaveoutError):
@@ -55,13 +55,13 @@ class TrainingError(LeaveoutError):
 
 
 class CheckpointError(LeaveoutError):
-    """A checkpoint that is damaged, not this user's own, or of another question."""
+    """A checkpoint that is damaged, another user's, or of another question."""
 
 
 class StateError(LeaveoutError):
-    """What the program keeps of a user's own cannot be had, or is another's."""
+    """The user's state folder or key is unavailable or not this user's."""
 
 
 def cause(error: BaseException) -> str:
-    """Return what someone else's code raised, in one line: its class, and its own first line."""
+    """Return foreign code's error in one line: its class and first line."""
     return f"{type(error).__name__}: {error}".split("\n")[0]

@@ -1,4 +1,4 @@
-"""What the program's exit status says."""
+"""The exit statuses of the program."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """The status a command ends with.
+    """The exit status of a command.
 
-    Of several verdicts the first that applies counts: refuted, then unknown, then proved.
+    The first that applies to a verdict counts: refuted, then unknown, then proved.
     """
 
     PROVED = 0

@@ -1,4 +1,4 @@
-"""Read regular files of a bounded size alone, and write files and folders whole or not at all.
+"""Bounded reads of regular files, and atomic writes of files and folders.
 
 A file is written beside its place, synced and renamed. Files that belong together are written into
 a folder beside them, and renaming that folder to `COMMIT` is what decides: from then on whoever
@@ -53,14 +53,14 @@ _KINDS = {
 
 
 class UnusualFileError(OSError):
-    """What is no regular file, or is larger than any of its kind."""
+    """A file that is not regular, or larger than any of its kind."""
 
     def __str__(self) -> str:
         return self.strerror or ""
 
 
 def refuse_unusual(path: Path) -> None:
-    """Refuse what exists and is no regular file, without opening it; a link is followed."""
+    """Raise on what is not a regular file, without opening it; follows links."""
     try:
         _refuse(path, path.stat().st_mode)
     except FileNotFoundError:
@@ -93,12 +93,12 @@ def open_file(path: Path, largest: int) -> BinaryIO:
 
 
 def opened_text(path: Path, largest: int) -> io.TextIOWrapper:
-    """Open a regular file as UTF-8 text, its line ends kept, as `open_file` does."""
+    """Open a regular file as UTF-8 text with its line ends, like `open_file`."""
     return io.TextIOWrapper(open_file(path, largest), encoding="utf-8-sig", newline="")
 
 
 def read_whole(path: Path, largest: int) -> bytes:
-    """Return what a regular file holds, as `open_file` opens it, also where it grows meanwhile."""
+    """Return a regular file's content, as `open_file`, even if it grows meanwhile."""
     with open_file(path, largest) as stream:
         # Room is made for all that is asked for, so no more is than the file holds.
         known = os.fstat(stream.fileno()).st_size
@@ -111,7 +111,7 @@ def read_whole(path: Path, largest: int) -> bytes:
 
 
 def why_unread(error: OSError) -> str:
-    """Return what a message says of a file, after its name, that cannot be read."""
+    """Return why a file cannot be read, to follow its name in a message."""
     if isinstance(error, FileNotFoundError):
         return "no such file"
     return f"cannot be read: {error.strerror or error}"
@@ -133,10 +133,9 @@ def _size(count: int) -> str:
 
 @contextmanager
 def written_whole(path: Path, most: int = 0o666) -> Iterator[BinaryIO]:
-    """Open a stream whose content becomes the file at ``path`` once all of it is on the disk.
+    """Open a stream whose content becomes the file once it is on disk.
 
-    A link is followed. Where anything fails, what was there is still there. A file that is replaced
-    keeps its permissions.
+    Follows links; on failure the old file stays. A replaced file's permissions are kept.
     """
     target = path.resolve()
     settle(target.parent)
@@ -156,13 +155,13 @@ def written_whole(path: Path, most: int = 0o666) -> Iterator[BinaryIO]:
 
 
 def write_whole(path: Path, content: bytes, most: int = 0o666) -> None:
-    """Write a file as `written_whole` does."""
+    """Write a file atomically and durably."""
     with written_whole(path, most) as stream:
         stream.write(content)
 
 
 def partial_file(folder: Path) -> tuple[int, Path]:
-    """Make a file for its owner alone, open to write; until it is closed nobody clears it."""
+    """Make a file for its owner alone; while open, nobody clears it."""
     prefix, suffix = PARTIALS.split("*")
     while True:
         handle, name = tempfile.mkstemp(prefix=prefix, suffix=suffix, dir=folder)
@@ -173,7 +172,7 @@ def partial_file(folder: Path) -> tuple[int, Path]:
 
 @contextmanager
 def partial_folder(folder: Path) -> Iterator[Path]:
-    """Make a folder for its owner alone, and remove what is left of it in the end."""
+    """Make a folder for its owner alone, and remove its remains at the end."""
     prefix, suffix = PARTIALS.split("*")
     while True:
         made = Path(tempfile.mkdtemp(prefix=prefix, suffix=suffix, dir=folder))
@@ -193,7 +192,7 @@ def partial_folder(folder: Path) -> Iterator[Path]:
 
 
 def clear_partials(folder: Path) -> None:
-    """Remove what programs that were killed had begun to write in a folder; it may say anything."""
+    """Remove partial files that killed programs left in a folder."""
     for partial in folder.glob(PARTIALS):
         with suppress(FileNotFoundError, BlockingIOError):
             if sys.platform == "win32" or partial.is_symlink():
@@ -220,7 +219,7 @@ def clear_partials(folder: Path) -> None:
 
 @contextmanager
 def hold_folder(folder: Path) -> Iterator[None]:
-    """Hold a folder for this process alone; what others left half-done is finished or removed."""
+    """Lock a folder for this process; finish or remove what others left half-done."""
     with _locked(folder):
         _finish(folder)
         clear_partials(folder)
@@ -228,9 +227,9 @@ def hold_folder(folder: Path) -> Iterator[None]:
 
 
 def commit(staged: Path, folder: Path, gone: Iterable[str] = ()) -> None:
-    """Let the files in one folder take their places in another, all of them or none.
+    """Move all files of one folder into another, or none, durably.
 
-    Those they replace keep their permissions. Once this returns, the change is on the disk.
+    Replaced files' permissions are kept.
     """
     for name in gone:
         if os.path.lexists(folder / name):
@@ -257,7 +256,7 @@ def commit(staged: Path, folder: Path, gone: Iterable[str] = ()) -> None:
 
 
 def put_folder(staged: Path, target: Path, gone: Iterable[str] = ()) -> None:
-    """Let a folder appear at a new place, or its files in the one that is there, as `commit`."""
+    """Put a folder at a new place, or its files into an existing one, like `commit`."""
     if target.exists():
         with hold_folder(target):
             commit(staged, target, set(gone) - {each.name for each in staged.iterdir()})
@@ -269,7 +268,7 @@ def put_folder(staged: Path, target: Path, gone: Iterable[str] = ()) -> None:
 
 
 def write_together(folder: Path, contents: Mapping[str, bytes]) -> None:
-    """Write files into a folder, made if need be: all of them or none, as `commit` does."""
+    """Write files into a folder, made if needed: all or none, like `commit`."""
     is_new = not folder.exists()
     make_folder(folder)
     try:
@@ -285,7 +284,7 @@ def write_together(folder: Path, contents: Mapping[str, bytes]) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder, and those it is in, where they are not there."""
+    """Make a folder and its parents if missing."""
     if not folder.is_dir():
         make_folder(folder.parent)
         folder.mkdir(exist_ok=True)
@@ -293,7 +292,7 @@ def make_folder(folder: Path) -> None:
 
 
 def settle(folder: Path) -> None:
-    """Finish a change of a folder that was cut short after it was decided (`commit`)."""
+    """Finish an interrupted change of a folder that was already decided (`commit`)."""
     end = time.monotonic() + _PATIENCE
     while os.path.lexists(folder / COMMIT):
         try:
@@ -311,10 +310,7 @@ def settle(folder: Path) -> None:
 
 
 def lock(descriptor: int) -> None:
-    """Hold an open file or folder for this process alone, until it is closed.
-
-    Where a system has no such locks, nothing is held.
-    """
+    """Lock an open file or folder until it is closed, where the system can."""
     if sys.platform != "win32":
         import fcntl
 
@@ -322,7 +318,7 @@ def lock(descriptor: int) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the names in a folder on the disk, where folders can be asked to."""
+    """Flush a folder's names to disk, where possible."""
     if sys.platform == "win32":
         return
     try:
@@ -340,6 +336,7 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder."""
     if sys.platform == "win32":  # where no folder can be opened
         yield
         return
@@ -359,7 +356,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _sync_all(folder: Path) -> None:
-    """Have all that a folder holds on the disk."""
+    """Flush a folder's whole content to disk."""
     for each in sorted(folder.rglob("*")):
         if each.is_dir():
             sync_folder(each)
@@ -370,7 +367,7 @@ def _sync_all(folder: Path) -> None:
 
 
 def _is_kept(handle: int, name: str) -> bool:
-    """Lock a partial file or folder; False where another program was clearing it meanwhile."""
+    """Lock a partial file or folder; False if another program was clearing it."""
     try:
         lock(handle)
     except BlockingIOError:
@@ -382,7 +379,7 @@ def _is_kept(handle: int, name: str) -> bool:
 
 
 def _finish(folder: Path) -> None:
-    """Move the files of a commit to their places: those that were not when it was cut short."""
+    """Move the files of a commit that are not in their places yet."""
     staged = folder / COMMIT
     try:
         found = staged.lstat()
@@ -408,6 +405,7 @@ def _finish(folder: Path) -> None:
 
 
 def _unfinished(folder: Path, why: str) -> UnusualFileError:
+    """Return the error for a change of a folder that cannot be finished."""
     return UnusualFileError(
         errno.EBUSY,
         f"a change of {folder} was cut short and cannot be finished: {why}",
@@ -416,7 +414,7 @@ def _unfinished(folder: Path, why: str) -> UnusualFileError:
 
 
 def _permit(made: Path, target: Path, most: int) -> None:
-    """Give a file that is about to replace another no more readers than that one has."""
+    """Give a replacement no more readers than the replaced file has."""
     try:
         before = target.stat()
     except FileNotFoundError:
@@ -434,7 +432,7 @@ def _permit(made: Path, target: Path, most: int) -> None:
 
 
 def _mask() -> int:
-    """Return the permissions that new files do not have."""
+    """Return the permissions that new files lack."""
     with suppress(OSError, StopIteration), Path("/proc/self/status").open() as lines:
         return int(next(line for line in lines if line.startswith("Umask:"))[6:], 8)
     # What other threads make at this moment has all permissions.
@@ -447,7 +445,7 @@ _ACCESS_LIST = "system.posix_acl_access"
 
 
 def _with_list(made: Path, target: Path, mode: int) -> int:
-    """Give a file the list of who else may read another; where that fails, its owner alone may."""
+    """Copy a file's access list to its replacement; owner-only if that fails."""
     assert sys.platform == "linux"
     try:
         found = os.getxattr(target, _ACCESS_LIST)

@@ -1,4 +1,4 @@
-"""What a process and its child say to each other over two pipes, and the child's ends of them.
+"""Messages between a process and its child over two pipes, and the child's ends.
 
 Messages are pickles with their length in front: both ends are this program's own.
 """
@@ -19,7 +19,7 @@ Message = TypeVar("Message")
 
 
 def packed(message: object) -> bytes:
-    """Return a message as `write_packed` takes it, to be written to several."""
+    """Return a message for `write_packed`, to be sent to several."""
     return pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
 
 
@@ -52,10 +52,10 @@ def _exactly(stream: IO[bytes], length: int) -> bytes:
 
 
 def own_channel() -> tuple[IO[bytes], IO[bytes]]:
-    """Return the pipes of a child: what its parent says, and what it answers.
+    """Return a child's pipes: the parent's requests, and its own replies.
 
-    They are moved away from descriptors 0 and 1, where libraries print and read. An interrupt is
-    the parent's to handle.
+    Moved off descriptors 0 and 1, where libraries print and read. Interrupts are left to the
+    parent.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     requests = os.fdopen(os.dup(0), "rb")
@@ -68,9 +68,9 @@ def own_channel() -> tuple[IO[bytes], IO[bytes]]:
 
 
 def follow(requests: IO[bytes], kind: type[Message], take: Callable[[Message], Any]) -> None:
-    """Pass on what the parent says, from a thread of its own, whatever the child is at.
+    """Pass on the parent's messages from a separate thread.
 
-    The end of the pipe, which is that of the parent, ends this process and any program it started.
+    When the pipe ends, with the parent, this ends the process and any program it started.
     """
     threading.Thread(target=_follow, args=(requests, kind, take), daemon=True).start()
 

@@ -11,13 +11,13 @@ _SHORT = 0.5
 
 
 def nearest_name(name: str, known: Iterable[str], least: float = _MEANT) -> str | None:
-    """Return the known name most like this one, upper and lower case alike; None if none is."""
+    """Return the known name most similar to a given one, ignoring case, or None."""
     by_folded = {other.casefold(): other for other in sorted(known, reverse=True)}
     close = difflib.get_close_matches(name.casefold(), by_folded, n=1, cutoff=least)
     return by_folded[close[0]] if close else None
 
 
 def hint(name: str, known: Iterable[str]) -> str:
-    """Return `` (did you mean 'this'?)``, to put behind a name in a message, or nothing."""
+    """Return `` (did you mean 'this'?)`` to append to a name in a message, or nothing."""
     near = nearest_name(name, known, _SHORT)
     return f" (did you mean {near!r}?)" if near is not None else ""

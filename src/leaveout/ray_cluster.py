@@ -1,4 +1,4 @@
-"""Ray, where work is given to it: spoken to by a process of its own, which Ray may end."""
+"""Ray as a place of work, through a separate process that Ray may end."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ _STORE = 256 * 2**20
 
 
 class RayLostError(Exception):
-    """The cluster ended, or does not answer any more; the message says so in a line."""
+    """The cluster ended or stopped answering; the message is one line."""
 
 
 def need_ray(missing: LeaveoutError) -> None:
-    """Raise ``missing`` where the library is not installed."""
+    """Raise ``missing`` if the library is not installed."""
     if importlib.util.find_spec("ray") is None:
         raise missing
 
 
 def refuse_unreachable(kind: type[LeaveoutError]) -> None:
-    """Knock at the cluster that ``RAY_ADDRESS`` names, if it names one by host and port."""
+    """Raise if the host and port in ``RAY_ADDRESS`` cannot be reached."""
     given = os.environ.get("RAY_ADDRESS", "")
     host, _, port = given.removeprefix("ray://").rpartition(":")
     if not host or not port.isdigit():
@@ -66,10 +66,10 @@ def refuse_unreachable(kind: type[LeaveoutError]) -> None:
 
 
 class RayDriver:
-    """The process that speaks to a cluster; a context, which is connected at first and ends it.
+    """The process that talks to a cluster; a context that connects and ends it.
 
-    The cluster is the one that this process is connected to, or that ``RAY_ADDRESS`` names; else
-    one is started here for as long as the driver lives.
+    The cluster is the one connected to, or in ``RAY_ADDRESS``; else one is started for the driver's
+    lifetime.
     """
 
     def __init__(self, size: int | None, *, shared: int = 0) -> None:
@@ -105,14 +105,11 @@ class RayDriver:
 
     @property
     def name(self) -> str:
-        """What messages call the cluster."""
+        """The name of the cluster in messages."""
         return f"the Ray cluster at {self.address}" if self.address else "Ray on this machine"
 
     def connect(self, seconds: float) -> bool:
-        """Wait until the cluster answers; return whether it does.
-
-        If it does not within so many seconds, it may be waited for again.
-        """
+        """Wait until the cluster answers; return whether it does, else call again."""
         until = time.monotonic() + seconds
         while not self._is_connected:
             # Nothing is heard before it is connected.
@@ -127,16 +124,16 @@ class RayDriver:
         return True
 
     def serve(self, role: Role) -> None:
-        """Tell the process what it does from now on, in place of what it did."""
+        """Give the process a role, replacing its current one."""
         self.dismiss()
         self.send(role)
 
     def dismiss(self) -> None:
-        """Have the process end what it does; it stays connected."""
+        """End the process's role; it stays connected."""
         self.send(Over())
 
     def send(self, message: object) -> None:
-        """Give the process a message; where it is lost, `receive` will say so."""
+        """Send the process a message; if lost, `receive` reports it."""
         try:
             self._child.send(message)
         except (OSError, ValueError):
@@ -144,7 +141,7 @@ class RayDriver:
             self._reader.join(_WAKE)
 
     def receive(self, seconds: float) -> object | None:
-        """Return what the process says next, None if it says nothing for so long."""
+        """Return the process's next message; None if there is none in time."""
         until = time.monotonic() + seconds
         while True:
             left = until - time.monotonic()
@@ -167,7 +164,7 @@ class RayDriver:
             return message
 
     def close(self) -> None:
-        """Let the cluster go, and end it if it is one of one's own."""
+        """Disconnect from the cluster, and end it if it is our own."""
         if self._is_connected and self._ended is None:
             self.dismiss()
             self.send(Close())
@@ -200,7 +197,7 @@ _LOST = object()
 
 
 def _address() -> str:
-    """Return the address of the cluster to go to, empty for one of one's own."""
+    """Return the address of the cluster; empty to start one."""
     ray: Any = sys.modules.get("ray")
     if ray is not None and ray.is_initialized():
         return str(ray.get_runtime_context().gcs_address)

@@ -1,4 +1,4 @@
-"""The process that speaks to Ray.
+"""The process that talks to Ray.
 
 A process that is connected to a cluster is ended by Ray's own code when the head is lost, with
 stack traces on its standard error, and may wait for ever before. So it is not the user's: it tells
@@ -31,7 +31,7 @@ Say = Callable[[object], None]
 
 @dataclass(frozen=True)
 class Connect:
-    """Go to a cluster, or start one."""
+    """Connect to a cluster, or start one."""
 
     address: str  # empty: start one here
     cpus: int  # of a cluster of one's own: cores, bytes of its object store
@@ -41,7 +41,7 @@ class Connect:
 
 @dataclass(frozen=True)
 class Alive:
-    """The cluster answers, and has so much."""
+    """The cluster answers, with its current resources."""
 
     cpus: int
     gpus: int
@@ -54,41 +54,41 @@ class Connected(Alive):
 
 @dataclass(frozen=True)
 class Broken:
-    """It cannot go on, in a line."""
+    """It cannot continue, for a one-line reason."""
 
     why: str
 
 
 @dataclass(frozen=True)
 class Over:
-    """A role is over; another one may follow."""
+    """A role is over; another may follow."""
 
 
 @dataclass(frozen=True)
 class Close:
-    """Let the cluster go; not said before a role is over."""
+    """Disconnect from the cluster; not sent before a role is over."""
 
 
 class Role(ABC):
-    """What the process does once it is connected, until something else is asked of it."""
+    """The work of the process once connected, until given another role."""
 
     @abstractmethod
     def serve(self, ray: Any, inbox: queue.SimpleQueue[object], say: Say) -> None:
-        """Do what the parent says, until it says `Over`."""
+        """Serve the parent until it sends `Over`."""
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of what an error says, or its name."""
+    """Return the first line of an error's message, or its name."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def this_machine(ray: Any) -> str:
-    """Return what messages call the machine that a worker of Ray is on."""
+    """Return the name of a Ray worker's machine for messages."""
     return f"{platform.node()} ({ray.util.get_node_ip_address()})"
 
 
 def main() -> None:
-    """Serve the parent over the standard descriptors, which libraries then cannot write to."""
+    """Serve the parent over the standard descriptors, hidden from libraries."""
     os.environ.setdefault("RAY_raylet_start_wait_time_s", _STARTING)
     requests, replies = own_channel()
     one_write = threading.Lock()
@@ -141,7 +141,7 @@ def _resources(ray: Any) -> tuple[int, int]:
 
 
 def _beat(ray: Any, say: Say) -> None:
-    """Ask the head again and again; where it does not answer, this falls silent."""
+    """Poll the head; fall silent when it does not answer."""
     while True:
         try:
             say(Alive(*_resources(ray)))

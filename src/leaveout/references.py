@@ -1,4 +1,4 @@
-"""Objects by name, ``module:object``, for tables that are read without importing what they name."""
+"""Objects by name, ``module:object``, resolved without importing the tables' targets."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib
 
 
 def find_reference(reference: object) -> object:
-    """Return what a reference names; what is no text is returned as it is."""
+    """Return the object a reference names; anything but text is returned unchanged."""
     if not isinstance(reference, str):
         return reference
     module, _, name = reference.partition(":")

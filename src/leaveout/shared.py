@@ -1,4 +1,4 @@
-"""One message for several children, its large arrays in memory that all of them map."""
+"""One message for several children, with large arrays in shared memory."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ _LEAST = 2**20
 
 @contextmanager
 def shared(message: object) -> Iterator[tuple[bytes, tuple[int, ...]]]:
-    """Pack a message for children that are started with some descriptors.
+    """Pack a message for children started with the yielded descriptors.
 
-    A child that unpacks it has arrays of its own to write to: what one writes no other sees, and
-    what none writes is in memory once. They lie on pages of their own. Where memory cannot be
-    shared, the message has the arrays in itself.
+    Arrays are copy-on-write, page-aligned and in memory once; without shared memory they travel in
+    the message.
     """
     buffers: list[memoryview] = []
 
@@ -46,7 +45,7 @@ def shared(message: object) -> Iterator[tuple[bytes, tuple[int, ...]]]:
 
 
 def _written(buffers: Sequence[memoryview], stack: contextlib.ExitStack) -> int | None:
-    """Put buffers into a file without a name, one after the other; None where there is no room."""
+    """Write buffers to an unnamed file in sequence; None if there is no room."""
     with contextlib.suppress(OSError):
         stream: Any = (
             os.fdopen(os.memfd_create("leaveout"), "wb", buffering=0)
@@ -64,7 +63,7 @@ def _written(buffers: Sequence[memoryview], stack: contextlib.ExitStack) -> int 
 
 
 def _starts(sizes: Sequence[int]) -> list[int]:
-    """Return where each buffer begins, on a page of its own."""
+    """Return where each buffer begins, each on its own page."""
     starts, reached = [], 0
     for size in sizes:
         starts.append(reached)
@@ -74,7 +73,7 @@ def _starts(sizes: Sequence[int]) -> list[int]:
 
 @dataclass(frozen=True)
 class _Mapped:
-    """What becomes the message where it is unpacked."""
+    """The placeholder that becomes the message when unpacked."""
 
     descriptor: int
     sizes: tuple[int, ...]
@@ -85,7 +84,7 @@ class _Mapped:
 
 
 def _opened(descriptor: int, sizes: tuple[int, ...], body: bytes) -> Any:
-    """Map the arrays and unpack the message; what is written goes to a copy of the page."""
+    """Map the arrays copy-on-write and unpack the message."""
     whole = memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_COPY))
     os.close(descriptor)
     views = [whole[start : start + size] for start, size in zip(_starts(sizes), sizes, strict=True)]

@@ -1,4 +1,4 @@
-"""A secret of this user, and files that bear its mark: what was written here and not changed since.
+"""A secret of this user, and files authenticated with it.
 
 A checkpoint, the bounds of a guard and its memory are believed as they are, since nothing of them
 can be looked up elsewhere. So each bears a mark that nobody can make who has not the key, which
@@ -29,7 +29,7 @@ _BLOCK = 2**22
 
 
 def state_folder() -> Path:
-    """Return where this program keeps what is a user's own, and no file of theirs."""
+    """Return the folder for this program's per-user state."""
     named = os.environ.get("XDG_STATE_HOME", "")
     # What is not absolute is to be ignored, as the convention says.
     root = Path(named) if Path(named).is_absolute() else Path.home() / ".local" / "state"
@@ -37,7 +37,7 @@ def state_folder() -> Path:
 
 
 def mark(purpose: str, parts: Iterable[bytes]) -> bytes:
-    """Return the mark of some bytes; the key is made if there is none."""
+    """Return the MAC of some bytes, making the key if there is none."""
     made = hmac.new(_key(), f"leaveout {purpose}\0".encode(), hashlib.sha256)
     for part in parts:
         made.update(part)
@@ -45,12 +45,12 @@ def mark(purpose: str, parts: Iterable[bytes]) -> bytes:
 
 
 def leave_room(archive: zipfile.ZipFile) -> None:
-    """Leave room for a mark at the end of an archive that is being written."""
+    """Reserve room for a mark at the end of an archive being written."""
     archive.comment = b"0" * _DIGITS
 
 
 def mark_file(stream: BinaryIO, purpose: str) -> None:
-    """Mark an archive that is written whole, and had room left; the stream stays at its end."""
+    """Mark a completely written archive with reserved room; seek to its end."""
     stream.flush()
     # The stream itself may be for writing alone.
     with os.fdopen(os.dup(stream.fileno()), "rb") as written:
@@ -61,7 +61,7 @@ def mark_file(stream: BinaryIO, purpose: str) -> None:
 
 
 def marked(stream: BinaryIO, purpose: str) -> bool:
-    """Whether an archive bears this user's mark and was not changed since."""
+    """Return whether an archive bears this user's mark and is unchanged."""
     size = stream.seek(0, io.SEEK_END) - _DIGITS
     if size < 0:
         return False
@@ -71,7 +71,7 @@ def marked(stream: BinaryIO, purpose: str) -> bool:
 
 
 def is_own(path: Path, purpose: str) -> bool:
-    """Whether the file of an archive bears this user's mark; see `marked`."""
+    """Return whether an archive file bears this user's mark; see `bears_mark`."""
     with open_file(path, ARCHIVE) as stream:
         return marked(stream, purpose)
 

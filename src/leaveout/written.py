@@ -1,4 +1,4 @@
-"""Text as it is written: JSON of anything, and cells of tables that people open."""
+"""Text for output: JSON of anything, and table cells for people."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def printable(value: Any) -> Any:
 
 
 def as_json(value: object) -> bytes:
-    """Encode a value as JSON to be read by people, also where it names odd files."""
+    """Encode a value as JSON for people, even if it names odd files."""
     try:
         encoded = msgspec.json.encode(value)
     except UnicodeEncodeError:
@@ -40,7 +40,7 @@ def as_json(value: object) -> bytes:
 def harmless(cell: str) -> str:
     """Return a cell that no spreadsheet takes for a formula: ``'=1+1`` for ``=1+1``.
 
-    Numbers stay. So that taking one apostrophe away gives each back, ``'=1+1`` is ``''=1+1``.
+    Numbers stay; removing one apostrophe restores the text, so ``'=1+1`` becomes ``''=1+1``.
     """
     if cell.lstrip("'").startswith(_FORMULA) and not _NUMBER.fullmatch(cell):
         return f"'{cell}"
@@ -48,7 +48,7 @@ def harmless(cell: str) -> str:
 
 
 class TableWriter:
-    """Writes lines of CSV whose texts are `harmless`."""
+    """A CSV writer whose texts are made `harmless`."""
 
     def __init__(self, stream: TextIO) -> None:
         self._writer = csv.writer(stream, lineterminator="\n")

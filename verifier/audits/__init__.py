@@ -1,1 +1,1 @@
-"""Attacks on models that unlearn, and what their trials establish."""
+"""Attacks on unlearning models, and what their trials establish."""

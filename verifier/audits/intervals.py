@@ -1,4 +1,4 @@
-"""What counts of events establish about their probabilities, and so about alpha."""
+"""What event counts establish about probabilities, and so about alpha."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KNOWN = 0.9
 
 
 def clopper_pearson(count: int, trials: int, confidence: float) -> tuple[float, float]:
-    """Return the interval of Clopper and Pearson (1934) for a probability.
+    """Return the Clopper-Pearson interval (1934) of a probability.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def alpha_lower_bound(
     confidence: float,
     retrained_at_most: float = 1.0,
 ) -> float:
-    """Return an alpha that is not enough: Pr[unlearned] > e^alpha Pr[retrained] + beta.
+    """Return an insufficient alpha: Pr[unlearned] > e^alpha Pr[retrained] + beta.
 
     Each arm has half of what may fail; the arms need not be independent of each other. Where the
     retrained arm's chance is bounded without trials, the unlearned arm has 9/10 of it, whatever
@@ -100,6 +100,7 @@ def refutation_level(
     _check(retrained, retrained_trials)
 
     def refuted(level: float) -> bool:
+        """Return whether a level refutes the claim."""
         counts = (unlearned, unlearned_trials, retrained, retrained_trials)
         return _alpha_at(*counts, beta, level, retrained_at_most) > alpha
 
@@ -115,7 +116,7 @@ def refutation_level(
 
 
 def holm(levels: Sequence[float], level: float) -> tuple[bool, ...]:
-    """Return which claims fall by Holm's procedure (1979)."""
+    """Return which claims Holm's procedure (1979) rejects."""
     order = sorted(range(len(levels)), key=lambda test: levels[test])
     fallen = [False] * len(levels)
     for place, test in enumerate(order):
@@ -141,7 +142,7 @@ def _alpha_at(
 
 
 def _lower(count: int, trials: int, level: float) -> float:
-    """Return a probability of which as many events have a chance of at most ``level``."""
+    """Return a probability at which as many events have a chance of at most ``level``."""
     if not count or level < _TOO_SMALL:
         return 0.0
     # The chance of at least ``count`` events is an incomplete beta function.

@@ -1,4 +1,4 @@
-"""The independent checker: re-proves a certificate with arithmetic of its own.
+"""The independent checker: re-proves a certificate with its own arithmetic.
 
 Nothing here imports the engine, the encoders, the solvers or the specification language. What is
 trusted beside this package is `leaveout.models`, which reads networks and families, and numpy.

@@ -1,4 +1,4 @@
-"""The numbers a certificate is checked with: float64, its rounding charged, or exact ones.
+"""Arithmetic of the checker: float64 with charged rounding, or exact numbers.
 
 All that is checked is written once. Where a sum or a product is to hold, its terms go through
 `Arithmetic.number`, and what is kept of it through `up` or `down`. In float64 these do nothing.
@@ -19,32 +19,32 @@ Floats = NDArray[np.float64]
 
 
 class Arithmetic(Protocol):
-    """How numbers are added, multiplied and kept."""
+    """Protocol of adding, multiplying and keeping numbers."""
 
     @property
     def exact(self) -> bool:
-        """Whether sums and products are."""
+        """Whether sums and products are exact."""
         ...
 
     def number(self, values: Floats) -> Floats:
-        """Return numbers to compute with, which stand for arrays."""
+        """Return numbers to compute with, in place of arrays."""
         ...
 
     def up(self, values: Floats) -> Floats:
-        """Return float64 numbers that are no less, but for what was charged."""
+        """Return float64 numbers that are no less, apart from charged rounding."""
         ...
 
     def down(self, values: Floats) -> Floats:
-        """Return float64 numbers that are no more, but for what was charged."""
+        """Return float64 numbers that are no more, apart from charged rounding."""
         ...
 
     def nearest(self, values: Floats) -> Floats:
-        """Return float64 numbers to choose by: nothing rests on them."""
+        """Return float64 numbers for choices, on which nothing rests."""
         ...
 
 
 class _Floats:
-    """Float64: what it rounds is charged."""
+    """Float64, whose rounding is charged."""
 
     exact = False
 
@@ -56,7 +56,7 @@ class _Floats:
 
 
 class _Exact:
-    """Integers times powers of two: nothing is rounded but what is kept."""
+    """Integers times powers of two, rounded only when kept."""
 
     exact = True
 

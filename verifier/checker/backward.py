@@ -49,7 +49,7 @@ class Forms:
 
 
 def kept(forms: Forms, lower: Floats, upper: Floats, numbers: Arithmetic) -> Forms:
-    """Return forms that are no less anywhere in their own boxes, and are float64 numbers."""
+    """Return float64 forms that are nowhere less in their boxes."""
     slopes = numbers.nearest(forms.slopes)
     if slopes is forms.slopes:
         return forms
@@ -66,7 +66,7 @@ def largest(forms: Forms, lower: Floats, upper: Floats, numbers: Arithmetic) -> 
 
 
 def within_range(bounds: Floats) -> Floats:
-    """Return upper bounds, none of which is NaN or minus infinity: such a number bounds nothing."""
+    """Return upper bounds; raise if any is NaN or minus infinity, which bound nothing."""
     if np.isnan(bounds).any() or (bounds == -np.inf).any():
         raise RejectedError(OUT_OF_RANGE)
     return bounds
@@ -111,6 +111,7 @@ def pull_back(
 
 
 def _filled(given: Floats | None, rule: Floats) -> Floats:
+    """Return the given multipliers, or the rule's where they are missing."""
     return rule if given is None else np.where(np.isnan(given), rule, given)
 
 

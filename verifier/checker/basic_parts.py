@@ -1,4 +1,4 @@
-"""Files and sets of inputs as a manifest says them."""
+"""Manifest entries on files and sets of inputs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ChoicesPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class BoxPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The inputs a question is about."""
+    """The set of inputs of a question."""
 
     lower: tuple[float, ...]
     upper: tuple[float, ...]

@@ -1,4 +1,4 @@
-"""Tails of binomial laws between rational numbers, and the intervals of Clopper and Pearson."""
+"""Binomial tails between rational numbers, and Clopper-Pearson intervals."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ _STEPS = 44
 
 
 def at_least(count: int, trials: int, chance: Fraction) -> Enclosure:
-    """Enclose the probability of at least so many events.
+    """Enclose the probability of at least ``count`` events.
 
-    The terms beyond ``count`` are the first one times products of ratios that fall; from where they
-    matter no more, they are at most a geometric series.
+    Terms beyond ``count`` have falling ratios; their remainder is at most a geometric series.
     """
     if not 0 <= chance <= 1 or not 0 <= trials <= EXACT_TRIALS:
         raise ValueError(f"expected a chance in [0, 1] and up to {EXACT_TRIALS:,} trials")
@@ -59,15 +58,15 @@ def _beyond(count: int, trials: int, chance: Fraction) -> Enclosure:
 
 @lru_cache(maxsize=4)
 def _ways(trials: int, count: int) -> Enclosure:
-    """Enclose a binomial coefficient; the same one is asked for again and again."""
+    """Enclose a binomial coefficient, with results cached."""
     ways = Fraction(math.comb(trials, count))
     return down(ways), up(ways)
 
 
 def least_probability(count: int, trials: int, level: Fraction) -> Fraction:
-    """Return a chance with which at least so many events have a probability of at most ``level``.
+    """Return a chance at which ``count`` or more events have probability <= ``level``.
 
-    So the true chance is smaller with probability ``level`` at most (Clopper and Pearson, 1934).
+    The true chance is smaller with probability at most ``level`` (Clopper and Pearson, 1934).
     """
     if trials < 1 or not 0 <= count <= trials:
         raise ValueError(f"{count} events in {trials} trials: expected 0 <= events <= trials, > 0")
@@ -88,7 +87,7 @@ def least_probability(count: int, trials: int, level: Fraction) -> Fraction:
 
 
 def _at_most(count: int, trials: int, chance: Fraction, level: Fraction) -> bool:
-    """Whether at least so many events are shown to have a probability of at most ``level``."""
+    """Return whether ``count`` or more events provably have probability <= ``level``."""
     if trials <= EXACT_TRIALS:
         return at_least(count, trials, chance)[1] <= level
     # P(at least k of n) <= exp(-n D), D the divergence of k / n from the chance (Chernoff).
@@ -100,5 +99,5 @@ def _at_most(count: int, trials: int, chance: Fraction, level: Fraction) -> bool
 
 
 def most_probability(count: int, trials: int, level: Fraction) -> Fraction:
-    """Return a chance that the true one exceeds with probability ``level`` at most."""
+    """Return a chance that the true one exceeds with probability at most ``level``."""
     return 1 - least_probability(trials - count, trials, level)

@@ -39,7 +39,7 @@ class Block:
 
     @staticmethod
     def gathered(parts: list[tuple[Block, int]], nodes: Integers) -> Block:
-        """Return copies of some rows of some blocks."""
+        """Return copies of some rows of several blocks."""
         return Block(
             nodes,
             np.stack([block.lower[i] for block, i in parts]),

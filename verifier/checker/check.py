@@ -132,6 +132,7 @@ def spares(
 
 
 def _listed(paths: Path | Sequence[Path] | None) -> tuple[Path, ...]:
+    """Return one path, several or none as a tuple."""
     return () if paths is None else (paths,) if isinstance(paths, Path) else tuple(paths)
 
 
@@ -155,7 +156,7 @@ class _Checker:
         return self._checked(result.name, result.label, result.upper, lambda: self._leaks(result))
 
     def sampled(self, part: SampledPart) -> Checked:
-        """Check a claim about all rows, of which a sample was left out."""
+        """Check a claim about all rows from a sample of members."""
         label = part.bounds[0].label if len(part.bounds) == 1 else None
         upper = max((each.upper for each in part.bounds), default=math.nan)
         return self._checked(part.name, label, upper, lambda: self._sampled(part))
@@ -198,6 +199,7 @@ class _Checker:
         statements = Statements(part, file, self.certificate.under, self._numbers)
 
         def checked(statement: StatementPart) -> Checked:
+            """Check a statement about values."""
             def run() -> tuple[int, ValueSubject]:
                 return 0, statements.check(statement)
 
@@ -206,6 +208,7 @@ class _Checker:
         return [checked(each) for each in part.statements]
 
     def _checked(self, name: str, label: int | None, upper: float | None, walk: _Walked) -> Checked:
+        """Run a check and return its outcome."""
         begun = time.perf_counter()
         try:
             if upper is not None and not math.isfinite(upper):
@@ -227,6 +230,7 @@ class _Checker:
         return self._bounded(result), self._prepared(result.question).question.subject
 
     def _sampled(self, part: SampledPart) -> tuple[int, SampledSubject]:
+        """Check the draw and the bounds of a claim about all rows."""
         together = len(self.certificate.manifest.samples)
         subject = read_sampled(part, self._prepared(part.question).question, together)
         bounds = [
@@ -236,7 +240,7 @@ class _Checker:
         return sum(map(self._bounded, bounds)), subject
 
     def _prepared(self, place: int) -> Leaks:
-        """Return a question, read once."""
+        """Return a question, which is read once."""
         if place not in self._ready:
             asked = self.certificate.manifest.questions[place]
             folder = self.certificate.path.parent
@@ -245,7 +249,7 @@ class _Checker:
         return self._ready[place]
 
     def _bounded(self, result: ResultPart) -> int:
-        """Walk the tree that bounds the leaks of a label; return its leaves."""
+        """Walk the tree that bounds a label's leaks; return its number of leaves."""
         part = self.certificate.tree(result.tree, leaks=True)
         ready, label = self._prepared(result.question), result.label
         tree = make_tree(ready.tree(part, label), ready.shape(label), result.upper)

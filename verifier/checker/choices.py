@@ -1,4 +1,4 @@
-"""Discrete inputs: shrink regions to the listed rows inside, and maximise over the rows.
+"""Discrete inputs: shrinking regions to listed rows, and maximising over rows.
 
 A row v stands for the real point v - origin. It is compared as s = fl(v - origin): rounding is
 monotone, so a region whose ends are floats and that holds v - origin holds s. Nothing is left out

@@ -1,4 +1,4 @@
-"""A claim over points in words: what would be a counter-example, of which files and inputs."""
+"""Descriptions of claims over points: counter-examples, files and inputs."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ class _OfFamily:
 
 @dataclass(frozen=True, eq=False)
 class PointsSubject:
-    """What one claim over points says."""
+    """Description of one claim over points."""
 
     name: str
     points: Points
 
     @property
     def members(self) -> int | None:
-        """How many members it is about; None where it is about no family as a whole."""
+        """The number of members it is about; None if it is about no whole family."""
         families = self.points.part.applications
         asked = [each.family for each in families if each.family and each.member is None]
         return asked[0].members if asked else None
 
     @property
     def upper(self) -> float | None:
-        """What is claimed of the worst; None where there is said to be no counter-example."""
+        """The claimed upper bound; None if no counter-example is claimed to exist."""
         part = self.points.part
         return None if part.decides or part.upper <= _NONE else part.upper
 
@@ -61,7 +61,7 @@ class PointsSubject:
         ]
 
     def lines(self) -> Iterator[str]:
-        """Say it: the claim, a line a case, a line a file, and the inputs."""
+        """Yield the claim, a line per case, a line per file, and the inputs."""
         part = self.points.part
         where = "over the reals" if part.reals else "as float32 evaluation gives them"
         points = ", ".join(self._points)
@@ -112,7 +112,7 @@ class PointsSubject:
         return [self._condition(form) for form in own]
 
     def _bound(self, case: CasePart) -> str:
-        """Say what is at most how much, where that is asked."""
+        """Return the claimed bound of a case in words, if there is one."""
         part = self.points.part
         if part.decides or part.upper <= _NONE:
             return ""
@@ -137,13 +137,13 @@ class PointsSubject:
 
     @cached_property
     def _kinds(self) -> list[tuple[str, str]]:
-        """The families, each once."""
+        """The distinct families."""
         own = [each for each in self.points.part.applications if each.family is not None]
         return list(dict.fromkeys(map(_kind, own)))
 
     @cached_property
     def _families(self) -> dict[str, _OfFamily]:
-        """What is a member of a family, by its name."""
+        """The families by the name of a member."""
         applications, kinds = self.points.part.applications, self._kinds
         found: dict[str, _OfFamily] = {}
         for reader, each in zip(self.points.readers, applications, strict=True):
@@ -170,7 +170,7 @@ class PointsSubject:
 
     @property
     def _notes(self) -> list[tuple[str, str]]:
-        """What is to be known of how networks are read."""
+        """Notes on how networks are read."""
         listed = [
             (self._networks[each.network.sha256][1], note)
             for each, reader in zip(self.points.part.applications, self.points.readers, strict=True)
@@ -202,7 +202,7 @@ class PointsSubject:
 
 
 def _kind(application: ApplicationPart) -> tuple[str, str]:
-    """Tell families apart: by their numbers, and by what is computed with them."""
+    """Return what distinguishes families: their numbers, and what is computed from them."""
     assert application.family is not None
     return application.family.file.sha256, application.network.sha256
 
@@ -220,5 +220,6 @@ def _term(coefficient: float, what: str) -> str:
 
 
 def _joined(conditions: list[str]) -> str:
+    """Return conditions as one text, shortened if there are many."""
     text = " and ".join(conditions[:_FORMS])
     return text + (f" and ... ({len(conditions):,} in all)" if conditions[_FORMS:] else "")

@@ -1,4 +1,4 @@
-"""Half-spaces in which counter-examples lie, and what linear forms can be in them.
+"""Half-spaces that contain counter-examples, and bounds of forms within them.
 
 For multipliers that are not negative, a form is at most itself plus multiples of half-spaces. Any
 multipliers give a valid bound; they are chosen one half-space after the other.
@@ -116,8 +116,7 @@ def largest_within(
 ) -> tuple[Floats, Flags]:
     """Bound each form over the box and the half-spaces of its node.
 
-    One after the other, the half-space that the form's maximiser misses by most gets the
-    multiplier that is best by itself.
+    In turn, the half-space most violated by the form's maximiser gets its best multiplier.
     """
     numbers = given.arithmetic
     bounds, empty = largest(forms, lower[of], upper[of], numbers), np.zeros(len(of), bool)
@@ -159,7 +158,7 @@ class _Values:
 def _clipped(
     forms: Forms, of: Integers, lower: Floats, upper: Floats, given: HalfSpaces
 ) -> tuple[Floats, Flags]:
-    """Return bounds by some multipliers, infinite where there are none, and where all is empty."""
+    """Return bounds by some multipliers, infinite without any, and which are empty."""
     best, empty = np.full(len(of), np.inf), np.zeros(len(of), bool)
     nodes, node = np.unique(of, return_inverse=True)
     values = _Values(given, of)

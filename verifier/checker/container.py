@@ -1,4 +1,4 @@
-"""The certificate file: a manifest and plain arrays, read without trusting any of it."""
+"""The certificate file: a manifest and plain arrays, read without trust."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def read_certificate(path: Path) -> Certificate:
 
 
 def _declared(manifest: ManifestPart) -> Iterator[str]:
-    """Yield what the names of the arrays begin with that a manifest speaks of."""
+    """Yield the name prefixes of the arrays that a manifest mentions."""
     yield from (each.tree for each in manifest.results)
     yield from (each.tree for each in manifest.claims)
     yield from (bound.tree for each in manifest.samples for bound in each.bounds)
@@ -128,7 +128,7 @@ def _is_declared(name: str, declared: Collection[str]) -> bool:
 
 @contextmanager
 def _refusing(path: Path) -> Iterator[None]:
-    """Turn whatever reading raises into what is wrong with the file."""
+    """Turn any error of reading into one that says what is wrong with the file."""
     try:
         yield
     except FileNotFoundError:

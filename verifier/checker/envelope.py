@@ -1,4 +1,4 @@
-"""Evaluation errors over the whole box: bounds of N, and of every member by the difference."""
+"""Evaluation errors over the whole box: bounds of N, and of members by difference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The two ways in which a certificate fails: it cannot be read, or it does not prove its claim."""
+"""Failures of a certificate: it is unreadable, or does not prove its claim."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far float32 confidences may be from exact ones: running error analysis, node by node.
+"""Bounds of float32 confidence errors: running error analysis, node by node.
 
 Every operator of the file turns an error e and a magnitude v of its input into
 ``|W| e + gamma (|W| v + |b|)`` in float32, whatever the order of summation (Higham, section 3.1);
@@ -73,6 +73,7 @@ class Program:
         return np.where(finite[:, None], found, math.inf)
 
     def _padded(self, found: Floats) -> Floats:
+        """Pad errors for the rounding of their own computation."""
         # All sums are of non-negative numbers; their float64 rounding is one factor.
         longest = sum(step.matrix.shape[1] + 4 for step in self.steps if step.matrix is not None)
         return self._up(found * (1 + gamma(4 * longest + 64)) + TINY32)
@@ -137,7 +138,7 @@ class Program:
 
 
 def summed(matrix: Floats, moves: bool) -> int:
-    """Return how many terms an operator adds up at most, its constant among them."""
+    """Return the most terms an operator adds up, including its constant."""
     most = np.count_nonzero((matrix != 0).any(axis=0), axis=0).max(initial=0)
     return 0 if moves else int(most) + 1
 
@@ -205,6 +206,7 @@ def largest_program(
 
 
 def _merged(step: _Step, known: _Step | None) -> _Step:
+    """Return a step that bounds two networks' steps."""
     if step.matrix is None or step.constant is None:
         return step if known is None or known.terms <= step.terms else known
     matrix = step.matrix.max(axis=0, keepdims=True)

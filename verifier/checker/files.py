@@ -1,4 +1,4 @@
-"""The files a claim is about: where they are, and whether they are the same."""
+"""Files that a claim is about: their location, and whether they are unchanged."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CALLED = {"network": "network", "family": "family", "files": "file"}
 def found_file(
     part: FilePart, folder: Path, given: Sequence[Path], what: str, roots: Sequence[Path] = ()
 ) -> Path:
-    """Return where a file is, once it is known to be the one the certificate is about."""
+    """Return the location of a file once its digest matches the certificate."""
     # Of other files some may be given, and the rest be where the certificate says.
     if what == "files" or len(given) < 2:
         for each in given:
@@ -102,9 +102,9 @@ def _folder_digest(folder: Path) -> str:
 
 
 def _below(folder: Path, path: str, what: str, roots: Sequence[Path]) -> Path:
-    """Return where a file is that a certificate names: under its own folder, or a root.
+    """Return the location of a file, which must be below the certificate or a root.
 
-    A certificate may come from anybody; it is not to choose what else is opened.
+    Certificates are untrusted, so they must not choose which other files are opened.
     """
     named = folder / path
     allowed = [each.resolve() for each in (folder, *roots)]

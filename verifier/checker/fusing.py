@@ -1,4 +1,4 @@
-"""Constants that a runtime may multiply together before any input meets them.
+"""Constants that a runtime may multiply together before any input.
 
 Linear operators with nothing between them may be fused, in any grouping, in float32. A product of
 their constants that underflows is lost whole, times the input and all other constants of the run.
@@ -30,7 +30,7 @@ class Fused:
         return np.asarray(np.maximum(1.0, head.sum(axis=1) + self.added) * self.factor)
 
     def joined(self, other: Fused) -> Fused:
-        """Return what holds of two networks, of one of which each is known."""
+        """Return a run that bounds the runs of two networks."""
         return Fused(self.head, max(self.factor, other.factor), max(self.added, other.added))
 
 

@@ -1,4 +1,4 @@
-"""Bound hidden pairs of nodes side by side, layer by layer, within half-spaces."""
+"""Bounds of hidden pairs in many nodes, layer by layer, within half-spaces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sets of inputs: a box, and features in it that take listed rows only."""
+"""Sets of inputs: a box, with features restricted to listed rows."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Inputs:
     tables: tuple[Table, ...] = ()
 
     def lines(self) -> Iterator[str]:
-        """Say it, a line a range."""
+        """Yield a line per range of inputs."""
         listed = {int(c) for table in self.tables for c in table.columns}
         free = [i for i in range(len(self.lower)) if i not in listed]
         for (low, high), group in groupby(

@@ -1,4 +1,4 @@
-"""Interval arithmetic over the whole region: where every tree starts."""
+"""Interval arithmetic over the whole region, from which every tree starts."""
 
 from __future__ import annotations
 

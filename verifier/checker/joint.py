@@ -1,4 +1,4 @@
-"""Networks at points as two networks of one architecture at one joint input, or as one network.
+"""Networks at points as two networks, or one, at one joint input.
 
 The joint input is (x, y, ...), or (x, y - x) where the second of two points is laid out as its
 difference from the first. Nothing is rounded: weights are moved, not computed with.
@@ -25,7 +25,7 @@ _CHUNK = 64
 
 @dataclass(frozen=True)
 class Spot:
-    """Where the features of a point are in the joint input."""
+    """Position of a point's features in the joint input."""
 
     own: slice
     base: slice | None = None  # the features that the own ones are added to
@@ -33,7 +33,7 @@ class Spot:
 
 @dataclass(frozen=True)
 class Place:
-    """Where an application is in the joint network."""
+    """Position of an application in the joint network."""
 
     start: int  # where its scores start
     second: bool  # whether it is of the second network
@@ -42,7 +42,7 @@ class Place:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """What is applied to a point."""
+    """A network, or members, applied to a point."""
 
     stack: Stack  # of one network
     point: int
@@ -58,7 +58,7 @@ class Others:
     width: int  # of the joint input
 
     def chunks(self, members: Integers) -> Iterator[tuple[Integers, Stack]]:
-        """Go through some, a few at a time: which they are, and their stack."""
+        """Iterate over some networks, a few at a time, with their indices and stack."""
         for begin in range(0, len(members), _CHUNK):
             chosen = members[begin : begin + _CHUNK]
             wide = []
@@ -123,6 +123,7 @@ def _alike(first: Stack, second: Stack) -> bool:
 
 
 def _widened(stack: Stack, spot: Spot, width: int) -> Stack:
+    """Return networks that read their point from the joint input."""
     layers = []
     for layer in stack.layers:
         weights = dict(layer.weights)

@@ -1,4 +1,4 @@
-"""JSON that several readers understand alike."""
+"""JSON that all readers understand alike."""
 
 from __future__ import annotations
 

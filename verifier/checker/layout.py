@@ -1,4 +1,4 @@
-"""N and sets of members as numbers, with what their rounding costs.
+"""N and sets of members as numbers, with their rounding costs.
 
 Inputs are shifted by ``origin`` so that none is negative: then an interval of weights costs its
 radius times the input, which is linear.
@@ -52,7 +52,7 @@ class Net:
         return len(self.sources)
 
     def at(self, layer: int) -> slice:
-        """Where the outputs of a layer are."""
+        """Return the slice of a layer's outputs."""
         return slice(self.starts[layer], self.starts[layer + 1])
 
 
@@ -123,7 +123,7 @@ class Others(Protocol):
     """Networks of N's architecture."""
 
     def chunks(self, indices: Integers, /) -> Iterator[tuple[Integers, Stack]]:
-        """Go through some, a few at a time: which they are, and their stack."""
+        """Iterate over some networks, a few at a time, with their indices and stack."""
         ...
 
 
@@ -147,6 +147,7 @@ class SetStore:
         firsts = np.concatenate([[0], np.cumsum(blocks)])
 
         def stacked(part: int) -> tuple[tuple[Floats, ...], ...]:
+            """Return one part of all sets, block by block."""
             return tuple(
                 tuple(
                     np.stack([each[part][b] for each in found])

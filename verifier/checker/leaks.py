@@ -1,4 +1,4 @@
-"""Claims about leaks as cases, one a rival: N's margins are goals, the member's is a condition."""
+"""Claims about leaks as cases: one per rival, N's margins as goals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a certificate's manifest may say, as JSON; nothing in it is believed."""
+"""A certificate's manifest in JSON, none of which is trusted."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class ManifestPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def printed(manifest: ManifestPart) -> Iterator[str]:
-    """Yield what of a manifest is shown on a terminal, which it must not steer."""
+    """Yield the texts shown on a terminal, which must not control it."""
     for result in manifest.results:
         yield from (result.name, result.tree)
     for claim in manifest.claims:

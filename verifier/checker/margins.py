@@ -1,4 +1,4 @@
-"""How far the float32 margin of a label may be from the exact one: slopes times roundings.
+"""Bounds of float32 margin errors: slopes times rounding errors.
 
 A computed network is the exact one with something added to every sum: at most half a unit in the
 last place of each product and of each partial sum, and a partial sum is no larger than all
@@ -34,7 +34,7 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """What is known in some nodes."""
+    """Known bounds in some nodes."""
 
     above: Floats  # shape (n, inputs): no input is more than this above, or below, 0
     below: Floats  # shape (n, inputs): no input is more than this above, or below, 0
@@ -126,6 +126,7 @@ class MarginProgram:
         return found
 
     def _padded(self, seen: _Seen, found: Floats) -> Floats:
+        """Pad bounds for the rounding of their own computation."""
         # Sums of non-negative numbers, which float64 rounds by one factor.
         longest = sum(sum(step.matrix.shape[1:]) for step in self.steps if step.matrix is not None)
         found = self._number(np.where(seen.finite, found, 0.0))
@@ -245,7 +246,7 @@ class MarginProgram:
         return _product(matrix, which, self._number(values))
 
     def _rounded(self, most: Floats, least: Floats, terms: Floats, reach: Floats) -> Floats:
-        """Bound what rounding adds to sums with so much above and below 0, of so many terms.
+        """Bound the rounding of sums, given their positive and negative parts.
 
         What underflows is lost times ``reach``, shape (n,).
         """

@@ -1,4 +1,4 @@
-"""Multipliers of neurons at leaves; where none is written the rule's is taken, which is as good.
+"""Neuron multipliers at leaves, by default those of the rule.
 
 Any multipliers give a valid bound.
 """
@@ -16,7 +16,7 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Multipliers:
-    """Of every proof, those of some neurons, or of all."""
+    """Neuron multipliers of every proof, for some or all neurons."""
 
     cz: NDArray[np.float32]
     cd: NDArray[np.float32]
@@ -27,7 +27,7 @@ class Multipliers:
         return len(self.starts) - 1
 
     def fits(self, hidden: int) -> bool:
-        """Whether they are of a network of so many hidden neurons."""
+        """Return whether they fit a network with that many hidden neurons."""
         if self.neuron is None:
             return not len(self.cz) or self.cz.shape[1:] == (hidden,)
         return bool(((self.neuron >= 0) & (self.neuron < hidden)).all())

@@ -1,4 +1,4 @@
-"""One neuron of N and the same neuron of a member: the largest value of a linear form of the two.
+"""A neuron of N and of a member: the largest value of a linear form of both.
 
 Of a free pair the form is over all ``(z, dz)`` in a rectangle with ``h = relu(z)`` and
 ``dh = relu(z + dz) - relu(z)``. Of a tied pair, or one above a tied pair, it is over the better of
@@ -24,7 +24,7 @@ _EQUAL_AREAS = 1.0 + 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """What is known of the pairs of one layer in some nodes; every array has shape (n, width)."""
+    """Known bounds of one layer's pairs in some nodes; arrays have shape (n, width)."""
 
     low: Floats  # bounds of z
     high: Floats  # bounds of z

@@ -1,4 +1,4 @@
-"""Claims over points: what they are about, read anew and laid out case by case."""
+"""Claims over points: their files, read again, and their cases."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ class Points:
 
     @property
     def members(self) -> int:
-        """How many members it is about; 1 where it is about no family as a whole."""
+        """The number of members it is about; 1 if it is about no whole family."""
         return next((len(each.members) for each in self.readers if each.members is not None), 1)
 
     @property
     def _rounded(self) -> float:
-        """What of the errors of float32 evaluation there is: folding rounds in float64."""
+        """The share of float32 errors that applies: folding rounds in float64."""
         return _FOLDED if self.part.reals else 1.0
 
     def shape(self) -> Shape:

@@ -1,4 +1,4 @@
-"""How far float32 evaluation may move linear forms of the scores of several networks."""
+"""Bounds of the float32 error of linear forms of several networks' scores."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ _TOGETHER = 64
 
 
 class Applied(Protocol):
-    """What is applied to a point, on its own."""
+    """A network, or members, applied to a point."""
 
     @property
     def point(self) -> int:
-        """Which one."""
+        """The index of the point."""
         ...
 
     @property
     def inputs(self) -> Inputs:
-        """The point's."""
+        """The set of inputs of the point."""
         ...
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Of its hidden layers."""
+        """The widths of the hidden layers."""
         ...
 
     def whole(self, forms: Floats) -> Floats:
@@ -89,7 +89,7 @@ class _One:
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Of its hidden layers."""
+        """The widths of the hidden layers."""
         starts = self.net.starts
         return tuple(starts[k + 1] - starts[k] for k in range(self.net.layers - 1))
 
@@ -106,7 +106,7 @@ class _One:
         return np.asarray(self.over(Region(above, below, low, high), forms, [])[0])
 
     def over(self, region: Region, forms: Floats, members: Sequence[Integers]) -> Floats:
-        """See `Applied.over`; it is no member of anything."""
+        """See `Applied.over`; it has no members."""
         return self.program.form_errors(np.zeros(len(region.above), np.int64), region, forms)
 
 
@@ -120,17 +120,17 @@ class _AnyOf:
 
     @property
     def point(self) -> int:
-        """Which one."""
+        """The index of the point."""
         return self.example.point
 
     @property
     def inputs(self) -> Inputs:
-        """The point's."""
+        """The set of inputs of the point."""
         return self.example.inputs
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Of its hidden layers."""
+        """The widths of the hidden layers."""
         return self.example.widths
 
     @cached_property
@@ -227,7 +227,7 @@ class FormErrors:
         return found
 
     def _hidden(self, application: int, state: Floats) -> tuple[list[Floats], list[Floats]]:
-        """Bounds of an application's hidden layers, given those of the joint network's."""
+        """Return bounds of an application's hidden layers, from the joint network's."""
         place, low, high = self.joint.places[application], state[:, 0], state[:, 1]
         if place.second:
             # Differences lie in the band, whatever pairs are tied.

@@ -1,4 +1,4 @@
-"""What a claim about leaks is about: the files it names, and its box, read anew."""
+"""Questions about leaks: their files and box, read again."""
 
 from __future__ import annotations
 

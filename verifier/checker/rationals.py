@@ -1,4 +1,4 @@
-"""Real functions between rational numbers: no float, no tolerance, every end on the safe side.
+"""Real functions enclosed by rational numbers, without floats or tolerances.
 
 Each function returns two fractions between which the true value lies. Numbers on the way are
 rounded outwards to `BITS` significant bits, so that fractions stay short.
@@ -21,7 +21,7 @@ _HALVED = Fraction(1, 16)
 
 
 def down(value: Fraction, bits: int = BITS) -> Fraction:
-    """Return a number of at most so many significant bits that is no larger."""
+    """Return a number that is no larger, with at most ``bits`` significant bits."""
     if not value:
         return value
     top, bottom = value.numerator, value.denominator
@@ -32,7 +32,7 @@ def down(value: Fraction, bits: int = BITS) -> Fraction:
 
 
 def up(value: Fraction, bits: int = BITS) -> Fraction:
-    """Return a number of at most so many significant bits that is no smaller."""
+    """Return a number that is no smaller, with at most ``bits`` significant bits."""
     return -down(-value, bits)
 
 
@@ -137,6 +137,6 @@ def _artanh(value: Fraction) -> Enclosure:
 
 
 def upwards(value: Fraction) -> str:
-    """Return four digits that are no smaller."""
+    """Return a number rounded up to four digits, as text."""
     context = Context(prec=4, rounding=ROUND_CEILING)
     return f"{context.divide(Decimal(value.numerator), Decimal(value.denominator)).normalize()}"

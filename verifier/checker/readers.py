@@ -1,4 +1,4 @@
-"""What is applied to points, or asked about leaks: networks and families, read anew."""
+"""Networks and families of a certificate, read again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from leaveout.verifier.checker.manifest import ApplicationPart, FamilyPart
 
 @dataclass(frozen=True)
 class Given:
-    """Where the caller says files are."""
+    """Locations of files given by the caller."""
 
     networks: tuple[Path, ...] = ()
     families: tuple[Path, ...] = ()

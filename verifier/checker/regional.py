@@ -1,4 +1,4 @@
-"""Bounds of one network's hidden layers over everything: linear ones, cut with intervals."""
+"""Bounds of a network's hidden layers over everything: linear, cut with intervals."""
 
 from __future__ import annotations
 

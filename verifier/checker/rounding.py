@@ -1,4 +1,4 @@
-"""How far computed sums may be from exact ones."""
+"""Bounds of the error of computed sums."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ TINY32 = 2.0**-126
 
 
 def gamma(roundings: float, unit: float = UNIT) -> float:
-    """Relative error after so many roundings (Higham, 2nd ed., Lemma 3.1), rounded upwards."""
+    """Return the relative error of some roundings, rounded up (Higham, Lemma 3.1)."""
     product = roundings * unit
     if product >= 0.25:
         raise ArithmeticError(f"{roundings:g} roundings are too many")

@@ -1,4 +1,4 @@
-"""What a counter-example is: linear forms, goals whose least is large and others not below 0.
+"""Rows of cases: linear forms, of which the least goal is large and conditions hold.
 
 A form is one of the shifted input y, of N's scores z, and of how much another network's differ, dz.
 """
@@ -86,11 +86,11 @@ class Rows:
     arithmetic: Arithmetic
 
     def case(self, number: int) -> slice:
-        """Where the rows of a case are."""
+        """Return the slice of a case's rows."""
         return slice(int(self.starts[number]), int(self.starts[number + 1]))
 
     def picked(self, *parts: Integers) -> Combined:
-        """Return single rows, or sums of two, by their positions; each part has shape (n,).
+        """Return single rows, or sums of two, by position; parts have shape (n,).
 
         Of coefficients of scores only what is rounded is charged: of leaks that is nothing.
         """
@@ -105,7 +105,7 @@ class Rows:
         return Combined(inputs, scores, change, constant + (1.0 + 8 * UNIT) * charge)
 
     def combined(self, case: Integers, share: Floats) -> Combined:
-        """Combine the rows of each one's case by its shares.
+        """Return combinations of the rows of each case by its shares.
 
         Parameters
         ----------
@@ -133,7 +133,7 @@ class Rows:
 
 
 def stacked_rows(cases: Sequence[CaseRows], net: Net, start: Start) -> Rows:
-    """Bring the forms of cases to the shifted inputs of a network."""
+    """Return the forms of cases for the shifted inputs of a network."""
     numbers = net.arithmetic
     inputs, scores, change, constant = (
         numbers.number(np.concatenate([getattr(c, k) for c in cases]))

@@ -1,4 +1,4 @@
-"""Claims about all rows, from members for a sample of them: the draw, and an exact tail of it."""
+"""Claims about all rows from a sample: the draw, and its exact tail."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NAMED = 8
 
 @dataclass(frozen=True, eq=False)
 class SampledSubject:
-    """What a claim about all rows is about."""
+    """Description of a claim about all rows."""
 
     part: SampledPart
     members: int  # those of the sample
@@ -43,7 +43,7 @@ class SampledSubject:
 
     @property
     def exceptions(self) -> int:
-        """How many of all rows may be above."""
+        """The number of all rows that may be above the bound."""
         return math.floor(self.share * self.part.sample.rows)
 
     @property
@@ -52,7 +52,7 @@ class SampledSubject:
         return self.base.inputs
 
     def lines(self) -> Iterator[str]:
-        """Say it, a line a file and a line a range of inputs."""
+        """Yield a line per file and a line per range of inputs."""
         part, drawn = self.part, self.part.sample
         level, asked = float(self.confidence), sorted({each.label for each in part.bounds})
         yield (
@@ -87,7 +87,7 @@ class SampledSubject:
         return f", not of {shown}{more}"
 
     def claimed(self, labels: Collection[int]) -> str:
-        """Say of which labels there is a claim."""
+        """Return in words which labels are claimed."""
         plural = "s" * (len(labels) > 1)
         return f"with label{plural} {runs(sorted(labels))} of {self.base.labels}"
 
@@ -156,10 +156,9 @@ def _hold_draw(drawn: DrawPart, question: Question) -> None:
 
 
 def few_drawn(rows: int, size: int, marked: int, most: int) -> Fraction:
-    """Return the probability that of some marked rows at most so many are drawn.
+    """Return the probability that at most ``most`` of the marked rows are drawn.
 
-    Counted from the other side: which places of the rows the sample has, and of these which are
-    marked. ``C(size, j) C(rows - size, marked - j) / C(rows, marked)``, summed over j.
+    Hypergeometric, counted by which of the drawn places are marked.
     """
     if min(marked, size) > _MOST_TERMS:
         raise RejectedError(f"a tail of {marked:,} rows, of which {size:,} are drawn, is too long")
@@ -177,5 +176,5 @@ def few_drawn(rows: int, size: int, marked: int, most: int) -> Fraction:
 
 
 def _up(chance: Fraction) -> float:
-    """Return a number that is no smaller, exactly 0 where it is 0."""
+    """Return a float that is no smaller, and exactly 0 for 0."""
     return math.nextafter(float(chance), math.inf) if chance else 0.0

@@ -1,4 +1,4 @@
-"""What a manifest may say of all rows, of which a sample was left out; none of it is believed."""
+"""Manifest entries on claims about all rows, none of which is trusted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class DrawPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which rows were drawn: ``size`` of ``rows``, uniformly; the ``draw`` of ``draws`` planned."""
+    """The uniform draw of ``size`` of ``rows``: number ``draw`` of ``draws`` planned."""
 
     size: int
     rows: int

@@ -1,4 +1,4 @@
-"""Sets of members that a tree leaves out, since the others tell them."""
+"""Sets of members omitted from a tree because the others imply them."""
 
 from __future__ import annotations
 

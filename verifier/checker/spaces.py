@@ -1,4 +1,4 @@
-"""Cases over one region, as a walk through their trees needs them."""
+"""Cases over one region, as needed by a walk through their trees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a tree nothing rests on, so that it need not be written."""
+"""Parts of a tree on which nothing rests, so that they need not be written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Flags = NDArray[np.bool_]
 
 @dataclass(eq=False)
 class Spare:
-    """What a walk made use of."""
+    """Parts of a tree that a walk used."""
 
     seen: Flags  # shape (n,): nodes that were looked at; of others an ancestor is empty
     neurons: dict[int, Integers] = field(default_factory=dict)
@@ -24,9 +24,6 @@ class Spare:
         return Spare(np.zeros(nodes, bool))
 
     def note(self, leaves: Integers, needed: Flags, fine: Flags) -> None:
-        """Note of leaves that these neurons' multipliers are enough, where that is fine.
-
-        What was noted before stays.
-        """
+        """Record that these neurons' multipliers suffice for leaves; earlier records stay."""
         for leaf, own in zip(leaves[fine].tolist(), needed[fine], strict=True):
             self.neurons.setdefault(leaf, np.flatnonzero(own))

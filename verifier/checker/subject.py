@@ -1,4 +1,4 @@
-"""What a claim about leaks is about, in words: which files, which members, which inputs."""
+"""Descriptions of claims about leaks: files, members and inputs."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Subject:
     inputs: Inputs
 
     def lines(self) -> Iterator[str]:
-        """Say it, a line a file and a line a range of inputs."""
+        """Yield a line per file and a line per range of inputs."""
         yield f"no confidence above upper is a leak, over all {self.members:,} members and every x"
         yield f"network {self.network} (SHA-256 {self.network_sha256})"
         yield f"family {self.family} (SHA-256 {self.family_sha256})"
         yield from self.inputs.lines()
 
     def claimed(self, labels: Collection[int]) -> str:
-        """Say of which labels there is a claim."""
+        """Return in words which labels are claimed."""
         own = sorted(set(labels))
         others = [label for label in range(self.labels) if label not in own]
         if not others:

@@ -1,4 +1,4 @@
-"""Whether a tree covers everything: its shape alone, before any number is looked at."""
+"""Whether a tree covers everything, by its shape alone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """What a tree may hold."""
+    """Limits on the contents of a tree."""
 
     inputs: int
     hidden: int
@@ -39,12 +39,12 @@ class Tree:
     children: Integers  # the children of node i are ``children[first[i]:first[i + 1]]``
 
     def is_leaf(self, nodes: Integers) -> NDArray[np.bool_]:
-        """Whether nodes have no children."""
+        """Return whether nodes have no children."""
         return np.asarray(self.first[nodes] == self.first[nodes + 1])
 
     @property
     def leaves(self) -> int:
-        """How many nodes have no children."""
+        """The number of nodes without children."""
         return int((np.diff(self.first) == 0).sum())
 
     def members(self, group: int) -> Integers:
@@ -53,7 +53,7 @@ class Tree:
         return self.part.members[offsets[group] : offsets[group + 1]]
 
     def path(self, node: int) -> str:
-        """Say how a node comes from its root."""
+        """Return in words how a node derives from its root."""
         steps = []
         part = self.part
         while node >= 0:

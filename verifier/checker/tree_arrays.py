@@ -1,4 +1,4 @@
-"""The arrays of one tree, read without trusting any of them; see ``docs/certificates.md``."""
+"""The arrays of one tree, read without trust; see ``docs/certificates.md``."""
 
 from __future__ import annotations
 

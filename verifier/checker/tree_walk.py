@@ -1,4 +1,4 @@
-"""Go through a tree from its roots, bounding every node anew; a leaf must reach its claim."""
+"""Walk of a tree from its roots that bounds every node; leaves must prove the claim."""
 
 from __future__ import annotations
 
@@ -111,10 +111,10 @@ class Walk:
             self._stack += [(inner, i, int(child)) for child in self.tree.children[begin:end]]
 
     def _recalled(self, block: Block) -> HalfSpaces:
-        """Return the half-spaces that parents' forms give, and cut regions to them.
+        """Return the half-spaces of parents' forms, and cut regions to them.
 
-        A form bounds the same row of every counter-example in the parent, whose goals are above
-        the node's own target as they are above any other.
+        A form bounds the same row of every counter-example in the parent, whose goals exceed the
+        node's own target like any other.
         """
         part, room = self.tree.part, self._remembered
         case, least = self._place[self.tree.case[block.nodes]], np.zeros((len(block.nodes), room))
@@ -264,7 +264,7 @@ class Walk:
         given: tuple[Floats, Floats],
         spare: Spare,
     ) -> None:
-        """Note which neurons' multipliers are needed: none, those that may bend, or all."""
+        """Record which neurons' multipliers are needed: none, those that may bend, or all."""
         names = block.nodes[leaves]
         enough = np.minimum(self.tree.part.claim[names], self.upper)
         enough = enough - _ROOM * (1.0 + np.abs(enough))
@@ -321,6 +321,6 @@ class Walk:
         )
 
     def _raised(self, forms: Forms, error: Floats) -> Forms:
-        """Add evaluation errors; that the result is rounded is left to what is done with it."""
+        """Add evaluation errors; the result's own rounding is left to its users."""
         charged = error * (1.0 + 8 * UNIT)
         return Forms(forms.slopes, forms.constant + charged)

@@ -1,4 +1,4 @@
-"""How right votes are, label by label, on the terminal."""
+"""The accuracy of votes per label, on the terminal."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _COLUMNS = 4
 
 
 def accuracies(report: Report) -> Iterator[RenderableType]:
-    """Yield lines and tables, for each vote that statements are about; none without any."""
+    """Yield lines and tables for each vote that statements are about."""
     for table in tables(report.results):
         record = table.record
         yield Text(f"{record.votes}, {record.file}: {baseline(record)}")

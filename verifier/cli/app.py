@@ -1,4 +1,4 @@
-"""The application: commands, and errors as one line."""
+"""The application: its commands, and errors as one line."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def root(
         ),
     ] = False,
 ) -> None:
-    """Prove what a trained model owes to any one training point."""
+    """Prove how much any one training record can change a model's answers."""
 
 
 app.command()(verify)

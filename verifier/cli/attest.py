@@ -1,4 +1,4 @@
-"""``leaveout attest``: digests of everything a result rests on, and what it says, signed."""
+"""``leaveout attest``: signed digests of all that a result rests on, and its verdicts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``leaveout audit``: trials that hold an unlearner against retraining."""
+"""``leaveout audit``: trials of an unlearner against retraining."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def audit(
     confidence: Annotated[float, typer.Option(help="Of what is printed.")] = 0.95,
     seed: Seed = 0,
 ) -> None:
-    """Record what an attacker sees of models that unlearned, beside retrained ones.
+    """Record what an attacker sees of unlearned models, beside retrained ones.
 
     In each trial rows are drawn, or all of one label are taken (--forget-class). One network is
     trained with them and unlearns them by the game of "leaveout unlearn", another is trained
@@ -212,6 +212,7 @@ def audit(
 
 
 def _shown(found: Views, confidence: float, seed: int, output: Path) -> str:
+    """Return the summary of an audit."""
     from leaveout.verifier.audits.membership import UNITS, advantage, rates
     from leaveout.verifier.audits.membership.statistics import LEAST_TRIALS
 

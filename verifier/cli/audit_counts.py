@@ -1,4 +1,4 @@
-"""``leaveout audit --counts``: what events that were counted elsewhere refute."""
+"""``leaveout audit --counts``: what event counts from elsewhere refute."""
 
 from __future__ import annotations
 
@@ -59,5 +59,5 @@ def judge_counts(
 
 
 def _down(alpha: float) -> str:
-    """Return three digits behind the point that are no larger."""
+    """Return a number as text with three decimals, rounded down."""
     return f"{math.floor(1000 * alpha) / 1000:g}" if alpha >= 0 else "-"

@@ -1,4 +1,4 @@
-"""A bar of how much is done, where somebody sees it, and one line where it is cut short."""
+"""Progress bars on a terminal, and a one-line message on Ctrl-C."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from leaveout.exit_codes import ExitCode
 
 @contextmanager
 def counting(what: str, unit: str) -> Iterator[Callable[[int, int], None] | None]:
-    """Show a bar on a terminal, from when it is first told of; elsewhere yield None."""
+    """Show a bar on a terminal from the first report on; elsewhere yield None."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -40,14 +40,14 @@ def counting(what: str, unit: str) -> Iterator[Callable[[int, int], None] | None
 
 @contextmanager
 def progress(what: str, unit: str, total: int) -> Iterator[Callable[[int], None] | None]:
-    """Show a bar of so many; see `counting`."""
+    """Show a bar of ``total`` steps; see `counter_bar`."""
     with counting(what, unit) as show:
         yield None if show is None else lambda done: show(done, total)
 
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Say in one line that Ctrl-C came, however early: imports alone take seconds."""
+    """Report Ctrl-C in one line, however early; imports alone take seconds."""
     try:
         yield
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""What ``leaveout-vnnlib supports`` says: the capabilities that VNN-LIB's standard asks for."""
+"""``leaveout-vnnlib supports``: the capabilities that VNN-LIB's standard lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``leaveout check``: prove a certificate again, and whatever else evidence says."""
+"""``leaveout check``: prove a certificate again and check other evidence."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def check(
 
 
 def _attestation(path: Path) -> Path | None:
-    """Return the attestation that a caller names; None for a certificate."""
+    """Return the attestation a caller names; None for a certificate."""
     from leaveout.verifier.evidence.checking import is_attestation
     from leaveout.verifier.evidence.parts import ATTESTATION
 

@@ -1,4 +1,4 @@
-"""When the program started."""
+"""The start time of the program."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LONGEST = 60.0
 
 
 def since_start() -> float:
-    """Seconds since the program was started: as the system tells, else about."""
+    """Return the seconds since the program started, from the system or estimated."""
     passed = time.perf_counter() - _LOADED
     told = _told()
     if told is not None and passed <= told <= passed + _LONGEST:
@@ -24,7 +24,7 @@ def since_start() -> float:
 
 
 def _told() -> float | None:
-    """Seconds since this process began, where Linux tells."""
+    """Return the seconds since this process started, on Linux; else None."""
     try:
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
         begun = int(fields[19]) / os.sysconf("SC_CLK_TCK")

@@ -1,4 +1,4 @@
-"""``leaveout fmt``: lay specifications out."""
+"""``leaveout fmt``: format specifications."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``leaveout forest``: random forests of tables, from which rows are deleted exactly."""
+"""``leaveout forest``: random forests of tables with exact deletion of rows."""
 
 from __future__ import annotations
 
@@ -230,6 +230,7 @@ def _compile(kernels: str = "trees") -> None:
 
 
 def _trained(report: ForestReport) -> str:
+    """Return the summary of a trained forest."""
     depth = "any depth" if report.depth is None else f"depth up to {report.depth}"
     rows = [
         ("rows", f"{report.rows:,}"),

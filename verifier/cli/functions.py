@@ -1,4 +1,4 @@
-"""``leaveout functions``: what a specification may call."""
+"""``leaveout functions``: the functions a specification may call."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def functions(
         typer.Option("--grammar", help="Print the TextMate grammar that editors colour by."),
     ] = False,
 ) -> None:
-    """List the functions of the language, those of installed packages too.
+    """List the functions of the language, including those of installed packages.
 
     With names each is described: what it means, what may change, and an example.
 

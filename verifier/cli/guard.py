@@ -1,4 +1,4 @@
-"""``leaveout guard``: label-only access that is private."""
+"""``leaveout guard``: private label-only access."""
 
 from __future__ import annotations
 
@@ -300,7 +300,7 @@ def guard(
 
 
 def _answer(guard: Guard, rows: Path | None, output: Path | None) -> list[int]:
-    """Write a label a row; return the lines of those refused."""
+    """Write one label per row; return the lines of refused rows."""
     from leaveout.verifier.cli.target import reader_may_leave
     from leaveout.verifier.guard.rows import answered, answered_arrays
     from leaveout.written import TableWriter
@@ -331,7 +331,7 @@ def _answer(guard: Guard, rows: Path | None, output: Path | None) -> list[int]:
 
 
 def _is_archive(rows: Path | None) -> bool:
-    """Whether rows are an NPZ; what cannot be read is said to be so where it is opened."""
+    """Return whether rows are an NPZ; unreadable files are reported when opened."""
     from leaveout.models.archive import holds_archive
 
     return rows is not None and rows.is_file() and holds_archive(rows, GuardError)
@@ -340,7 +340,7 @@ def _is_archive(rows: Path | None) -> bool:
 def _refuse_to_replace(
     output: Path | None, folder: Path, memory: Path | None, rows: Path | None
 ) -> None:
-    """Refuse to write labels over what the guard needs, or over the rows themselves."""
+    """Raise if labels would overwrite the rows or a file of the guard."""
     from leaveout.verifier.guard.loading import files_of
 
     if output is None:
@@ -352,6 +352,7 @@ def _refuse_to_replace(
 
 @contextmanager
 def _opened(rows: Path | None) -> Iterator[tuple[str, TextIO]]:
+    """Yield the name and the stream of the rows."""
     if rows is None or str(rows) == "-":
         yield "standard input", sys.stdin
         return

@@ -1,4 +1,4 @@
-"""``leaveout partition``: ballots of members that were each trained on a part of the rows."""
+"""``leaveout partition``: ballots of members trained on one part of the rows each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``leaveout partition`` prints: accuracies beside what they are to be held against."""
+"""The output of ``leaveout partition``: accuracies and their baselines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SHARE_CHANGED = 10
 
 
 def partition_table(report: PartitionReport) -> str:
-    """Return the table: what was trained, how right it is, each label, warnings and files."""
+    """Return the table: training, accuracy, labels, warnings and files."""
     from leaveout.models.votes.naming import path_text
 
     accuracy, names = report.accuracy, _names(report.ballots)
@@ -62,7 +62,7 @@ def _line(name: str, value: str) -> str:
 
 
 def _labels(report: PartitionReport, names: list[str]) -> list[str]:
-    """Return a row a label: test rows, the share answered right, and the shares certified."""
+    """Return a line per label: test rows, accuracy and certified shares."""
     accuracy, ballots = report.accuracy, report.ballots
     change, radii = _radii(ballots)
     recall = accuracy.right / np.maximum(accuracy.points, 1)
@@ -89,10 +89,10 @@ def _labels(report: PartitionReport, names: list[str]) -> list[str]:
 
 
 def _radii(ballots: Ballots) -> tuple[str, NDArray[np.int32]]:
-    """Return what is counted, and how many changes each right answer survives at the least.
+    """Return what is counted, and a lower bound of each right answer's radius.
 
-    No search is made: each member that a change may reach is taken to be changed. -1 is of what
-    is answered wrong.
+    Without a search: every member a change may reach counts as changed. -1 stands for wrong
+    answers.
     """
     origin, tallied = ballots.origin, tally(ballots.votes, ballots.labels)
     if origin.offsets:
@@ -107,14 +107,14 @@ def _radii(ballots: Ballots) -> tuple[str, NDArray[np.int32]]:
 
 
 def _edits(ballots: Ballots, radii: NDArray[np.int32]) -> list[int]:
-    """Return at how many changes to look: one, the first guarantee's, and where half is left."""
+    """Return the numbers of changes to show: one, the first guarantee's, the median."""
     parts = ballots.parts // max(1, len(ballots.origin.offsets), len(ballots.origin.families))
     middle = int(np.sort(radii)[::-1][(len(radii) - 1) // 2])
     return sorted({1, parts // _SHARE_CHANGED, middle} - {-1, 0})
 
 
 def _share(count: int, points: int) -> str:
-    """Return a share rounded down, as what is certified is to be."""
+    """Return a share rounded down, as certified shares must be."""
     return f"{int(count) * 1000 // points / 10:.1f}%" if points else "-"
 
 

@@ -1,4 +1,4 @@
-"""Progress of a verification on standard error, off when that is no terminal."""
+"""Live progress on standard error, off when that is not a terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Display:
-    """One live line: statement, label, bounds, what is open, time."""
+    """A live line with statement, label, bounds, open sets and time."""
 
     def __init__(self) -> None:
         console = self._console = Console(stderr=True)
@@ -36,11 +36,11 @@ class Display:
             self._status.stop()
 
     def say(self, line: str) -> None:
-        """Show a line that stays, on standard error."""
+        """Print a permanent line on standard error."""
         self._console.print(f"leaveout: {line}", soft_wrap=True, markup=False, highlight=False)
 
     def update(self, name: str, progress: Progress) -> None:
-        """Show a moment of the search for ``name``."""
+        """Show the state of the search for ``name``."""
         if self._status is None:
             return
         left = "" if progress.remaining is None else f", {progress.remaining:.0f} s left"

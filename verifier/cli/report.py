@@ -1,4 +1,4 @@
-"""``leaveout report``: results as a page, or as a summary in Markdown."""
+"""``leaveout report``: results as a page or as a Markdown summary."""
 
 from __future__ import annotations
 

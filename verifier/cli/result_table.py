@@ -27,7 +27,7 @@ _STYLE = {"proved": "green", "refuted": "red", "unknown": "yellow"}
 
 
 def render(report: Report, console: Console) -> None:
-    """Print a report: a row a result, then witnesses and reasons in words."""
+    """Print a report: one row per result, then witnesses and reasons."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("name", max_width=24, overflow="fold")
     for name in ("label", "verdict"):
@@ -53,13 +53,13 @@ def render(report: Report, console: Console) -> None:
 
 
 def _verdict(result: Result) -> str:
-    """Return the verdict, with what it holds with where it rests on samples."""
+    """Return the verdict, with the confidence of a result that rests on samples."""
     sure = result.confidence
     return result.verdict if sure is None else f"{result.verdict} at {sure:g}"
 
 
 def render_checked(found: list[Checked], console: Console) -> None:
-    """Print what a certificate proves: a row a claim, then what the claims are about."""
+    """Print what a certificate proves: one row per claim, then their subjects."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("name", max_width=24, overflow="fold")
     for name in ("label", "verdict"):
@@ -91,7 +91,7 @@ def render_checked(found: list[Checked], console: Console) -> None:
 
 
 def _accepted(found: Checked) -> str:
-    """Return that a claim is, and what it holds with where it rests on a sample."""
+    """Return that a claim is accepted, with its confidence if sampled."""
     if isinstance(found.subject, SampledSubject):
         return f"accepted at {float(found.subject.confidence):g}"
     return "accepted"
@@ -107,7 +107,7 @@ def _upper(found: Checked) -> str:
 
 
 def _alone(found: list[Checked]) -> Iterator[str]:
-    """Say of which members of a family there are claims of their own."""
+    """Yield lines on the members that have claims of their own."""
     known: dict[tuple[str, Path, int], set[int]] = {}
     for each in found:
         if isinstance(each.subject, PointsSubject):
@@ -120,7 +120,7 @@ def _alone(found: list[Checked]) -> Iterator[str]:
 
 
 def _advice(report: Report) -> list[str]:
-    """Say what may help where results are unknown; what goes for several labels once."""
+    """Return advice on unknown results, once if several labels share it."""
     said = [
         f"{result.name}: to know more: {each}"
         for result in report.results
@@ -130,7 +130,7 @@ def _advice(report: Report) -> list[str]:
 
 
 def _answers(report: Report) -> Iterator[str]:
-    """Say which answers to given rows owe nothing to any one record."""
+    """Yield lines on the answers to given rows that no single record can change."""
     for found in report.answers:
         yield ""
         yield found.words
@@ -163,6 +163,7 @@ def _box(box: BoxRecord) -> str:
 
 
 def _counted(box: BoxRecord) -> str:
+    """Return the number of features of a box in words."""
     return f"{len(box.lower)} feature{'s' * (len(box.lower) != 1)}"
 
 

@@ -94,7 +94,7 @@ def rows(
         ),
     ] = None,
 ) -> None:
-    """Say of each training row what is proved of it: its bound, and the worst leak known.
+    """List what is proved of each training row: its bound, and the worst leak known.
 
     No answer above a row's bound changes without that row; a leak is an answer that does. Rows
     that were not left out are listed too: nothing is proved of them. What is shown is about
@@ -150,7 +150,7 @@ def rows(
 def _searched(
     report: Report, seconds: float, network: Path | None, family: Path | None, folder: Path
 ) -> Report:
-    """Search rows one at a time, the time shared among models; say how many were."""
+    """Search rows one at a time, sharing the time among models."""
     from msgspec import structs
     from rich.console import Console
     from rich.status import Status

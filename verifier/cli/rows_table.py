@@ -1,4 +1,4 @@
-"""Rows on the terminal: a table of the first, or one row with all that is known of it."""
+"""Rows on the terminal: a table of the first ones, or one row in full."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PLACES = 12
 
 
 def render_rows(report: Report, records: Sequence[RowRecord], top: int, console: Console) -> None:
-    """Print rows in their order, up to so many, and what goes for all."""
+    """Print the first ``top`` rows in order, and what applies to all."""
     points = next((each.points for each in records if each.points is not None), None)
     several = len({each.network for each in records}) > 1
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -46,7 +46,7 @@ def render_rows(report: Report, records: Sequence[RowRecord], top: int, console:
 
 
 def render_row(records: Sequence[RowRecord], console: Console) -> None:
-    """Print one row, of each model and set of inputs, with every label."""
+    """Print one row for each model and input set, with every label."""
     lines: list[RenderableType] = []
     for each in records:
         lines += [Text(each.words)]

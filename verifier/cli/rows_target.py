@@ -1,4 +1,4 @@
-"""Where rows go as CSV or JSON, checked before any work is done."""
+"""The output path of rows as CSV or JSON, checked before any work is done."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class TextTarget:
 
     @staticmethod
     def open(option: str, text: str | None) -> TextTarget | None:
-        """Read the value of an option; None where it is not given."""
+        """Read the value of an option; None if not given."""
         if text is None:
             return None
         if text == "-":
@@ -41,7 +41,7 @@ class TextTarget:
         return TextTarget(option, path)
 
     def write(self, content: bytes) -> None:
-        """Write it, whole or not at all."""
+        """Write the content atomically."""
         if self.path is None:
             sys.stdout.write(content.decode())
             sys.stdout.flush()

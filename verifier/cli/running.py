@@ -1,4 +1,4 @@
-"""Run a command line: errors as one line, and the exit status."""
+"""Running of a command line: one-line errors and the exit status."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TOLD = frozenset({"--install-completion", "--show-completion"})
 def run_application(application: typer.Typer, arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit status.
 
-    Every error a user can cause is one message on standard error; any other is raised.
+    A user's error is one message on standard error; any other is raised.
     """
     try:
         code = typer.main.get_command(application).main(
@@ -50,5 +50,5 @@ def run_application(application: typer.Typer, arguments: Sequence[str] | None = 
 
 
 def _completes(arguments: Sequence[str]) -> bool:
-    """Whether a shell asks how a command line may go on, or is to be told how to ask."""
+    """Return whether a shell asks for completion or for its setup."""
     return _ASKED in os.environ or not _TOLD.isdisjoint(arguments)

@@ -1,4 +1,4 @@
-"""``leaveout service``: the settings of a service that forgets, for a table."""
+"""``leaveout service``: the settings of an unlearning service for a table."""
 
 from __future__ import annotations
 
@@ -133,6 +133,7 @@ def service(
 
 
 def _claimed(**given: float) -> tuple[float, ...]:
+    """Return alpha, beta and gamma; raise if one is out of range."""
     for name, value in given.items():
         most = math.inf if name == "alpha" else 1.0
         if not 0 <= value <= most or value == math.inf:
@@ -168,7 +169,7 @@ Rows = tuple[Any, Any]
 
 
 def _split(path: Path, data: TrainingData, share: float, seed: int) -> tuple[Rows, Rows]:
-    """Return rows to train on, and others to judge answers by."""
+    """Return training rows and held-out rows to judge answers by."""
     import numpy as np
 
     rng = np.random.default_rng(seed)
@@ -194,7 +195,7 @@ def _split(path: Path, data: TrainingData, share: float, seed: int) -> tuple[Row
 def _trained(
     estimator: Any, rows: Rows, held: Rows, tried: list[int], seed: int
 ) -> tuple[list[HeldOut], list[str]]:
-    """Train every number of shards; those that cannot be are left out, and said."""
+    """Train every number of shards; return notes on those left out."""
     from leaveout.models.sharded.planning import votes_held_out
 
     notes = [
@@ -228,7 +229,7 @@ def _trained(
 
 
 def _table(plan: Plan) -> list[list[str]]:
-    """Return the plan as a table, its header first."""
+    """Return the plan as a table with a header."""
     lines = [
         [
             "shards",
@@ -261,6 +262,7 @@ def _table(plan: Plan) -> list[list[str]]:
 
 
 def _shown(plan: Plan, learner: str, notes: list[str]) -> str:
+    """Return the plan in words and as a table."""
     claim = plan.claim
     facts = [
         ("rows", f"{plan.rows:,} to train on, {plan.points:,} held out"),
@@ -284,6 +286,7 @@ def _shown(plan: Plan, learner: str, notes: list[str]) -> str:
 
 
 def _said(offer: Offer) -> str:
+    """Return an offer in one line."""
     chosen = offer.settings
     many = "1 answer" if chosen.predictions == 1 else f"{chosen.predictions:,} answers"
     return (
@@ -317,7 +320,7 @@ def _nothing(plan: Plan) -> str:
 
 
 def _files(plan: Plan, learner: str) -> dict[str, str]:
-    """Return what is written, by name."""
+    """Return the contents of the files to write, by name."""
     from leaveout.verifier.page.service import drawn_plan
     from leaveout.written import TableWriter
 

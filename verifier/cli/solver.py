@@ -1,4 +1,4 @@
-"""``leaveout-vnnlib``: the command line that the standard of VNN-LIB asks of solvers."""
+"""``leaveout-vnnlib``: the command line that VNN-LIB's standard asks of solvers."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def root(
         bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Decide VNN-LIB queries, as the standard of VNN-LIB asks of solvers."""
+    """Decide VNN-LIB queries through the command line of VNN-LIB's standard."""
 
 
 @application.command(context_settings={"ignore_unknown_options": True})
@@ -143,7 +143,7 @@ def verify(
 
 
 def _counter_example(reading: Reading, decision: Decision, folder: Path | None) -> str:
-    """Return what to print of a counter-example; write it where that is asked."""
+    """Return the text of a counter-example, and write it where asked."""
     from leaveout.specs.vnnlib import format_witness, save_assignment
 
     if decision.verdict != "refuted" or decision.points is None or decision.scores is None:

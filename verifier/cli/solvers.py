@@ -1,4 +1,4 @@
-"""``leaveout solvers``: what is installed and what each back end can do."""
+"""``leaveout solvers``: installed back ends and their features."""
 
 from __future__ import annotations
 

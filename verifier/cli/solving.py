@@ -1,4 +1,4 @@
-"""What the commands that decide a VNN-LIB query share."""
+"""Shared parts of the commands that decide a VNN-LIB query."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def say(line: str) -> None:
 
 @contextmanager
 def progress_line() -> Iterator[Callable[[float, float, int, float], None] | None]:
-    """Show one live line on standard error, where that is a terminal."""
+    """Show a live line on standard error if that is a terminal."""
     from rich.console import Console
     from rich.status import Status
 
@@ -37,7 +37,7 @@ def progress_line() -> Iterator[Callable[[float, float, int, float], None] | Non
 
 
 def status_of(decision: Decision) -> Status:
-    """Return a decision in the words of VNN-COMP."""
+    """Return a decision in VNN-COMP's words."""
     if decision.verdict == "proved":
         return "unsat"
     if decision.verdict == "refuted":
@@ -47,7 +47,7 @@ def status_of(decision: Decision) -> Status:
 
 
 def keep_to(workers: int) -> None:
-    """Leave all but some cores to others; which ones differs from process to process."""
+    """Restrict this process to some cores, different ones for each process."""
     if not hasattr(os, "sched_setaffinity"):
         say("--workers has no say on this system, which binds no process to cores")
     else:

@@ -1,4 +1,4 @@
-"""Where the JSON results go, checked before any work is done."""
+"""The output path of JSON results, checked before any work is done."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class JsonTarget:
         return JsonTarget(path)
 
     def write(self, report: Report) -> None:
-        """Write the report, whole or not at all."""
+        """Write the report atomically."""
         if self.is_stdout:
             sys.stdout.write(report.to_json().decode())
             sys.stdout.flush()
@@ -57,7 +57,7 @@ class JsonTarget:
 
 @contextmanager
 def reader_may_leave() -> Iterator[None]:
-    """Let whoever reads standard output leave early; the exit status stays that of the verdicts."""
+    """Tolerate a closed standard output; the exit status stays the verdicts'."""
     try:
         yield
         sys.stdout.flush()
@@ -67,7 +67,7 @@ def reader_may_leave() -> Iterator[None]:
 
 
 def _refuse_unusable(path: Path) -> None:
-    """Refuse folders, devices, and files that are not the results of an earlier run."""
+    """Raise on folders, devices and files that are not earlier results."""
     if path.is_dir():
         raise SpecError(f"--json {path}: is a folder; give a file name")
     if not path.resolve().parent.is_dir():

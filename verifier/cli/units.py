@@ -8,7 +8,7 @@ from leaveout.errors import TrainingError
 
 
 def read_units(given: Sequence[str]) -> dict[str, str]:
-    """Return what numbers are measured in, by columns."""
+    """Return the units of numbers, by column."""
     units = {}
     for text in given:
         column, separator, unit = text.rpartition("=")

@@ -1,4 +1,4 @@
-"""``leaveout unlearn``: a network that forgets rows, by a game of two players."""
+"""``leaveout unlearn``: unlearning of rows by a two-player game."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def unlearn(
 
 
 def _other_recipe(record: Record) -> str:
-    """Return a note where networks trained anew are far from what the model was; else nothing."""
+    """Return a note if retrained networks are far from the model; else empty."""
     of = "other_labels" if record.labels_lost else "test"
     before = getattr(record.original, of)
     anew = [getattr(one, of) for one in record.retrained_accuracies]
@@ -156,7 +156,7 @@ def _other_recipe(record: Record) -> str:
 
 
 def undrawn_note(names: Sequence[str]) -> str:
-    """Return what to know of networks that are not trained wholly anew."""
+    """Return a note on networks that are not retrained completely."""
     return (
         f"note: {', '.join(names)} in MODEL belong to no dense or convolutional layer: networks "
         "trained anew start from the values that they have there"
@@ -196,6 +196,7 @@ def _accuracies(record: Record, of: str) -> str:
 
 
 def _lost(record: Record) -> str:
+    """Return the accuracy lost on the test rows, in words."""
     return f"{_accuracies(record, 'lost_labels')} of the test rows"
 
 

@@ -238,7 +238,7 @@ def verify(
 def _kept(
     evidence: Path | None, engine: str, key: Path | None
 ) -> AbstractContextManager[EvidenceFolder | None]:
-    """Return where evidence goes; nowhere unless it is asked for."""
+    """Return the folder for evidence; a null context unless asked for."""
     if evidence is None:
         return nullcontext()
     from leaveout.verifier.evidence.folder import EvidenceFolder

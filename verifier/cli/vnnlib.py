@@ -114,7 +114,7 @@ def _proved(
     seed: int,
     progress: Callable[[float, float, int, float], None] | None,
 ) -> Decision:
-    """Decide a query, and write what proves the answer where there is no counter-example."""
+    """Decide a query, and write the proof if it has no counter-example."""
     from leaveout.verifier.points.query import decide
 
     solved: list[Solved] = []

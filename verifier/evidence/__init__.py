@@ -1,1 +1,1 @@
-"""Evidence of a run that others can check: what it rests on, signed, in the formats of others."""
+"""Evidence of a run that others can check, signed and in common formats."""

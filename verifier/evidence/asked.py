@@ -1,4 +1,4 @@
-"""What a specification asks, resolved anew from its text and from files with attested digests.
+"""What a specification asks, resolved again from its text and attested files.
 
 Nothing that the results say of models, inputs or thresholds is used. Every file is seen through a
 folder of links that has the attested files and no other, so that a text can reach nothing else.
@@ -56,7 +56,7 @@ N = TypeVar("N", bound=Node)
 
 @dataclass(frozen=True, eq=False)
 class Resolved:
-    """The statements of a specification, each with what it asks."""
+    """The statements of a specification, each with its question."""
 
     names: tuple[str, ...]  # of all statements, in order
     folder: Path  # the specification's, as the attested files are seen
@@ -69,7 +69,7 @@ class Resolved:
 def resolved(
     report: Report, subjects: Sequence[tuple[Subject, Path]], places: Places, name: str
 ) -> Iterator[Resolved]:
-    """Resolve what the specification of results asks, for as long as the context lasts."""
+    """Resolve the questions of a specification while the context lasts."""
     with tempfile.TemporaryDirectory(prefix="leaveout-evidence-") as folder:
         root = Path(folder).resolve()
         base = _linked(root, subjects, name)
@@ -77,7 +77,7 @@ def resolved(
 
 
 def _linked(root: Path, subjects: Sequence[tuple[Subject, Path]], name: str) -> Path:
-    """Lay attested files out as the specification sees them; return the folder it is seen from."""
+    """Link the attested files as the specification sees them; return its folder."""
     paths = [os.path.normpath(each.name) for each, _ in subjects]
     up = max((PurePosixPath(path).parts.count("..") for path in paths), default=0)
     base = root.joinpath(*["up"] * up)
@@ -157,7 +157,7 @@ def _read(
 def _specification(
     report: Report, subjects: Sequence[tuple[Subject, Path]], base: Path, name: str
 ) -> Path | None:
-    """Return the one specification; None where the results hold its text, or do not know it."""
+    """Return the specification; None if the results hold its text or do not name it."""
     own = [each for each, _ in subjects if each.annotations.kind == _SPECIFICATION]
     expected = 0 if "\n" in report.spec else 1
     if len(own) != expected and (own or report.files):
@@ -170,13 +170,14 @@ def _specification(
 
 
 def _from_here(tree: Spec, subjects: Sequence[tuple[Subject, Path]], places: Places) -> Spec:
-    """Return a specification that names attested files, and their folders, as seen from its own."""
+    """Return a specification whose attested files are named relative to its folder."""
     names = {os.path.normpath(each.name) for each, _ in subjects}
     names |= {str(above) for each in list(names) for above in PurePosixPath(each).parents}
     own = os.path.normpath(places.own.absolute() / places.folder)
     real = os.path.realpath(own)
 
     def seen(path: str) -> str:
+        """Return a path as an attested file's name, if it is one."""
         # However it goes there: up and down again, by a path of this machine, or by links in it.
         ways = [(own, path), (real, path)]
         if Path(path).is_absolute():
@@ -188,6 +189,7 @@ def _from_here(tree: Spec, subjects: Sequence[tuple[Subject, Path]], places: Pla
         return path
 
     def moved(node: N) -> N:
+        """Return a node with its paths rewritten."""
         changes: dict[str, Any] = {}
         for each in fields(node):
             value = getattr(node, each.name)
@@ -205,7 +207,7 @@ def _from_here(tree: Spec, subjects: Sequence[tuple[Subject, Path]], places: Pla
 
 
 def _unreachable(tree: Spec, root: Path, base: Path) -> str:
-    """Return why not all that a specification names may be looked for; empty where it may."""
+    """Return why a file a specification names is out of reach; empty if none is."""
     waiting: list[Node] = list(tree.statements)
     while waiting:
         node = waiting.pop()
@@ -218,7 +220,7 @@ def _unreachable(tree: Spec, root: Path, base: Path) -> str:
 
 
 def _hold_results(report: Report, whole: Spec, tree: Spec, places: Places, shown: str) -> None:
-    """Hold what results say that they decided against the text."""
+    """Check what the results say they decided against the text."""
     asked: dict[str, set[str]] = {}
     lets: set[str] = set()
     # Paths of this machine may stand in the text, and not in the results.
@@ -258,7 +260,7 @@ def _hold_files(
     beside: Sequence[str],
     name: str,
 ) -> None:
-    """Hold what is attested of files against what the text says of them."""
+    """Check what is attested of files against the text."""
     expected = {each.path: each for each in origin.files()}
     for subject, _ in subjects:
         notes = subject.annotations
@@ -282,9 +284,9 @@ def _hold_files(
 def _hold_words(
     report: Report, origin: Origin, name: str, *, same: bool
 ) -> Iterator[tuple[str, str]]:
-    """Hold what results say of training rows, and their sentences, against files and text.
+    """Check the results' training rows and sentences against files and text.
 
-    Yields the statements that another version says otherwise, and why they are not held.
+    Yields the statements that another version words differently, and why they are not checked.
     """
     if report.files and report.training != origin.training():
         raise TamperedError(f"{name}: the training rows are not those that the files are of")
@@ -306,7 +308,7 @@ def _hold_words(
 
 
 def _load(found: Resolved, checked: CheckedSpec) -> None:
-    """Load what each statement asks."""
+    """Load the question of each statement."""
     options = VerifyOptions(workers=1)
     resolver = Reading(checked, found.folder, "", (), "").resolver()
     decider = Decider(resolver, options)
@@ -319,6 +321,6 @@ def _load(found: Resolved, checked: CheckedSpec) -> None:
 
 
 def _line(error: BaseException, base: Path) -> str:
-    """Return the first line of an error, as seen from the specification's folder."""
+    """Return the first line of an error, with paths relative to the specification."""
     said = str(error) if isinstance(error, LeaveoutError) else cause(error)
     return said.partition("\n")[0].replace(f"{base}{os.sep}", "")

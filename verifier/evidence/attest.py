@@ -1,4 +1,4 @@
-"""``attest``: from results to a statement of what they rest on, signed."""
+"""``attest``: from results to a signed statement of what they rest on."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Made:
-    """A file that is made from results, or proves them."""
+    """A file made from the results, or proving them."""
 
     kind: str
     name: str  # its path, seen from the attestation
@@ -80,7 +80,7 @@ def attest(
 
 
 def statement_of(report: Report, made: Sequence[Made], unknown: Sequence[str] = ()) -> Statement:
-    """Return the statement about a report."""
+    """Return the in-toto statement of a report."""
     for each in report.files:
         if not each.sha256:
             raise EvidenceError(
@@ -98,7 +98,7 @@ def statement_of(report: Report, made: Sequence[Made], unknown: Sequence[str] = 
 def closed(
     statement: Statement, signer: CryptoSigner | None, notes: tuple[str, ...] = ()
 ) -> Attestation:
-    """Return a statement as it is written: signed where there is a key."""
+    """Return a statement as written: signed if there is a key."""
     payload, count = statement.to_json(), len(statement.subject)
     if signer is None:
         return Attestation(payload, "", count, notes)
@@ -115,7 +115,7 @@ def _certificate(path: Path, folder: Path) -> Made:
 
 
 def _refuse_changed(report: Report, places: Places) -> None:
-    """Refuse to attest results of files that hold something else by now."""
+    """Raise if a file behind the results has changed since."""
     for each in report.files:
         found = places.find(each.path)
         if found.exists() and each.sha256:

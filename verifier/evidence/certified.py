@@ -1,4 +1,4 @@
-"""Results held against what their specification asks and what a certificate proves of it."""
+"""Results checked against their specification and against a certificate."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _OTHER = "says something else in the certificate"
 
 @dataclass(frozen=True)
 class Standing:
-    """How a result stands to a certificate."""
+    """How far a certificate supports a result."""
 
     result: Result
     words: str  # what is proved of it; empty where nothing is
@@ -72,7 +72,7 @@ class Standing:
 def standings(
     report: Report, checked: Sequence[Checked], spec: Resolved, attestation: Path
 ) -> tuple[Standing, ...]:
-    """Hold every result against its statement, and against the claims of a certificate."""
+    """Compare every result with its statement and with the certificate's claims."""
     claims: dict[str, list[Checked]] = {name: [] for name in spec.names}
     for claim in checked:
         for name in _names(claim):
@@ -102,7 +102,7 @@ def standings(
 
 
 def _names(claim: Checked) -> Iterator[str]:
-    """Yield the statements that a claim is of."""
+    """Yield the statements that a claim covers."""
     if isinstance(claim.subject, Subject | ForestSubject):
         # One search may answer several statements.
         yield from claim.name.split(", ")
@@ -111,10 +111,12 @@ def _names(claim: Checked) -> Iterator[str]:
 
 
 def _called(result: Result) -> str:
+    """Return the name of a result, with its label."""
     return result.name if result.label is None else f"{result.name}, label {result.label}"
 
 
 def _asked(task: Task, folder: Path, samples: int) -> _Asked:
+    """Return the question of one statement."""
     match task:
         case LeakTask():
             return _Leaks(task, folder)
@@ -130,7 +132,7 @@ def _asked(task: Task, folder: Path, samples: int) -> _Asked:
 
 
 class _Asked(ABC):
-    """What one statement asks, as its text and the attested files have it."""
+    """The question of one statement, from its text and the attested files."""
 
     task: Any
     folder: Path
@@ -138,37 +140,37 @@ class _Asked(ABC):
     @property
     @abstractmethod
     def facts(self) -> tuple[BoxRecord, int]:
-        """What results say of inputs and members."""
+        """The inputs and the number of members that results must state."""
 
     @property
     def labels(self) -> list[int | None]:
-        """The labels of its results, in order; None for a result about all of them."""
+        """The labels of its results in order; None for a result about all labels."""
         return [None]
 
     def label_name(self, label: int | None) -> str:
-        """Return what a label is called."""
+        """Return the name of a label."""
         return ""
 
     @abstractmethod
     def other_claim(self, claim: Checked) -> str:
-        """Return in what a claim is of something else; empty where it is of the statement."""
+        """Return how a claim differs from the statement; empty if it does not."""
 
     def contradiction(self, result: Result, claims: Sequence[Checked]) -> str:
-        """Return in what claims cannot be true beside a result; empty where they can."""
+        """Return how claims contradict a result; empty if they do not."""
         return ""
 
     @abstractmethod
     def standing(self, result: Result, claims: Sequence[Checked]) -> Standing:
-        """Return what is proved of a result."""
+        """Return how far claims prove a result."""
 
     @property
     def per_label(self) -> bool:
-        """Whether each label has a result of its own."""
+        """Whether each label has its own result."""
         statement = self.task.statement
         return isinstance(statement, Find) and statement.per_label
 
     def other_results(self, results: Sequence[Result]) -> str:
-        """Return in what results are of something else; empty where they are of the statement."""
+        """Return how results differ from the statement; empty if they do not."""
         labels = [each.label for each in results]
         if self.per_label and labels != self.labels:
             return f"has results for labels {labels}, the specification asks for {self.labels}"
@@ -189,11 +191,11 @@ class _Asked(ABC):
 
 
 class _OfLeaks(_Asked):
-    """A statement about leaks, of networks or of forests."""
+    """A statement about leaks of networks or forests."""
 
     @property
     def job(self) -> Any:
-        """The statement, loaded."""
+        """The loaded statement."""
         return self.task.job
 
     @property
@@ -205,10 +207,10 @@ class _OfLeaks(_Asked):
 
     @abstractmethod
     def replayed(self, result: Result) -> float | None:
-        """Return the confidence of a result's leak, replayed; None where it is none."""
+        """Return the confidence of a result's replayed leak, or None."""
 
     def uppers(self, result: Result, claims: Sequence[Checked]) -> dict[int, float]:
-        """Return what is proved of each label that a result is about."""
+        """Return the proved bound of each label of a result."""
         uppers: dict[int, float] = {}
         for each in claims:
             label, upper = each.label, each.upper
@@ -233,6 +235,7 @@ class _OfLeaks(_Asked):
         )
 
     def standing(self, result: Result, claims: Sequence[Checked]) -> Standing:
+        """Return how far claims and replay prove a result."""
         statement: IdpStatement = self.job.statement
         if result.verdict == "refuted":
             leak = self.replayed(result)
@@ -281,6 +284,7 @@ class _Leaks(_OfLeaks):
         return _other_question(self.job.instance, files, self.folder, claim.subject)
 
     def replayed(self, result: Result) -> float | None:
+        """Return the confidence of a leak, replayed through networks."""
         witness, instance = result.witness, self.job.instance
         if witness is None or not 0 <= witness.member < len(instance.family):
             return None
@@ -295,9 +299,9 @@ class _Leaks(_OfLeaks):
 def _other_question(
     instance: Any, files: FileFacts, folder: Path, subject: Subject, left_out: int = 0
 ) -> str:
-    """Return in what a claim about leaks is of another question; empty where it is not.
+    """Return how a claim about leaks differs from a question; empty if it does not.
 
-    So many members a claim about a sample may leave out.
+    A claim about a sample may leave out ``left_out`` members.
     """
     expected = msgspec.convert(question_part(instance, files, folder), QuestionPart)
     for what, own, digest in (
@@ -315,7 +319,7 @@ def _other_question(
 
 
 def _same_inputs(inputs: Inputs, box: BoxPart) -> bool:
-    """Whether a set of inputs of a certificate is one of the specification."""
+    """Return whether an input set of a certificate equals the specification's."""
     choices = tuple(
         (tuple(each.columns.tolist()), tuple(map(tuple, each.values.tolist())))
         for each in inputs.tables
@@ -357,6 +361,7 @@ class _Forests(_OfLeaks):
         return ""
 
     def replayed(self, result: Result) -> float | None:
+        """Return the confidence of a leak, replayed through forests."""
         witness = result.witness
         if witness is None or not 0 <= witness.member < self.job.members:
             return None
@@ -371,14 +376,14 @@ class _Forests(_OfLeaks):
 
 
 class _Samples(_Leaks):
-    """A statement about all rows, of which a sample has members."""
+    """A statement about all rows that is decided on a sample of members."""
 
     def __init__(self, task: SampledTask, folder: Path, results: int) -> None:
         self.task, self.folder, self._results = task, folder, results
 
     @property
     def job(self) -> Any:
-        """The same about the members alone."""
+        """The same statement about the sampled members alone."""
         return self.task.job.job
 
     def other_results(self, results: Sequence[Result]) -> str:
@@ -419,7 +424,7 @@ class _Samples(_Leaks):
         return ""
 
     def contradiction(self, result: Result, claims: Sequence[Checked]) -> str:
-        """See `_Asked.contradiction`: of the lower end of all rows nothing is claimed."""
+        """Return how claims contradict a result; none bounds all rows from below."""
         lower, upper = result.lower, result.upper
         if lower is not None and upper is not None and lower > upper:
             return f"is at least {lower} and at most {upper} in the results"
@@ -451,7 +456,7 @@ class _Samples(_Leaks):
         return ""
 
     def _own(self, result: Result, claims: Sequence[Checked]) -> list[Checked]:
-        """Return the claims that are about exactly the labels of a result."""
+        """Return the claims about exactly the labels of a result."""
         labels = {result.label} if self.per_label else set(self.job.labels)
         return [
             each
@@ -461,6 +466,7 @@ class _Samples(_Leaks):
         ]
 
     def standing(self, result: Result, claims: Sequence[Checked]) -> Standing:
+        """Return how far claims about a sample prove a result."""
         own = self._own(result, claims)
         if not own:
             return Standing(result, "", False)
@@ -494,7 +500,7 @@ class _Points(_Asked):
         return list(self.task.job.labels)
 
     def _part(self, asked: Asked) -> ClaimPart:
-        """Return the claim that a certificate has to make of a question."""
+        """Return the claim that a certificate must make for a question."""
         claim = join_claim(asked.query, asked.cases)
         decides = not isinstance(self.task.statement, Find)
         part = claim_part(claim, asked.sources, self.folder, decides=decides)
@@ -503,7 +509,7 @@ class _Points(_Asked):
         )
 
     def _key(self, part: ClaimPart) -> bytes:
-        """Return what a claim says, whatever its bound, its tree, and how that is laid out."""
+        """Return the content of a claim, without bound, tree and layout."""
         said: dict[str, Any] = msgspec.to_builtins(part)
         for case in said["cases"]:
             for layout in ("sums", "near", "origin"):
@@ -522,7 +528,7 @@ class _Points(_Asked):
         return "" if any(key == own for _, own in self._questions) else _OTHER
 
     def _uppers(self, result: Result, claims: Sequence[Checked]) -> list[float] | None:
-        """Return what is proved of each question of a result; None where not of all."""
+        """Return the proved bound of each question, or None if one is missing."""
         proved: dict[bytes, float] = {}
         for each in claims:
             assert isinstance(each.subject, PointsSubject) and each.upper is not None
@@ -550,13 +556,14 @@ class _Points(_Asked):
         return ""
 
     def _ends(self, result: Result) -> tuple[float | None, float | None]:
-        """Return the ends of what is searched: those of a greatest are its negative's."""
+        """Return the searched bounds: for a greatest, those of its negative."""
         if self.task.job.sign > 0:
             return result.lower, result.upper
         ends = (result.upper, result.lower)
         return tuple(None if end is None else -end for end in ends)  # type: ignore[return-value]
 
     def standing(self, result: Result, claims: Sequence[Checked]) -> Standing:
+        """Return how far claims and replay prove a result."""
         if result.verdict == "refuted":
             again = self._replayed(result) is not None
             return Standing(result, "refuted" if again else "", again)
@@ -585,7 +592,7 @@ class _Points(_Asked):
         return Standing(result, words, proved)
 
     def _replayed(self, result: Result) -> float | None:
-        """Return the value of a result's counter-example, replayed; None where it is none."""
+        """Return the value of a replayed counter-example, or None."""
         example, job = result.example, self.task.job
         if example is None or set(example.points) != set(job.points):
             return None
@@ -627,7 +634,7 @@ class _Values(_Asked):
         return BoxRecord(lower=(), upper=()), 0
 
     def other_claim(self, claim: Checked) -> str:
-        """See `_Asked.other_claim`: what is said is compared with a result, see `contradiction`."""
+        """Return how a claim differs in kind; `contradiction` compares content."""
         return "" if isinstance(claim.subject, ValueSubject) else _OTHER
 
     def contradiction(self, result: Result, claims: Sequence[Checked]) -> str:
@@ -649,6 +656,7 @@ class _Values(_Asked):
         return ""
 
     def standing(self, result: Result, claims: Sequence[Checked]) -> Standing:
+        """Return how far claims prove a result."""
         if not claims:
             return Standing(result, "", False)
         ends = (result.lower, result.upper)
@@ -660,7 +668,7 @@ class _Values(_Asked):
 
 
 def _other_value(subject: ValueSubject, result: Result) -> str:
-    """Return in what a statement of a certificate has another outcome than a result."""
+    """Return how a certificate's statement differs from a result in its outcome."""
     statement = subject.statement
     if statement.verdict != result.verdict and not (
         statement.find is not None and result.verdict == "unknown"
@@ -685,9 +693,10 @@ def _said(
     lets: Mapping[str, Part],
     files: Mapping[int, FilePart] | Mapping[int, HeldFile],
 ) -> object:
-    """Return what a statement says: files are named by digest, calls have no numbers."""
+    """Return a statement with files named by digest and calls unnumbered."""
 
     def followed(node: Any) -> Any:
+        """Return a node in normal form."""
         if isinstance(node, dict):
             if node.get("type") == "file":
                 return {"type": "file", "sha256": files[node["file"]].sha256}
@@ -700,22 +709,22 @@ def _said(
 
 
 def _reaches(proved: float, told: float | None) -> bool:
-    """Whether what is proved is all that is told, but for what claims are padded by."""
+    """Return whether a proved bound reaches a stated one, up to a claim's padding."""
     return told is None or proved <= told + _padding(told)
 
 
 def _is_about(found: float | None, told: float) -> bool:
-    """Whether what replays is what is told, but for what another runtime may round otherwise."""
+    """Return whether a replayed value equals a stated one, up to runtime rounding."""
     return found is not None and found >= told - _padding(told)
 
 
 def _padding(bound: float) -> float:
-    """Return what a claim may be raised by when it is written."""
+    """Return the most a claim's bound may be raised when it is written."""
     return _CLOSE * (1 + abs(bound))
 
 
 def _is_closed(lower: float, upper: float | None) -> bool:
-    """Whether the ends of a find are close enough to call it proved."""
+    """Return whether the bounds of a find are close enough to call it proved."""
     if upper is None:
         return False
     return upper - lower <= max(1e-9, _AGREE * max(abs(lower), abs(upper)))

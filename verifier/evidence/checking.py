@@ -1,4 +1,4 @@
-"""Check an attestation: its signature, every digest, what it says of the results, their proofs."""
+"""Checks of an attestation: signature, digests, statements and proofs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _OWN_FILES = ("result", "certificate", "evidence")
 
 @dataclass(frozen=True)
 class CheckedEvidence:
-    """Evidence in which everything fits together."""
+    """Evidence that passed every check."""
 
     attestation: Path
     signers: tuple[
@@ -63,7 +63,7 @@ class CheckedEvidence:
 
 
 def is_attestation(path: Path) -> bool:
-    """Whether a file is JSON by its first bytes, as no certificate is."""
+    """Return whether a file starts like JSON, which no certificate does."""
     try:
         with open_file(path, RESULTS) as stream:
             return stream.read(_LOOKED_AT).lstrip()[:1] == b"{"
@@ -82,7 +82,7 @@ def check_evidence(
     exact: bool = False,
     progress: Progress | None = None,
 ) -> CheckedEvidence:
-    """Check an attestation, the results it is of, and the certificate that proves them."""
+    """Check an attestation, its results, and the certificate that proves them."""
     # A key that cannot be used is no reason to read anything.
     public = None if key is None else (read_public(key), key)
     content = read_bytes(attestation, "what leaveout attest wrote")
@@ -129,6 +129,7 @@ def check_evidence(
 
 
 def _verified(envelope: Envelope, public: tuple[SSlibKey, Path] | None) -> str:
+    """Check the signature; return the key's id, or empty without a key."""
     if public is None:
         return ""
     key, path = public
@@ -137,7 +138,7 @@ def _verified(envelope: Envelope, public: tuple[SSlibKey, Path] | None) -> str:
 
 
 def _statement(envelope: Envelope) -> Statement:
-    """Read the statement in an envelope."""
+    """Return the statement in an envelope."""
     name = envelope.name
     raw = decoded(envelope.payload, f"{name}: its payload")
     for field, expected in (("_type", STATEMENT_TYPE), ("predicateType", PREDICATE_TYPE)):
@@ -159,7 +160,7 @@ def _statement(envelope: Envelope) -> Statement:
 
 
 def _hold_against_results(statement: Statement, report: Report, attestation: Path) -> None:
-    """Hold what an attestation says against the results; the first difference is named."""
+    """Check an attestation against the results; name the first difference."""
     said = statement.predicate
     _same_files(statement, report, attestation)
     expected = predicate_of(report, said.without_digest)
@@ -174,7 +175,7 @@ def _hold_against_results(statement: Statement, report: Report, attestation: Pat
 
 
 def _difference(own: Proved, other: Proved) -> str:
-    """Say in what a statement of the attestation is another than that of the results."""
+    """Return how a statement of the attestation differs from the results."""
     names = structs.fields(Proved)
     field = next(f for f in names if getattr(own, f.name) != getattr(other, f.name))
     where = own.name if own.label is None else f"{own.name}, label {own.label}"
@@ -200,6 +201,7 @@ def _same_files(statement: Statement, report: Report, attestation: Path) -> None
 
 
 def _unnamed(statement: Statement, attestation: Path) -> tuple[str, ...]:
+    """Return files of evidence present but not named in the statement."""
     named = {each.name for each in statement.subject if each.annotations.kind in _OWN_FILES}
     looked_for = sorted(NAMES - named - {ATTESTATION})
     return tuple(each for each in looked_for if attestation.with_name(each).exists())
@@ -208,7 +210,7 @@ def _unnamed(statement: Statement, attestation: Path) -> tuple[str, ...]:
 def _one(
     statement: Statement, kind: str, attestation: Path, *, needed: bool = True
 ) -> Subject | None:
-    """Return the one file of a kind; None where there is none and none is needed."""
+    """Return the only file of a kind; None if there is none and none is needed."""
     found = [each for each in statement.subject if each.annotations.kind == kind]
     if len(found) > 1 or (needed and not found):
         raise TamperedError(
@@ -218,7 +220,7 @@ def _one(
 
 
 def _same(subject: Subject, path: Path) -> None:
-    """Hold a file against its digest."""
+    """Raise if a file does not have its digest."""
     try:
         digest = sha256_of(path)
     except FileNotFoundError:
@@ -236,7 +238,7 @@ def _same(subject: Subject, path: Path) -> None:
 
 
 def _digests(statement: Statement, beside: Places, places: Places) -> list[tuple[Subject, Path]]:
-    """Hold every file against its digest; return what the run read."""
+    """Check every file's digest; return the files the run read."""
     found = []
     for subject in statement.subject:
         own = subject.annotations.kind in _OWN_FILES
@@ -250,7 +252,7 @@ def _digests(statement: Statement, beside: Places, places: Places) -> list[tuple
 def _several(
     found: Sequence[tuple[str, Path]], kinds: Sequence[str], given: Sequence[Path]
 ) -> list[Path]:
-    """Return files of some kinds, and folders of members, beside those that are given."""
+    """Return files of some kinds and member folders, besides those given."""
     paths = [path for kind, path in found if kind in kinds]
     paths += [path.parent for kind, path in found if kind == "member" and "family" in kinds]
     return [*given, *dict.fromkeys(paths)]

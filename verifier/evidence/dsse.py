@@ -1,4 +1,4 @@
-"""Envelopes of DSSE, the Dead Simple Signing Envelope, around in-toto statements."""
+"""DSSE envelopes (Dead Simple Signing Envelope) around in-toto statements."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="cam
 
 @dataclass(frozen=True)
 class Envelope:
-    """A statement, and who signed it."""
+    """A statement and its signatures."""
 
     name: str  # what messages call it
     payload: bytes  # the statement, in JSON
@@ -41,7 +41,7 @@ class Envelope:
     _file: _File | None = None
 
     def verify(self, key: SSlibKey, path: Path) -> None:
-        """Hold the signature against a public key.
+        """Verify the signature with a public key.
 
         Parameters
         ----------
@@ -79,7 +79,7 @@ class Envelope:
 
 
 def sealed(payload: bytes, signer: CryptoSigner) -> bytes:
-    """Return the envelope around a statement, signed, as JSON."""
+    """Return the signed envelope of a statement as JSON."""
     from securesystemslib.dsse import Envelope as Sealed
 
     envelope = Sealed(payload, PAYLOAD_TYPE, {})
@@ -88,7 +88,7 @@ def sealed(payload: bytes, signer: CryptoSigner) -> bytes:
 
 
 def decoded(content: bytes, name: str) -> Any:
-    """Return what JSON holds."""
+    """Return the content of a JSON text."""
     try:
         refuse_repeated(content)
         return msgspec.json.decode(content)
@@ -97,7 +97,7 @@ def decoded(content: bytes, name: str) -> Any:
 
 
 def opened(content: bytes, name: str) -> Envelope:
-    """Read an envelope, or a bare statement; nothing in it is believed."""
+    """Read an envelope or a bare statement; its content is untrusted."""
     raw = decoded(content, f"{name}:")
     if isinstance(raw, dict) and "_type" in raw:
         return Envelope(name, content, ())

@@ -1,4 +1,4 @@
-"""Files of results that an earlier version wrote, which do not name them."""
+"""Files of results from earlier versions, which do not name them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WHEN = "is of now: the results do not say what it held when they were made"
 def files_of_earlier(
     report: Report, result: Path, given: Sequence[Path]
 ) -> tuple[tuple[FileRecord, ...], list[str]]:
-    """Return the files that results rest on, as far as they are there, and what is not known."""
+    """Return the files found that results rest on, and what is unknown."""
     if "\n" in report.spec:
         return (), ["the specification was built in Python: what it reads is not known"]
     spec = _found(report, result.parent, given)
@@ -37,7 +37,7 @@ def files_of_earlier(
 
 
 def _found(report: Report, folder: Path, given: Sequence[Path]) -> Path | None:
-    """Return the specification, if there is a file with its digest."""
+    """Return the specification file with the stored digest; None if missing."""
     for path in _near(report.spec, (folder, *given)):
         try:
             if hashlib.sha256(path.read_bytes()).hexdigest() == report.spec_sha256:

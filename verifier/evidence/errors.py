@@ -1,4 +1,4 @@
-"""What is wrong with evidence, as a request or as a proof."""
+"""Errors of evidence, as a request or as a proof."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from leaveout.exit_codes import ExitCode
 
 
 class EvidenceError(LeaveoutError):
-    """Evidence that cannot be made or read, or a key that cannot be used."""
+    """Evidence that cannot be made or read, or an unusable key."""
 
 
 class TamperedError(LeaveoutError):
-    """Evidence whose signature, digests or claims do not fit together."""
+    """Evidence whose signature, digests or claims are inconsistent."""
 
     exit_code = ExitCode.REFUTED

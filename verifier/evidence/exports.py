@@ -1,4 +1,4 @@
-"""Results in the formats of other programs, by the name of the file that is asked for."""
+"""Results in the formats of other programs, chosen by the file's name."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _MADE: Mapping[
 
 
 def is_export(output: str) -> bool:
-    """Whether a file is of another program's format, by its name."""
+    """Return whether a file name asks for another program's format."""
     return output.endswith(tuple(_MADE))
 
 
 def export(results: Sequence[str], output: str) -> None:
-    """Write results in the format that the name of a file asks for."""
+    """Write results in the format that the file's name asks for."""
     kind, make = next(each for end, each in _MADE.items() if output.endswith(end))
     if kind is BOM and len(results) > 1:
         raise EvidenceError(f"-o {output}: a bill of materials is of one file of results")

@@ -1,4 +1,4 @@
-"""``verify --evidence``: a folder with everything that shows what a run proved, whole or not."""
+"""``verify --evidence``: a folder with all evidence of a run, written atomically."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Written:
     attestation: Attestation
 
     def words(self) -> str:
-        """Say what was written, and whether it is signed."""
+        """Describe what was written and whether it is signed."""
         signed = "is not signed: give a key with --key"
         if self.attestation.keyid:
             signed = f"is signed by key {self.attestation.keyid}"
@@ -62,7 +62,7 @@ class Written:
 
 @dataclass(frozen=True, eq=False)
 class EvidenceFolder:
-    """A folder that is going to be written; until it is, what was there stays."""
+    """A folder of evidence that replaces an earlier one only when complete."""
 
     path: Path  # as the caller named it
     certificate: CertificateTarget | None
@@ -72,7 +72,7 @@ class EvidenceFolder:
     @staticmethod
     @contextmanager
     def open(path: Path, engine: str, key: Path | None = None) -> Iterator[EvidenceFolder]:
-        """Make sure that a folder can be written in the end; what is left half-done is removed."""
+        """Check that the folder can be written; remove unfinished leftovers."""
         signer = None if key is None else read_signer(key)
         stack = ExitStack()
         try:
@@ -91,7 +91,7 @@ class EvidenceFolder:
             yield EvidenceFolder(path, target, staged, signer)
 
     def write(self, report: Report) -> Written:
-        """Write everything, whole or not at all."""
+        """Write the folder atomically."""
         own, target = self._partial, self.path.resolve()
         # Seen from where it is going to be.
         report = placed(report, target)
@@ -116,6 +116,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def _made(path: Path) -> Made:
+    """Return the record of a file of the folder."""
     kind = {RESULT: "result", CERTIFICATE: "certificate"}.get(path.name, "evidence")
     return Made(kind, path.name, sha256_of(path))
 

@@ -1,4 +1,4 @@
-"""Keys to sign and to verify with: PEM files, read and written by securesystemslib."""
+"""Signing keys as PEM files, read and written by securesystemslib."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OWNER_ONLY = 0o600
 
 
 def make_keys(name: Path) -> str:
-    """Make a pair of Ed25519 keys; return the key's id."""
+    """Make an Ed25519 key pair; return the key's id."""
     _require()
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -125,7 +125,7 @@ def _pem(path: Path) -> bytes:
 
 
 def _write_new(path: Path, content: bytes, mode: int) -> None:
-    """Write a file that does not exist yet, never readable to more than it is to be."""
+    """Write a new file, never readable to more users than intended."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     with os.fdopen(handle, "wb") as stream:
         stream.write(content)

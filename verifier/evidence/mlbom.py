@@ -1,4 +1,4 @@
-"""CycloneDX 1.6: models, what they were trained on, and the figures that are proved of them."""
+"""CycloneDX 1.6: models, their training data, and the figures proved of them."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ Json = dict[str, Any]
 
 
 def part(given: Given) -> bytes:
-    """Return the ML-BOM of a folder of evidence."""
+    """Return the ML-BOM of an evidence folder."""
     return ml_bom(given.report)
 
 
 def ml_bom(report: Report) -> bytes:
-    """Return a report as a bill of materials, to be merged into that of a product."""
+    """Return reports as a bill of materials to merge into a product's."""
     models = [each for each in report.files if each.kind in _MODELS]
     others = [each for each in report.files if each.kind not in _MODELS]
     components = [_model(each, report) for each in models]
@@ -95,7 +95,7 @@ def _datasets(file: FileRecord, report: Report) -> Json:
 
 
 def _metric(result: Result) -> Json:
-    """Return what came out of a statement, as a figure of the model."""
+    """Return the outcome of a statement as a figure of the model."""
     found: Json = {"type": result.name, "value": _value(result)}
     about = [f"label {result.label_text}"] if result.label is not None else []
     about += [f"{result.members:,} members"] if result.members else []
@@ -128,7 +128,7 @@ def _limits(results: Sequence[Result], report: Report) -> Iterator[str]:
 
 
 def _is_about(result: Result, file: FileRecord, report: Report) -> bool:
-    """Whether the statement names a file, by its let or by its path."""
+    """Return whether the statement names a file, by its let or its path."""
     own = next((each for each in report.statements if each.name == result.name), None)
     if own is None:
         return False

@@ -1,4 +1,4 @@
-"""The parts of a folder of evidence that people read: the page, its summary, the training rows."""
+"""The readable parts of an evidence folder: page, summary and training rows."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ def page(given: Given) -> bytes:
 
 
 def summary(given: Given) -> bytes:
-    """Return the summary of that page in Markdown."""
+    """Return the page's summary in Markdown."""
     return markdown(_page(given)).encode()
 
 
 def rows_csv(given: Given) -> bytes | None:
-    """Return what is proved of each training row, as a table; None where nothing is."""
+    """Return what is proved of each training row as CSV; None if nothing is."""
     found = _rows(given)
     return to_csv(found).encode() if found else None
 
 
 def rows_json(given: Given) -> bytes | None:
-    """Return the same for programs."""
+    """Return what is proved of each training row as JSON; None if nothing is."""
     found = _rows(given)
     return to_json(found) if found else None
 

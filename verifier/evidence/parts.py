@@ -1,4 +1,4 @@
-"""What a folder of evidence holds: a file each, made from the results."""
+"""The files of an evidence folder, each made from the results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RESULT, CERTIFICATE, ATTESTATION = "result.json", "certificate.npz", "attestatio
 
 @dataclass(frozen=True)
 class Given:
-    """What parts are made from."""
+    """The input from which parts are made."""
 
     report: Report  # as it is written: paths are seen from the folder
     result: Path  # where it has been written
@@ -41,5 +41,5 @@ NAMES = frozenset({RESULT, CERTIFICATE, ATTESTATION, *PARTS})
 
 
 def make_part(name: str, given: Given) -> bytes | None:
-    """Return what a file of the folder holds."""
+    """Return the content of a file of the folder; None if it does not apply."""
     return cast("Part", find_reference(PARTS[name]))(given)

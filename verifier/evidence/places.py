@@ -1,4 +1,4 @@
-"""Where the files lie that evidence is about: it may come from anybody, and opens few folders."""
+"""Where evidence's files lie; evidence is untrusted, so few folders are opened."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from leaveout.verifier.evidence.errors import EvidenceError
 
 @dataclass(frozen=True)
 class Places:
-    """Finds files by the names that records give them."""
+    """Finder of files by the names in records."""
 
     own: Path  # the folder of the results
     folder: str  # the specification's, as the results see it
@@ -20,11 +20,11 @@ class Places:
 
     @property
     def roots(self) -> tuple[Path, ...]:
-        """Folders whose files may be opened: the results', the working directory, those given."""
+        """The folders whose files may be opened: the results', the working, the given."""
         return (self.own, Path.cwd(), *self.given)
 
     def find(self, path: str) -> Path:
-        """Return where a file is; it need not exist.
+        """Return the path of a file; it need not exist.
 
         Parameters
         ----------
@@ -54,11 +54,11 @@ class Places:
 
 
 def _short(path: Path) -> Path:
-    """Return a path without what it goes up and down again, from the working directory if below."""
+    """Return a path without redundant parts, relative to the working directory if below."""
     where, here = path.resolve(), Path.cwd()
     return where.relative_to(here) if where.is_relative_to(here) else where
 
 
 def folders(given: Sequence[Path]) -> tuple[Path, ...]:
-    """Return the folders among what a caller gives."""
+    """Return the folders among the given paths."""
     return tuple(each for each in given if each.is_dir())

@@ -1,4 +1,4 @@
-"""Results as they are written to a file: paths seen from its folder, none of this machine's."""
+"""Results as written to a file: paths relative to its folder, none of this machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from leaveout.verifier.report import Report
 
 
 def seen_from(folder: Path, path: Path) -> str:
-    """Return a path seen from a folder, with ``/`` between names; links are followed of neither."""
+    """Return a path relative to a folder, with ``/``; links are not followed."""
     try:
         return Path(os.path.relpath(path, folder)).as_posix()
     except ValueError:
@@ -22,7 +22,7 @@ def seen_from(folder: Path, path: Path) -> str:
 
 
 def placed(report: Report, folder: Path) -> Report:
-    """Return results as they are written to a file of a folder."""
+    """Return results as written to a file of a folder."""
     if not report.folder:
         return report
     own = Path(report.folder)
@@ -50,12 +50,12 @@ def placed(report: Report, folder: Path) -> Report:
 
 
 def _from(own: Path, file: str) -> str:
-    """Return a file that lies elsewhere seen from the specification's folder, as links lead."""
+    """Return a file elsewhere relative to the specification's folder, following links."""
     return seen_from(own.resolve(), Path(file)) if Path(file).is_absolute() else file
 
 
 def _relative(report: Report, prefix: str) -> Report:
-    """Take the specification's folder out of all texts but the specification's own path."""
+    """Remove the specification's folder from all texts but its own path."""
     spec = report.spec
     plain: dict[str, Any] = msgspec.to_builtins(report)
     found = msgspec.convert(_without(plain, prefix), Report)

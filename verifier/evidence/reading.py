@@ -1,4 +1,4 @@
-"""Read results and files of evidence; what is wrong with one is said in a line."""
+"""Reading of results and evidence files, with one-line errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from leaveout.verifier.report import Report
 
 
 def read_bytes(path: Path, what: str) -> bytes:
-    """Return what a file of evidence holds."""
+    """Return the content of an evidence file."""
     try:
         return read_whole(path, RESULTS)
     except IsADirectoryError:
@@ -24,7 +24,7 @@ def read_bytes(path: Path, what: str) -> bytes:
 
 
 def read_report(content: bytes, path: Path) -> Report:
-    """Return the results that a file holds."""
+    """Return the results in a file."""
     try:
         raw = msgspec.json.decode(content)
         # Which of two values another program reads, nobody knows.

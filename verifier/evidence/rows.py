@@ -55,7 +55,7 @@ def rows(
     family: Path | None = None,
     folder: Path | None = None,
 ) -> list[RowRecord]:
-    """Return what is proved of each training row, in their order, a model at a time.
+    """Return what is proved of each training row, in row order, one model at a time.
 
     Parameters
     ----------
@@ -94,13 +94,13 @@ def rows(
 
 
 def folders_of(report: Report, folder: Path | None = None) -> tuple[Path, ...]:
-    """Return where the files of a report may lie."""
+    """Return the folders where a report's files may lie."""
     bases = (Path(), *(() if folder is None else (folder,)))
     return (*bases, *(base / report.folder for base in bases if report.folder))
 
 
 def in_order(records: Sequence[RowRecord], by: Order = "bound") -> list[RowRecord]:
-    """Return rows sorted: the worst first, or by their number or name."""
+    """Return rows sorted: the worst first, or by number or name."""
     if by == "row":
         return sorted(records, key=lambda each: each.row)
     if by == "name":
@@ -117,7 +117,7 @@ def in_order(records: Sequence[RowRecord], by: Order = "bound") -> list[RowRecor
 
 
 def named(records: Sequence[RowRecord], name: str) -> list[RowRecord]:
-    """Return the rows of a name, or else of a number: one a model."""
+    """Return the rows with a name, or else a number: one per model."""
     found = [each for each in records if each.name == name]
     found = found or [each for each in records if str(each.row) == name.removeprefix("row ")]
     if found:
@@ -186,7 +186,7 @@ def _label(
 
 
 def _words(one: RowRecord) -> str:
-    """Say what is proved of a row."""
+    """Describe what is proved of a row."""
     row = row_name(one.row, one.name)
     if not one.members:
         return f"{row}: not retrained: nothing is proved of it"

@@ -1,4 +1,4 @@
-"""Whether what a file says of rows fits together; a program may have written it by hand."""
+"""Checks that a file's statements on rows are consistent; it may be hand-written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BYTES = {"network": 4, "forest": 8}
 
 
 def refuse_unfit(record: ByRowRecord) -> None:
-    """Refuse a record whose parts do not fit together."""
+    """Raise if the parts of a record are inconsistent."""
     where = f"the rows of {record.network}"
     rows, members = record.rows, record.members
     if len(members) != len(rows) or len(record.ids) not in {0, len(rows)}:

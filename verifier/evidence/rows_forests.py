@@ -1,4 +1,4 @@
-"""Which rows' deletion changes a forest's answers to given points: exactly, by its family."""
+"""Rows whose deletion changes a forest's answers, exactly, by its family."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Floats = NDArray[np.float64]
 def ask_forest(
     record: ByRowRecord, given: GivenPoints, data: Any, forest: Path | None, folders: Sequence[Path]
 ) -> Asked:
-    """Ask a forest, and the forests without each of its rows, about points."""
+    """Evaluate a forest, and its members without each row, at points."""
     path = found_file(record.network, forest, folders, "--network")
     ensemble = DareForestClassifier.load(path).ensemble()
     if forest_digest(ensemble) != record.network_sha256:

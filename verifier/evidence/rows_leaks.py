@@ -1,4 +1,4 @@
-"""Leaks of rows that were found after a run, put to what the run kept."""
+"""Leaks of rows found after a run, merged into the run's record."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from leaveout.verifier.by_row import ByRowRecord, RowLeakRecord
 
 
 def with_leaks(record: ByRowRecord, found: Sequence[tuple[int, RowLeakRecord]]) -> ByRowRecord:
-    """Return a record with leaks, each beside its label, where they are worse than those known."""
+    """Return a record with leaks added where they are worse than the known ones."""
     labels = []
     for own in record.labels:
         worst = {leak.row: leak for leak in own.leaks}

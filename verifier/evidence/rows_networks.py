@@ -1,4 +1,4 @@
-"""Which members of a family answer given points otherwise: as onnxruntime would, all asked."""
+"""Members whose answers to given points differ, as onnxruntime evaluates them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def ask_networks(
     family: Path | None,
     folders: Sequence[Path],
 ) -> Asked:
-    """Ask the network and every member of its family about points."""
+    """Evaluate the network and every member of its family at points."""
     whole, members = network_and_family(record, network, family, folders)
     x = given.points(members.manifest, whole.inputs, whole.source)
     answers = answers_of(whole, x)
@@ -64,7 +64,7 @@ def network_and_family(
 
 
 def found_file(known: str, given: Path | None, folders: Sequence[Path], option: str) -> Path:
-    """Return where a file of the results lies."""
+    """Return the path of a file that the results name."""
     if given is not None:
         return given
     if not known:

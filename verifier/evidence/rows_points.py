@@ -1,4 +1,4 @@
-"""Which given points' answers each row's absence changes: every member is asked."""
+"""Given points whose answers each row's absence changes; every member is asked."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """Points, what the model answers to them, and the members that answer otherwise."""
+    """Points, the model's answers, and the members that answer differently."""
 
     x: NDArray[Any]  # shape (points, features)
     labels: NDArray[np.int64]  # shape (points,)
@@ -32,7 +32,7 @@ class Asked:
 
 @dataclass(frozen=True, eq=False)
 class Changed:
-    """What a row changes of the answers to some points."""
+    """The answers to some points that a row's absence changes."""
 
     points: RowPointsRecord
     leaks: tuple[tuple[int, RowLeakRecord], ...]
@@ -45,7 +45,7 @@ def changed_points(
     family: Path | None,
     folders: Sequence[Path],
 ) -> dict[int, Changed]:
-    """Return what each row that was left out changes of the answers to some points, by row."""
+    """Return for each left-out row which answers to some points it changes."""
     given = GivenPoints.of(data)
     if record.model == "network":
         from leaveout.verifier.evidence.rows_networks import ask_networks
@@ -79,7 +79,7 @@ def changed_points(
 
 
 def _left_out(record: ByRowRecord) -> Iterator[tuple[int, int]]:
-    """Yield the rows that members lack, and their positions in the record."""
+    """Yield the rows that members lack, with their positions in the record."""
     for at, (row, members) in enumerate(zip(record.rows, record.members, strict=True)):
         if members:
             yield row, at
@@ -87,7 +87,7 @@ def _left_out(record: ByRowRecord) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True, eq=False)
 class _Bounds:
-    """Bounds of rows by label, infinite where none is known; and which points they are about."""
+    """Bounds of rows per label, infinite if unknown, and the points they cover."""
 
     of: dict[int, Floats]
     inside: NDArray[np.bool_]
@@ -108,7 +108,7 @@ def _hold_against(
     changed: dict[int, dict[int, int]],
     bounds: _Bounds,
 ) -> None:
-    """Refuse a record that a point contradicts."""
+    """Raise if a point contradicts a record."""
     for row, at in _left_out(record):
         for point in changed[row]:
             of = bounds.of.get(int(asked.labels[point]))
@@ -126,7 +126,7 @@ def _hold_against(
 def _leaks(
     row: int, asked: Asked, changed: dict[int, int], bounds: _Bounds
 ) -> Iterator[tuple[int, RowLeakRecord]]:
-    """Yield the worst of the changed answers of each label that was asked about."""
+    """Yield the worst changed answer of each label asked about."""
     worst: dict[int, int] = {}
     for point in changed:
         label = int(asked.labels[point])
@@ -149,7 +149,7 @@ def _leaks(
 
 
 def _excluded(record: ByRowRecord, asked: Asked, bounds: _Bounds) -> NDArray[np.int64]:
-    """Return of each row how many points lie in the set of inputs above its bound."""
+    """Return for each row how many covered points lie above its bound."""
     excluded = np.zeros(len(record.rows), np.int64)
     for label, of in bounds.of.items():
         own = bounds.inside & (asked.labels == label)

@@ -1,4 +1,4 @@
-"""Rows searched one at a time: the bound and the worst leak of each, as close as it is asked."""
+"""Search of rows one at a time, for the bound and worst leak of each."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def search_rows(
     folders: Sequence[Path] = (Path(),),
     progress: OnRow | None = None,
 ) -> tuple[ByRowRecord, int]:
-    """Search the leaks of each row by itself, the highest bounds first."""
+    """Search the leaks of each row separately, highest bounds first."""
     deadline = Deadline.after(seconds)
     refuse_unfit(record)
     if record.model == "forest":
@@ -84,7 +84,7 @@ def _bounds(levels: tuple[float, ...], level: tuple[int, ...]) -> Floats:
 def _search(
     instance: Instance, members: list[int], label: int, known: float, deadline: Deadline
 ) -> tuple[float, list[RowLeakRecord]]:
-    """Return a bound of the members that lack a row, no higher than what is known, and leaks."""
+    """Return a bound of the members lacking a row, at most the known one, and leaks."""
     upper = 0.0
     leaks: list[RowLeakRecord] = []
     for member in members:

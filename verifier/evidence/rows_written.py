@@ -1,4 +1,4 @@
-"""Rows as CSV and as JSON, all of them."""
+"""All rows as CSV and as JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from leaveout.written import TableWriter, as_json
 
 
 def to_csv(records: Sequence[RowRecord]) -> str:
-    """Return rows as CSV: a line each, with the bound and the worst known leak of every label.
+    """Return rows as CSV: one line each, with the bound and worst known leak per label.
 
     What is not known is empty. Numbers are written so that they are read back as they are, text so
     that no spreadsheet takes it for a formula.

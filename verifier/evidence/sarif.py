@@ -1,4 +1,4 @@
-"""SARIF 2.1.0: what is refuted or unknown, at its place in the specification, for code scanning."""
+"""SARIF 2.1.0: refuted and unknown statements at their place, for code scanning."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ Json = dict[str, Any]
 
 
 def part(given: Given) -> bytes:
-    """Return the SARIF file of a folder of evidence."""
+    """Return the SARIF file of an evidence folder."""
     return sarif(given.report)
 
 
 def sarif(*reports: Report) -> bytes:
-    """Return reports as SARIF, a run each."""
+    """Return reports as SARIF, one run each."""
     log = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [_run(each) for each in reports]}
     text = json.dumps(printable(log), indent=2, ensure_ascii=False, allow_nan=False)
     return text.encode() + b"\n"
@@ -112,21 +112,23 @@ def _result(result: Result, topic: Topic, report: Report) -> Json:
 
 
 def _called(result: Result) -> str:
+    """Return the name of a result, with its label."""
     return result.name if result.label is None else f"{result.name}, label {result.label_text}"
 
 
 def _sure(result: Result) -> str:
-    """Return what a result that rests on samples holds with."""
+    """Return the confidence of a result that rests on samples."""
     return "" if result.confidence is None else f" with confidence {result.confidence:g}"
 
 
 def _message(result: Result) -> str:
-    """Say what came out, and what shows it."""
+    """Return the outcome and its evidence in words."""
     lines = [f"{_called(result)}: {result.verdict}{_sure(result)}", *_shown(result)]
     return "; ".join(lines)
 
 
 def _shown(result: Result) -> Iterator[str]:
+    """Yield phrases on the bounds, evidence and reason of a result."""
     if result.claimed != (None, None):
         yield f"what it bounds is {span(*result.claimed)}"
     if result.witness is not None:
@@ -138,7 +140,7 @@ def _shown(result: Result) -> Iterator[str]:
 
 
 def _fingerprint(result: Result, said: StatementRecord | None) -> str:
-    """Return what tells a result from others, also once its line has moved."""
+    """Return an id of a result that stays the same when its line moves."""
     told = [result.name, result.kind, str(result.label), "" if said is None else said.path]
     return hashlib.sha256("\n".join(told).encode()).hexdigest()
 
@@ -169,7 +171,7 @@ def _artifact(report: Report, path: str, sha256: str) -> Json:
 
 
 def _location(report: Report, path: str) -> Json:
-    """Return a file as seen from where the run was started, as a repository is looked through."""
+    """Return a file relative to the folder the run was started in."""
     spec = "" if "\n" in report.spec else report.spec
     folder = PurePosixPath(Path(spec).as_posix()).parent
     joined = _normal(folder / path)

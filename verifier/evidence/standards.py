@@ -1,4 +1,4 @@
-"""What is proved, measured or declared, beside what standards and supervisors ask for."""
+"""What is proved, measured or declared, by the requirements of standards."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Fact = Literal["files", "training", "inputs", "attestation", "bom", "certificate
 
 @dataclass(frozen=True)
 class Row:
-    """Something that a document asks for."""
+    """A requirement of a document."""
 
     document: str
     place: str  # what the document calls it, or its number there
@@ -130,7 +130,7 @@ _NOT_THAT = {
 
 @dataclass(frozen=True)
 class Support:
-    """What a run has for a row."""
+    """What a run offers for a requirement."""
 
     row: Row
     nature: Nature | None  # the strongest there is; None where the run has nothing
@@ -138,7 +138,7 @@ class Support:
 
 
 def part(given: Given) -> bytes:
-    """Return the table of a folder of evidence."""
+    """Return the standards table of an evidence folder."""
     names = {each.name for each in given.result.parent.iterdir()}
     facts: set[Fact] = {"attestation", "bom"} if given.signed else {"bom"}
     if "certificate.npz" in names:
@@ -147,7 +147,7 @@ def part(given: Given) -> bytes:
 
 
 def supports(report: Report, held: frozenset[Fact] = frozenset()) -> list[Support]:
-    """Return what a run has for each row."""
+    """Return what a run offers for each requirement."""
     facts = _facts(report) | {each: _HELD[each] for each in held}
     return [_support(row, report, facts) for row in ROWS]
 
@@ -202,7 +202,7 @@ def _support(row: Row, report: Report, facts: dict[Fact, str]) -> Support:
 
 
 def _results(own: list[Result]) -> Iterator[str]:
-    """Yield each verdict, and what it holds with, and the statements that have it."""
+    """Yield each verdict, with its confidence and its statements."""
     told: dict[str, dict[str, None]] = {}
     for each in own:
         level = "" if each.confidence is None else f" with confidence {each.confidence:g}"

@@ -1,4 +1,4 @@
-"""The in-toto statement: digests of everything a run rests on, and what it proved of it."""
+"""The in-toto statement: digests of all a run rests on, and what it proved."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ PREDICATE_TYPE = "https://leaveout.example/verification/v1"
 
 
 class Notes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a digest is of."""
+    """Annotations of a digest: what it is of."""
 
     kind: str
     called: tuple[str, ...] = ()  # the names that the specification gives it
 
 
 class Subject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A file and its digest: a resource descriptor of in-toto."""
+    """A file and its digest: an in-toto resource descriptor."""
 
     name: str
     digest: dict[str, str]  # ``sha256`` alone
@@ -31,12 +31,12 @@ class Subject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def sha256(self) -> str:
-        """The digest; empty where there is none of this kind."""
+        """The SHA-256 digest; empty if missing."""
         return self.digest.get("sha256", "")
 
 
 class Place(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where a statement stands: a file as of its subject, counted from 1."""
+    """The position of a statement: file and line, counted from 1."""
 
     path: str
     line: int
@@ -54,7 +54,7 @@ class Scope(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Proved(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """A statement, or of ``per label`` one label of it, and what came out; as in a result."""
+    """The outcome of a statement, or of one label of a ``per label`` statement."""
 
     name: str
     kind: Literal["guarantee", "find"]
@@ -74,7 +74,7 @@ class Proved(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="ca
 
 
 class Named(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What evidence is called, and with which version it was made."""
+    """The name of the evidence and the version that made it."""
 
     leaveout: str
     specification: str
@@ -100,19 +100,19 @@ class Statement(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     type_: str = msgspec.field(name="_type", default=STATEMENT_TYPE)
 
     def to_json(self) -> bytes:
-        """Encode as JSON: of the same statement always the same."""
+        """Encode as JSON, deterministically."""
         return as_json(self)
 
 
 def subjects_of(files: Iterable[FileRecord]) -> list[Subject]:
-    """Return the digests of the files that a run read."""
+    """Return the digests of the files a run read."""
     return [
         Subject(each.path, {"sha256": each.sha256}, Notes(each.kind, each.called)) for each in files
     ]
 
 
 def predicate_of(report: Report, without_digest: Sequence[str] = ()) -> Predicate:
-    """Return what a report proved; of the same report always the same."""
+    """Return what a report proved, deterministically."""
     said = {each.name: each for each in report.statements}
     return Predicate(
         verification=Named(report.leaveout, _name(report), report.date),
@@ -131,6 +131,7 @@ def _name(report: Report) -> str:
 
 
 def _proved(result: Result, said: StatementRecord | None) -> Proved:
+    """Return the record of a result."""
     return Proved(
         name=result.name,
         kind=result.kind,

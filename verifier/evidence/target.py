@@ -1,4 +1,4 @@
-"""Where a file of evidence goes: one that does not exist yet, or is one of its kind itself."""
+"""The output path of an evidence file: a new file, or an earlier one of its kind."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Target:
 
     @staticmethod
     def open(path: Path, kind: tuple[str, tuple[set[str], ...]]) -> Target:
-        """Make sure that a file can be written in the end."""
+        """Check that a file can be written."""
         what, keys = kind
         if path.is_dir():
             raise EvidenceError(f"-o {path}: is a folder; give a file name")
@@ -41,7 +41,7 @@ class Target:
         return Target(path)
 
     def write(self, content: bytes) -> None:
-        """Write the file, whole or not at all."""
+        """Write the file atomically."""
         try:
             write_whole(self.path, content)
         except OSError as error:
@@ -49,6 +49,7 @@ class Target:
 
 
 def _failed(path: Path, error: OSError) -> EvidenceError:
+    """Return the error for a file that cannot be written."""
     return EvidenceError(f"-o {path}: cannot be written: {error.strerror}")
 
 

@@ -1,4 +1,4 @@
-"""What statements are about, told by the functions they call: for rules, limits and standards."""
+"""The topics of statements, by the functions they call."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ TOPICS: tuple[Topic, ...] = (
 
 
 def topic_of(result: Result, report: Report) -> Topic:
-    """Return what a result is about."""
+    """Return the topic of a result."""
     own = next((each for each in report.statements if each.name == result.name), None)
     called = set(_CALLED.findall(_STRING.sub("", "" if own is None else own.text)))
     names = set(() if own is None else own.names)
@@ -121,7 +121,7 @@ def topic_of(result: Result, report: Report) -> Topic:
 
 
 def _tells(topic: Topic, kinds: set[str]) -> bool:
-    """Whether the files that a statement names tell what it is about."""
+    """Return whether the kinds of the named files determine a topic."""
     told = {"audit": "membership-audit", "service": "adaptive-deletion", "ballots": "poisoning"}
     told |= {"bounds": "guarded-access", "family": "one-record", "member": "one-record"}
     return any(told.get(kind) == topic.name for kind in kinds)

@@ -1,4 +1,4 @@
-"""Label-only access that is private: answers that owe nothing to any one training point."""
+"""Private label-only access: answers that no single training point changes."""
 
 from leaveout.verifier.guard.account import Account
 from leaveout.verifier.guard.guard import Guard

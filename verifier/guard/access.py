@@ -1,4 +1,4 @@
-"""The folder a guard serves: a network, its family, and what was proved of them."""
+"""The folder a guard serves: a network, its family and their proved bounds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MEMORY = "answers.sqlite"
 
 @dataclass(frozen=True, eq=False)
 class Access:
-    """What is served."""
+    """The network, family and bounds that a guard serves."""
 
     folder: Path
     instance: Instance  # the network, the family, and the box of the bounds
@@ -33,10 +33,7 @@ class Access:
 
 
 def _refuse_sample(folder: Path) -> None:
-    """Refuse members of a sample of the rows that nothing is proved of.
-
-    Its own specification speaks of a share of all rows by chance, which guards nobody.
-    """
+    """Refuse members of a sample: a probabilistic claim on all rows guards nobody."""
     sample = None
     # Of what is no family it is said elsewhere.
     with contextlib.suppress(LeaveoutError):
@@ -53,7 +50,7 @@ def _refuse_sample(folder: Path) -> None:
 
 
 def load_access(folder: Path) -> Access:
-    """Read a folder, and hold its bounds against its network and family."""
+    """Read a folder and check its bounds against its network and family."""
     if not folder.is_dir():
         what = "is no folder" if folder.exists() else "there is no such folder"
         raise GuardError(
@@ -93,7 +90,7 @@ def load_access(folder: Path) -> Access:
 
 
 def drawn_with(folder: Path) -> float | None:
-    """Return the epsilon of the answers that a folder's memory keeps; None if that is not known."""
+    """Return the epsilon of a folder's remembered answers; None if unknown."""
     path = folder / MEMORY
     if not path.exists():
         return None

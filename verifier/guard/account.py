@@ -1,4 +1,4 @@
-"""What noised answers have cost, and when one more is too many."""
+"""The privacy cost of noised answers and the limits on further ones."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from leaveout.errors import GuardError
 
 
 class SpentError(GuardError):
-    """The privacy budget covers no more noised answers."""
+    """The privacy budget covers no further noised answer."""
 
 
 class FullError(GuardError):
-    """The memory holds as many answers as it may."""
+    """The memory has reached its limit of answers."""
 
 
 class UnusableError(GuardError):
-    """The memory's file cannot be read or written."""
+    """The file of the memory cannot be read or written."""
 
 
 @dataclass(frozen=True)
 class Account:
-    """What noised answers have cost.
+    """The privacy cost of all noised answers.
 
     Attributes
     ----------
@@ -38,16 +38,16 @@ class Account:
 
     @property
     def epsilon(self) -> float:
-        """What all of them add up to: pure epsilons add, whoever asks for what."""
+        """The total epsilon: pure epsilons add up, whoever asks for what."""
         return float(self.exact)
 
     @property
     def exact(self) -> Fraction:
-        """The same, not rounded."""
+        """The same total, unrounded."""
         return sum((_written(each) * count for each, count in self.spent), Fraction(0))
 
     def afford(self, epsilon: float, cap: float | None, remember: int, path: Path) -> None:
-        """Refuse where one more answer is too many.
+        """Raise if one more answer exceeds a limit.
 
         Raises
         ------
@@ -68,5 +68,5 @@ class Account:
 
 
 def _written(number: float) -> Fraction:
-    """Return a number as people write it: ten times 0.2 are 2."""
+    """Return a float as the decimal it prints as, so ten times 0.2 is 2."""
     return Fraction(repr(number))

@@ -1,4 +1,4 @@
-"""Do all members answer an input alike? Decided as onnxruntime would, mostly without asking it."""
+"""Whether all members agree on an input, decided as onnxruntime would."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ Floats = NDArray[np.float64]
 
 
 class Crowd:
-    """All members of a family, to be asked whether they agree about one input.
+    """All members of a family, asked whether they agree on an input.
 
-    Answers are those of onnxruntime in float32: a member whose exact margin is within what float32
-    may round off is replayed.
+    Answers are onnxruntime's in float32: a member whose exact margin is within float32 rounding is
+    replayed.
     """
 
     def __init__(self, instance: Instance) -> None:
@@ -62,7 +62,7 @@ class Crowd:
 
     @property
     def error(self) -> float:
-        """A member whose exact margin is above this answers so in float32, without a tie."""
+        """The rounding bound: beyond this exact margin a float32 answer is certain."""
         return self._margin
 
     @cached_property
@@ -71,7 +71,7 @@ class Crowd:
         return pack(self._instance)
 
     def prepare(self, order: NDArray[np.int64]) -> None:
-        """Copy members coarsely, so that far fewer are evaluated where many are asked for."""
+        """Make coarse copies of members, so that far fewer need full evaluation."""
         if len(self) > _ALONE:
             self._coarse = CoarseCopy.of(self.packed, order)
             # What has to be compiled is: no first input takes longer than others.
@@ -80,7 +80,7 @@ class Crowd:
             )
 
     def suspect(self, x: NDArray[np.float32], label: int) -> int | None:
-        """Return a member that disagrees for sure, of the few that did last; else None."""
+        """Return a recent dissenter that surely disagrees, or None."""
         suspects = self._suspects.get(label, ())
         if suspects:
             found, _ = self._asked(x, label, np.asarray(suspects, np.int64), self._margin)
@@ -91,7 +91,7 @@ class Crowd:
     def dissenter(
         self, x: NDArray[np.float32], label: int, members: NDArray[np.int64]
     ) -> int | None:
-        """Return a member that does not answer an input with a label, or ties; None if all do."""
+        """Return a member that does not give a label or ties; None if all agree."""
         found, close = self._asked_by_all(x, label, members, self._margin)
         if found < 0:
             return next(self._close_dissenters(x, label, close), None)
@@ -100,15 +100,15 @@ class Crowd:
         return found
 
     def ask_all(self, x: NDArray[np.float32], label: int, members: NDArray[np.int64]) -> None:
-        """Evaluate members, whatever they answer."""
+        """Evaluate members whatever they answer."""
         self._asked_by_all(x, label, members, np.inf)
 
     def dissenters(
         self, x: NDArray[np.float32], labels: NDArray[np.int64]
     ) -> list[NDArray[np.int64]]:
-        """Return, of each input, all members that do not answer it with its label, or tie.
+        """Return for each input all members that do not give its label, or tie.
 
-        All are evaluated, in products of matrices; those close to a tie are decided as ever.
+        All are evaluated in matrix products; near ties are decided as in `dissenter`.
         """
         points = x.astype(np.float64)
         apart: list[list[int]] = [[] for _ in points]
@@ -129,7 +129,7 @@ class Crowd:
     def _asked_by_all(
         self, x: NDArray[np.float32], label: int, members: NDArray[np.int64], margin: float
     ) -> tuple[int, NDArray[np.int64]]:
-        """Ask with all cores, and coarse copies first, where that pays; see `_asked`."""
+        """Ask on all cores, coarse copies first where that pays."""
         first, rest = members[:_ALONE], members[_ALONE:]
         found, close = self._asked(x, label, first, margin)
         if found >= 0 or not len(rest):
@@ -163,7 +163,7 @@ class Crowd:
     def _asked(
         self, x: NDArray[np.float32], label: int, members: NDArray[np.int64], margin: float
     ) -> tuple[int, NDArray[np.int64]]:
-        """Return the first member that disagrees for sure, or -1, and those that are close."""
+        """Return the first sure dissenter, or -1, and the near ties before it."""
         packed = self.packed
         close = np.empty(len(members), np.int64)
         room = np.empty(packed.values)
@@ -176,10 +176,7 @@ class Crowd:
     def _close_dissenters(
         self, x: NDArray[np.float32], label: int, members: NDArray[np.int64]
     ) -> Iterator[int]:
-        """Decide members that are close to a tie: by a bound at this very input, then by replay.
-
-        Those that answer otherwise come, the surest first.
-        """
+        """Yield dissenters among near ties, decided by bound, then replay."""
         if not len(members):
             return
         stack = self._instance.members.take(members)
@@ -200,7 +197,7 @@ class Crowd:
                 yield member
 
     def _rounding(self, x: NDArray[np.float32], activations: list[Floats]) -> float:
-        """Bound what float32 may do to a margin of these members at this input."""
+        """Bound the float32 rounding of these members' margins at this input."""
         bounds = []
         for layer in activations:
             padding = _ROUNDING * (1.0 + np.abs(layer).max())
@@ -213,7 +210,7 @@ class Crowd:
 
 
 def _margins(scores: Floats, labels: NDArray[np.int64]) -> Floats:
-    """Return confidences of a label a point, shape (m, p), of scores of shape (m, p, labels)."""
+    """Return the confidence of each point's label, shape (m, p), from (m, p, labels)."""
     points = np.arange(len(labels))
     own = scores[:, points, labels]
     rest = scores.copy()

@@ -1,4 +1,4 @@
-"""From inputs to answers: what is plain is said, what leaks is drawn once and remembered."""
+"""From inputs to answers: safe labels as they are, leaks drawn once and stored."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ REFUSED = -1
 
 
 class Look(NamedTuple):
-    """What is known of an input before anything is drawn."""
+    """What is known of an input before any draw."""
 
     label: int  # the answer; or if one is to be drawn, what it is drawn with a preference for
     drawn: bool
 
 
 class Answering:
-    """Answers inputs of whatever is guarded, by one memory. Threads may share it."""
+    """Answers inputs for any subject with one memory; safe to share among threads."""
 
     def __init__(self, settings: GuardSettings, memory: Memory, *, moved: bool) -> None:
         self.memory, self.moved = memory, moved
@@ -39,18 +39,18 @@ class Answering:
         self._close_if_spent()
 
     def move(self, inputs: str) -> None:
-        """Go on where something else says which inputs may be noised; see `Memory.move`."""
+        """Continue with other inputs that may be noised; see `Memory.move`."""
         self.memory.move(inputs)
         self.moved = self.moved or self.memory.inputs != inputs
 
     def refuse_if_closed(self) -> None:
-        """Refuse everything, where not everything can be answered."""
+        """Raise on every input once some can no longer be answered."""
         if self.closed is not None:
             # Were only some inputs refused, it would tell which ones leak.
             raise type(self.closed)(str(self.closed))
 
     def look(self, subject: Subject, point: Point) -> Look:
-        """Look at an input, and draw nothing yet."""
+        """Inspect an input without drawing."""
         inside = subject.domain.contains(point)
         seen = subject.leaks.glance(point) if inside else None
         look = self._at_once(seen)
@@ -65,7 +65,7 @@ class Answering:
         return Look(seen.label, drawn=leaks)
 
     def look_at(self, subject: Subject, points: NDArray[np.floating]) -> list[Look]:
-        """Look at inputs together, each as `look` would; an error says at which it was."""
+        """Inspect inputs together, each as `look` would; errors give the index."""
         self.refuse_if_closed()
         inside = np.zeros(len(points), bool)
         for at, point in enumerate(points):
@@ -95,7 +95,7 @@ class Answering:
         return [look for look in looks if look is not None]
 
     def _at_once(self, seen: Glance | None) -> Look | None:
-        """Return what needs neither the memory nor the members; None outside the box."""
+        """Return what needs neither memory nor members; None outside the box."""
         if seen is None:
             return Look(REFUSED, drawn=False) if self._settings.outside == "refuse" else None
         if seen.is_clear and not self.moved:
@@ -105,7 +105,7 @@ class Answering:
     def give(
         self, subject: Subject, points: Sequence[Point] | NDArray[np.floating], looks: list[Look]
     ) -> NDArray[np.int64]:
-        """Return answers; those that are drawn are on the disk then."""
+        """Return answers; drawn ones are on disk by then."""
         found = np.asarray([look.label for look in looks], np.int64)
         drawn = [at for at, look in enumerate(looks) if look.drawn]
         if drawn:
@@ -114,7 +114,7 @@ class Answering:
         return found
 
     def _close_if_spent(self) -> None:
-        """Close at the start if not one more noised answer can be given."""
+        """Close at the start if no further noised answer is affordable."""
         settings, account = self._settings, self.memory.account()
         try:
             account.afford(settings.epsilon, settings.cap, settings.remember, self.memory.path)
@@ -124,6 +124,7 @@ class Answering:
             self.closed = error if settings.when_spent == "refuse" else None
 
     def _recalled(self, points: Sequence[Point]) -> list[int | None]:
+        """Return the remembered answers to points; None where there is none."""
         try:
             return self.memory.recall([key_of(point) for point in points])
         except UnusableError as error:
@@ -131,7 +132,7 @@ class Answering:
             raise
 
     def _noised(self, points: list[Point], own: list[int], labels: int) -> list[int]:
-        """Return noised answers, those given before or new ones, once they are on the disk."""
+        """Return noised answers, remembered or new, once they are on disk."""
         inputs = [key_of(point) for point in points]
 
         def draw(at: int, epsilon: float) -> int:

@@ -1,4 +1,4 @@
-"""What is proved of each member, and of which network, family and inputs: the guard's file."""
+"""The file of proved bounds per member, with their network, family and inputs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class _Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, eq=False)
 class ProvedBounds:
-    """What was proved of a network, a family and a set of inputs.
+    """The proved bounds of a network, a family and an input set.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class ProvedBounds:
 
     @staticmethod
     def of(instance: Instance, results: Sequence[EngineResult | None]) -> ProvedBounds:
-        """Gather the bounds of one question.
+        """Collect the bounds of one question.
 
         Parameters
         ----------
@@ -93,7 +93,7 @@ class ProvedBounds:
 
 
 def save_bounds(path: Path, bounds: ProvedBounds) -> None:
-    """Write the file, whole or not at all.
+    """Write the file atomically.
 
     Raises
     ------
@@ -120,12 +120,12 @@ def save_bounds(path: Path, bounds: ProvedBounds) -> None:
 
 
 def expect_key() -> None:
-    """Find out whether bounds can be marked, before they are proved."""
+    """Raise if bounds could not be authenticated, before they are proved."""
     mark(_PURPOSE, ())
 
 
 def are_own(path: Path) -> bool:
-    """Whether bounds were proved by this user here, and not changed since."""
+    """Return whether bounds were proved here by this user and are unchanged."""
     try:
         return is_own(path, _PURPOSE)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Members in a byte a number: enough to tell most of them from a tie, and a quarter to read."""
+"""Members at one byte per number: enough to exclude most ties at a quarter of the reads."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class CoarseCopy:
-    """Lower bounds of members' margins at an input, by evaluating a coarse copy of each."""
+    """Lower bounds of members' margins at an input, from coarse copies."""
 
     packed: Packed  # the members
     order: Ints  # shape (m,)
@@ -76,11 +76,11 @@ class CoarseCopy:
         return CoarseCopy(packed, order, places, numbers, sizes, layout.reads, spectral)
 
     def arranged(self, members: Ints) -> Ints:
-        """Return members, shape (n,), in the order they are kept in."""
+        """Return members, shape (n,), in the order they are stored."""
         return self.order[np.sort(self.places[members])]
 
     def at(self, x: NDArray[np.float32], label: int, labels: int, error: float) -> CoarseInput:
-        """Look at an input."""
+        """Evaluate what all members share at an input."""
         packed = self.packed
         sums = np.empty(packed.values)
         input_sums(packed.plan, packed.own_weights, packed.own_biases, x, sums)
@@ -89,7 +89,7 @@ class CoarseCopy:
 
 @dataclass(frozen=True, eq=False)
 class CoarseInput:
-    """An input, and what all members make of it alike; see `CoarseCopy.at`."""
+    """An input and what all members share at it; see `CoarseCopy.at`."""
 
     copy: CoarseCopy
     x: NDArray[np.float32]  # shape (d,)
@@ -99,7 +99,7 @@ class CoarseInput:
     error: float
 
     def open(self, members: Ints) -> Ints:
-        """Return those of some members whose margins may not be above the error, in order."""
+        """Return, in order, the members whose margins may not exceed the error."""
         copy, packed, places = self.copy, self.copy.packed, self.copy.places[members]
         left = np.empty(len(members), np.int64)
         count = open_coarsely(

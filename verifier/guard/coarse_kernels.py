@@ -1,4 +1,4 @@
-"""Compiled loops: coarse copies of members evaluated, and how far members are from them."""
+"""Compiled loops that evaluate coarse copies and bound their distance from members."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Ints = NDArray[np.int64]
 def input_sums(
     plan: Ints, weights: Floats, biases: Floats, x: NDArray[np.float32], sums: Floats
 ) -> None:
-    """Write N's biases, plus what its layers make of the input that they read themselves."""
+    """Write N's biases, plus the terms of layers that read the input directly."""
     rows = np.empty(len(x), np.int64)
     given = x.astype(np.float64)
     sums[: len(x)] = given
@@ -47,7 +47,7 @@ def open_coarsely(
     places: Ints,
     left: Ints,  # shape (places,)
 ) -> int:
-    """List and count the copies whose members' margins may not exceed the error."""
+    """List copies whose members' margins may not exceed the error; return their number."""
     layers, scores, count = sizes.shape[1], len(sums) - labels, 0
     values, changes = np.empty(len(sums)), np.empty(len(sums))
     rows, apart = np.empty(len(sums), np.int64), np.empty(layers)

@@ -1,4 +1,4 @@
-"""What sets each member apart from N, in few numbers."""
+"""A compact description of how each member differs from N."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ _TINY = 2.0**-126
 
 @dataclass(frozen=True, eq=False)
 class Differences:
-    """Members minus N, in numbers that bound what they do.
+    """Compact bounds of what members minus N can do.
 
-    A member's difference is ``basis @ coordinates`` and a rest. Members stand in an order in which
-    those of a group are about as far from N.
+    A difference is ``basis @ coordinates`` plus a rest; groups hold members about equally far from
+    N.
     """
 
     layout: Layout
@@ -62,7 +62,7 @@ class Differences:
 
 
 def summarise(packed: Packed, slopes: Singles, lengths: Floats) -> Differences:
-    """Describe what sets members apart from N."""
+    """Describe how members differ from N."""
     layout = Layout.of(packed)
     own = packed.own
     rounding = layout.rounding(own[None])[0]
@@ -88,16 +88,16 @@ def summarise(packed: Packed, slopes: Singles, lengths: Floats) -> Differences:
 
 
 def largest(values: NDArray[Number], axis: int) -> NDArray[Number]:
-    """Return the largest of each group along an axis."""
+    """Return the largest value of each group along an axis."""
     starts = np.arange(0, values.shape[axis], GROUP)
     found: NDArray[Number] = np.maximum.reduceat(values, starts, axis=axis)
     return found
 
 
 def _fitted(layout: Layout, apart: Floats, slopes: Singles, rank: int) -> tuple[Floats, Singles]:
-    """Choose scales and a basis, so that little of members or little of slopes is left.
+    """Choose scales and a basis that leave little of members or slopes.
 
-    What any of both leaves is bounded afterwards, so that whatever is chosen here is sound.
+    Sound for any choice, because what is left of both is bounded afterwards.
     """
     sizes = [np.sqrt(np.mean(layout.norms(rows) ** 2, axis=0)) for rows in (apart, slopes)]
     known = (sizes[0] > 0) & (sizes[1] > 0) & np.isfinite(sizes[0]) & np.isfinite(sizes[1])
@@ -123,7 +123,7 @@ def _fitted(layout: Layout, apart: Floats, slopes: Singles, rank: int) -> tuple[
 def _described(
     layout: Layout, apart: Floats, scales: Floats, basis: Singles
 ) -> tuple[Singles, Singles]:
-    """Return coordinates, and norms of rests."""
+    """Return the coordinates of differences and the norms of their rests."""
     for layer, scale in enumerate(scales):
         for columns in layout.columns(layer):
             apart[:, columns] *= scale

@@ -1,4 +1,4 @@
-"""The inputs a guard's promise is about: what is one, and what is said of those that are not."""
+"""The inputs a guard's promise covers, and the refusal of others."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from leaveout.verifier.guard.kernels import FAULTLESS, NOT_FINITE, screen
 
 @dataclass(frozen=True, eq=False)
 class Domain(ABC):
-    """The inputs that something is known of, with the names of their features."""
+    """The inputs that something is known of, with feature names."""
 
     features: tuple[str, ...]  # their numbers where no names are known
     kind: ClassVar[Numbers]  # of the numbers that are read
 
     @property
     def dimension(self) -> int:
-        """How many features an input has."""
+        """The number of features of an input."""
         return len(self.features)
 
     def point(self, x: ArrayLike) -> Point:
@@ -49,16 +49,16 @@ class Domain(ABC):
 
     @abstractmethod
     def contains(self, point: Point) -> bool:
-        """Whether an input is one of those."""
+        """Return whether an input is covered."""
 
     @abstractmethod
     def refusal(self, point: Point) -> str:
-        """Return why an input that is not one of those is refused."""
+        """Return why an input outside is refused."""
 
     @property
     @abstractmethod
     def words(self) -> str:
-        """What the inputs are, in words."""
+        """The inputs in words."""
 
     def _not_finite(self, point: Point, at: int) -> GuardError:
         return GuardError(
@@ -73,7 +73,7 @@ class Domain(ABC):
 
 @dataclass(frozen=True, eq=False)
 class BoxDomain(Domain):
-    """The inputs that something was proved of."""
+    """The inputs of a proved box."""
 
     kind = np.float32
     box: Box
@@ -116,7 +116,7 @@ class BoxDomain(Domain):
 
 @dataclass(frozen=True, eq=False)
 class FiniteDomain(Domain):
-    """All finite numbers: where every deletion is known, no input is outside."""
+    """All finite numbers: with every deletion known, no input is outside."""
 
     kind = np.float64
 

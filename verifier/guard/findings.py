@@ -1,4 +1,4 @@
-"""What is found out about one input, and what finds it out. It is private."""
+"""Private facts about one input, and the interface that finds them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Point = NDArray[Any]
 
 
 class Finding(NamedTuple):
-    """What is known of one input: only its label may be given away, if no leak."""
+    """What is known of one input; only the label of a non-leak may be revealed."""
 
     label: int  # that the model answers
     leak: bool  # whether some member answers otherwise; of networks a tie counts
@@ -22,7 +22,7 @@ class Finding(NamedTuple):
 
 
 class Glance(NamedTuple):
-    """What the model itself says of one input."""
+    """What the model alone says of one input."""
 
     label: int
     confidence: float
@@ -30,30 +30,30 @@ class Glance(NamedTuple):
 
 
 class LeakFinder(ABC):
-    """Tells leaks from other inputs, exactly. Threads may share it."""
+    """Distinguishes leaks from other inputs exactly; safe to share among threads."""
 
     @abstractmethod
     def label(self, x: Point) -> int:
-        """Return what the model answers: the first label with the highest score."""
+        """Return the model's answer: the first label with the highest score."""
 
     @abstractmethod
     def glance(self, x: Point) -> Glance:
-        """Ask the model alone."""
+        """Evaluate the model alone."""
 
     @abstractmethod
     def leaks(self, x: Point, seen: Glance) -> bool:
-        """Look at the members that what was seen leaves."""
+        """Return whether an input leaks, asking the members a glance leaves."""
 
     @abstractmethod
     def ask_all(self, x: Point) -> None:
-        """Do the most work that any input is, or more, whatever is known of this one."""
+        """Do at least the most work any input needs, whatever is known of it."""
 
     def glances(self, points: NDArray[Any]) -> list[Glance]:
-        """Ask the model alone about inputs, shape (n, features); labels are those of `glance`."""
+        """Evaluate the model alone at inputs, shape (n, features), as `glance`."""
         return [self.glance(x) for x in points]
 
     def leaks_at(self, points: NDArray[Any], seen: Sequence[Glance]) -> NDArray[np.bool_]:
-        """Tell which inputs leak, shape (n,), each as `leaks` would."""
+        """Return which inputs leak, shape (n,), each as `leaks` would."""
         found = [self.leaks(x, each) for x, each in zip(points, seen, strict=True)]
         return np.asarray(found, bool)
 

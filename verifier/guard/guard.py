@@ -1,4 +1,4 @@
-"""Label-only access to a model that tells nothing of any one training point."""
+"""Label-only access to a model that reveals nothing of any one training point."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from leaveout.verifier.guard.subject import Subject
 
 
 class Guard:
-    """Answers with labels; where a model retrained without one row would not, with noise.
+    """Answers with labels, noised where retraining without one row could change them.
 
     Made by `load`. Safe to share among threads; processes may share the memory.
 
@@ -127,7 +127,7 @@ class Guard:
         return cls(subject, settings, opened)
 
     def reopened(self, turn: AbstractContextManager[None] | None = None) -> Guard:
-        """Return a guard of the same with the memory opened anew: forked processes share none.
+        """Return an equal guard with the memory reopened, since forks cannot share one.
 
         Parameters
         ----------
@@ -146,17 +146,17 @@ class Guard:
 
     @property
     def inputs(self) -> int:
-        """How many features an input has."""
+        """The number of features of an input."""
         return self.subject.domain.dimension
 
     @property
     def members(self) -> int:
-        """How many training points it covers: one a retrained network, or a row of a forest."""
+        """The number of covered training points: retrained networks, or rows of a forest."""
         return self.subject.members
 
     @property
     def box(self) -> Box | None:
-        """The verified inputs; None where all finite numbers are."""
+        """The verified inputs; None where all finite numbers are covered."""
         domain = self.subject.domain
         return domain.box if isinstance(domain, BoxDomain) else None
 
@@ -172,17 +172,17 @@ class Guard:
 
     @property
     def closed(self) -> bool:
-        """Whether it answers no more: the budget is spent, or the memory full or unusable."""
+        """Whether it answers no more: budget spent, or memory full or unusable."""
         return self._answering.closed is not None
 
     @property
     def encoding(self) -> Encoding | None:
-        """How columns of a table become features; None if plain arrays are read."""
+        """How table columns become features; None for plain arrays."""
         return self.subject.encoding
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the owner should know, in sentences. It is private."""
+        """Notes for the owner, in sentences; private."""
         memory, answers = self._answering.memory, self.account().answers
         if not (self._answering.moved and answers and self.box is None):
             return self.subject.notes
@@ -193,7 +193,7 @@ class Guard:
         )
 
     def encode(self, rows: Any) -> NDArray[Any]:
-        """Turn rows in a table's own units into inputs, shape (rows, inputs).
+        """Encode rows in the table's own units, shape (rows, inputs).
 
         Parameters
         ----------
@@ -266,7 +266,7 @@ class Guard:
         return self._answering.give(subject, points, self._answering.look_at(subject, points))
 
     def inspect(self, X: Any) -> Inspection:
-        """Tell what is known of inputs, with no noise and no memory: not for who asks.
+        """Return what is known of inputs, without noise or memory; for the owner only.
 
         Parameters
         ----------
@@ -276,7 +276,7 @@ class Guard:
         return Inspection.of(self.subject, self._points(X))
 
     def rehearse(self, X: Any) -> None:
-        """Do the most work that answering inputs can be, and give no answer.
+        """Do the most work that answering inputs can take, and give no answer.
 
         Whatever is known of an input every member is asked about it, of a forest along the paths
         on which deletions change most, and the memory writes to its disk once, without keeping
@@ -299,7 +299,7 @@ class Guard:
         self._answering.memory.rehearse()
 
     def delete(self, rows: Rows, progress: OnProgress | None = None) -> None:
-        """Delete rows of a forest, in its folder; from then on the forest without them is guarded.
+        """Delete rows of the forest in its folder, and guard the forest without them.
 
         Until this returns, questions are answered by the forest before. Noised answers that were
         given stay as they are, and are given again.
@@ -324,7 +324,7 @@ class Guard:
     def add(
         self, X: ArrayLike, y: ArrayLike, progress: OnProgress | None = None
     ) -> NDArray[np.int64]:
-        """Add rows to a forest, in its folder; return their names. See `delete`.
+        """Add rows to the forest in its folder; return their names. See `delete`.
 
         Raises
         ------
@@ -338,7 +338,7 @@ class Guard:
         return names
 
     def reload(self, progress: OnProgress | None = None) -> None:
-        """Guard the forest that is in the folder now, after rows of it were deleted or added.
+        """Guard the forest now in the folder, after rows of it were deleted or added.
 
         Raises
         ------
@@ -350,11 +350,11 @@ class Guard:
             self._follow(progress)
 
     def account(self) -> Account:
-        """Return how many distinct inputs were noised, and what they cost. It is private too."""
+        """Return how many distinct inputs were noised and their cost; private."""
         return self._answering.memory.account()
 
     def close(self) -> None:
-        """Let go of the memory."""
+        """Close the memory."""
         self._answering.memory.close()
 
     def __enter__(self) -> Guard:
@@ -369,7 +369,7 @@ class Guard:
         self.close()
 
     def _follow(self, progress: OnProgress | None) -> None:
-        """Guard what is in the folder now."""
+        """Guard the current content of the folder."""
         if self.box is not None:
             raise GuardError(
                 f"{self.subject.folder}: a network does not follow deletions; train it again"
@@ -385,5 +385,5 @@ class Guard:
         self.subject = subject
 
     def _points(self, X: Any) -> NDArray[Any]:
-        """Return inputs as they are read, shape (n, inputs)."""
+        """Return inputs in the model's precision, shape (n, inputs)."""
         return self.subject.domain.points(self.encode(X) if is_frame(X) else X)

@@ -1,4 +1,4 @@
-"""What a guard is given, as the numbers that what it serves reads."""
+"""Input given to a guard, as the numbers that its model reads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Numbers = type[np.float32] | type[np.float64]
 
 
 def read_numbers(given: ArrayLike, what: str, kind: Numbers) -> NDArray[Any]:
-    """Return numbers of a kind, of any shape; what does not fit becomes infinite."""
+    """Return numbers of a dtype in any shape; what does not fit becomes infinite."""
     if np.ma.isMaskedArray(given):
         raise GuardError(f"{what} must be numbers, got an array with a mask; fill it first")
     try:
@@ -33,7 +33,7 @@ def read_numbers(given: ArrayLike, what: str, kind: Numbers) -> NDArray[Any]:
 
 
 def encoded(rows: Any, encode: Callable[[list[Any]], NDArray[Any]]) -> NDArray[Any]:
-    """Turn rows in a table's own units into inputs, shape (rows, inputs)."""
+    """Encode rows in the table's own units, shape (rows, inputs)."""
     table = _listed(rows)
     if not all(isinstance(row, Mapping) for row in table):
         raise GuardError("rows must be a list of mappings from column name to value")
@@ -46,7 +46,7 @@ def encoded(rows: Any, encode: Callable[[list[Any]], NDArray[Any]]) -> NDArray[A
 
 
 def _listed(rows: Any) -> list[Any]:
-    """Return rows as a list, of a data frame as mappings."""
+    """Return rows as a list; rows of a data frame as mappings."""
     if not is_frame(rows):
         return list(rows) if isinstance(rows, Iterable) else [rows]
     try:
@@ -73,7 +73,7 @@ def plain_rows(
 
 
 def key_of(point: NDArray[Any]) -> bytes:
-    """Return what an input is remembered by: -0.0 and 0.0 are one number to a model."""
+    """Return the memory key of an input, in which -0.0 equals 0.0."""
     key: bytes = (point + point.dtype.type(0)).tobytes()
     return key
 

@@ -1,4 +1,4 @@
-"""What a guard tells the owner of the data."""
+"""What a guard shows to the owner of the data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from leaveout.verifier.guard.subject import Subject
 
 @dataclass(frozen=True, eq=False)
 class Inspection:
-    """What a guard knows of inputs. For the owner of the data only: it is what a guard hides.
+    """What a guard knows of inputs; for the owner only, since a guard hides it.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Inspection:
 
     @classmethod
     def of(cls, subject: Subject, points: NDArray[Any]) -> Inspection:
-        """Look at inputs, drawing nothing and remembering nothing.
+        """Inspect inputs, without drawing or remembering.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Compiled loops: whether an input may be answered, and what each member makes of it."""
+"""Compiled loops: whether an input may be answered, and each member's answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FAULTLESS, NOT_FINITE, OUTSIDE = 0, 1, 2
 
 @kept(nogil=True)
 def screen(x: NDArray[np.float32], lower: Floats, upper: Floats) -> tuple[int, int]:
-    """Return whether an input is finite and between bounds, and the first feature that is not."""
+    """Return whether an input is finite and in bounds, and the first feature that is not."""
     outside = -1
     for j in range(len(x)):
         value = x[j]
@@ -32,7 +32,7 @@ def screen(x: NDArray[np.float32], lower: Floats, upper: Floats) -> tuple[int, i
 def add_product(
     given: Floats, numbers: NDArray[np.number], at: int, sums: Floats, rows: NDArray[np.int64]
 ) -> None:
-    """Add to sums the product of a vector and a matrix, in float64."""
+    """Add the product of a vector and a matrix to sums, in float64."""
     width, count = len(sums), 0
     for j in range(len(given)):
         rows[count] = j
@@ -69,7 +69,7 @@ def find_leak(
     rounding: float,
     close: NDArray[np.int64],  # shape (m,)
 ) -> tuple[int, int]:
-    """Evaluate members until one is ahead with another label for sure."""
+    """Evaluate members until one surely prefers another label."""
     undecided = 0
     for j in range(len(x)):
         values[j] = x[j]

@@ -1,4 +1,4 @@
-"""Where the numbers of layers are among a member's, and how long layers can make vectors."""
+"""The position of each layer's numbers in a member's, and the norms of layers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Where each layer's numbers are."""
+    """The position of each layer's numbers."""
 
     blocks: tuple[tuple[tuple[int, int, int], ...], ...]
     biases: tuple[tuple[int, int], ...]  # of each layer: first bias and end
@@ -36,7 +36,7 @@ class Layout:
 
     @staticmethod
     def of(packed: Packed) -> Layout:
-        """Read it from the plan of the kernels."""
+        """Return the layout of the kernels' plan."""
         starts: list[int] = [0]
         blocks: list[list[tuple[int, int, int]]] = []
         biases: list[tuple[int, int]] = []
@@ -57,7 +57,7 @@ class Layout:
         )
 
     def columns(self, layer: int) -> Iterator[slice]:
-        """Yield where the numbers of a layer are in a row of all."""
+        """Yield the slices of a layer's numbers in a row."""
         for at, inputs, width in self.blocks[layer]:
             yield slice(at, at + inputs * width)
         first, end = self.biases[layer]
@@ -83,9 +83,9 @@ class Layout:
         return np.concatenate(parts, axis=1)
 
     def rounding(self, rows: Floats) -> Floats:
-        """Bound what float64 loses in a product with a layer, a unit of the vector's norm.
+        """Bound float64 rounding in a product with a layer, per unit of vector norm.
 
-        More than sums of so many terms do, however they are grouped.
+        The bound exceeds that of sums of as many terms in any grouping.
         """
         terms = [sum(inputs for _, inputs, _ in each) + each[0][2] + 64 for each in self.blocks]
         return np.asarray(self.norms(rows) * terms * (4.0 * _UNIT))
@@ -107,7 +107,7 @@ class Layout:
         return np.asarray(found * (1.0 + _SPARE))
 
     def matrix_norms(self, row: Floats) -> Floats:
-        """Bound the spectral norm of each matrix, layer by layer and source by source."""
+        """Bound the spectral norm of each matrix, by layer and source."""
         found = []
         for blocks in self.blocks:
             for at, inputs, width in blocks:
@@ -118,12 +118,12 @@ class Layout:
 
     @property
     def reads(self) -> NDArray[np.int64]:
-        """What each layer reads: where each list begins, and the last ends; then all lists."""
+        """The sources of each layer: offsets of the lists, then all lists."""
         ends = np.cumsum([0, *(len(each) for each in self.sources)])
         return np.concatenate([ends, *self.sources]).astype(np.int64)
 
 
 def rounded_up(values: Floats) -> NDArray[np.float32]:
-    """Return float32 numbers that are greater; what float32 cannot hold is infinite."""
+    """Return strictly greater float32 numbers; infinite beyond float32's range."""
     with np.errstate(over="ignore"):
         return np.nextafter(values.astype(np.float32), np.float32(np.inf))

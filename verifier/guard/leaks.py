@@ -1,4 +1,4 @@
-"""Which inputs of networks leak: by the proved bound of their label, else by asking the members."""
+"""Leaking inputs of networks, by their label's proved bound or by asking members."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ROUNDING = 1e-9
 
 
 class LeakTest(LeakFinder):
-    """Tells leaks from other inputs of the box, exactly."""
+    """Distinguishes leaks from other inputs of the box exactly."""
 
     def __init__(self, instance: Instance, bounds: ProvedBounds, *, local: bool = False) -> None:
         self._runner = instance.network.runner()
@@ -40,12 +40,12 @@ class LeakTest(LeakFinder):
             self._crowd.prepare(self._margins.differences.order)
 
     def label(self, x: Point) -> int:
-        """Return what N answers: the first label with the highest score."""
+        """Return N's answer: the first label with the highest score."""
         scores: list[float] = self._runner.scores(x[None])[0].tolist()
         return scores.index(max(scores))
 
     def ask_all(self, x: Point) -> None:
-        """Bound and evaluate every member at one input, whatever is known: the most work one is."""
+        """Bound and evaluate every member at an input: the most work any needs."""
         label = self.label(x)
         self._crowd.suspect(x, label)
         everyone = np.arange(len(self._crowd))
@@ -54,7 +54,7 @@ class LeakTest(LeakFinder):
         self._crowd.ask_all(x, label, everyone)
 
     def glance(self, x: Point) -> Glance:
-        """Ask N alone."""
+        """Evaluate N alone."""
         scores: list[float] = self._runner.scores(x[None])[0].tolist()
         best = max(scores)
         label = scores.index(best)
@@ -63,7 +63,7 @@ class LeakTest(LeakFinder):
         return Glance(label, confidence, confidence > self._thresholds[label])
 
     def leaks(self, x: Point, seen: Glance) -> bool:
-        """Ask the members that what is proved leaves."""
+        """Return whether an input leaks, asking the members left by the bounds."""
         if self._crowd.suspect(x, seen.label) is not None:
             return True
         # Not ">=": a confidence that is no number leaves everybody to be asked.
@@ -75,11 +75,10 @@ class LeakTest(LeakFinder):
         return self._crowd.dissenter(x, seen.label, members) is not None
 
     def glances(self, points: NDArray[np.float32]) -> list[Glance]:
-        """Ask N alone about several inputs, in products of matrices.
+        """Evaluate N alone at several inputs, in float64 matrix products.
 
-        These are in float64: where what float32 may round off could decide, N is asked as `glance`
-        does, so that nothing depends on what else is asked. A confidence may be given too low by
-        that much.
+        Where float32 rounding could decide, N is evaluated as in `glance`, so answers do not depend
+        on the batch; a confidence may be too low by the rounding.
         """
         seen: list[Glance] = []
         for start in range(0, len(points), _TOGETHER):

@@ -1,4 +1,4 @@
-"""The folder of a network or of a forest, read for a guard."""
+"""Reading of a network's or forest's folder for a guard."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 def load_subject(
     folder: Path, progress: OnProgress | None = None, *, adopt: bool = False
 ) -> Subject:
-    """Read what a folder holds."""
+    """Read the content of a folder."""
     try:
         settle(folder)
     except OSError as error:
@@ -58,6 +58,7 @@ def change_rows(subject: Subject, change: Callable[[DareForestClassifier], T]) -
         raise GuardError(f"{subject.folder}: a network does not follow deletions; train it again")
 
     def checked(forest: DareForestClassifier) -> T:
+        """Apply the change; raise if it changes the set of labels."""
         before = kind_digest(forest.ensemble())
         found = change(forest)
         if kind_digest(forest.ensemble()) != before:

@@ -1,4 +1,4 @@
-"""Compiled loops: N's slopes at one input, and what they leave open of each member's margin."""
+"""Compiled loops: N's slopes at an input, and bounds of each member's margin."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LEVELS = 8
 def trace(
     plan: Ints, weights: Floats, biases: Floats, x: Singles, before: Floats, after: Floats
 ) -> None:
-    """Evaluate N: values of all layers before and after their ReLU, the input first in both."""
+    """Evaluate N: all layers' values before and after their ReLU, input first in both."""
     rows = np.empty(len(before), np.int64)
     for j in range(len(x)):
         before[j] = after[j] = x[j]
@@ -53,7 +53,7 @@ def slopes(
     lengths: Floats,  # shape (layers, 2)
     phases: Floats,  # shape (layers, LEVELS, 2)
 ) -> None:
-    """Go backwards through N, from the margin of a label over a rival."""
+    """Propagate the margin of a label over a rival backwards through N."""
     pull[:] = 0.0
     scores = len(pull) - labels
     pull[scores + label] = 1.0
@@ -119,7 +119,7 @@ def _phases(slope: Floats, values: Floats, reach: Floats, phases: Floats) -> Non
 def gradient(
     plan: Ints, after: Floats, pull: Floats, scales: Floats, shift: int, found: Singles
 ) -> None:
-    """Write the margin's slopes in all parameters of N, each layer's divided by its scale."""
+    """Write the margin's slopes in all of N's parameters, divided by each layer's scale."""
     layer = -1
     for step in range(len(plan)):
         at, first, inputs, out, width = (
@@ -139,7 +139,7 @@ def gradient(
 def _lost(
     norms: Singles, sources: Ints, spectral: Floats, lengths: Floats, phases: Floats, moved: Floats
 ) -> tuple[float, float]:
-    """Bound what a member loses of N's margin: to first order, and beyond it."""
+    """Bound how much of N's margin a member loses: to first order, and beyond."""
     first = beyond = 0.0
     for k in range(len(lengths)):
         read = passed = 0.0
@@ -177,7 +177,7 @@ def open_groups(
     error: float,
     found: Ints,  # shape (groups,)
 ) -> int:
-    """List groups of which some member may lose the margin; return how many they are."""
+    """List groups with a member that may lose the margin; return their number."""
     count = 0
     moved = np.empty(len(lengths))
     for block in range(len(blocks)):
@@ -214,7 +214,7 @@ def open_inputs(
     spectral: Floats,
     error: float,
 ) -> NDArray[np.bool_]:
-    """Tell at which inputs the bounds of groups leave some member open."""
+    """Find the inputs at which group bounds leave some member open."""
     values, layers = points.shape[1], len(reach)
     for step in range(len(plan)):
         if plan[step, 6]:
@@ -267,7 +267,7 @@ def open_members(
     found: Ints,  # shape (members,)
     least: Floats,  # shape (members,)
 ) -> int:
-    """List members of some groups that may lose the margin; return how many they are."""
+    """List members of groups that may lose the margin; return their number."""
     count = 0
     moved = np.empty(len(lengths))
     for group in groups:

@@ -1,4 +1,4 @@
-"""Which members may lose N's margin at an input: proved from few numbers a member."""
+"""Bounds on the members that may lose N's margin, from few numbers per member."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Ints = NDArray[np.int64]
 
 
 class MarginBounds:
-    """Lower bounds of the margins of all members at an input, without evaluating them."""
+    """Lower bounds of all members' margins at an input, without evaluation."""
 
     def __init__(self, packed: Packed, box: Box, upper: Floats, error: float) -> None:
         self._packed, self._labels, self._error = packed, len(upper), error
@@ -67,7 +67,7 @@ class MarginBounds:
         self.open_inputs(points[:1], np.zeros(1, np.int64), np.zeros(1))
 
     def open(self, x: Singles, label: int, confidence: float, *, everyone: bool = False) -> Ints:
-        """Return the members that may disagree or tie, the likeliest first."""
+        """Return the members that may disagree or tie, likeliest first."""
         known, before, after = self.differences, *self._traced(x)
         scores, members = before[-self._labels :], len(known.order)
         error, seen = (np.inf, -np.inf) if everyone else (self._error, confidence)
@@ -94,7 +94,7 @@ class MarginBounds:
         return known.order[_least_first(parts)]
 
     def open_inputs(self, points: Singles, labels: Ints, confidences: Floats) -> NDArray[np.bool_]:
-        """Tell at which inputs some member may disagree or tie, as far as norms tell."""
+        """Return at which inputs some member may disagree or tie, by norms."""
         packed, known = self._packed, self.differences
         return np.asarray(
             open_inputs(
@@ -105,6 +105,7 @@ class MarginBounds:
         )  # fmt: skip
 
     def _traced(self, x: Singles) -> tuple[Floats, Floats]:
+        """Return N's values before and after each ReLU."""
         packed = self._packed
         before, after = np.empty(packed.values), np.empty(packed.values)
         trace(packed.plan, packed.own_weights, packed.own_biases, x, before, after)
@@ -113,6 +114,7 @@ class MarginBounds:
     def _sloped(
         self, before: Floats, after: Floats, label: int, rival: int
     ) -> tuple[Floats, Floats, Floats]:
+        """Return the slopes, lengths and phases of a margin."""
         packed, layers = self._packed, len(self._reach)
         pull, lengths = np.empty(packed.values), np.empty((layers, 2))
         phases = np.empty((layers, LEVELS, 2))
@@ -132,7 +134,7 @@ class MarginBounds:
     def _projected(
         self, after: Floats, pull: Floats, lengths: Floats
     ) -> tuple[Singles, Floats, float]:
-        """Return slopes in the coordinates, norms of what they leave, and what rounding may."""
+        """Return slopes as coordinates, the rest's norms, and rounding."""
         known = self.differences
         steep = self._gradient(after, pull, known.scales)
         exact = steep.astype(np.float64)
@@ -146,7 +148,7 @@ class MarginBounds:
         return along, off, float((known.rounding * lengths.prod(axis=1)).sum() * (1.0 + _SPARE))
 
     def _expected(self, read: Floats) -> Floats:
-        """Return how far layers of near members may change, and of the farthest."""
+        """Return how far layers of near and of far members may move."""
         norms = self.differences.norms.astype(np.float64)
         least, most = np.quantile(norms, _NEAR, axis=0), norms.max(axis=0)
         reach = np.empty((len(read), 2))
@@ -162,7 +164,7 @@ class MarginBounds:
 
 
 def _least_first(parts: list[tuple[Ints, Floats]]) -> Ints:
-    """Join lists of members and bounds: each member once, those with the least bound first."""
+    """Join lists of members and bounds, each member once, lowest bound first."""
     if not parts:
         return np.empty(0, np.int64)
     found, least = (np.concatenate(each) for each in zip(*parts, strict=True))

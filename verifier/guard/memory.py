@@ -1,4 +1,4 @@
-"""The durable memory of noised answers, and the account of what they cost."""
+"""The durable memory of noised answers and the account of their cost."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ CREATE TABLE spent (epsilon REAL PRIMARY KEY, answers INTEGER NOT NULL) WITHOUT 
 
 @dataclass(frozen=True)
 class _Limits:
-    """What an answer may still cost."""
+    """Limits on the cost of an answer."""
 
     epsilon: float
     cap: float | None
@@ -55,10 +55,10 @@ class _Limits:
 
 
 class Memory:
-    """Answers in one SQLite file, shared by any number of threads and processes.
+    """Noised answers in an SQLite file, shared by threads and processes.
 
-    An answer is on the disk before it is returned, so that no crash forgets one that was given.
-    Inputs are kept as keyed digests of the numbers that are read, not as they are.
+    An answer is on disk before it is returned, so a crash forgets none. Inputs are stored as keyed
+    digests only.
     """
 
     def __init__(
@@ -86,13 +86,13 @@ class Memory:
             self._refuse_if_replaced()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if os.getpid() == self._process:
             with self._lock:
                 self._database.close()
 
     def recall(self, inputs: Sequence[bytes]) -> list[int | None]:
-        """Return what was answered to inputs before; None where nothing was."""
+        """Return the remembered answers to inputs; None where there is none."""
         keys = [self._key(each) for each in inputs]
         with self._errors(), self._lock:
             return [self._known(key) for key in keys]
@@ -107,9 +107,9 @@ class Memory:
         uniform: bool,
         remember: int,
     ) -> list[int]:
-        """Return what was answered to inputs before, and draw, charge and keep what was not.
+        """Return remembered answers; draw, charge and store the missing ones.
 
-        Once this returns, all answers are on the disk; where it raises, none of them is.
+        On return all answers are on disk; if it raises, none is.
         """
         limits = _Limits(epsilon, cap, uniform, remember)
         keys = [self._key(each) for each in inputs]
@@ -120,25 +120,25 @@ class Memory:
             ]
 
     def rehearse(self) -> None:
-        """Write to the disk as `answer` does, and keep nothing."""
+        """Write to disk as `answer` does, but store nothing."""
         with self._errors(), self._lock, self._transaction():
             self._database.execute("UPDATE guard SET format = format")
 
     def move(self, inputs: str) -> None:
-        """Go on where something else says which inputs may be noised; answers stay."""
+        """Continue with other inputs that may be noised; answers stay."""
         with self._errors(), self._lock:
             if self.inputs != inputs:
                 self._forget_inputs()
                 self.inputs = ""
 
     def account(self) -> Account:
-        """Return what is remembered, and what it cost."""
+        """Return the number and the cost of the remembered answers."""
         with self._errors(), self._lock:
             return _account(self._database)
 
     @staticmethod
     def read(path: Path, *, adopt: bool = False) -> Account:
-        """Return the account of a memory without answering from it; of none, an empty one."""
+        """Return the account of a memory file without answering; empty if missing."""
         try:
             refuse_unusual(path)
         except OSError as error:
@@ -157,6 +157,7 @@ class Memory:
             raise GuardError(f"{path}: is no memory of answers: {reason(error)}") from None
 
     def _answered(self, key: bytes, draw: Callable[[float], int], limits: _Limits) -> int:
+        """Return a remembered answer, or draw, charge and store one."""
         known = self._known(key)
         if known is not None:
             return known
@@ -179,6 +180,7 @@ class Memory:
         return answer
 
     def _known(self, key: bytes) -> int | None:
+        """Return the authenticated answer of a key; None if there is none."""
         row = self._database.execute(
             "SELECT answer, mark FROM answers WHERE input = ?", (key,)
         ).fetchone()
@@ -193,13 +195,14 @@ class Memory:
         return _mark_of_row(self._rows, key, answer)
 
     def _mark(self) -> None:
-        """Mark what is written anew, but for the answers; within a transaction."""
+        """Authenticate all but the answers anew, within a transaction."""
         self._database.execute("UPDATE guard SET mark = ?", (_mark_of(self._database),))
 
     def _key(self, given: bytes) -> bytes:
         return hashlib.blake2b(given, key=self._secret, digest_size=32).digest()
 
     def _opened(self) -> sqlite3.Connection:
+        """Open the database file, readable by its owner only."""
         refuse_unusual(self.path)
         if not self.path.exists():
             # Only its owner may read who asked what.
@@ -259,7 +262,7 @@ class Memory:
         answers: Iterable[tuple[bytes, int]],
         spent: Iterable[Sequence[object]],
     ) -> None:
-        """Make all tables, and mark them; within a transaction."""
+        """Create and authenticate all tables, within a transaction."""
         execute = self._database.execute
         for statement in _TABLES.split(";")[:-1]:
             execute(statement)
@@ -272,7 +275,7 @@ class Memory:
         self._mark()
 
     def _adopt(self, model: str, earlier: Sequence[str]) -> None:
-        """Take all that is there as it is, in whichever format, and mark it."""
+        """Accept the content as it is, in any format, and authenticate it."""
         execute = self._database.execute
         row = execute("SELECT format, network, family, box, epsilon, secret FROM guard").fetchone()
         if row is None:
@@ -291,7 +294,7 @@ class Memory:
         self.adopted = True
 
     def _forget_inputs(self) -> None:
-        """Keep for good that nothing tells any more which inputs may have been noised."""
+        """Record for good that the inputs that may be noised are unknown."""
         with self._transaction():
             self._database.execute("UPDATE guard SET box = ''")
             self._mark()
@@ -313,7 +316,7 @@ class Memory:
                 raise
 
     def _refuse_if_replaced(self) -> None:
-        """Notice that the file was deleted, exchanged or cut short: answers would be forgotten."""
+        """Raise if the file was deleted, replaced or truncated."""
         now = self.path.stat()
         file = (now.st_dev, now.st_ino)
         if (self._file or file) != file or now.st_size < self._size:
@@ -354,7 +357,7 @@ def _not_own(path: Path) -> str:
 
 
 def _is_unmarked(database: sqlite3.Connection) -> bool:
-    """Whether a memory is of the format that had no marks; one of neither is refused."""
+    """Return whether a memory has the format before authentication; raise on others."""
     try:
         expect_tables(database, _TABLES)
     except sqlite3.DatabaseError:
@@ -364,9 +367,9 @@ def _is_unmarked(database: sqlite3.Connection) -> bool:
 
 
 def _is_own(database: sqlite3.Connection) -> bool:
-    """Whether a memory is as this user's guard left it, every answer of it too.
+    """Return whether this user's guard left the memory so, every answer included.
 
-    One that was put in place of another would have that one drawn once more.
+    An answer replaced by another row's would have its own input drawn once more.
     """
     if _is_unmarked(database) or not _bears_marks(database):
         return False
@@ -386,7 +389,7 @@ def _mark_of_row(rows: bytes, key: bytes, answer: int) -> bytes:
 
 
 def _bears_marks(database: sqlite3.Connection) -> bool:
-    """Whether all but the rows of answers is as this user's guard left it."""
+    """Return whether this user's guard left all but the answer rows unchanged."""
     row = database.execute("SELECT mark FROM guard").fetchone()
     return row is not None and row[0] == _mark_of(database)
 
@@ -408,7 +411,7 @@ def _account(database: sqlite3.Connection) -> Account:
 
 
 def _balanced(database: sqlite3.Connection) -> Account:
-    """Return the account, held against the answers that it pays for."""
+    """Return the account; raise if it does not match the stored answers."""
     account = _account(database)
     (kept,) = database.execute("SELECT COUNT(*) FROM answers").fetchone()
     if kept != account.answers:
@@ -417,6 +420,7 @@ def _balanced(database: sqlite3.Connection) -> Account:
 
 
 def _spent(value: object) -> float:
+    """Return an epsilon read from the database; raise if it is invalid."""
     if not isinstance(value, float) or not 0 <= value < math.inf:
         raise sqlite3.DatabaseError(f"an epsilon is {value!r:.40}, expected a number from 0")
     return value

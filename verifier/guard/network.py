@@ -1,4 +1,4 @@
-"""A network, its family and its proved bounds, as a guard serves them."""
+"""A guarded network with its family and proved bounds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from leaveout.verifier.points.sentences import without_member
 
 
 class NetworkSubject(Subject):
-    """A network; its members are retrained networks."""
+    """A network whose members are retrained networks."""
 
     def __init__(self, access: Access) -> None:
         self._instance = instance = access.instance

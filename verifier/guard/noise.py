@@ -1,4 +1,4 @@
-"""The exponential mechanism on one label, and where its randomness comes from."""
+"""The exponential mechanism on a label, and its source of randomness."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ _MOST_SEEDED = 32
 
 
 def noised(label: int, labels: int, epsilon: float, chance: random.Random) -> int:
-    """Draw a label: Pr[c] proportional to exp(epsilon * u_c / 2), u = 1 for one label, else 0.
+    """Draw a label: Pr[c] ~ exp(epsilon * u_c / 2), u = 1 for one label, else 0.
 
-    LUCID, section 3.2. Between two networks that answer differently the chance of any label
-    differs by a factor of at most exp(epsilon); with an epsilon of 0 all labels are as likely.
+    LUCID, section 3.2: two networks' probabilities differ by a factor of at most exp(epsilon);
+    epsilon 0 is uniform.
     """
     return draw_exponential([int(each == label) for each in range(labels)], epsilon, chance)
 
 
 def randomness(seed: int | None) -> Callable[[bytes], random.Random]:
-    """Return what draws the answer to an input from: the operating system, unless seeded.
+    """Return the random source per input: the operating system's, unless seeded.
 
-    Of a seed and an input always the same, in whatever order inputs come.
+    With a seed it depends on the input only, not on the order.
     """
     if seed is None:
         system = operating_system()

@@ -1,4 +1,4 @@
-"""The OpenAPI document of a served guard, from the types of its messages."""
+"""The OpenAPI document of a served guard, from its message types."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MESSAGES = (Question, Answer, Answers, Failure, Health, About)
 
 
 def document() -> dict[str, Any]:
-    """Return the document, OpenAPI 3.1, ready to be written as JSON."""
+    """Return the OpenAPI 3.1 document, ready for JSON."""
     _, schemas = msgspec.json.schema_components(
         _MESSAGES, ref_template="#/components/schemas/{name}"
     )

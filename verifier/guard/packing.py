@@ -1,4 +1,4 @@
-"""Members in normal form, laid out for compiled loops: one row of numbers each."""
+"""Members in normal form, one row of numbers each, for compiled loops."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Packed:
         return np.concatenate([self.own_weights, self.own_biases])
 
     def apart(self, chosen: NDArray[np.int64]) -> Floats:
-        """Return members minus N, shape (chosen, numbers of a member)."""
+        """Return chosen members minus N, shape (chosen, numbers of a member)."""
         weights = self.weights.shape[1]
         found = np.empty((len(chosen), weights + self.biases.shape[1]))
         np.subtract(self.weights[chosen], self.own_weights, out=found[:, :weights])

@@ -1,4 +1,4 @@
-"""When answers are sent: at times that the work behind them does not change."""
+"""Response times that do not depend on the work behind an answer."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ _log = logging.getLogger("leaveout.guard")
 
 
 class BusyError(GuardError):
-    """More requests wait than may."""
+    """More requests are waiting than allowed."""
 
 
 @dataclass(frozen=True)
 class Effort:
-    """What answering takes at worst."""
+    """The worst-case time of an answer."""
 
     row: float  # seconds to ask every member about one input, while every core does
     commit: float  # seconds to write answers to the disk; one request does after the other
@@ -52,11 +52,10 @@ class Effort:
 
 @dataclass(frozen=True)
 class Pace:
-    """How long requests take, and how many are worked on at once: by their rows, not their work.
+    """Request durations and concurrency, from row counts only, never from work.
 
-    So many are worked on at once that all could be the most expensive ones and still be ready
-    in time. Processes share the cores and the disk, and so the places: each has as many as all
-    others, and keeps them, so that what one is asked does not make another's askers wait.
+    All concurrent requests would be ready in time even at worst. Each process keeps its own share
+    of places, so none delays another's askers.
     """
 
     pad: float  # seconds; every answer takes a multiple
@@ -83,41 +82,39 @@ class Pace:
 
     @property
     def total(self) -> int:
-        """How many single inputs are worked on at once, in all processes together."""
+        """The number of single inputs worked on at once, over all processes."""
         most = _MOST_PLACES * self.processes
         return min(max(1, int(self.seconds(1) / self._each)), most)
 
     @property
     def places(self) -> int:
-        """How many single inputs one process works on at once."""
+        """The number of single inputs one process works on at once."""
         return self.total // self.processes
 
     def taken(self, rows: int) -> int:
-        """Return how many places a request with these rows takes: at most those of one core."""
+        """Return the places of a request of some rows: at most one core's."""
         return min(rows, -(-self.total // self.effort.cores), self.places)
 
     def pads(self, rows: int) -> int:
-        """Return after how many pads a request with these rows is answered."""
+        """Return after how many pads a request of some rows is answered."""
         seconds = _SAFETY * (rows * self.effort.row + self.effort.commit) + _HANDLING
         return math.ceil(seconds / self.pad)
 
     def seconds(self, rows: int) -> float:
-        """Return after how many seconds a request with these rows is answered."""
+        """Return after how many seconds a request of some rows is answered."""
         return self.pads(rows) * self.pad
 
     @property
     def _each(self) -> float:
-        """Seconds that one input takes of all cores and the disk."""
+        """Seconds of all cores and the disk per input."""
         return _SAFETY * (self.effort.row / self.effort.cores + self.effort.commit) + _HANDLING
 
 
 class Padding:
-    """Does work in threads, and gives its result at a time that does not depend on the work.
+    """Runs work in threads and returns results at work-independent times.
 
-    A result is given a number of pads after the request was received, and that number follows
-    from the rows of the request alone. Its places are kept until then, so that others do not
-    wait less where the work was quick. Until then the event loop is told nothing of the work. A
-    little time at random is added to every answer.
+    The number of pads follows from the rows alone. Places are held, and the event loop learns
+    nothing, until then; a little random time is added.
     """
 
     def __init__(
@@ -139,7 +136,7 @@ class Padding:
         self._queue: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     def start(self) -> None:
-        """Start all threads, in the event loop: starting one later would take time that shows."""
+        """Start all threads now, since a later start would take visible time."""
         self._clock = Clock(asyncio.get_running_loop()).start()
         barrier = Barrier(self._threads + 1)
         for _ in range(self._threads):
@@ -147,18 +144,18 @@ class Padding:
         barrier.wait()
 
     def close(self) -> None:
-        """Wait for the work under way, and end the threads."""
+        """Wait for running work and end the threads."""
         self._pool.shutdown()
         self._clock.close()
 
     async def rest(self, start: float) -> None:
-        """Wait for the next multiple of the pad, where nothing had to be worked out."""
+        """Wait for the next multiple of the pad, for requests without work."""
         if self.pace is not None:
             pads = self._pads_since(start)
             await self._clock.until(start + self._due(pads, self.pace.pad))
 
     async def run(self, start: float, rows: int, work: Callable[[], T]) -> T:
-        """Do work in a thread, and return its result when its time has come.
+        """Run work in a thread and return its result at its due time.
 
         Parameters
         ----------
@@ -197,7 +194,7 @@ class Padding:
         return future.result()
 
     def _due(self, pads: int, pad: float) -> float:
-        """Return when an answer leaves, in seconds since its request."""
+        """Return when an answer is sent, in seconds since its request."""
         return (pads + _JITTER * self._chance.random()) * pad
 
     def _pads_since(self, start: float) -> int:
@@ -214,7 +211,7 @@ class Padding:
             )
 
     async def _take(self, places: int) -> bool:
-        """Take places, in the order of asking; return whether that took waiting."""
+        """Take places in order of request; return whether it had to wait."""
         if not self._queue and self._free >= places:
             self._free -= places
             return False

@@ -1,4 +1,4 @@
-"""Rows of a CSV, one after the other, as inputs for the guard."""
+"""Rows of a CSV, one by one, as inputs for the guard."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from leaveout.verifier.guard.guard import Guard
 
 @dataclass(frozen=True)
 class Answer:
-    """What was answered to a row."""
+    """The answer to a row."""
 
     line: int  # of the CSV, from 1; of arrays the row, from 0
     label: int | None  # None where the row lies outside the verified inputs and is refused
@@ -31,10 +31,10 @@ class _Row:
 
 
 def answered(guard: Guard, stream: TextIO, source: str, batch: int) -> Iterator[Answer]:
-    """Answer the rows of a CSV in their order; nothing is read ahead of a batch.
+    """Answer the rows of a CSV in order, reading no further than a batch.
 
-    Columns are those of the table the model was trained on, in its own units; others, such
-    as the label, are ignored. Where features have no names, columns are features in order.
+    Columns are matched by name in the training table's units, others ignored; without names they
+    are features in order.
     """
     waiting: list[_Row] = []
     for row in _rows(guard, stream, source):
@@ -46,7 +46,7 @@ def answered(guard: Guard, stream: TextIO, source: str, batch: int) -> Iterator[
 
 
 def answered_arrays(guard: Guard, path: Path, batch: int) -> Iterator[Answer]:
-    """Answer the rows of an NPZ, ``X_test`` or ``X``, as the model reads them."""
+    """Answer the rows of an NPZ, ``X_test`` or ``X``, in the model's units."""
     x = guard.subject.read_arrays(path)
     for start in range(0, len(x), batch):
         for at, label in enumerate(guard.answers(x[start : start + batch]).tolist(), start):
@@ -99,7 +99,7 @@ def _rows(guard: Guard, stream: TextIO, source: str) -> Iterator[_Row]:
 
 
 def _checked(guard: Guard, header: list[str], source: str) -> list[str]:
-    """Return the header, or names of features in its place."""
+    """Return the header, or feature names where it has none."""
     if not any(header):
         raise GuardError(f"{source}: is empty; expected a header line with the column names")
     encoding = guard.encoding

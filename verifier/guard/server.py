@@ -1,4 +1,4 @@
-"""Serve a guard over HTTP, from one process or several, until it is told to end."""
+"""Serving of a guard over HTTP, from one or several processes, until told to stop."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ def serve(
     port: int = 8000,
     settings: ServeSettings | None = None,
 ) -> None:
-    """Answer over HTTP until Ctrl-C or SIGTERM; requests under way are answered first.
+    """Answer over HTTP until Ctrl-C or SIGTERM, finishing requests under way.
 
-    What it does is told on standard error: a line at the start, then one a request, with neither
-    what was asked nor what was answered, nor any key.
+    The log on standard error has a line at the start and one per request, without questions,
+    answers or keys.
     """
     settings = settings or ServeSettings()
     if settings.keys is not None:
@@ -91,6 +91,7 @@ def _serve_side_by_side(
     guard.close()
 
     def measured() -> bytes:
+        """Return the worst-case effort as JSON."""
         with guard.reopened() as own:
             return msgspec.json.encode(measure(own))
 
@@ -119,9 +120,9 @@ def _serve_side_by_side(
 
 
 class _Taken(socket.socket):
-    """A socket that listens already, and is asked for one connection at a time.
+    """A listening socket that gives one connection at a time.
 
-    asyncio would take as many as it said may wait, of which none were left to other processes.
+    asyncio would accept its whole backlog at once and leave none to other processes.
     """
 
     def listen(self, backlog: int = _BACKLOG, /) -> None:
@@ -129,7 +130,7 @@ class _Taken(socket.socket):
 
 
 class _Server(uvicorn.Server):
-    """Tells when it answers, and ends where others would die of the signal once more."""
+    """A uvicorn server that reports when it answers and exits normally on signals."""
 
     def __init__(
         self,
@@ -175,9 +176,9 @@ class _Server(uvicorn.Server):
             await self.lifespan.shutdown()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """End once all requests under way are answered; on a second Ctrl-C, at once.
+        """Exit after requests under way; at once on a second Ctrl-C.
 
-        The first is the parent's, where there is one: it sends SIGINT for the second alone.
+        With a parent, only the parent gets the first one; it sends SIGINT for the second.
         """
         if sig == signal.SIGINT and (self._stop_at is not None or self._orphaned is not None):
             self.should_exit = self.force_exit = True
@@ -187,7 +188,7 @@ class _Server(uvicorn.Server):
             self.should_exit = self._drain == 0
 
     def _abandoned(self) -> None:
-        """End, since the parent has gone: nobody would start this process again."""
+        """End because the parent is gone and nobody would restart this."""
         assert self._orphaned is not None
         asyncio.get_running_loop().remove_reader(self._orphaned)
         _log.error("the parent process has gone; this one ends")
@@ -197,7 +198,7 @@ class _Server(uvicorn.Server):
 
 
 def _begin_log(host: str, listening: socket.socket, settings: ServeSettings) -> None:
-    """Write to standard error from here on; first of all, who else can reach the server."""
+    """Log to standard error from now on, first of all who else can reach the server."""
     logging.config.dictConfig(_LOGGING)
     if not _is_loopback(listening):
         text = _EXPOSED if settings.keys is None else _PLAIN
@@ -205,7 +206,7 @@ def _begin_log(host: str, listening: socket.socket, settings: ServeSettings) -> 
 
 
 def _allow_descriptors() -> None:
-    """Let the process have as many connections as it takes, where the system does."""
+    """Raise the limit of open descriptors as far as the system allows."""
     with contextlib.suppress(ImportError, OSError, ValueError):
         import resource
 
@@ -216,6 +217,7 @@ def _allow_descriptors() -> None:
 
 
 def _listening(host: str, port: int) -> socket.socket:
+    """Return a listening socket."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # Where the protocol is not named, asyncio leaves Nagle's algorithm on: 40 ms an answer.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -234,7 +236,7 @@ def _listening(host: str, port: int) -> socket.socket:
 
 
 def _is_loopback(listening: socket.socket) -> bool:
-    """Whether only this machine can reach it; of a host by name, whatever it stands for."""
+    """Return whether only this machine can reach the socket."""
     address = ipaddress.ip_address(listening.getsockname()[0].partition("%")[0])
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return (mapped or address).is_loopback
@@ -250,10 +252,10 @@ def _address(host: str, listening: socket.socket) -> str:
 
 
 class _KnownPaths(logging.Filter):
-    """Lets the log name no path but the server's own, and no query: either may hold a key."""
+    """Keeps foreign paths and queries out of the log, since they may hold a key."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Change what uvicorn says of a request: client, method, path, version and status."""
+        """Redact uvicorn's record: client, method, path, version and status."""
         client, method, path, *others = record.args  # type: ignore[misc]
         own = str(path).partition("?")[0]
         record.args = (client, method, own if own in PATHS else "(another path)", *others)

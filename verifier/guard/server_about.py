@@ -1,4 +1,4 @@
-"""What a served guard tells of itself: to everyone, and to its owner at the start."""
+"""The public description of a served guard, and the owner's line at the start."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from leaveout.verifier.guard.server_messages import About, BoxFacts, Column, Lis
 
 
 def about(guard: Guard) -> About:
-    """Return what everyone may know: nothing that depends on what was asked so far.
+    """Return the public description, which depends on no question.
 
-    Of a table's numeric columns only the names: what was the least and the greatest value of the
-    training rows is not told.
+    Numeric columns are given by name only: the range of the training rows is private.
     """
     box, encoding = guard.box, guard.encoding
     return About(
@@ -43,7 +42,7 @@ def about(guard: Guard) -> About:
 def start_line(
     guard: Guard, account: Account, address: str, pace: Pace | None, most_rows: int
 ) -> str:
-    """Return what the owner reads at the start; what was spent is for the owner alone."""
+    """Return the line for the owner at the start, who alone may see what was spent."""
     settings = guard.settings
     cap = "no cap" if settings.cap is None else f"cap {settings.cap:g}"
     timing = "answers are sent at once, so that their time tells how they were found"

@@ -1,4 +1,4 @@
-"""What a served guard answers to each HTTP request."""
+"""The answers of a served guard to HTTP requests."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def application(
     most_rows: int = MOST_ROWS,
     most_bytes: int = MOST_BYTES,
 ) -> Starlette:
-    """Return an ASGI application that answers with labels: no scores, no tiers, no account."""
+    """Return an ASGI application that answers with labels only."""
     settings = ServeSettings(pad=pad or 0.0, most_rows=most_rows, most_bytes=most_bytes)
     pace = Pace(pad, measure(guard)) if pad else None
     return served(guard, settings, pace, Shared(1, numbers()))
@@ -104,7 +104,7 @@ def served(
 
 
 class _Service:
-    """What each path answers."""
+    """The handlers of all paths."""
 
     def __init__(
         self,
@@ -124,6 +124,7 @@ class _Service:
 
     @property
     def _closed(self) -> bool:
+        """Whether this guard or another process's is closed."""
         return self._guard.closed or self._shared.closed
 
     async def label(self, request: Request) -> Response:
@@ -179,7 +180,7 @@ class _Service:
         return Response(self._counts.text(), media_type=CONTENT_TYPE)
 
     def _answer(self, inputs: Inputs) -> Response:
-        """Answer in a thread; whatever happens, the response is ready when this returns."""
+        """Answer in a thread; return only when a response is ready."""
         try:
             points = inputs.encoded(self._guard)
             if inputs.single:
@@ -211,7 +212,7 @@ class _Service:
 
 
 async def _refused(_: Request, error: Exception) -> Response:
-    """Say what Starlette refuses, such as an unknown path, as all other failures are said."""
+    """Return Starlette's refusals, such as unknown paths, in our format."""
     assert isinstance(error, HTTPException)
     response = _failure(f"{error.detail.lower()}; see /openapi.json", error.status_code)
     response.headers.update(error.headers or {})

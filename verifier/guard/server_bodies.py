@@ -1,4 +1,4 @@
-"""Bodies of requests: how large, how soon, and how many at once."""
+"""Limits on request bodies: size, time and number at once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_HELD = 1 << 28
 
 
 class Bodies:
-    """The bodies that a process holds."""
+    """The request bodies held by a process."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
@@ -27,7 +27,7 @@ class Bodies:
 
     @asynccontextmanager
     async def read(self, request: Request) -> AsyncIterator[bytes]:
-        """Give the body of a request, which is held until the context ends."""
+        """Yield the body of a request, held until the context ends."""
         parts: list[bytes] = []
         try:
             await self._receive(request, parts)

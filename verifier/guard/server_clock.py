@@ -1,4 +1,4 @@
-"""Wakes an event loop at exact times."""
+"""Wake-ups of an event loop at exact times."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Self
 
 
 class Clock:
-    """Waits in a thread of its own, for times rather than for a while.
+    """Waits in its own thread until absolute times.
 
-    An event loop waits for whole milliseconds from whenever it gets to wait, which work in other
-    threads delays on a busy machine: the end of its wait would tell how long they worked.
+    An event loop waits whole milliseconds from a moment that other threads' work delays, which
+    would reveal how long they worked.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -31,14 +31,14 @@ class Clock:
         return self
 
     def close(self) -> None:
-        """End the thread; times that are not reached yet are not waited for."""
+        """End the thread without waiting for pending times."""
         with self._changed:
             self._closed = True
             self._changed.notify()
         self._thread.join()
 
     async def until(self, when: float) -> None:
-        """Wait until a time of `time.monotonic`; called in the loop."""
+        """Wait until a time of `time.monotonic`; call it in the loop."""
         woken = self._loop.create_future()
         entry = (when, next(self._number), woken)
         with self._changed:

@@ -1,4 +1,4 @@
-"""What answering takes at worst on this machine, measured before anything is answered."""
+"""The worst-case effort of an answer on this machine, measured before any is given."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _LONGEST = 2.0
 
 
 def warm_up(guard: Guard) -> None:
-    """Compile and load what answering needs, so that no first answer is slow; answer nothing."""
+    """Compile and load everything, so no first answer is slow; answer nothing."""
     guard.rehearse(_inputs(guard, 2))
 
 
 def measure(guard: Guard) -> Effort:
-    """Measure the most work that answering is, on all cores at once; answer nothing."""
+    """Measure the most work of an answer, on all cores at once; answer nothing."""
     warm_up(guard)
     threads = cores()
     inputs = _inputs(guard, _INPUTS)

@@ -1,4 +1,4 @@
-"""What every request passes first: it is counted, its asker has a key, and asks not too much."""
+"""Checks before any request is read: counting, key and rate."""
 
 from __future__ import annotations
 
@@ -27,22 +27,20 @@ _LEAVING = 30.0
 
 
 class Allowance:
-    """What the asker of one request may still ask for."""
+    """What the asker of a request may still ask for."""
 
     def __init__(self, rates: Rates | None, who: str) -> None:
         self._rates, self._who = rates, who
 
     def spend(self, rows: int) -> float:
-        """Take rows off; see `Rates.spend`."""
+        """Subtract rows; see `Rates.spend`."""
         return 0.0 if self._rates is None else self._rates.spend(self._who, rows)
 
 
 class Hosts:
-    """The names under which a server may be asked.
+    """The host names under which a server may be asked.
 
-    A page that somebody's browser has open may let its own name stand for this server's address:
-    the browser then takes the server for a part of the page, and lets it read the answers. So a
-    request has to name the server as it is known.
+    Guards against DNS rebinding: a web page whose name points here could otherwise read answers.
     """
 
     def __init__(self, bound: str, names: Sequence[str] = ()) -> None:
@@ -51,7 +49,7 @@ class Hosts:
         self._any_address = not bound or (address is not None and address.is_unspecified)
 
     def knows(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
-        """Whether a request names one of them; one that names none does not."""
+        """Return whether a request names one of the hosts."""
         if "*" in self._names:
             return True
         given = [value for name, value in headers if name == b"host"]
@@ -75,10 +73,10 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 class Gate:
-    """Refuses who asks under another name, has no key or asked for too much; counts all.
+    """Refuses unknown hosts, missing keys and excess rates; counts all requests.
 
-    That is before a body is read. None of it depends on what is asked, so these answers leave at
-    once, padded or not.
+    It acts before a body is read and never depends on the question, so its refusals need no
+    padding.
     """
 
     def __init__(
@@ -93,18 +91,20 @@ class Gate:
         self._hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or let it through."""
+        """Refuse a request, or pass it on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         status = 0
 
         async def received() -> Message:
+            """Receive a message and count its bytes."""
             message = await receive()
             self._counts.bytes(len(message.get("body", b"")))
             return message
 
         async def sent(message: Message) -> None:
+            """Send a message within the time limit."""
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -149,14 +149,14 @@ class Gate:
 
 
 def allowance_of(state: State) -> Allowance:
-    """Return what the asker of a request may still ask for."""
+    """Return the remaining allowance of a request's asker."""
     found: Any = state.allowance
     assert isinstance(found, Allowance)
     return found
 
 
 def too_many(seconds: float) -> Response:
-    """Return what is said where an asker must wait so many seconds."""
+    """Return the response that asks to wait ``seconds``."""
     wait = math.ceil(seconds)
     return _refused(
         f"too many rows were asked for; ask again in {wait} s", 429, {"retry-after": str(wait)}
@@ -164,5 +164,6 @@ def too_many(seconds: float) -> Response:
 
 
 def _refused(error: str, status: int, headers: dict[str, str]) -> Response:
+    """Return a refusal."""
     content = msgspec.json.encode(Failure(error))
     return Response(content, status, headers, media_type="application/json")

@@ -1,4 +1,4 @@
-"""Who may ask: keys in a header, held against digests in a file."""
+"""Access keys in a header, compared with digests in a file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Stamp = tuple[int, int, int, int]
 
 
 class Keys:
-    """The keys of a file, which is read again whenever it has changed."""
+    """The keys of a file, which is reread when it changes."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -44,7 +44,7 @@ class Keys:
         return len(self._digests)
 
     def holder(self, headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-        """Return whose key a request has, or None; how long that takes does not tell a key."""
+        """Return the holder of a request's key, or None, in key-independent time."""
         self._follow()
         given = [value for name, value in headers if name == b"authorization"]
         scheme, _, key = given[0].partition(b" ") if len(given) == 1 else (b"", b"", b"")
@@ -87,7 +87,7 @@ class Keys:
 
 
 def add_key(path: Path, name: str) -> str:
-    """Make a key, and append its digest to a file, which only its owner can read if it is new."""
+    """Make a key and append its digest to a file, owner-only if new."""
     if not _NAME.fullmatch(name):
         raise GuardError(
             f"{name!r} cannot name a key: up to 64 letters, digits and . _ @ -, a letter or digit "
@@ -109,7 +109,7 @@ def add_key(path: Path, name: str) -> str:
 
 
 def _line_end(path: Path) -> bytes:
-    """Return what ends the last line of a file, where it has no end."""
+    """Return the line end missing from a file's last line."""
     before = path.read_bytes()
     return b"" if not before or before.endswith(b"\n") else b"\n"
 

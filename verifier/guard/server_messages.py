@@ -1,4 +1,4 @@
-"""What a served guard is asked and what it says, as JSON."""
+"""JSON messages of a served guard."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The label of one input, and what it is called if that is known."""
+    """The label of one input, with its name if known."""
 
     label: int
     name: str | UnsetType = UNSET
 
 
 class Answers(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The labels of several inputs in order, and what they are called if that is known."""
+    """The labels of several inputs in order, with their names if known."""
 
     labels: list[int]
     names: list[str] | UnsetType = UNSET
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """Why there is no answer, in one line."""
+    """The reason for a missing answer, in one line."""
 
     error: str
 
@@ -55,14 +55,14 @@ class Health(msgspec.Struct, frozen=True):
 
 
 class ListedValues(msgspec.Struct, frozen=True):
-    """Features, by number, that together take one of the listed rows of values."""
+    """Features, by number, that jointly take one of the listed rows of values."""
 
     features: list[int]
     values: list[list[float]]
 
 
 class BoxFacts(msgspec.Struct, frozen=True):
-    """The inputs that the promise is about."""
+    """The inputs the promise covers."""
 
     lower: list[float]
     upper: list[float]
@@ -70,7 +70,7 @@ class BoxFacts(msgspec.Struct, frozen=True):
 
 
 class Column(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A column of a row in the table's own units; a category takes one of the values."""
+    """A column in the table's own units; a category takes one of the values."""
 
     name: str
     kind: Literal["number", "category"]
@@ -78,7 +78,7 @@ class Column(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class About(msgspec.Struct, frozen=True):
-    """What is served: nothing that depends on what was asked; no box where all inputs are."""
+    """A description of the service, without a box where all inputs are covered."""
 
     features: list[str]
     columns: list[Column]

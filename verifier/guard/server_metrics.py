@@ -1,4 +1,4 @@
-"""What a server counts, for Prometheus: nothing that the guard hides."""
+"""Prometheus counters of a server, with nothing that the guard hides."""
 
 from __future__ import annotations
 
@@ -19,12 +19,10 @@ def numbers() -> int:
 
 
 class Counts:
-    """The counters of one process, in memory that all see, and the sums over all processes.
+    """The counters of one process in shared memory, and the sums over all.
 
-    What is here may be read by whoever may ask: numbers of requests by status, which their askers
-    were told, of rows and of bytes that came in. Not of tiers, of noised answers or epsilon; not of
-    seconds, nor of bytes that went out, since labels have names of different lengths; and not by
-    asker.
+    Safe to publish: requests by status, rows and bytes in. Never tiers, noise, epsilon, seconds,
+    bytes out (label names vary) or askers.
     """
 
     def __init__(self, shared: Shared, index: int, pace: Pace | None) -> None:
@@ -34,29 +32,29 @@ class Counts:
         self._own[[_IN_FLIGHT, _WAITING]] = 0
 
     def begin(self) -> None:
-        """Count a request that has come."""
+        """Count a new request."""
         self._own[_IN_FLIGHT] += 1
 
     def end(self, path: str, status: int) -> None:
-        """Count a request that was answered, or whose asker has gone: 0."""
+        """Count an answered request, or status 0 if its asker is gone."""
         self._own[_IN_FLIGHT] -= 1
         kind = _STATUSES.index(status if status in _STATUSES else 0)
         self._own[kind + len(_STATUSES) * (path != "/label")] += 1
 
     def rows(self, count: int) -> None:
-        """Count rows that were answered."""
+        """Count answered rows."""
         self._own[_ROWS] += count
 
     def bytes(self, count: int) -> None:
-        """Count bytes of bodies that came."""
+        """Count received body bytes."""
         self._own[_BYTES] += count
 
     def waiting(self, count: int) -> None:
-        """Note how many requests wait for their turn."""
+        """Store how many requests wait for their turn."""
         self._own[_WAITING] = count
 
     def text(self) -> str:
-        """Return all of it in the text format of Prometheus."""
+        """Return all counters in the Prometheus text format."""
         sums = self._shared.counts.sum(axis=0).tolist()
         requests = [
             (f'{{path="{path}",status="{status or "none"}"}}', sums[at * len(_STATUSES) + kind])

@@ -1,4 +1,4 @@
-"""The API as a page to read, from its OpenAPI document: nothing is loaded, no script runs."""
+"""The API as a readable page from its OpenAPI document, without scripts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes that serve side by side: forked once the guard is loaded, and again where one dies."""
+"""Server processes, forked once the guard is loaded and replaced when they die."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _log = logging.getLogger("leaveout.guard")
 
 
 def in_child(work: Callable[[], bytes]) -> bytes:
-    """Return what work in a forked process returns, so that its threads and locks are not here."""
+    """Run work in a forked process and return its result, without its threads here."""
     read, write = os.pipe()
     pid = _fork()
     if pid == 0:
@@ -55,7 +55,7 @@ def in_child(work: Callable[[], bytes]) -> bytes:
 
 @dataclass
 class _Child:
-    """One process."""
+    """A child process."""
 
     index: int
     pid: int
@@ -64,7 +64,7 @@ class _Child:
 
 
 class Children:
-    """The processes of a server, and what is done about them until all have ended."""
+    """The processes of a server, supervised until all have ended."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Children:
         self._kill_at: float | None = None
 
     def run(self) -> None:
-        """Start them, and return once all have ended.
+        """Start all processes and return once they have ended.
 
         Raises
         ------
@@ -112,7 +112,7 @@ class Children:
             raise self._failure
 
     def _look(self, wake: int) -> None:
-        """Wait for the next event, and do what is due."""
+        """Wait for the next event and handle what is due."""
         for key, _ in self._selector.select(self._timeout()):
             if key.fd == wake:
                 for number in os.read(wake, 512):
@@ -147,7 +147,7 @@ class Children:
         self._selector.register(read, selectors.EVENT_READ, pid)
 
     def _become(self, index: int, ready: int) -> NoReturn:
-        """Be a child."""
+        """Run as a child."""
         status = 1
         try:
             # Ctrl-C at a terminal is the parent's to handle.
@@ -168,7 +168,7 @@ class Children:
         _leave(status)
 
     def _heard(self, descriptor: int, pid: int) -> None:
-        """Note that a process answers; or, where nothing is said, that it has gone."""
+        """Note that a process answers, or that it is gone if its pipe closes."""
         said = os.read(descriptor, 1)
         self._selector.unregister(descriptor)
         os.close(descriptor)
@@ -181,6 +181,7 @@ class Children:
             self._on_ready()
 
     def _signalled(self, number: int) -> None:
+        """Pass a signal on to the children."""
         if number == signal.SIGCHLD:
             return
         if self._kill_at is None:
@@ -204,7 +205,7 @@ class Children:
                     self._died(child, status)
 
     def _died(self, child: _Child, status: int) -> None:
-        """Have another process take the place of one that died; at the start, end all."""
+        """Replace a process that died; at the start, end all."""
         how = _ending(status)
         if not self._told:
             self._failure = GuardError(f"process {child.index + 1} {how} before it answered")
@@ -226,7 +227,7 @@ class Children:
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[int]:
-        """Have signals written to a pipe; yield its end to read from."""
+        """Route signals to a pipe; yield its end to read from."""
         read, write = os.pipe()
         for each in (read, write):
             os.set_blocking(each, False)
@@ -243,7 +244,7 @@ class Children:
 
 
 def _fork() -> int:
-    """Fork; what is not changed afterwards stays in the same memory."""
+    """Fork; unchanged memory stays shared."""
     sys.stdout.flush()
     sys.stderr.flush()
     gc.collect()
@@ -252,7 +253,7 @@ def _fork() -> int:
 
 
 def _leave(status: int) -> NoReturn:
-    """End a forked process: whatever the parent has to do at its end is not done twice."""
+    """End a forked process without the parent's exit handlers."""
     with contextlib.suppress(OSError, ValueError):
         sys.stderr.flush()
     os._exit(status)
@@ -264,5 +265,6 @@ def _send(pid: int, number: int) -> None:
 
 
 def _ending(status: int) -> str:
+    """Return how a process ended, in words."""
     code = os.waitstatus_to_exitcode(status)
     return f"was ended by signal {-code}" if code < 0 else f"ended with status {code}"

@@ -1,4 +1,4 @@
-"""HTTP/1.1 for a served guard: requests whose end could be read in two ways are refused."""
+"""HTTP/1.1 for a served guard, refusing requests with an ambiguous end."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ _LINE = re.compile(rb"\r?\n")
 
 
 def ambiguity(received: bytes) -> str | None:
-    """Return why two servers could disagree on where a request ends, or None.
+    """Return why two servers could disagree on a request's end, or None.
 
-    What one of them takes for the rest of a body another takes for the next request, which then
-    passes whatever the first one checks (RFC 9112, sections 5.2, 6.3 and 11.2).
+    Otherwise a body's rest could smuggle in an unchecked request (RFC 9112, 5.2, 6.3 and 11.2).
     """
     received = received.lstrip(b"\r\n")
     end = _END.search(received)
@@ -43,16 +42,13 @@ def ambiguity(received: bytes) -> str | None:
 
 
 class StrictProtocol(H11Protocol):
-    """uvicorn's protocol, which by itself picks one of two readings as the standard lets it.
-
-    Nor does it wait for ever for requests that do not come, or let in more than there is room for.
-    """
+    """uvicorn's protocol, made strict on ambiguous requests, waiting and connections."""
 
     _limit: asyncio.TimerHandle | None = None
     _begun = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin, unless there are too many."""
+        """Accept a connection unless there are too many."""
         super().connection_made(transport)
         if len(self.connections) > MOST_CONNECTIONS:
             transport.abort()
@@ -61,12 +57,12 @@ class StrictProtocol(H11Protocol):
             self._wait(self.timeout_keep_alive)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End."""
+        """Close the connection."""
         self._wait(None)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take what came."""
+        """Process received data."""
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:
             self._wait(None)
@@ -75,7 +71,7 @@ class StrictProtocol(H11Protocol):
             self._wait(_HEAD)
 
     def on_response_complete(self) -> None:
-        """Go on with the next request."""
+        """Continue with the next request."""
         self._begun = False
         super().on_response_complete()
         if not self.cycle.response_complete:
@@ -84,7 +80,7 @@ class StrictProtocol(H11Protocol):
         self._wait(_HEAD if self._begun else None)
 
     def _wait(self, seconds: float | None) -> None:
-        """Wait for a head, or what is left of a body, no longer than so."""
+        """Limit the wait for a head or the rest of a body."""
         if self._limit is not None:
             self._limit.cancel()
         self._limit = None if seconds is None else self.loop.call_later(seconds, self._give_up)
@@ -94,9 +90,9 @@ class StrictProtocol(H11Protocol):
         self.transport.close()
 
     def handle_events(self) -> None:
-        """Handle what was received, unless it begins with a request that is refused.
+        """Handle received events unless they begin an ambiguous request.
 
-        A request is read after the answer to the one before, so that each is seen here first.
+        A request is read after the previous answer, so each one is seen here first.
         """
         if self.conn.their_state is h11.IDLE:
             why = ambiguity(self.conn.trailing_data[0])

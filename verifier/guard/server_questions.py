@@ -1,4 +1,4 @@
-"""From the body of a label request to the inputs it asks about, or to what is wrong with it."""
+"""From the body of a label request to its inputs, or to an error."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FORMS = 'give exactly one of "x" or "row" for one input, "X" or "rows" for seve
 
 
 class BadRequestError(GuardError):
-    """A request that cannot be answered whatever is served."""
+    """A request that no subject could answer."""
 
     def __init__(self, message: str, status: int = 422) -> None:
         super().__init__(message)
@@ -29,7 +29,7 @@ class BadRequestError(GuardError):
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """What a request asks about."""
+    """The inputs of a request."""
 
     single: bool  # whether one answer is expected rather than a list of them
     points: Sequence[Sequence[float]] | None  # as the model reads them
@@ -39,7 +39,7 @@ class Inputs:
         return len(self.rows if self.points is None else self.points)  # type: ignore[arg-type]
 
     def encoded(self, guard: Guard) -> NDArray[np.floating]:
-        """Return them as the model reads them, shape (n, inputs)."""
+        """Return the inputs as the model reads them, shape (n, inputs)."""
         if self.points is not None:
             for at, point in enumerate(self.points):
                 if len(point) != guard.inputs:
@@ -88,7 +88,7 @@ def read_question(body: bytes, most_rows: int) -> Inputs:
 
 
 def _refuse_repeated_keys(body: bytes) -> None:
-    """Refuse JSON of which one reader takes the first of two values, and another the last."""
+    """Raise on JSON with repeated keys, which readers resolve differently."""
 
     def distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
         found = dict(pairs)

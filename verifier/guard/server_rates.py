@@ -1,4 +1,4 @@
-"""How many rows each asker may ask for: a bucket that fills at a steady rate."""
+"""Rate limits per asker: a bucket of rows that fills at a steady rate."""
 
 from __future__ import annotations
 
@@ -16,26 +16,24 @@ _TRIES = 32
 
 
 class Rates:
-    """Allowances of askers, the same in all processes of a server.
+    """Allowances of askers, shared by all processes of a server.
 
-    A request is taken while there is something left, and then all its rows are taken off: however
-    many rows a request has it is answered in the end, and in the long run nobody has more than the
-    rate. Where more are asking than there is room for, some share an allowance.
+    A request is admitted while anything is left and then charged in full, so the long-run rate
+    holds. When slots run out, askers share one.
     """
 
     def __init__(self, rate: float, allowance: float, shared: Shared) -> None:
         self._rate, self._allowance, self._shared = rate, allowance, shared
 
     def call(self, who: str) -> float:
-        """Take a request for something else than labels off an allowance of its own; see `spend`.
+        """Charge a request other than for labels to its own allowance; see `spend`.
 
-        It costs a row or, where the rate is low, so little that a balancer may still ask for
-        health.
+        It costs a row, or less at low rates, so a balancer can still check health.
         """
         return self.spend(f"{who} elsewhere", min(1.0, self._rate / _CALLS))
 
     def spend(self, who: str, rows: float) -> float:
-        """Take rows off an allowance."""
+        """Subtract rows from an allowance."""
         digest = hashlib.blake2b(who.encode(), key=self._shared.salt, digest_size=8).digest()
         known = int.from_bytes(digest, "big") or 1
         now = time.monotonic()
@@ -51,12 +49,13 @@ class Rates:
         return 0.0 if taken else max(-left / self._rate, 1e-3)
 
     def _left(self, slot: int, now: float) -> float:
+        """Return what is left in a slot's bucket."""
         bucket = self._shared.buckets[slot]
         gained = (now - float(bucket["at"])) * self._rate
         return min(self._allowance, float(bucket["left"]) + gained)
 
     def _slot(self, known: int, now: float) -> int:
-        """Return where an asker's allowance is, or a place that is free; else a shared one."""
+        """Return an asker's slot, else a free one, else a shared one."""
         free = None
         for step in range(_TRIES):
             slot = (known + step) % SLOTS
@@ -73,7 +72,7 @@ class Rates:
 
 
 def neighbourhood(address: str) -> str:
-    """Return what counts as one asker where there are no keys: of IPv6, the network of 64 bits."""
+    """Return the identity of an asker without a key: for IPv6, its /64 network."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

@@ -1,4 +1,4 @@
-"""How a guard is served: how many processes, how padded, to whom, and how much at once."""
+"""Settings of a served guard: processes, padding, access and limits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST_PROCESSES = 256
 
 @dataclass(frozen=True)
 class ServeSettings:
-    """How a guard is served."""
+    """Settings of a served guard."""
 
     pad: float = 0.05  # seconds; see `Padding`
     processes: int = 1  # that answer, each by itself, from one memory
@@ -69,7 +69,7 @@ class ServeSettings:
 
     @property
     def allowance(self) -> float:
-        """Rows that an asker may ask for at once."""
+        """The rows an asker may ask for at once."""
         if self.burst is not None:
             return self.burst
         return max(1.0, _BURST * (self.rate or 0.0))

@@ -1,4 +1,4 @@
-"""What all processes of one server know together: numbers in shared memory, and turns."""
+"""State shared by all server processes: numbers in memory, and a lock."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ BUCKET = np.dtype([("who", np.uint64), ("left", np.float64), ("at", np.float64)]
 
 
 class Turn:
-    """A lock among processes, which one that dies gives back. It is not one among threads.
+    """A lock among processes (not threads), released if its holder dies.
 
-    Made before the processes are forked. Whoever waits is woken by the system: SQLite's own
-    waiting looks again after up to a tenth of a second.
+    Make it before forking. Waiters are woken by the system; SQLite's own waiting polls every tenth
+    of a second.
     """
 
     def __init__(self) -> None:
@@ -52,13 +52,13 @@ class Turn:
 
     @staticmethod
     def _memory() -> int:
-        """Open a file that is in memory alone: a container may have no disk to write to."""
+        """Open an in-memory file, since a container may have no writable disk."""
         assert sys.platform == "linux"
         return os.memfd_create("leaveout-turn")
 
 
 class Shared:
-    """Numbers that all processes of a server see; made before they are forked."""
+    """Numbers that all server processes see; made before they fork."""
 
     def __init__(self, processes: int, numbers: int) -> None:
         sizes = [16, 8 * processes * numbers, SLOTS * BUCKET.itemsize]
@@ -73,18 +73,18 @@ class Shared:
 
     @property
     def closed(self) -> bool:
-        """Whether one process had to close its guard: from then on all refuse everything."""
+        """Whether a process closed its guard, so that all must refuse."""
         return bool(self._flags[0])
 
     def close(self) -> None:
-        """Have all processes refuse everything: were it one alone, it would tell what leaks."""
+        """Make all processes refuse; a single one refusing would reveal leaks."""
         self._flags[0] = 1
 
     @property
     def restarts(self) -> int:
-        """How often a process was started in place of one that had ended."""
+        """How many times a process was replaced."""
         return int(self._flags[1])
 
     def restarted(self) -> None:
-        """Count one; for the parent alone."""
+        """Count a restart; only the parent calls this."""
         self._flags[1] += 1

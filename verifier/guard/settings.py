@@ -1,4 +1,4 @@
-"""What the owner of a guard may set."""
+"""Settings that the owner of a guard may choose."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_EPSILON = 700.0
 
 @dataclass(frozen=True)
 class GuardSettings:
-    """How a guard answers.
+    """Settings of a guard's answers.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What a guard needs of what it serves, network or forest."""
+"""The interface of what a guard serves: a network or a forest."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Identity(NamedTuple):
 
 
 class Subject(ABC):
-    """A model and its members, and what is known of them. It does not change."""
+    """An immutable model with its members and what is known of them."""
 
     folder: Path
     domain: Domain  # the inputs that the promise is about
@@ -39,7 +39,7 @@ class Subject(ABC):
 
     @abstractmethod
     def encode(self, rows: Sequence[Mapping[str, str | float]]) -> NDArray[Any]:
-        """Turn rows in a table's own units into inputs, shape (rows, inputs)."""
+        """Encode rows in a table's own units, shape (rows, inputs)."""
 
     @abstractmethod
     def read_arrays(self, path: Path) -> NDArray[Any]:
@@ -51,4 +51,4 @@ class Subject(ABC):
 
     @abstractmethod
     def where_outside(self, point: Point) -> str:
-        """Say where an input leaves the domain, in the units of the data; empty if it does not."""
+        """Return how an input leaves the domain, in data units; empty if inside."""

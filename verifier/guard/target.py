@@ -1,4 +1,4 @@
-"""Where ``verify`` writes what the guard needs, checked before any work is done."""
+"""The output path of the guard's bounds, checked before any work is done."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from leaveout.verifier.points.network_job import Job
 
 
 class BoundsTarget:
-    """One file of bounds of each member."""
+    """A file of bounds per member."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -34,7 +34,7 @@ class BoundsTarget:
             raise SpecError(f"--bounds {path}: cannot be written: {error.strerror}") from None
 
     def begin(self, jobs: Sequence[Job]) -> None:
-        """Refuse specifications that are not about the members of one family."""
+        """Raise on specifications that are not about one family's members."""
         expect_key()
         self._jobs = [job for job in jobs if not job.pair]
         questions = {id(job.instance) for job in self._jobs}
@@ -50,7 +50,7 @@ class BoundsTarget:
             )
 
     def write(self, decider: Decider) -> str:
-        """Write the file, whole or not at all; return a note for the report."""
+        """Write the file atomically; return a note for the report."""
         if decider.contradicted:
             return "no bounds were written, because one was refuted"
         instance = self._jobs[0].instance

@@ -1,1 +1,1 @@
-"""What a run rests on: files and their digests, training rows, and where statements stand."""
+"""Provenance of a run: files and digests, training rows, positions of statements."""

@@ -1,4 +1,4 @@
-"""Digests of files, and files that change while a run goes on."""
+"""Digests of files, and detection of files that change during a run."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _BLOCK = 2**22
 
 @dataclass(frozen=True)
 class Taken:
-    """The digest of a file, and by what a later change of it shows."""
+    """The digest of a file, and what reveals a later change."""
 
     path: Path
     sha256: str  # in hexadecimal
     _marks: tuple[int, ...]
 
     def is_same(self) -> bool:
-        """Whether the file still holds what it held."""
+        """Return whether the file is unchanged."""
         try:
             return _marks(self.path) == self._marks or sha256_of(self.path) == self.sha256
         except OSError:
@@ -34,7 +34,7 @@ def take(path: Path) -> Taken:
 
 
 def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a regular file's bytes, in hexadecimal."""
+    """Return the SHA-256 of a regular file, in hexadecimal."""
     digest = hashlib.sha256()
     with open_file(path, ARCHIVE) as stream:
         while block := stream.read(_BLOCK):

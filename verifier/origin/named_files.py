@@ -1,4 +1,4 @@
-"""The files that a specification names, and those that lie beside them and are read too."""
+"""The files a specification names, and files beside them that are also read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST = 1000
 
 @dataclass(frozen=True)
 class NamedFile:
-    """A file that a run reads because the specification says so."""
+    """A file that a run reads because of the specification."""
 
     path: Path
     kind: FileKind
@@ -66,6 +66,7 @@ def _texts(call: Call, spec: CheckedSpec) -> Iterator[str]:
 
 
 def _followed(node: Expression, spec: CheckedSpec) -> Expression:
+    """Return the expression that a let stands for."""
     while isinstance(node, Name) and node.name in spec.lets:
         node = spec.lets[node.name].value
     return node
@@ -123,7 +124,7 @@ _BY_FUNCTION: Mapping[str, Callable[[Path, str], Iterator[NamedFile]]] = {
 
 
 def _files(function: str, path: Path, called: str) -> Iterator[NamedFile]:
-    """Yield what a function reads of a path; of a plug-in's what is there."""
+    """Yield the files a function reads from a path; a plug-in's if they exist."""
     make = _BY_FUNCTION.get(function)
     with suppress(OSError):
         if make is not None:

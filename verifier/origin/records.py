@@ -1,4 +1,4 @@
-"""What results say of where they come from: files, training rows, statements, as JSON."""
+"""Provenance in results: files, training rows and statements, as JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class FileRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TrainingRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What a family or a forest says of the rows it was trained on."""
+    """What a family or forest states of its training rows."""
 
     path: str  # of the family or the forest, as of its `FileRecord`
     sha256: str
@@ -35,7 +35,7 @@ class TrainingRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StatementRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A statement of the specification, as it was decided."""
+    """A statement of the specification, as decided."""
 
     name: str
     text: str  # in its one layout, params as they were set

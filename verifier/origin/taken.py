@@ -1,4 +1,4 @@
-"""What a run rests on: files with their digests, training rows, statements and where they stand."""
+"""Provenance of a run: files with digests, training rows and statements."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Held:
 
 @dataclass(frozen=True)
 class Origin:
-    """What a run rests on; digests are taken before anything is loaded.
+    """The provenance of a run; digests are taken before anything is loaded.
 
     Attributes
     ----------
@@ -78,11 +78,11 @@ class Origin:
         return Origin(checked, folder, spec, tuple(named), tuple(_held(named)))
 
     def changed(self) -> list[str]:
-        """Return the files that hold something else than when the run began."""
+        """Return the files whose content changed since the run began."""
         return [self._shown(each.taken.path) for each in self._held if not each.taken.is_same()]
 
     def missing(self) -> list[str]:
-        """Return the files that the specification names and that could not be read."""
+        """Return the named files that could not be read."""
         held = {each.taken.path.absolute() for each in self._held}
         return [
             self._shown(each.path)
@@ -92,7 +92,7 @@ class Origin:
         ]
 
     def files(self) -> tuple[FileRecord, ...]:
-        """Return a record of each file, without a digest of those that changed meanwhile."""
+        """Return a record of each file, without the digest of changed ones."""
         changed = set(self.changed())
         return tuple(
             FileRecord(
@@ -105,7 +105,7 @@ class Origin:
         )
 
     def training(self) -> tuple[TrainingRecord, ...]:
-        """Return what families and forests say of their training rows."""
+        """Return what families and forests state of their training rows."""
         read = {"family": of_family, "forest": of_forest}
         found = (
             read[each.kind](each.taken.path, self._shown(each.taken.path))
@@ -115,7 +115,7 @@ class Origin:
         return tuple(each for each in found if each is not None)
 
     def statements(self) -> tuple[StatementRecord, ...]:
-        """Return the statements as they are decided, and where they stand."""
+        """Return the statements as decided, with their positions."""
         return tuple(self._statement(each) for each in self.checked.statements)
 
     def _statement(self, statement: Guarantee | Find) -> StatementRecord:
@@ -144,11 +144,12 @@ class Origin:
         )
 
     def _shown(self, path: Path) -> str:
+        """Return a path relative to the specification's folder."""
         return Path(os.path.relpath(path, self.folder)).as_posix()
 
 
 def _held(named: Sequence[NamedFile]) -> list[_Held]:
-    """Take the digest of each file once; the first kind it is named as is its kind."""
+    """Take the digest of each file once; its first kind counts."""
     held: dict[Path, _Held] = {}
     for each in named:
         key = each.path.absolute()

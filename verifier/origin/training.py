@@ -1,4 +1,4 @@
-"""What families and forests say of the rows they were trained on."""
+"""What families and forests state of their training rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ROWS = ("X", "y", "classes")
 
 
 def of_family(file: Path, path: str) -> TrainingRecord | None:
-    """Return what a family file says of its training rows; None where it says nothing."""
+    """Return what a family file states of its training rows; None if nothing."""
     raw = _arrays(file, (MANIFEST,)).get(MANIFEST)
     if raw is None:
         return None
@@ -42,7 +42,7 @@ def of_family(file: Path, path: str) -> TrainingRecord | None:
 
 
 def of_forest(file: Path, path: str) -> TrainingRecord | None:
-    """Return what a forest holds of its rows; None where it is no forest."""
+    """Return what a forest states of its rows; None if the file is not a forest."""
     held = _arrays(file, _ROWS)
     if set(held) != set(_ROWS) or held["X"].ndim != 2:
         return None

@@ -1,4 +1,4 @@
-"""The page people read: RESULT.json files as one HTML file that needs no network."""
+"""The HTML page for readers: RESULT.json files as one self-contained file."""
 
 from leaveout.verifier.page.document import document
 from leaveout.verifier.page.errors import PageError

@@ -1,4 +1,4 @@
-"""How confidently a network answers points, held against what was proved of its answers."""
+"""The confidence of a network's answers to points, compared with the proved bounds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from leaveout.verifier.report import Result
 
 @dataclass(frozen=True, eq=False)
 class _Question:
-    """A network, what it is compared with, and the set of inputs, as a result is about them."""
+    """The network, comparison and input set that a result is about."""
 
     network: Network
     family: Family
@@ -38,9 +38,9 @@ class _Question:
 def confidences(
     runs: Sequence[Run], given: GivenPoints
 ) -> tuple[tuple[Confidences, ...], tuple[str, ...]]:
-    """Return how confidently networks answer points, one a label that a bound is known of.
+    """Return the confidences of the answers to given points, per bounded label.
 
-    Of several bounds of one label the lowest is taken: each holds.
+    Where several bounds of a label are known, the lowest is used: each of them holds.
     """
     found: list[Confidences] = []
     refused: list[LeaveoutError] = []
@@ -61,7 +61,7 @@ def confidences(
 
 
 def _questions(run: Run) -> Iterable[tuple[_Question, list[Result]]]:
-    """Yield what the results about leaks are about, each once, and those results."""
+    """Yield each question about leaks once, with its results."""
     bounded = [each for each in run.report.results if each.box.lower and each.upper is not None]
     if not bounded:
         return
@@ -93,6 +93,7 @@ def _questions(run: Run) -> Iterable[tuple[_Question, list[Result]]]:
 
 
 def _reading(run: Run) -> Reading:
+    """Read the specification of a run with the run's parameter values."""
     specification = run.specification
     path = specification.path
     if path is None:
@@ -112,7 +113,7 @@ def _unknown(run: Run, why: str) -> PageError:
 def _answered(
     question: _Question, results: list[Result], given: GivenPoints
 ) -> Iterable[Confidences]:
-    """Yield the answers of one network, one a label that a bound is known of."""
+    """Yield the confidences of one network's answers, per bounded label."""
     network, manifest = question.network, question.family.manifest
     x = given.points(manifest, network.inputs, network.source)
     y = given.labels(manifest)

@@ -1,4 +1,4 @@
-"""The day of results that do not keep it; no clock is asked: the same files make the same page."""
+"""The day shown for results that do not store one; the clock is never read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WRITTEN = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 def day(text: str) -> str:
-    """Return a day as it was written; nothing of nothing."""
+    """Return a day as given; empty if none is given."""
     if not text:
         return ""
     try:
@@ -25,7 +25,7 @@ def day(text: str) -> str:
 
 
 def refuse_another(text: str, runs: Sequence[Run]) -> None:
-    """Refuse a day where results keep another one."""
+    """Raise if the results store a different day."""
     for run in runs:
         if text and run.day and run.day != text:
             raise PageError(

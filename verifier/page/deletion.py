@@ -1,4 +1,4 @@
-"""What deciders found on the way, in tables: unlearning, forests, audits; others as they are."""
+"""Tables of what deciders computed: unlearning, forests, audits and plug-ins."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ROUTES = {
 
 
 def computed(result: Result, functions: Mapping[str, Function]) -> Html | None:
-    """Return tables of what was computed for a result, None where nothing was."""
+    """Return tables of what was computed for a result; None if there is nothing."""
     groups: dict[str, list[Facts]] = {}
     for record in result.facts:
         groups.setdefault(record.name, []).append(record.facts)
@@ -57,7 +57,7 @@ def _plainly(name: str, found: Facts) -> Html:
 
 
 def guarded(found: Sequence[Facts]) -> Html | None:
-    """List the bounds that a guard answers by."""
+    """Return a table of the bounds a guard uses."""
     (each,) = found if len(found) == 1 else (None,)
     if each is None or not {"epsilon", "members"} <= set(each):
         return None
@@ -75,7 +75,7 @@ def guarded(found: Sequence[Facts]) -> Html | None:
 
 
 def unlearns(found: Sequence[Facts]) -> Html | None:
-    """Compare what is claimed of a service with what the accounting shows."""
+    """Return a table comparing a service's claim with what its accounting shows."""
     (each,) = found if len(found) == 1 else (None,)
     if each is None or "alpha_shown" not in each:
         return None
@@ -92,12 +92,13 @@ def unlearns(found: Sequence[Facts]) -> Html | None:
 
 
 def _shown(each: Facts, name: str) -> str:
+    """Return a number as text, using its displayed value where one is stored."""
     value = each[f"{name}_shown"]
     return _number(each, name) if value == each.get(name) else _number(each, f"{name}_shown", True)
 
 
 def deletions(found: Sequence[Facts]) -> Html | None:
-    """List records that were deleted, and how much of the forest that touched."""
+    """Return a table of deleted records and how much of the forest each affected."""
     needed = ("rows", "rows_left", "trees", "rows_regrown", "rows_retrained")
     if not all(key in each for each in found for key in needed):
         return None
@@ -139,7 +140,7 @@ def _share(each: Facts) -> str:
 
 
 def caches(found: Sequence[Facts]) -> Html | None:
-    """Say what was computed again."""
+    """Return a table of what was recomputed."""
     if not all("trees" in each and "rows" in each for each in found):
         return None
     said = [
@@ -151,7 +152,7 @@ def caches(found: Sequence[Facts]) -> Html | None:
 
 
 def same(found: Sequence[Facts]) -> Html | None:
-    """Say what was compared."""
+    """Return a table of what was compared."""
     names = {
         "trees": "Trees of the one",
         "trees_other": "Trees of the other",
@@ -167,7 +168,7 @@ def same(found: Sequence[Facts]) -> Html | None:
 
 
 def audited(found: Sequence[Facts]) -> Html | None:
-    """Set the two arms of an audit side by side."""
+    """Return a table of the two arms of an audit side by side."""
     (each,) = found if len(found) == 1 else (None,)
     if each is None or not {"lower", "upper", "trials", "estimating"} <= set(each):
         return None
@@ -194,6 +195,7 @@ def audited(found: Sequence[Facts]) -> Html | None:
 
 
 def _said(text: str, shown: Html) -> Html:
+    """Return a table below a sentence."""
     return joined(tag("p", f"{text}."), shown)
 
 

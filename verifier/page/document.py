@@ -1,4 +1,4 @@
-"""The whole page: its head, the verdict, and the sections one after the other."""
+"""The whole page: head, verdict and sections in order."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _FOLDED = (
 
 
 def document(page: Page) -> str:
-    """Return a page as HTML; of the same results always the same."""
+    """Return a page as HTML; equal results give an equal page."""
     shown = [(each, found) for each in SECTIONS if (found := each.show(page)) is not None]
     links = [tag("li", tag("a", each.title, href=f"#{each.anchor}")) for each, _ in shown]
     sections = [
@@ -86,9 +86,9 @@ def _head(page: Page) -> Html:
 
 
 def _footer(page: Page) -> str:
-    """Return the style that puts the results' digests on each printed sheet, so that none is lost.
+    """Return the style that prints the digests on each sheet.
 
-    Digits alone get into it: it is no place for text of others.
+    Only hexadecimal digits may go into it: text from others must not reach a style.
     """
     digests = ", ".join(run.digest[:SHORT] for run in page.runs[:_SHEET])
     more = f" and {len(page.runs) - _SHEET}" if len(page.runs) > _SHEET else ""

@@ -1,4 +1,4 @@
-"""The curves of a chart: bands, staircases, symbols, and what each curve is called."""
+"""The curves of a chart: bands, steps, markers and labels."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LETTER = 18
 
 
 def curve(at: int, line: str, marks: Sequence[tuple[float, float]]) -> Html:
-    """Return a curve with its symbols."""
+    """Return a curve with its markers."""
     symbols = "".join(f"M{x:.1f} {y:.1f}{_SYMBOLS[at]}" for x, y in marks)
     return joined(
         tag("path", d=line, class_=f"line c{at}"), tag("path", d=symbols, class_=f"marks c{at}")
@@ -71,7 +71,7 @@ def drawn(chart: Chart, size: tuple[int, int], said: str, style: str) -> Html:
 
 
 def _along(chart: Chart, margin: float, about: int) -> Axis:
-    """Return an axis that goes beyond the last place, where the last step is drawn."""
+    """Return the x axis, extended past the last place to draw the last step."""
     low, high = float(min(0, *(each.curve.at[0] for each in chart.series))), chart.reach + margin
     ticks = [each for each in rounded(low, high, max(3, about), whole=True) if low <= each <= high]
     return Axis(low, high, tuple(ticks), f"number of {chart.unit}")
@@ -85,11 +85,10 @@ def _heights(chart: Chart) -> Axis:
 
 
 def _corners(series: Series, wide: float, upper: bool) -> Corners:
-    """Return the corners of a step curve.
+    """Return the corners of a step curve, which never overstates a value.
 
-    The number at one place holds up to the next. Where places are left out, the lower curve holds
-    back to the place before instead: the number falls, so that it is nowhere drawn too high.
-    The last step is as wide as there is room for.
+    A value holds up to the next place; where places are missing, the lower curve holds back to the
+    previous place, because the values fall.
     """
     at, ends = series.curve.at, series.curve.upper if upper else series.curve.lower
     if not series.gaps:
@@ -100,7 +99,7 @@ def _corners(series: Series, wide: float, upper: bool) -> Corners:
 
 
 def _marked(series: Series, at: int, count: int) -> Corners:
-    """Return where a curve's symbols are, those of several curves at different places."""
+    """Return the places of a curve's markers, staggered between curves."""
     places = len(series.curve.at)
     every = max(1, places // _MARKED)
     points = list(zip(series.curve.at, series.curve.lower, strict=True))
@@ -109,7 +108,7 @@ def _marked(series: Series, at: int, count: int) -> Corners:
 
 
 def _labels(chart: Chart, frame: Frame, lines: list[Corners], others: list[Corners]) -> list[Html]:
-    """Write what each curve is called beside it, where there is room."""
+    """Return the curve labels that fit beside their curves."""
     area = (frame.left, frame.top, frame.right + 10, frame.bottom)
     longest = int(area[2]) // _LETTER
     names = [each.label for each in chart.series]

@@ -1,4 +1,4 @@
-"""What is wrong with a request for a page."""
+"""Errors of a request for a page."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from leaveout.errors import LeaveoutError
 
 
 class PageError(LeaveoutError):
-    """A file of results that cannot be shown, or a page that cannot be written."""
+    """A result file that cannot be shown, or a page that cannot be written."""

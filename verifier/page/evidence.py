@@ -1,4 +1,4 @@
-"""What shows a verdict: a leak, a counter-example, or the facts of an attack."""
+"""The evidence for a verdict: a leak, a counter-example or the facts of an attack."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NAMELESS: Mapping[int, str] = {}
 
 
 def evidence(page: Page, result: Result) -> Html | None:
-    """Return what shows a result, None where there is nothing."""
+    """Return the evidence for a result; None if there is none."""
     shown: list[Html] = []
     if result.witness is not None:
         block = _witness(result.witness, result.box)
@@ -65,7 +65,7 @@ def _witness(witness: WitnessRecord, box: BoxRecord) -> Html:
 
 
 def _features(example: ExampleRecord) -> dict[int, str]:
-    """Return the names of features, where all points have as many."""
+    """Return the feature names if all points have the same features."""
     names = example.features
     fit = all(len(point) == len(names) for point in example.points.values())
     return dict(enumerate(names)) if fit else {}
@@ -78,12 +78,12 @@ def _label(found: WitnessRecord | ExampleRecord, label: int) -> str:
 
 
 def _names(witness: WitnessRecord) -> dict[int, str]:
-    """Return the names of features."""
+    """Return the feature names of a witness."""
     return {at: cell.name for cell in witness.cells for at in cell.at}
 
 
 def _units(witness: WitnessRecord) -> Html | None:
-    """Return x in the data's own units, beside the numbers that the network reads."""
+    """Return x in the units of the data, beside the values the network reads."""
     known, width = [cell for cell in witness.cells if cell.value is not None], len(witness.x)
     if not known:
         return None
@@ -110,7 +110,7 @@ def _value(cell: CellRecord) -> str:
 
 
 def _writer(witness: WitnessRecord) -> Callable[[float], str]:
-    """Return what writes numbers as the model reads and gives them: float32, or float64."""
+    """Return the number formatter for the model's precision: float32 or float64."""
     return cell_text if witness.model == "forest" else feature_text
 
 
@@ -154,7 +154,7 @@ def _points(
     points: dict[str, tuple[float, ...]], box: BoxRecord, named: Mapping[int, str] = _NAMELESS,
     text: Callable[[float], str] = feature_text,
 ) -> Html:  # fmt: skip
-    """Return the features of points, folded where they are many."""
+    """Return the features of points, collapsed if there are many."""
     count = max((len(point) for point in points.values()), default=0)
     rows = [_feature(points, box, at, named, text) for at in range(min(count, _MOST))]
     columns = [Column("Feature"), *(Column(name, number=True) for name in points)]

@@ -25,7 +25,7 @@ _MOST = 2000
 
 
 def facts(found: Mapping[str, Fact]) -> Html | None:
-    """Return a list of facts, None where there are none."""
+    """Return a list of facts; None if there are none."""
     if not found:
         return None
     rows = [joined(tag("dt", _name(key)), tag("dd", _value(value))) for key, value in found.items()]

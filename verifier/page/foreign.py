@@ -1,4 +1,4 @@
-"""Calls of what a function's declaration brings for the page, a plug-in's too."""
+"""Calls of the page hooks that function declarations provide, including plug-ins'."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def brought(function: Function, what: str, make: Callable[[], T]) -> T | None:
-    """Return what a part of a declaration makes, None and a warning where that fails."""
+    """Return what a declaration's hook makes; None, with a warning, if it fails."""
     try:
         return make()
     except (Exception, SystemExit) as error:  # a plug-in may raise anything

@@ -1,4 +1,4 @@
-"""The words, symbols and colours of verdicts; never a colour alone."""
+"""Words, symbols and colours of verdicts; colour never stands alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SHAPES = {
 
 
 def icon(word: str) -> Html:
-    """Return the symbol of a verdict, for those who see it; a word stands beside it."""
+    """Return the decorative symbol of a verdict; its word stands beside it."""
     outer, inner = _SHAPES[word]
     return tag(
         "svg",
@@ -28,10 +28,10 @@ def icon(word: str) -> Html:
 
 
 def verdict(word: str, confidence: float | None = None) -> Html:
-    """Return a verdict: its symbol and its word, in its colour, and how surely it holds."""
+    """Return a verdict as symbol and coloured word, with its confidence."""
     return tag("span", icon(word), word + surely(confidence), class_=f"verdict {word}")
 
 
 def surely(confidence: float | None) -> str:
-    """Return what a verdict that rests on samples holds with; nothing of one that is certain."""
+    """Return the confidence of a verdict that rests on samples; empty if certain."""
     return "" if confidence is None else f" with confidence {plain(confidence)}"

@@ -1,4 +1,4 @@
-"""Read RESULT.json files, and say in one line what is wrong with one."""
+"""Reading of RESULT.json files, with one-line errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _GROUPS = 1000
 
 
 def load(names: Sequence[str]) -> tuple[Run, ...]:
-    """Read files of results, each once.
+    """Read result files, each once.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def _run(name: str, shown: str, number: int) -> Run:
 
 
 def _included(report: Report) -> frozenset[str] | None:
-    """Return the digests of what a specification included; None where the run kept none."""
+    """Return the digests of the included specifications; None if unrecorded."""
     kept = [each.sha256 for each in report.files if each.kind == "included specification"]
     return frozenset(kept) if report.files else None
 
@@ -143,7 +143,7 @@ def _check_groups(tree: GroupsRecord, where: str) -> None:
 
 
 def _finite(result: Result, where: str) -> None:
-    """Refuse numbers that no run writes; a float too large for one is read as infinite."""
+    """Raise on numbers no run writes; a float too large is read as infinite."""
     numbers = [result.seconds, *(x for x in (result.lower, result.upper) if x is not None)]
     numbers += [x for curve in result.curves for x in (*curve.lower, *curve.upper)]
     for trace in result.traces:
@@ -159,7 +159,7 @@ def _finite(result: Result, where: str) -> None:
 
 
 def _unread(raw: dict[str, object]) -> tuple[str, ...]:
-    """Return the fields that another version wrote and this one would leave out."""
+    """Return the fields of another version that this one would drop."""
     unread = dict.fromkeys(key for key in raw if key not in Report.__struct_fields__)
     results = raw["results"]
     assert isinstance(results, list)

@@ -1,4 +1,4 @@
-"""The summary of a page in Markdown, for a model card: its sentences, bounds and digests."""
+"""The Markdown summary for a model card: sentences, bounds and digests."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ MARK = "<!-- leaveout report: summary -->"
 
 
 def markdown(page: Page) -> str:
-    """Return the summary of a page; of the same results always the same.
+    """Return the Markdown summary of a page; equal results give equal text.
 
-    It names no training record and no input: model cards are read by everyone.
+    It names no training record and no input, because anyone can read a model card.
     """
     said = summary(page)
     parts = [MARK, f"## {text(state(page))}", _subject(page)]
@@ -57,6 +57,7 @@ def _subject(page: Page) -> str:
 
 
 def _found(said: Summary) -> str:
+    """Return the findings as a list."""
     lines = []
     for each in said.lines:
         rests = ", ".join(map(str, each.rests_on))

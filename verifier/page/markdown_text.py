@@ -1,4 +1,4 @@
-"""Markdown in which every text is escaped: names of others stay text."""
+"""Markdown in which all text is escaped, so names of others stay text."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ _FENCE = re.compile("`+")
 
 
 def text(words: str) -> str:
-    """Return a text on one line, with nothing in it that has a meaning in Markdown or HTML."""
+    """Return a text on one line with all Markdown and HTML syntax escaped."""
     line = clean(" ".join(words.split()))
     return _SPECIAL.sub(_escaped, line)
 
 
 def _escaped(found: re.Match[str]) -> str:
+    """Return the escape of one special character."""
     sign = found[0]
     # As HTML these are safe in readers that know no backslash before them, too.
     return {"<": "&lt;", ">": "&gt;", "&": "&amp;", "@": "&#64;"}.get(sign, f"\\{sign}")
 
 
 def quoted(words: str) -> str:
-    """Return a name as code; a backquote in it ends nothing, and no table is cut by a bar."""
+    """Return a name as a code span, safe against backquotes and table bars."""
     line = clean(" ".join(words.split())) or " "
     if "|" in line:
         # Within a table a bar ends the cell even in code.
@@ -39,13 +40,13 @@ def quoted(words: str) -> str:
 
 
 def listed(lines: Iterable[str], numbered: bool = False) -> str:
-    """Return a list of lines that are Markdown already."""
+    """Return a list of lines that are already Markdown."""
     return "".join(
         f"{f'{at}.' if numbered else '-'} {line}\n" for at, line in enumerate(lines, start=1)
     )
 
 
 def rows(titles: Sequence[str], cells: Iterable[Sequence[str]]) -> str:
-    """Return a table of cells that are Markdown already."""
+    """Return table rows of cells that are already Markdown."""
     head = f"| {' | '.join(titles)} |\n|{' --- |' * len(titles)}\n"
     return head + "".join(f"| {' | '.join(row)} |\n" for row in cells)

@@ -1,4 +1,4 @@
-"""HTML in which every text is escaped unless it was made here."""
+"""HTML in which all text is escaped unless it was made here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u206
 
 
 class Html(str):
-    """Text that is markup already."""
+    """Text that is already markup."""
 
     __slots__ = ()
 
@@ -24,7 +24,7 @@ Child: TypeAlias = "str | Iterable[Child] | None"
 
 
 def clean(text: str) -> str:
-    """Return a text without characters that cannot be shown."""
+    """Return a text without unprintable characters."""
     return _UNPRINTABLE.sub("\ufffd", text)
 
 
@@ -57,10 +57,10 @@ def tag(name: str, *children: Child, **attributes: str | int | bool | None) -> H
 
 
 def code(text: str) -> Html:
-    """Return a piece of the language, or the name of a file."""
+    """Return a piece of the language, or a file name, as code."""
     return tag("code", text)
 
 
 def folded(summary: Child, *children: Child) -> Html:
-    """Return what is shown when its summary is clicked."""
+    """Return content that expands when its summary is clicked."""
     return tag("details", tag("summary", summary), tag("div", *children, class_="folded"))

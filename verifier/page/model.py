@@ -1,4 +1,4 @@
-"""What a page is made of: runs, their statements, and the results of each."""
+"""The data of a page: runs, their statements, and the results of each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?=T)")
 
 @dataclass(frozen=True)
 class Statement:
-    """A guarantee or find, and its results: one, or one a label."""
+    """A guarantee or find with its results: one, or one per label."""
 
     anchor: str  # its place in the page, for links
     results: tuple[Result, ...]  # at least one
@@ -29,7 +29,7 @@ class Statement:
 
     @property
     def name(self) -> str:
-        """What the specification calls it."""
+        """The name given in the specification."""
         return self.results[0].name
 
     @property
@@ -44,7 +44,7 @@ class Statement:
 
     @property
     def confidence(self) -> float | None:
-        """What the verdict holds with where it rests on samples, as the results or the text say.
+        """The confidence of a verdict that rests on samples; None if certain or unknown.
 
         None where it is certain, and where it is unknown.
         """
@@ -59,7 +59,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Run:
-    """One file of results."""
+    """One result file."""
 
     name: str  # what the page calls the file
     digest: str  # its sha256, in hexadecimal
@@ -70,13 +70,13 @@ class Run:
 
     @property
     def day(self) -> str:
-        """When the run ended, as in 2026-11-23, in UTC; empty where the results do not say."""
+        """The UTC day the run ended, such as 2026-11-23; empty if not stored."""
         found = _DAY.match(self.report.date)
         return found[0] if found else ""
 
     @cached_property
     def statements(self) -> tuple[Statement, ...]:
-        """The statements in the order of the results."""
+        """Return the statements in the order of the results."""
         groups: list[list[Result]] = []
         for result in self.report.results:
             last = groups[-1][0] if groups else None
@@ -96,7 +96,7 @@ class Run:
 
 @dataclass(frozen=True, eq=False)
 class Confidences:
-    """How confidently a network gives points one label, and the bound of that label."""
+    """The confidences of a network's answers with one label, and that label's bound."""
 
     run: Run  # whose results the bound is of
     network: str  # its file
@@ -123,7 +123,7 @@ class Page:
 
     @cached_property
     def functions(self) -> dict[str, Function]:
-        """The functions of the language, plug-ins' too."""
+        """Return the functions of the language, including plug-ins'."""
         return functions()
 
     @property
@@ -133,7 +133,7 @@ class Page:
 
     @property
     def days(self) -> tuple[str, ...]:
-        """When the results were found, as in 2026-11-23; none where some of them do not say."""
+        """The days of the results, such as 2026-11-23; empty if any is not stored."""
         kept = [run.day for run in self.runs]
         if all(kept):
             return tuple(sorted(set(kept)))
@@ -146,20 +146,20 @@ class Page:
 
     @cached_property
     def boxes(self) -> dict[BoxRecord, int]:
-        """The sets of inputs, each once, and a number from 1."""
+        """Return each set of inputs once, numbered from 1."""
         found = (result.box for run in self.runs for result in run.report.results)
         distinct = dict.fromkeys(box for box in found if box.lower)
         return {box: number for number, box in enumerate(distinct, start=1)}
 
 
 def label(result: Result) -> str:
-    """Return what label a result is of; a dash where it is not about inputs at all."""
+    """Return the label of a result; a dash if it is not about inputs."""
     if result.label is not None:
         return result.label_text
     return "all" if result.box.lower else MISSING
 
 
 def overall(verdicts: Iterable[Verdict]) -> Verdict:
-    """Return the worst of several verdicts; of none "proved", as the exit status has it."""
+    """Return the worst of several verdicts; "proved" for none, as the exit status does."""
     found = set(verdicts)
     return "refuted" if "refuted" in found else "unknown" if "unknown" in found else "proved"

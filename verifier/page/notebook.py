@@ -1,4 +1,4 @@
-"""Results in a notebook: a table, and what is said below it, in the markup of the page."""
+"""Results in a notebook: a table and notes in the markup of the page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from leaveout.verifier.report import Report, Result
 
 
 def fragment(report: Report) -> str:
-    """Return the results of a run as a piece of HTML, without styles of its own."""
+    """Return the results of a run as an HTML fragment without its own styles."""
     columns = [Column("Statement"), Column("Label"), Column("Verdict")]
     columns += [Column(name, number=True) for name in ("Lower", "Upper", "Time")]
     rows: list[list[Child]] = [
@@ -37,6 +37,7 @@ def fragment(report: Report) -> str:
 
 
 def _said(result: Result) -> list[str]:
+    """Return the notes on a result: what shows it, why it is unknown, advice."""
     head = result.name + (f", label {result.label_text}" if result.label_text else "")
     shown = [each.words for each in (result.witness, result.example) if each is not None]
     quiet = result.kind == "guarantee" and result.verdict == "proved"

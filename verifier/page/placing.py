@@ -1,4 +1,4 @@
-"""Where labels stand on a chart so that they cover nothing."""
+"""Placement of chart labels so that they cover nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BELOW = 40.0
 def places(
     area: Box, texts: Sequence[str], lines: Sequence[Corners], others: Sequence[Corners] = ()
 ) -> list[Box | None]:
-    """Place labels one after the other, away from lines and from each other."""
+    """Place labels one by one, away from lines and from each other."""
     taken = np.concatenate([_boxes(line) for line in (*lines, *others)])
     found: list[Box | None] = []
     for text, line in zip(texts, lines, strict=True):
@@ -35,7 +35,7 @@ def places(
 
 
 def baseline(box: Box) -> tuple[float, float]:
-    """Return where the text of a label starts."""
+    """Return the point where a label's text starts."""
     return box[0], box[3] - _DESCENT
 
 
@@ -46,10 +46,7 @@ def _boxes(line: Corners) -> Corners:
 
 
 def _tried(area: Box, text: str, line: Corners) -> Iterator[Box]:
-    """Yield places along a line, the best first.
-
-    Above to the right of a corner lies what a falling line leaves free; below is second.
-    """
+    """Yield places along a line, best first: above to the right, then below."""
     _, top, _, bottom = area
     lengths = np.linalg.norm(np.diff(line, axis=0), axis=1)
     gone = np.concatenate(([0.0], np.cumsum(lengths)))

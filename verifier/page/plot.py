@@ -1,4 +1,4 @@
-"""Charts as SVG, drawn here so that they need nothing installed: axes, and what lies on them."""
+"""Charts drawn as SVG without dependencies: axes and what lies on them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LEAST = 1.5
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis."""
+    """A chart axis."""
 
     low: float
     high: float
@@ -38,7 +38,7 @@ class Axis:
     logarithmic: bool = False
 
     def share(self, value: float) -> float:
-        """Return where a number lies, from 0 to 1."""
+        """Return the position of a number on the axis, from 0 to 1."""
         low, high = self.low, self.high
         if self.logarithmic:
             low, high, value = math.log(low), math.log(high), math.log(max(low, value))
@@ -46,7 +46,7 @@ class Axis:
 
 
 def rounded(least: float, greatest: float, about: int = 5, whole: bool = False) -> list[float]:
-    """Return round numbers, equally far from each other, from `least` or below to `greatest`."""
+    """Return evenly spaced round numbers from at most `least` to `greatest`."""
     if greatest <= least:
         greatest = least + (abs(least) or 1.0)
     size = max(greatest / about - least / about, 1.0 if whole else 1e-300)
@@ -59,13 +59,13 @@ def rounded(least: float, greatest: float, about: int = 5, whole: bool = False) 
 
 
 def linear(least: float, greatest: float, title: str = "", about: int = 5) -> Axis:
-    """Return an axis with round ticks, whose ends are two of them."""
+    """Return an axis with round ticks that starts and ends at ticks."""
     ticks = tuple(rounded(least, greatest, about))
     return Axis(ticks[0], ticks[-1], ticks, title)
 
 
 def logarithmic(least: float, greatest: float, title: str = "") -> Axis:
-    """Return an axis on which equal ratios are equally far, with a tick at powers of ten."""
+    """Return a logarithmic axis with ticks at powers of ten."""
     first, last = math.floor(math.log10(least)), math.ceil(math.log10(greatest))
     last = max(last, first + 1)
     every = -(-(last - first) // _DECADES)
@@ -75,7 +75,7 @@ def logarithmic(least: float, greatest: float, title: str = "") -> Axis:
 
 @dataclass(frozen=True)
 class Frame:
-    """A rectangle with axes, in the units of its picture, counted from above left."""
+    """A rectangle with axes, in picture units from the top left."""
 
     x: Axis
     y: Axis
@@ -85,32 +85,32 @@ class Frame:
     bottom: float
 
     def at(self, x: float, y: float) -> Point:
-        """Return where a point lies; those outside are moved to the edge."""
+        """Return the position of a point, clamped to the frame."""
         return (
             self.left + self.x.share(x) * (self.right - self.left),
             self.bottom - self.y.share(y) * (self.bottom - self.top),
         )
 
     def path(self, points: Iterable[Point], closed: bool = False) -> str:
-        """Return the corners of a line as the ``d`` of a path."""
+        """Return the corners of a line as a path's ``d`` attribute."""
         return outline([self.at(*each) for each in points], closed)
 
 
 def framed(x: Axis, y: Axis, size: tuple[int, int] = SIZE) -> Frame:
-    """Return the frame of a chart of a size, which leaves room for what stands at the axes."""
+    """Return the frame of a chart of a size, with room for the axis texts."""
     left = _LEFT + _CHARACTER * max(len(_shown(each)) for each in y.ticks)
     return Frame(x, y, left, _TOP, size[0] - _RIGHT, size[1] - _BOTTOM)
 
 
 def outline(corners: Iterable[Point], closed: bool = False) -> str:
-    """Return places in a picture as the ``d`` of a path."""
+    """Return picture positions as a path's ``d`` attribute."""
     return f"M{' L'.join(f'{x:.1f} {y:.1f}' for x, y in corners)}{'z' if closed else ''}"
 
 
 def staircase(at: Sequence[float], values: Sequence[float], back: bool = False) -> list[Point]:
-    """Return the corners of a staircase: each value holds up to the next place.
+    """Return the corners of a staircase.
 
-    With ``back`` each value holds back to the place before.
+    Each value holds up to the next place, or with ``back`` down to the previous one.
     """
     corners = [(at[0], values[0])]
     for (before, old), (place, new) in pairwise(zip(at, values, strict=True)):
@@ -119,7 +119,7 @@ def staircase(at: Sequence[float], values: Sequence[float], back: bool = False) 
 
 
 def bar(frame: Frame, sides: Point, ends: Point, style: str, striped: bool = False) -> Html:
-    """Return a bar; one of the least count can still be seen."""
+    """Return a bar that is visible even at the smallest count."""
     (left, low), (right, high) = (frame.at(*each) for each in zip(sides, ends, strict=True))
     tall = max(_LEAST, low - high)
     left, wide = left + 0.5, right - left - 1
@@ -129,14 +129,14 @@ def bar(frame: Frame, sides: Point, ends: Point, style: str, striped: bool = Fal
 
 
 def stripes(left: float, top: float, wide: float, tall: float) -> Html:
-    """Return stripes across a bar, so that it differs from others without colours."""
+    """Return stripes across a bar that distinguish it without colour."""
     heights = [top + _STRIPE * (at + 0.5) for at in range(int(tall // _STRIPE))]
     lines = [outline([(left, each), (left + wide, each)]) for each in heights]
     return tag("path", d=" ".join(lines), class_="stripes") if lines else Html()
 
 
 def upright(frame: Frame, value: float, name: str) -> Html:
-    """Return a dashed line across a chart, and what it is called."""
+    """Return a labelled dashed vertical line across a chart."""
     at, _ = frame.at(value, frame.y.low)
     right = at > (frame.left + frame.right) / 2
     return tag(
@@ -148,13 +148,13 @@ def upright(frame: Frame, value: float, name: str) -> Html:
 
 
 def key(name: Child, *drawn: Child) -> Html:
-    """Return an entry of a legend; what is drawn is 28 by 14."""
+    """Return a legend entry, whose sample is 28 by 14."""
     swatch = tag("svg", drawn, viewBox="0 0 28 14", class_="swatch", aria_hidden="true")
     return tag("span", swatch, name, class_="key")
 
 
 def axes(frame: Frame, *drawn: Child) -> Html:
-    """Return what is drawn over the lines of the ticks, and the axes."""
+    """Return the axes, and what is drawn above the tick lines."""
     lines, ups = [], []
     for each in frame.y.ticks:
         _, y = frame.at(frame.x.low, each)
@@ -188,7 +188,7 @@ def plot(frame: Frame, said: str, *drawn: Child, style: str = "") -> Html:
 
 
 def picture(width: int, height: int, said: str, *drawn: Child) -> Html:
-    """Return a whole SVG file, in the colours of a page: light or dark, as its reader likes."""
+    """Return a complete SVG file in the colours of a page, light or dark."""
     style = resources.files("leaveout.verifier.page").joinpath("chart.css").read_text("utf-8")
     return tag(
         "svg",
@@ -210,4 +210,5 @@ def _text(at: Point, words: str, style: str) -> Html | None:
 
 
 def _shown(tick: float) -> str:
+    """Return the text of a tick."""
     return f"{tick:,.0f}" if tick.is_integer() and abs(tick) < 1e7 else plain(tick)

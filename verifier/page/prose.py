@@ -1,4 +1,4 @@
-"""A statement of the language in words; what has no words of its own stays as written."""
+"""Statements of the language in words; anything without words stays as written."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _COMPARED = {
 
 
 def in_words(statement: Guarantee | Find, table: Mapping[str, Function]) -> str:
-    """Return what a statement says, in a sentence that says no more and no less."""
+    """Return a statement as an equivalent sentence."""
     said = _Prose(table).claim(statement.claim)
     if isinstance(statement, Guarantee):
         return f"{CLAIMED}{said}."
@@ -49,21 +49,21 @@ def in_words(statement: Guarantee | Find, table: Mapping[str, Function]) -> str:
 
 
 def claim_in_words(claim: Expression, table: Mapping[str, Function]) -> str:
-    """Return what a claim says, without a verdict and without how surely it is to hold."""
+    """Return a claim as a phrase, without its verdict or confidence."""
     return _Prose(table).claim(claim.claim if isinstance(claim, Confident) else claim)
 
 
 def vocabulary(
     nodes: tuple[Node, ...], table: Mapping[str, Function]
 ) -> tuple[tuple[str, str], ...]:
-    """Return the functions that are called and what each means, in the order of the text."""
+    """Return the called functions and their meanings, in order of the text."""
     called = [each.function for each in walk(*nodes) if isinstance(each, Call)]
     return tuple((name, table[name].doc) for name in dict.fromkeys(called) if name in table)
 
 
 @dataclass(frozen=True)
 class _Prose:
-    """Says expressions, calls in the words of their functions."""
+    """Phrases expressions, using the words of the functions they call."""
 
     table: Mapping[str, Function]
 
@@ -87,7 +87,7 @@ class _Prose:
                 return self._term(node)
 
     def _part(self, node: Expression, *clear: type[Node]) -> str:
-        """Return a claim within another, in parentheses where its end could be mistaken."""
+        """Return a nested claim, in parentheses where its end is ambiguous."""
         joins = isinstance(node, ForAll | Implies | And | Or | Confident | Not)
         said = self.claim(node)
         return f"({said})" if joins and not isinstance(node, clear) else said

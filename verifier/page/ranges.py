@@ -1,4 +1,4 @@
-"""A chart of what is known of a number: a bar from lower to upper, a row a result."""
+"""A chart of the bounds of a number: a bar from lower to upper per result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _INSET = 1.0
 
 
 def ranges(statement: Statement, table: Mapping[str, Function]) -> Html | None:
-    """Return the chart of a statement; None where a number in a sentence says as much."""
+    """Return the chart of a statement; None if one number in a sentence says as much."""
     rows = [
         result
         for result in statement.results
@@ -45,7 +45,7 @@ def ranges(statement: Statement, table: Mapping[str, Function]) -> Html | None:
 
 
 def _axis(values: list[float], shares: bool) -> Axis:
-    """Return an axis that holds some numbers, and 0; that of shares of a whole goes up to 1."""
+    """Return an axis for some numbers that includes 0; shares of a whole end at 1."""
     low, high = min(0.0, *values), max(0.0, *values)
     if shares and low >= 0 and high <= 1:
         return Axis(0.0, 1.0, (0.0, 0.25, 0.5, 0.75, 1.0))
@@ -53,7 +53,7 @@ def _axis(values: list[float], shares: bool) -> Axis:
 
 
 def _place(axis: Axis, value: float) -> str:
-    """Return where a number lies, in per cent of the width of what is drawn."""
+    """Return the position of a number in per cent of the drawn width."""
     return f"{_INSET + axis.share(value) * (100 - 2 * _INSET):.3f}%"
 
 
@@ -116,7 +116,7 @@ def _exact(result: Result) -> bool:
 
 
 def _compared(statement: Statement) -> tuple[Call, float | None] | None:
-    """Return the value a claim compares, and the number it is compared with."""
+    """Return the call a claim compares and the number it is compared with."""
     if statement.written is None:
         return None
     claim = statement.written.statement.claim
@@ -130,7 +130,7 @@ def _compared(statement: Statement) -> tuple[Call, float | None] | None:
 
 
 def _asked(statement: Statement) -> float | None:
-    """Return the number that the bounds of a guarantee are to be held against."""
+    """Return the number that a guarantee's bounds are to be compared with."""
     if statement.written is None or statement.kind == "find":
         return None
     claim = statement.written.statement.claim

@@ -1,4 +1,4 @@
-"""Which curves belong into one chart, and what each is called there."""
+"""Grouping of curves into charts, and their names there."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ class Series:
 
     @property
     def exact(self) -> bool:
-        """Whether the ends agree everywhere."""
+        """Whether the bounds agree everywhere."""
         return self.curve.lower == self.curve.upper
 
     @property
     def gaps(self) -> bool:
-        """Whether places are left out between the first and the last."""
+        """Whether places between the first and the last are missing."""
         at = self.curve.at
         return at[-1] - at[0] + 1 != len(at)
 
 
 @dataclass(frozen=True)
 class _Sources:
-    """The files and statements a curve is of, and how these call what it is of."""
+    """The files and statements of a curve, and their names for its subject."""
 
     names: dict[tuple[str, str], None] = field(default_factory=dict)
     calls: set[str] = field(default_factory=set)
@@ -45,7 +45,7 @@ class _Sources:
 
 @dataclass(frozen=True)
 class Chart:
-    """Curves with the same axes."""
+    """Curves that share axes."""
 
     value: str  # what the curves are of, and against what
     unit: str  # what the curves are of, and against what
@@ -56,19 +56,19 @@ class Chart:
 
     @property
     def shares(self) -> bool:
-        """Whether the numbers are shares, which are shown in per cent."""
+        """Whether the numbers are shares, shown in per cent."""
         ends = (end for each in self.series for end in (*each.curve.lower, *each.curve.upper))
         return "accuracy" in self.value and all(0 <= end <= 1 for end in ends)
 
     @property
     def title(self) -> str:
-        """What it shows."""
+        """The title: what the chart shows."""
         which = f" ({self.part} of {self.parts})" if self.parts > 1 else ""
         return f"{self.value[:1].upper()}{self.value[1:]} against {self.unit}{which}"
 
 
 def charts(page: Page) -> tuple[Chart, ...]:
-    """Return the charts of a page: curves of all runs whose value and unit agree, each once."""
+    """Return the charts of a page: curves with equal value and unit, each once."""
     groups: dict[tuple[str, str], dict[Curve, _Sources]] = defaultdict(dict)
     for run in page.runs:
         for statement in run.statements:
@@ -86,7 +86,7 @@ def charts(page: Page) -> tuple[Chart, ...]:
 
 
 def _call(statement: Statement, function: str) -> str:
-    """Return the call of a function in a statement, if there is one alone; else no text."""
+    """Return the only call of a function in a statement; empty if not exactly one."""
     if statement.written is None:
         return ""
     written = statement.written
@@ -108,11 +108,10 @@ def _charts(value: str, unit: str, series: tuple[Series, ...]) -> Iterable[Chart
 
 
 def _named(curves: dict[Curve, _Sources]) -> Iterable[Series]:
-    """Yield the curves under names that differ.
+    """Yield the curves under distinct names.
 
-    A curve is called by what it is of. Where several would be called the same, all of these are
-    told apart by their file, their call in the specification, or their statement: by the first
-    of these that does.
+    Curves that share a name are all distinguished by file, by call, or by statement: the first that
+    differs.
     """
     labels: dict[Curve, str] = {}
     for name in dict.fromkeys(curve.name for curve in curves):
@@ -123,7 +122,7 @@ def _named(curves: dict[Curve, _Sources]) -> Iterable[Series]:
 
 
 def _apart(name: str, sources: list[_Sources]) -> list[str]:
-    """Return names for curves of one function."""
+    """Return distinct names for the curves of one function."""
     if len(sources) == 1:
         return [name]
     calls = [next(iter(each.calls)) if len(each.calls) == 1 else "" for each in sources]
@@ -147,11 +146,12 @@ def _apart(name: str, sources: list[_Sources]) -> list[str]:
 
 
 def _files(names: Iterable[tuple[str, str]]) -> str:
-    """Return the files of some statements; nothing where there is one file in all."""
+    """Return the files of some statements; empty if there is only one."""
     return " and ".join(dict.fromkeys(file for file, _ in names if file))
 
 
 def _listed(names: Iterable[tuple[str, str]]) -> str:
+    """Return statement names grouped by file, in words."""
     files: dict[str, list[str]] = defaultdict(list)
     for file, name in names:
         files[file].append(name)

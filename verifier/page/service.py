@@ -1,4 +1,4 @@
-"""A picture of what private answers of a service are worth, by how many are given."""
+"""A picture of the utility of a service's private answers, by how many are given."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LEGEND = 24
 
 
 def drawn_plan(plan: Plan) -> Html:
-    """Return an SVG file: expected accuracy against answers, a line a number of shards."""
+    """Return an SVG file of expected accuracy by answers, a line per number of shards."""
     shown = [each for each in plan.trained if each.offers]
     asked = [offer.asked for each in shown for offer in each.offers]
     right = [offer.accuracy for each in shown for offer in each.offers]

@@ -1,4 +1,4 @@
-"""What the specification says: its statements as written, if it is where the results say."""
+"""The specification's statements as written, if the file is where the results say."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Specification:
     reading: Reading | None = None
 
     def statement(self, name: str, kind: str) -> Written | None:
-        """Return a statement by name, None if there is none of that kind."""
+        """Return a statement by name; None if there is none of that kind."""
         found = self.statements.get(name)
         if found is None or isinstance(found.statement, Find) != (kind == "find"):
             return None
@@ -49,7 +49,7 @@ def read_specification(
     notes: Sequence[str] = (),
     included: frozenset[str] | None = None,
 ) -> Specification:
-    """Look for the specification of a run and read it."""
+    """Find and read the specification of a run."""
     if "\n" in spec:
         try:
             tree = parse(spec, "<text>")
@@ -76,7 +76,7 @@ def read_specification(
 
 
 def set_otherwise(notes: Sequence[str], written: Mapping[str, Value]) -> dict[str, str]:
-    """Return the values of params that a run gave, where they are not those written."""
+    """Return the params that a run set differently from the text."""
     values = {}
     for name, value in written.items():
         start, end = f"param {name} = ", f", not {shown(value)} as written"
@@ -87,7 +87,7 @@ def set_otherwise(notes: Sequence[str], written: Mapping[str, Value]) -> dict[st
 
 
 def _checked(spec: Path | Spec, folder: Path, notes: Sequence[str]) -> Reading | None:
-    """Return a specification as it was decided; None where it does not pass the check."""
+    """Return a specification as it was decided; None if it fails the check."""
     try:
         tree = spec if isinstance(spec, Spec) else load(spec)
         before = params(expand(tree, folder))
@@ -97,6 +97,7 @@ def _checked(spec: Path | Spec, folder: Path, notes: Sequence[str]) -> Reading |
 
 
 def _found(spec: str, folder: Path | None) -> Path | None:
+    """Return the path of the specification file; None if it is missing."""
     if not spec or "\0" in spec:
         return None
     named = Path(spec)

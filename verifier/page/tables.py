@@ -1,4 +1,4 @@
-"""Tables that scroll inside their own frame where the page is narrow."""
+"""Tables that scroll inside their own frame on narrow pages."""
 
 from __future__ import annotations
 

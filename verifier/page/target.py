@@ -1,4 +1,4 @@
-"""Where a page goes, or its summary: a file that does not exist yet, or is such a one itself."""
+"""The output path of a page or summary: a new file, or an earlier page or summary."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PageTarget:
         return PageTarget(path)
 
     def write(self, page: Page) -> None:
-        """Write the page or its summary, whole or not at all."""
+        """Write the page or summary atomically."""
         made = markdown(page) if _is_markdown(self.path) else document(page)
         try:
             with written_whole(self.path) as stream:
@@ -48,6 +48,7 @@ class PageTarget:
 
 
 def _failed(path: Path, error: OSError | ValueError) -> PageError:
+    """Return the error for a page that cannot be written."""
     return PageError(f"-o {path}: cannot be written: {getattr(error, 'strerror', None) or error}")
 
 

@@ -1,4 +1,4 @@
-"""What may help where a result is unknown: only what is known to be true of the case."""
+"""Advice for unknown results: only what is known to hold for the case."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WIDER = 1.05
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """What a result is about.
+    """The context of a result.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Case:
 
 
 def advice(result: Result, case: Case) -> tuple[str, ...]:
-    """Return what may help to decide a result that is unknown, a line each."""
+    """Return advice for deciding an unknown result, one line each."""
     if result.verdict != "unknown":
         return ()
     said = [*_smaller(case), *_time(result), *_tie(result), *_engine(result)]
@@ -52,7 +52,7 @@ def advice(result: Result, case: Case) -> tuple[str, ...]:
 
 
 def _smaller(case: Case) -> Iterator[str]:
-    """Say where the set of inputs holds what no record can be."""
+    """Advise on inputs in the box that no record can have."""
     if case.manifest is None:
         return
     encoding, facts = encoding_of(case.manifest), case.manifest.data
@@ -95,7 +95,7 @@ def _smaller(case: Case) -> Iterator[str]:
 
 
 def _time(result: Result) -> Iterator[str]:
-    """Say what the search did in its second half, which is all that is known of the next."""
+    """Advise on time, from the progress in the second half of the search."""
     reason = result.reason or ""
     if not reason.startswith("time"):
         return
@@ -125,7 +125,7 @@ def _time(result: Result) -> Iterator[str]:
 
 
 def _tie(result: Result) -> Iterator[str]:
-    """Say what is left of a guarantee once only rounding keeps it open."""
+    """Advise on a guarantee that only rounding keeps open."""
     if result.kind == "guarantee" and (result.reason or "").startswith("numerical: float32"):
         yield (
             "it may hold with equality, or miss it by less than that: more --time does not help; "
@@ -134,7 +134,7 @@ def _tie(result: Result) -> Iterator[str]:
 
 
 def _halves(course: TraceRecord) -> tuple[float, float, float]:
-    """Return how long the second half was, and how far bounds were apart before and after it."""
+    """Return the length of the second half, and the gaps before and after it."""
     end = course.seconds[-1]
     at = max(i for i, second in enumerate(course.seconds) if second <= end / 2 or i == 0)
     gaps = [high - low for low, high in zip(course.lower, course.upper, strict=True)]
@@ -147,7 +147,7 @@ def _engine(result: Result) -> Iterator[str]:
 
 
 def _widest(instance: Instance) -> Iterator[str]:
-    """Say what is wide: neurons without a fixed phase, and the inputs that move most."""
+    """Advise on unstable neurons and the inputs that affect them most."""
     hidden = instance.bounds[:-1]
     if not hidden:
         return
@@ -182,6 +182,7 @@ def _columns(names: Iterable[str]) -> str:
 
 
 def _counted(features: list[int], manifest: Manifest) -> str:
+    """Return the first features by name, and how many more there are."""
     shown = ", ".join(_name(each, manifest) for each in features[:_NAMED])
     return f"{shown}{f' and {len(features) - _NAMED} more' if len(features) > _NAMED else ''}"
 

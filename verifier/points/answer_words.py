@@ -1,4 +1,4 @@
-"""How many answers to given rows owe nothing to any one record, in sentences."""
+"""Sentences on how many answers to given rows no single record can change."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def head_words(free: int, count: int, *, data: str, members: int, rows: int | No
 
 
 def label_words(found: LabelAnswersRecord, *, boxes: int) -> str:
-    """Return the sentence about the rows that are answered with one label."""
+    """Return the sentence about the rows answered with one label."""
     if not found.answers:
         return ""
     owe = "owes" if found.owe_nothing == 1 else "owe"

@@ -1,4 +1,4 @@
-"""Which answers to given rows owe nothing to any one record: confidences against proved bounds."""
+"""Answers to given rows that no single record can change: confidence above bound."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """What a network answers to points, as onnxruntime computes it in float32."""
+    """A network's answers to points, as onnxruntime computes them in float32."""
 
     labels: NDArray[np.int64]  # shape (points,): on a tie the first of the tied labels
     confidences: Floats  # shape (points,)
 
 
 class State:
-    """What is known of an answer; the greater, the better."""
+    """What is known of an answer; greater is better."""
 
     OUTSIDE, UNKNOWN, NOT_ABOVE, OWES_NOTHING = range(4)
 
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """What a result says of leaks."""
+    """What a result states about leaks."""
 
     label: int | None  # None for every label
     upper: float | None
@@ -40,7 +40,7 @@ class Known:
 
 
 def answers_of(network: Network, x: NDArray[np.float32]) -> Answers:
-    """Ask a network, point by point, as a guard does and as witnesses are replayed."""
+    """Evaluate a network point by point, as guards and witness replays do."""
     runner = network.runner()
     scores = np.concatenate([runner.scores(point[None]) for point in x]).astype(np.float64)
     labels = scores.argmax(axis=1)
@@ -52,7 +52,7 @@ def answers_of(network: Network, x: NDArray[np.float32]) -> Answers:
 
 
 def as_box(record: BoxRecord) -> Box:
-    """Return the set of inputs that a result is about."""
+    """Return the input set of a result."""
     choices = tuple(
         Choices(np.asarray(each.columns, np.int64), np.asarray(each.values, np.float64))
         for each in record.choices
@@ -63,14 +63,14 @@ def as_box(record: BoxRecord) -> Box:
 def owe_nothing(confidences: Floats, inside: Bools, upper: float) -> Bools:
     """Return which answers no member changes, shape (points,).
 
-    Those in the set of inputs whose confidence is above the bound: at the bound there may be a
-    leak, and a tie is one.
+    These lie in the input set with a confidence above the bound; at the bound a tie, hence a leak,
+    may exist.
     """
     return inside & (confidences > upper)
 
 
 def states(answers: Answers, x: NDArray[np.float32], known: Sequence[Known]) -> NDArray[np.int64]:
-    """Return the best that is known of each answer, of `State`, shape (points,)."""
+    """Return the best known `State` of each answer, shape (points,)."""
     points = x.astype(np.float64)
     found = np.full(len(x), State.OUTSIDE)
     for each in known:

@@ -1,4 +1,4 @@
-"""What statements about leaks are about: the model, its records, and how it reads their columns."""
+"""The models statements are about: their records, and how columns are read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def network_record(job: Job) -> ModelRecord:
-    """Return the network of a statement, and the family it is compared with."""
+    """Return the record of a statement's network and its family."""
     network, family = job.instance.network, job.instance.family
     facts = None if job.pair else family.manifest.data
     members = 0 if job.pair else len(np.unique(family.removed))
@@ -36,7 +36,7 @@ def network_record(job: Job) -> ModelRecord:
 
 
 def forest_record(job: ForestJob, file: str) -> ModelRecord:
-    """Return the forest of a statement; what it is compared with has no file of its own."""
+    """Return the record of a statement's forest, whose family has no file."""
     columns = job.names.columns
     members = 0 if job.other is not None else job.members
     return ModelRecord(
@@ -52,7 +52,7 @@ def forest_record(job: ForestJob, file: str) -> ModelRecord:
 
 
 def gathered(found: Iterable[ModelRecord]) -> tuple[ModelRecord, ...]:
-    """Return each model once, with all statements that are about it."""
+    """Return each model once, with all statements about it."""
     kept: dict[ModelRecord, list[str]] = {}
     for each in found:
         kept.setdefault(structs.replace(each, statements=()), []).extend(each.statements)

@@ -1,4 +1,4 @@
-"""What a sample has been asked: fixed when it is first looked at, and kept beside the family.
+"""The claims asked of a sample, fixed at its first use and stored with the family.
 
 Whoever has seen results of a sample can choose the next claim so that this very sample supports it.
 So the claims of the first look are all that there are: they may be asked again, at what may be
@@ -39,18 +39,18 @@ class AskedClaim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def claim(self) -> tuple[object, ...]:
-        """What is claimed, whatever it is called."""
+        """The content of the claim, without its name."""
         return self.share, self.labels, self.above, self.about
 
     @staticmethod
     def digest(instance: Instance) -> str:
-        """Return the digest of what claims about an instance are about, but for its members."""
+        """Return the digest of an instance without its members."""
         both = network_digest(instance.network) + box_digest(instance.box)
         return hashlib.sha256(both.encode()).hexdigest()
 
 
 class AskedSample(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The first look at a sample."""
+    """The first use of a sample."""
 
     leaveout: str  # version
     family: str  # digest of the sample's members
@@ -58,13 +58,13 @@ class AskedSample(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     claims: tuple[AskedClaim, ...]
 
     def has(self, claim: AskedClaim) -> bool:
-        """Whether a claim is one of those that were fixed."""
+        """Return whether a claim was fixed at the first use."""
         return claim.claim in {each.claim for each in self.claims}
 
 
 @dataclass(frozen=True)
 class Looks:
-    """The file beside a family that says what was asked of it."""
+    """The file beside a family that stores what was asked of it."""
 
     path: Path
     family: str  # digest of its members
@@ -72,16 +72,13 @@ class Looks:
 
     @classmethod
     def of(cls, instance: Instance, source: Path) -> Looks:
-        """Return the file of a family; ``source`` is where that was read from.
-
-        A link to a family is that family.
-        """
+        """Return the file of a family read from ``source``; links are followed."""
         digest = family_digest(instance.family)
         path = source.resolve().parent / f"asked-{digest[:_DIGITS]}.json"
         return cls(path, digest, state_folder() / "asked" / f"{digest}.json")
 
     def first(self) -> AskedSample | None:
-        """Return the first look; None where there was none."""
+        """Return the first use; None if there was none."""
         own, beside = _looked(self.own), _looked(self.path)
         if own is None and beside is None:
             return None
@@ -102,9 +99,9 @@ class Looks:
         return found
 
     def look(self, claims: Sequence[AskedClaim], results: int) -> AskedSample:
-        """Write down the first look, or return the one that came before it.
+        """Record the first use, or return the one already recorded.
 
-        Of several at once one is first. A process that is killed leaves all or nothing of a file.
+        Concurrent first uses are serialised, and a killed process leaves no partial file.
         """
         mine = AskedSample(
             leaveout=VERSION, family=self.family, results=results, claims=tuple(claims)
@@ -125,6 +122,7 @@ class Looks:
 
 
 def _looked(path: Path) -> AskedSample | None:
+    """Return the first use stored in a file; None if there is no file."""
     try:
         return msgspec.json.decode(read_whole(path, SETTINGS), type=AskedSample)
     except FileNotFoundError:
@@ -139,7 +137,7 @@ def _looked(path: Path) -> AskedSample | None:
 
 
 def _put(path: Path, content: bytes) -> bool:
-    """Write a file whole, unless there is one already; whether there was none."""
+    """Write a whole file unless it exists; return whether it was written."""
     handle, partial = partial_file(path.parent)
     try:
         with os.fdopen(handle, "wb") as stream:

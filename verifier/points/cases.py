@@ -1,4 +1,4 @@
-"""Claims as cases: each a conjunction of linear conditions, together all ways to be true."""
+"""Claims in disjunctive form: cases of linear conditions that must hold together."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ALWAYS: Cases = ((),)
 
 
 def any_of(parts: Iterable[Cases]) -> Cases:
-    """Return the cases in which one part is true."""
+    """Return the cases in which at least one part is true."""
     found: dict[Case, None] = {}
     for part in parts:
         found.update(dict.fromkeys(part))
@@ -71,7 +71,7 @@ def all_of(parts: Iterable[Cases]) -> Cases:
 
 
 def _contradicts(case: Case) -> bool:
-    """Whether two tests say that one form is above and not above one number."""
+    """Return whether two tests put a form both above and not above a number."""
     known: dict[Varying, list[Test]] = {}
     for test in case:
         if test.lin.is_constant and not _holds(test):

@@ -1,4 +1,4 @@
-"""Read a claim over points and networks: its cases, and what is applied to what."""
+"""The reader of claims over points and networks: cases and applications."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _CURE = (
 
 @dataclass(eq=False)
 class ClaimReader:
-    """Turns expressions into cases, for given networks of all names."""
+    """Converts expressions into cases, for given networks by name."""
 
     resolver: Resolver
     points: Mapping[str, int]  # position of each point that ``forall`` binds
@@ -48,7 +48,7 @@ class ClaimReader:
     applications: list[tuple[Network, int, str]] = field(default_factory=list)
 
     def cases(self, node: Expression, positive: bool) -> Cases:
-        """Return the cases in which a claim is true, or if not ``positive`` is not."""
+        """Return the cases in which a claim is true, or false unless ``positive``."""
         match node:
             case Name():
                 return self.cases(self._followed(node), positive)
@@ -68,12 +68,14 @@ class ClaimReader:
         raise self.resolver.fail(node, "this cannot be decided over points and networks", _CURE)
 
     def _followed(self, node: Name) -> Expression:
+        """Return the value of a name; raise if it has none."""
         value = self.resolver.value(node)
         if value is node:
             raise self.resolver.fail(node, "this cannot be decided over points and networks", _CURE)
         return value
 
     def _compared(self, node: Compare, positive: bool) -> Cases:
+        """Return the cases of a comparison of numbers or labels."""
         if self._is_label(node.left) or self._is_label(node.right):
             return self._equal(node.left, node.right, (node.operator == "==") != positive)
         return _compare(self.number(node.left), node.operator, self.number(node.right), positive)
@@ -83,7 +85,7 @@ class ClaimReader:
         return isinstance(value, Call) and self.resolver.function(value).result == LABEL
 
     def _read(self, node: Call) -> object:
-        """Return what a call is, as its function reads it."""
+        """Return a call as its function reads it."""
         forms = self.resolver.function(node).forms
         if forms is None:
             wrong = f"{node.function} cannot be decided over points and networks"
@@ -97,7 +99,7 @@ class ClaimReader:
         return found
 
     def _equal(self, left: Expression, right: Expression, unequal: bool) -> Cases:
-        """Return when two labels are equal, or not."""
+        """Return the cases in which two labels are equal, or unequal."""
         sides = [self._labels(left), self._labels(right)]
         self._refuse_beyond(left, *sides)
         self._refuse_beyond(right, sides[1], sides[0])
@@ -112,7 +114,7 @@ class ClaimReader:
     def _refuse_beyond(
         self, node: Expression, own: Mapping[int, Cases], other: Mapping[int, Cases]
     ) -> None:
-        """Refuse a constant label that the other side never is."""
+        """Raise if a constant label never occurs on the other side."""
         if not isinstance(self.resolver.value(node), Call) and not own.keys() <= other.keys():
             raise self.resolver.fail(
                 node,
@@ -121,7 +123,7 @@ class ClaimReader:
             )
 
     def _labels(self, node: Expression) -> dict[int, Cases]:
-        """Return the cases of each label a side may be."""
+        """Return the cases of each label that a side may have."""
         value = self.resolver.value(node)
         if not isinstance(value, Call):
             number = self.resolver.number(value)
@@ -130,7 +132,7 @@ class ClaimReader:
         return cast("dict[int, Cases]", self._read(value))
 
     def number(self, node: Expression) -> Pieces:
-        """Return what a number is made of."""
+        """Return a number as pieces."""
         if isinstance(node, Name) and node.name == self.unknown:
             return plain(Lin(unknown=Fraction(1)))
         value = self.resolver.value(node)
@@ -161,12 +163,12 @@ class ClaimReader:
         )
 
     def _constant(self, node: Expression) -> Fraction | None:
-        """Return the float64 number a constant expression is, or None if it is not constant."""
+        """Return the value of a constant expression; None if not constant."""
         number = self.resolver.number(node)
         return None if number is None else Fraction(number)
 
     def applied(self, network_at: Expression, point_at: Expression) -> tuple[int, int]:
-        """Return the number of an application of a network to a point, and that of its labels."""
+        """Return an application of a network, and its label count."""
         network, point = self._network(network_at), self.point_of(point_at)
         if network.inputs != self.boxes[point].dimension:
             raise self.resolver.fail(
@@ -186,7 +188,7 @@ class ClaimReader:
         return self.resolver.first_alike(node)
 
     def point_of(self, node: Expression) -> int:
-        """Return the position of a point that ``forall`` binds."""
+        """Return the position of a point bound by ``forall``."""
         if isinstance(node, Name) and node.name in self.points:
             return self.points[node.name]
         raise self.resolver.fail(node, "expected a point that 'forall' binds", _CURE)
@@ -196,7 +198,7 @@ class ClaimReader:
         return self._whole(node, self.boxes[point].dimension, "feature", "the point has features")
 
     def label_of(self, node: Expression, labels: int) -> int:
-        """Return one of so many labels."""
+        """Return a label below ``labels``."""
         return self._whole(node, labels, "label", "the network has labels")
 
     def _whole(self, node: Expression, count: int, what: str, known: str) -> int:
@@ -218,7 +220,7 @@ comparisons that are all true where it is."""
 
 
 def _is_read(kind: Type, found: object) -> bool:
-    """Whether a function read a call as what its result is made of."""
+    """Return whether a function read a call as the type of its result."""
     if kind == BOOLEAN:
         return isinstance(found, list) and all(
             isinstance(each, tuple) and len(each) == 3 and _is_number(each[0], each[2])

@@ -1,4 +1,4 @@
-"""Decide a statement over points and networks, question by question."""
+"""Decision of statements over points and networks, one question at a time."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _SAME = 1e-9
 
 
 def make_claims(asked: Asked, seed: int) -> Claims:
-    """Return a question of a statement as the engine takes it."""
+    """Return a question of a statement in the engine's form."""
     label = -1 if asked.label is None else asked.label
     return Claims(join_claim(asked.query, asked.cases), label, seed)
 
@@ -60,7 +60,7 @@ def decide_formula(
     certificate: CertificateTarget | None = None,
     executor: Executor | None = None,
 ) -> Result:
-    """Return a result of one statement."""
+    """Decide one statement and return its result."""
     solved: list[Solved] | None = None if certificate is None else []
     decision = _Decision(job, label, clock, options, checkpoints, progress, solved, executor)
     result = decision.result()
@@ -147,7 +147,7 @@ class _Decision:
         return self._take(asked, found)
 
     def _group(self, asked: Asked, found: SearchResult[Found], groups: list[Group]) -> None:
-        """Keep which members the bound rests on."""
+        """Store the members that the bound rests on."""
         ((_, family),) = asked.shared
         record = groups_record(
             family,
@@ -167,7 +167,7 @@ class _Decision:
         return found
 
     def _left(self, asked: Asked, own: Claims) -> SearchResult[Found]:
-        """Record what is known of a question that is not searched."""
+        """Record what is known of a question that was not searched."""
         upper = own.most
         closed = upper < 0.0 if self.decides else upper <= self.lower
         return self._take(asked, _unsearched(upper, closed=closed))
@@ -256,7 +256,7 @@ class _Decision:
 
 @dataclass(frozen=True)
 class _Named:
-    """Names of columns and labels, of a statement about networks trained on one data set."""
+    """Column and label names, for networks trained on one data set."""
 
     manifest: Manifest | None
 
@@ -276,13 +276,13 @@ class _Named:
         return facts.labels if facts is not None else ()
 
     def label(self, label: int, labels: int) -> str:
-        """Return a label of a network that has so many."""
+        """Return the name of a label of a network with ``labels`` labels."""
         known = self.manifest is not None and len(self.labels) == labels
         name = label_name(self.manifest.data, label) if self.manifest and known else ""
         return f"{label} ({name})" if name else str(label)
 
     def point(self, values: tuple[float, ...], digits: int) -> str:
-        """Return a point in the units of the data where they are known."""
+        """Return a point in the units of the data, where they are known."""
         if self.manifest is None or len(self.features) != len(values):
             return _row(values, digits)
         return point_words(self.manifest, np.asarray(values, np.float32))
@@ -305,7 +305,7 @@ def _unsearched(upper: float, *, closed: bool) -> SearchResult[Found]:
 
 
 def _signed(trace: TraceRecord, sign: float) -> TraceRecord:
-    """Return a course of bounds of what was asked, where its negative was searched."""
+    """Return the bounds over time, negated where the negative was searched."""
     if sign > 0:
         return trace
     lower = tuple(-value for value in trace.upper)
@@ -341,7 +341,7 @@ def _row(values: tuple[float, ...], digits: int) -> str:
 
 
 def _digits(rows: list[tuple[float, ...]]) -> int:
-    """Return how many digits tell rows apart that are not the same."""
+    """Return how many digits distinguish different rows."""
     for digits in (4, 6):
         if len({_row(row, digits) for row in rows}) == len(set(rows)):
             return digits

@@ -1,4 +1,4 @@
-"""A short look at a label whose turn comes late, so that something is known of it early."""
+"""Quick bounds of a label whose turn comes late, so that something is known early."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST = 10.0
 def look(
     instance: Instance, label: int, options: NativeOptions, left: float | None
 ) -> EngineResult | None:
-    """Bound the leaks of one label by propagation, and seek one for a few seconds."""
+    """Bound a label's leaks by propagation, and attack it for a few seconds."""
     question = Leaks(instance, label)
     if not question.opens_slowly:
         return None
@@ -40,7 +40,7 @@ def look(
 
 
 def propagated(instance: Instance, label: int, detail: str) -> EngineResult:
-    """Return what propagation proves, and why it is no more."""
+    """Return what propagation proves, with the reason it is not closed."""
     most = max(0.0, instance.most(label))
     everyone = np.full(len(instance.family), most)
     return EngineResult(label, 0.0, most, None, most == 0, "time", detail, everyone, 0, 0.0)

@@ -1,4 +1,4 @@
-"""Decide what any one row can change of a forest's answers, or where two forests answer apart."""
+"""Decision of leaks of forests: changes by one row, or between two forests."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _EVERYTHING = 1.0
 
 @dataclass(frozen=True, eq=False)
 class ForestJob:
-    """A statement about leaks of a forest, loaded."""
+    """A loaded statement about leaks of a forest."""
 
     statement: IdpStatement
     forest: Forest
@@ -72,21 +72,21 @@ class ForestJob:
 
     @property
     def members(self) -> int:
-        """How many forests it is compared with."""
+        """The number of forests it is compared with."""
         return 1 if self.other is not None else len(self.rows)
 
     @property
     def question(self) -> tuple[str, ...]:
-        """See `LeakJob.question`."""
+        """The key of the question; see `LeakJob.question`."""
         return self.key
 
     def label_name(self, label: int | None) -> str:
-        """Return what the training data calls a label; empty for None, and where it does not."""
+        """Return a label's name in the training data; empty if it has none."""
         return "" if label is None else self.names.label_name(label)
 
 
 class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
-    """Decides statements one after the other."""
+    """Decides statements one after another."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
         self.notes: list[str] = []
 
     def load(self, statement: IdpStatement) -> ForestJob:
-        """Load what a statement is about.
+        """Load the subject of a statement.
 
         Raises
         ------
@@ -149,7 +149,7 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
         return ForestJob(statement, forest, whole, rows, other, box, labels, names, key, file)
 
     def _refuse_other_family(self, statement: IdpStatement) -> None:
-        """Refuse a family of another forest than the one whose confidence is asked about."""
+        """Raise if the family belongs to a different forest."""
         resolver = self._resolver
         family = resolver.value(statement.family)
         if not (isinstance(family, Call) and family.function == "leave_one_out"):
@@ -169,7 +169,7 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
             )
 
     def decide(self, job: ForestJob, clock: Clock) -> list[Result]:
-        """See `LeakDecider.decide`."""
+        """Decide one statement; see `LeakDecider.decide`."""
         self._searched.clear()
         results = super().decide(job, clock)
         if self._certificate is not None:
@@ -181,7 +181,7 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
         return results
 
     def _certify(self, job: ForestJob, result: Result, certificate: CertificateTarget) -> None:
-        """Keep what proves the bound of a result, or note why it is not in the certificate."""
+        """Add a bound's proof to the certificate, or note why it is missing."""
         name, labels = result.name, job.labels if result.label is None else (result.label,)
         if result.verdict == "refuted" or result.upper is None:
             return
@@ -203,7 +203,7 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
         certificate.forests(self._book)
 
     def files(self, job: ForestJob) -> ForestFiles:
-        """Return where the forests of a statement are."""
+        """Return the files of a statement's forests."""
         return ForestFiles(
             self._resolver.forest_file(job.statement.network),
             None if job.other is None else self._resolver.forest_file(job.statement.family),
@@ -212,7 +212,7 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
     def replayed(
         self, job: ForestJob, x: NDArray[np.float64], member: int, label: int
     ) -> float | None:
-        """Return the confidence of a leak as the forests compute it; None where it is none."""
+        """Return a leak's confidence in the forests; None if it is not a leak."""
         question = self._question(job, label, NEVER, lambda _: None)
         found = question.replay(x, member, label)
         return None if found is None else found.confidence
@@ -220,7 +220,7 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
     def search(
         self, job: ForestJob, label: int, clock: Clock, floor: float, *, decide: bool
     ) -> SearchResult[ForestWitness]:
-        """See `LeakDecider.search`."""
+        """Search one label; see `LeakDecider.search`."""
         seconds = clock.next()
         if clock.interrupted:
             return self.unsearched(job, label, "interrupted")
@@ -253,12 +253,12 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
         return found
 
     def unsearched(self, job: ForestJob, label: int, detail: str) -> SearchResult[ForestWitness]:
-        """See `LeakDecider.unsearched`."""
+        """Return what is known of a label without a search."""
         everyone = np.full(job.members, _EVERYTHING)
         return SearchResult(label, 0.0, _EVERYTHING, None, False, "time", detail, everyone, 0, 0.0)
 
     def result(self, job: ForestJob, found: Sequence[SearchResult[ForestWitness]]) -> Result:
-        """See `LeakDecider.result`."""
+        """Return the result of some labels; see `LeakDecider.result`."""
         statement, known = job.statement.statement, merged(found, self._options.gap)
         witness = known.witness
         return Result(
@@ -282,7 +282,7 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
         )
 
     def by_row(self, jobs: Sequence[ForestJob]) -> tuple[ByRowRecord, ...]:
-        """Return what is proved of each row, one a question about a family."""
+        """Return what is proved of each row, per question about a family."""
         asked: dict[tuple[str, ...], list[ForestJob]] = {}
         for job in jobs:
             if job.other is None:
@@ -306,7 +306,7 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
     def _question(
         self, job: ForestJob, label: int, deadline: Deadline, report: ProgressCallback
     ) -> Question:
-        """Return what all labels and statements of the same forests and inputs share."""
+        """Return the question that labels and statements share."""
         if job.key not in self._questions:
             others = job.other or self._family(job, label, deadline, report)
             self._questions[job.key] = Question.of(job.whole, others, job.box)

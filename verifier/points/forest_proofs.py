@@ -1,4 +1,4 @@
-"""What proves bounds of leaks of forests, kept for a certificate."""
+"""Proofs of bounds on leaks of forests, for a certificate."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST = 2**22
 
 @dataclass(frozen=True)
 class ForestFiles:
-    """Where the forests of a question are."""
+    """The files of a question's forests."""
 
     forest: Path
     other: Path | None  # None where it is the forest without each of its rows
@@ -36,7 +36,7 @@ class _Claim:
 
 @dataclass(eq=False)
 class ForestBook:
-    """Collects trees of boxes, those of a question and a label once."""
+    """Collects trees of boxes, once per question and label."""
 
     threads: int  # that record them
     _questions: list[tuple[Question, ForestFiles]] = field(default_factory=list)
@@ -45,7 +45,7 @@ class ForestBook:
     def add(
         self, name: str, label: int, upper: float, question: Question, files: ForestFiles
     ) -> None:
-        """Keep what proves that no leak of a label is above a bound."""
+        """Store the proof that no leak of a label exceeds a bound."""
         place = self._place(question, files)
         for claim in self._claims:
             if (claim.question, claim.label) == (place, label) and claim.upper <= upper:
@@ -67,7 +67,7 @@ class ForestBook:
 
     @property
     def files(self) -> list[Path]:
-        """The files that the claims are about."""
+        """The files of the claims."""
         found: dict[Path, None] = {}
         for claim in self._claims:
             files = self._questions[claim.question][1]
@@ -75,13 +75,13 @@ class ForestBook:
         return list(found)
 
     def proofs(self) -> Iterator[tuple[str, Mapping[str, NDArray[Any]]]]:
-        """Yield the key and the arrays of every claim's trees."""
+        """Yield the key and the arrays of each claim's trees."""
         for i, claim in enumerate(self._claims):
             trees = claim.trees
             yield str(i), {"size": trees.size, "feature": trees.feature, "value": trees.value}
 
     def part(self, folder: Path, prefixes: Mapping[str, str]) -> dict[str, Any]:
-        """Return what a manifest says of the claims."""
+        """Return the claims' part of a manifest."""
         questions = []
         for question, files in self._questions:
             other = None if files.other is None else file_part(files.other, folder, "file")

@@ -1,4 +1,4 @@
-"""What is proved of each row of a forest, as the report keeps it."""
+"""What is proved of each row of a forest, for the report."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def forest_rows(
     statements: tuple[str, ...],
     kept: Mapping[int, Kept[ForestWitness]],
 ) -> ByRowRecord:
-    """Return what is known of the rows that a forest holds; each of them has a member."""
+    """Return what is known of a forest's rows, each of which has a member."""
     digest = forest_digest(ensemble)
     fields = rows_of(ensemble.names, 0, names.row_id)
     return ByRowRecord(

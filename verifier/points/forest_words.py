@@ -1,4 +1,4 @@
-"""What a forest's witnesses, labels and rows are called, by the names its table gave."""
+"""Names of a forest's witnesses, labels and rows, as given by its table."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ForestNames:
 
     @staticmethod
     def of(path: Path, forest: ScoredForest, features: int) -> ForestNames:
-        """Return the names of a forest's file, which reads so many features."""
+        """Return the names in the file of a forest with ``features`` features."""
         beside = path.with_name(COLUMNS)
         columns = load_columns(beside, features) if beside.exists() else None
         return ForestNames(tuple(map(str, forest.classes.tolist())), columns)
@@ -42,15 +42,15 @@ class ForestNames:
         return ", ".join(f"{at} is {name!r}" for at, name in enumerate(self.labels))
 
     def label_name(self, label: int) -> str:
-        """Return the name of a label; empty where it is called by its number."""
+        """Return the name of a label; empty if it only has a number."""
         return "" if self.labels[label] == str(label) else self.labels[label]
 
     def row_id(self, row: int) -> str:
-        """Return what the table calls a row; empty where it does not."""
+        """Return a row's name in the table; empty if it has none."""
         return "" if self.columns is None else self.columns.ids.get(row, "")
 
     def cells(self, x: Floats) -> tuple[CellRecord, ...]:
-        """Return an input by the table's columns; empty where there are none."""
+        """Return an input by table columns; empty if there are none."""
         known = self.columns
         if known is None or known.encoding is None or len(known.features) != len(x):
             return ()
@@ -71,7 +71,7 @@ class ForestNames:
         return tuple(cells)
 
     def point(self, x: Floats) -> str:
-        """Show an input by the table's columns, by number where there are none."""
+        """Return an input in words, by columns or else feature numbers."""
         cells = self.cells(x)
         parts = [
             f"{cell.name} = {cell_text('' if cell.value is None else cell.value)}"
@@ -88,7 +88,7 @@ class ForestNames:
 def witness_record(
     names: ForestNames, witness: ForestWitness, whole: ScoredForest, other: ScoredForest | None
 ) -> WitnessRecord:
-    """Return a witness as the report keeps it."""
+    """Return a witness as stored in the report."""
     pair, known = other is not None, whole.classes.tolist()
     theirs = known if other is None else other.classes.tolist()
     every = known + [label for label in theirs if label not in known]
@@ -120,7 +120,7 @@ def witness_record(
 
 
 def outside_inputs(rows: Floats, box: Box) -> list[str]:
-    """Say how many of a forest's rows a claim about a set of inputs leaves out."""
+    """Return a note on a forest's rows outside the input set."""
     left = int(np.count_nonzero(~box.contains(rows)))
     if not left:
         return []

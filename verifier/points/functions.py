@@ -1,4 +1,4 @@
-"""The functions about points and networks, each read as linear forms of features and scores."""
+"""Functions about points and networks, read as linear forms of features and scores."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def score(reader: ClaimReader, node: Call, given: Bound) -> Pieces:
 
 
 def confidence(reader: ClaimReader, node: Call, given: Bound) -> Pieces:
-    """Read a confidence; without a label it is that of any, or the one of ``per label``."""
+    """Read a confidence; without a label, that of any or of the ``per label`` one."""
     application, labels = reader.applied(given["network"], given["point"])
     chosen = list(range(labels)) if reader.label is None else [reader.label]
     if "label" in given:
@@ -32,7 +32,7 @@ def confidence(reader: ClaimReader, node: Call, given: Bound) -> Pieces:
 
 
 def label(reader: ClaimReader, node: Call, given: Bound) -> dict[int, Cases]:
-    """Read the cases of each label that may be predicted; onnxruntime's argmax takes the first."""
+    """Read the cases of each predicted label; ties go to the first, as in onnxruntime."""
     application, labels = reader.applied(given["network"], given["point"])
     return {
         c: (tuple(Test(_margin(application, c, j), j < c) for j in range(labels) if j != c),)
@@ -65,7 +65,7 @@ def distance(reader: ClaimReader, node: Call, given: Bound) -> Pieces:
 
 
 def same_except(reader: ClaimReader, node: Call, given: Bound) -> list[Comparison]:
-    """Read that two points are equal in all features but some."""
+    """Read that two points agree in all but some features."""
     first, second = reader.point_of(given["point"]), reader.point_of(given["other"])
     features = reader.boxes[first].dimension
     _refuse_apart(reader, node, features, reader.boxes[second].dimension)

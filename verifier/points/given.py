@@ -1,4 +1,4 @@
-"""Points that a reader gives to be held against the bounds: arrays, or a table."""
+"""Points given by a reader to compare with the bounds: arrays or a table."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MEMORY = "data"
 
 
 class DataError(LeaveoutError):
-    """Points that cannot be read, or that do not fit a network."""
+    """Points that cannot be read or do not fit a network."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class _Arrays:
 
 @dataclass(frozen=True, eq=False)
 class GivenPoints:
-    """Points as they are given, read once; networks may read the same table in several ways."""
+    """Given points, read once; each network may encode the table differently."""
 
     name: str  # of the file, or what it is called if there is none
     place: str  # what messages begin with
@@ -48,7 +48,7 @@ class GivenPoints:
 
     @staticmethod
     def of(given: Any) -> GivenPoints:
-        """Read what a program gives: the path of a file, a data frame, or numbers."""
+        """Read points from a file path, a data frame or numbers."""
         if isinstance(given, str | os.PathLike):
             return GivenPoints.open(os.fspath(given))
         if not is_frame(given):
@@ -89,7 +89,7 @@ class GivenPoints:
         return GivenPoints(path.name, place, table=table)
 
     def points(self, manifest: Manifest, inputs: int, source: str) -> NDArray[np.float32]:
-        """Return the points as a network reads them, shape (points, features)."""
+        """Return the points encoded for a network, shape (points, features)."""
         x = self._encoded(manifest, source) if self.arrays is None else self.arrays.x
         if x.shape[1] != inputs:
             raise DataError(
@@ -98,7 +98,7 @@ class GivenPoints:
         return x
 
     def labels(self, manifest: Manifest) -> NDArray[np.int64] | None:
-        """Return the true labels of the points, shape (points,); None where none are given."""
+        """Return the true labels of the points, shape (points,), or None."""
         if self.table is None:
             return None if self.arrays is None else self.arrays.y
         encoding = encoding_of(manifest)
@@ -118,16 +118,17 @@ class GivenPoints:
         return np.asarray(found, dtype=np.int64)
 
     def at(self, row: int) -> str:
-        """Return what a message calls the place of a point."""
+        """Return the position of a point for messages."""
         return f"{self.place}, {self.row_name(row)}"
 
     def row_name(self, row: int) -> str:
-        """Return what a point is called within the file: its line, or its number from 0."""
+        """Return a point's name in the file: its line, or its number from 0."""
         if self.table is None:
             return f"row {row}"
         return f"{self.table.unit} {self.table.lines[row]}"
 
     def _encoded(self, manifest: Manifest, source: str) -> NDArray[np.float32]:
+        """Encode the table for a network."""
         assert self.table is not None
         encoding = encoding_of(manifest)
         rows = list(self.table.records())
@@ -148,7 +149,7 @@ class GivenPoints:
         return self._plain(rows, features)
 
     def _refuse_missing(self, encoding: Encoding) -> None:
-        """Refuse a table that lacks a column, or a value of one."""
+        """Raise if the table lacks a column or a value of one."""
         assert self.table is not None
         header = self.table.header
         for column in encoding.columns:
@@ -166,7 +167,7 @@ class GivenPoints:
     def _plain(
         self, rows: Sequence[dict[str, str]], features: Sequence[str]
     ) -> NDArray[np.float32]:
-        """Read features by name, as the network reads them."""
+        """Read features by name, in the network's order."""
         values = np.empty((len(rows), len(features)))
         for at, row in enumerate(rows):
             for column, name in enumerate(features):
@@ -180,7 +181,7 @@ class GivenPoints:
 
 
 def _expected(path: Path) -> str:
-    """Return what kinds of files there are, to end a message about one of another kind."""
+    """Return the end of a message about a file of an unknown kind."""
     return "" if path.suffix.lower() in _KINDS else "; a CSV or an NPZ is expected"
 
 

@@ -1,4 +1,4 @@
-"""Given rows of a run: answered before the search, counted against its bounds after."""
+"""Given rows of a run: evaluated before the search, compared with bounds after."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NAMES: dict[int, AnswerState] = {
 
 @dataclass(frozen=True, eq=False)
 class _Asked:
-    """A network and a family that statements bound leaks of, and the rows as it reads them."""
+    """A network and family with bounded leaks, and the encoded rows."""
 
     instance: Instance
     jobs: tuple[Job, ...]
@@ -41,7 +41,7 @@ class _Asked:
 
 
 class GivenAnswers:
-    """The given rows, asked of each network whose leaks a run bounds."""
+    """The given rows, evaluated by each network whose leaks a run bounds."""
 
     def __init__(self, jobs: Sequence[Job], given: GivenPoints) -> None:
         self._given = given
@@ -61,11 +61,11 @@ class GivenAnswers:
         self._asked = [_ask(own, given) for own in gathered.values()]
 
     def records(self, results: Sequence[Result]) -> tuple[AnswersRecord, ...]:
-        """Return what the bounds of a run say of the rows, one a network and family."""
+        """Return what the bounds say of the rows, per network and family."""
         return tuple(self._record(asked, results) for asked in self._asked)
 
     def _in_other_units(self, found: NDArray[np.int64], manifest: Manifest) -> tuple[str, ...]:
-        """Say what an array should hold, where all of one lies outside."""
+        """Return a hint on units where all rows lie outside."""
         encoding = encoding_of(manifest)
         other = encoding is not None and not is_plain(encoding)
         if self._given.table is not None or not other or (found != State.OUTSIDE).any():

@@ -1,4 +1,4 @@
-"""Decide iDP statements: run the engine label by label and turn bounds into verdicts."""
+"""Decision of iDP statements: the engine's bounds per label become verdicts."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _WORTH_STARTING = 0.1
 
 
 class Decider(LeakDecider[Job, Witness]):
-    """Decides statements one after the other, and remembers what earlier ones proved."""
+    """Decides statements one after another and remembers earlier proofs."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Decider(LeakDecider[Job, Witness]):
         self.contradicted = False
 
     def load(self, statement: IdpStatement) -> Job:
-        """Load what a statement is about.
+        """Load the subject of a statement.
 
         Raises
         ------
@@ -107,7 +107,7 @@ class Decider(LeakDecider[Job, Witness]):
         return Job(statement, instance, labels, pair)
 
     def resume(self, job: Job, store: Checkpoints) -> list[Checkpoint]:
-        """Go on from checkpoints; returns those of this statement."""
+        """Resume from checkpoints; return those of this statement."""
         options = self._options.native(None)
         name, instance = job.statement.statement.name, job.instance
         if id(instance) not in self._digests:
@@ -120,7 +120,7 @@ class Decider(LeakDecider[Job, Witness]):
         return list(found.values())
 
     def explores(self, job: Job) -> bool:
-        """Whether the compiled kernel is needed: interval propagation alone does not do."""
+        """Return whether the compiled kernel is needed beyond propagation."""
         options = self._options
         if options.engine != "native" or options.kernel != "cpu":
             return False
@@ -131,9 +131,9 @@ class Decider(LeakDecider[Job, Witness]):
         return any(job.instance.most(label) > floor for label in job.labels)
 
     def known(self, instance: Instance) -> list[EngineResult | None]:
-        """Return what was last found of each label of a question; None where nothing was sought.
+        """Return the last result of each label; None where not searched.
 
-        Of members all that was proved counts, of their groups and of each alone, too.
+        Member bounds include all that was proved, of groups and of single members.
         """
         found = [self._known.get((id(instance), label)) for label in range(instance.labels)]
         kept = self.rows.of(instance)
@@ -143,9 +143,9 @@ class Decider(LeakDecider[Job, Witness]):
         ]
 
     def by_row(self, jobs: Sequence[Job], clock: Clock) -> tuple[ByRowRecord, ...]:
-        """Return what is proved of each row, one a question about a family.
+        """Return what is proved of each row, per question about a family.
 
-        In the time that is left each row is bounded on its own as well.
+        The remaining time is spent on bounding single rows.
         """
         asked: dict[Instance, list[IdpStatement]] = {}
         for job in jobs:
@@ -176,7 +176,7 @@ class Decider(LeakDecider[Job, Witness]):
         return results
 
     def _look_ahead(self, job: Job, clock: Clock) -> None:
-        """Know something of each label before the first is searched for long."""
+        """Get quick bounds of each label before the first long search."""
         asked = job.statement.statement
         if not isinstance(asked, Find) or not asked.per_label or self._options.engine != "native":
             return
@@ -196,7 +196,7 @@ class Decider(LeakDecider[Job, Witness]):
     def search(
         self, job: Job, label: int, clock: Clock, floor: float, *, decide: bool
     ) -> EngineResult:
-        """See `LeakDecider.search`."""
+        """Search one label; see `LeakDecider.search`."""
         seconds = clock.next()
         key = (id(job.instance), label)
         known = self._known.get(key)
@@ -241,7 +241,7 @@ class Decider(LeakDecider[Job, Witness]):
     def _keeping(
         self, records: list[Record] | None, groups: list[Group] | None
     ) -> dict[str, Callable[..., None]]:
-        """Return where a search puts what it finds beside the bounds."""
+        """Return the sinks for what a search finds beside its bounds."""
         kept: dict[str, Callable[..., None]] = {}
         if self._certificate is not None and records is not None:
             kept["proofs"] = records.extend
@@ -258,7 +258,7 @@ class Decider(LeakDecider[Job, Witness]):
         self._certificate.add(name, result.label, result.upper, records, job.instance, files)
 
     def files(self, job: Job) -> FileFacts:
-        """Return where the network and the family of a statement are."""
+        """Return the files of a statement's network and family."""
         statement = job.statement
         return FileFacts(
             self._resolver.file(statement.network),
@@ -268,7 +268,7 @@ class Decider(LeakDecider[Job, Witness]):
         )
 
     def _account(self, job: Job, result: Result) -> None:
-        """Say what of a result the certificate does not hold."""
+        """Report what part of a result the certificate lacks."""
         if self._certificate is None or result.verdict == "refuted" or result.upper is None:
             return
         upper, asked = result.upper, None
@@ -301,7 +301,7 @@ class Decider(LeakDecider[Job, Witness]):
     def _distrusted(
         self, instance: Instance, label: int, known: EngineResult | None
     ) -> EngineResult:
-        """Return what holds without the solver: propagation's bound, and witnesses."""
+        """Return the result without solver bounds: propagation and witnesses."""
         bare = propagated(instance, label, "")
         witness = known.witness if known else None
         return replace(
@@ -314,14 +314,14 @@ class Decider(LeakDecider[Job, Witness]):
         )
 
     def unsearched(self, job: Job, label: int, detail: str) -> EngineResult:
-        """See `LeakDecider.unsearched`."""
+        """Return what is known of a label without a search."""
         known = self._known.get((id(job.instance), label))
         if known is not None:
             return known.stopped(detail, self._options.gap)
         return propagated(job.instance, label, detail)
 
     def result(self, job: Job, found: Sequence[EngineResult]) -> Result:
-        """See `LeakDecider.result`."""
+        """Return the result of some labels; see `LeakDecider.result`."""
         statement = job.statement.statement
         known = merged(found, self._options.gap)
         witness = known.witness

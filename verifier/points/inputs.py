@@ -1,4 +1,4 @@
-"""From the input set of a specification to the box, and the listed values, an engine reads."""
+"""From a specification's input set to the box and listed values of an engine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LARGEST_IN_ALL = 4 * LARGEST
 
 @dataclass(eq=False)
 class InputReader:
-    """Reads ``box(...)`` and what refines it."""
+    """Reads ``box(...)`` and its refinements."""
 
     resolver: Resolver
     dimension: int  # features the model reads
@@ -34,7 +34,7 @@ class InputReader:
     _data: dict[Path, NDArray[np.float32]] = field(default_factory=dict, init=False)
 
     def read(self, node: Expression) -> Box:
-        """Return the set an expression stands for."""
+        """Return the set an expression denotes."""
         # A loop, since every feature may be refined by a call of its own.
         calls: list[tuple[Call, Lists, Bound]] = []
         call = self.resolver.value(node)
@@ -66,7 +66,7 @@ class InputReader:
             raise self.resolver.fail(call, str(error)) from None
 
     def _around(self, call: Call) -> Box:
-        """Return a box around a centre, cut with another set's: exactly its float64 numbers."""
+        """Return a box around a centre within another set, exact in float64."""
         given = self.resolver.given(call)
         centre, radius = self._side(given["centre"]), self.resolver.number(given["radius"])
         if radius is None or radius < 0:
@@ -85,9 +85,10 @@ class InputReader:
     def _readable(
         self, lower: NDArray[np.float64], upper: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Put the number that a network reads where a feature is fixed at one that it cannot.
+        """Round a fixed feature to the number a network reads.
 
-        Of a box without a float32 number every claim is true. A forest reads every number.
+        Over a box without a float32 number every claim would be vacuous. A forest reads every
+        float64 number.
         """
         if self.model == "forest":
             return lower, upper
@@ -123,6 +124,7 @@ class InputReader:
         return np.asarray(known)
 
     def _listed(self, call: Call, lists: Lists, given: Bound, box: Box) -> tuple[Listed, ...]:
+        """Return the listed values that a call adds."""
         def bounds(column: int) -> tuple[float, float]:
             self._refuse_beyond(column, given.get("at", call))
             return float(box.lower[column]), float(box.upper[column])
@@ -154,10 +156,7 @@ class InputReader:
     def _add(
         self, choices: dict[int, Choices], listed: Listed, call: Call, at: Expression, box: Box
     ) -> int:
-        """Add one table, return how many numbers it lists.
-
-        ``choices`` knows each by every feature of it.
-        """
+        """Add a table to ``choices``; return how many numbers it lists."""
         for column in listed.columns:
             self._refuse_beyond(column, at)
             if column in choices:
@@ -184,7 +183,7 @@ class InputReader:
         return every.values.size
 
     def _distinct(self, text: Text, columns: tuple[int, ...]) -> list[Row]:
-        """Return the rows that features take in a file of data."""
+        """Return the distinct rows of some columns of a data file."""
         path = self.resolver.path(text)
         if path not in self._data:
             try:

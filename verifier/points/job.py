@@ -1,4 +1,4 @@
-"""Load a statement over points and networks: every question that decides it."""
+"""Loading of statements over points and networks, with their questions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LEAST, _MOST = Fraction(1e-150), Fraction(1e150)
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """One question of a statement: cases over one set of networks."""
+    """A question of a statement: cases over one set of networks."""
 
     query: Query
     cases: tuple[QueryCase, ...]  # ways to be a counter-example; of a guarantee they have no goals
@@ -44,7 +44,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class FormulaJob:
-    """A statement, loaded."""
+    """A loaded statement."""
 
     statement: Guarantee | Find
     points: tuple[str, ...]  # names of the points
@@ -57,7 +57,7 @@ class FormulaJob:
 
 
 def why_no_formula(statement: Guarantee | Find, resolver: Resolver) -> LeaveoutError | None:
-    """Return why a statement is no claim over points; None where it is one."""
+    """Return why a statement is not a claim over points; None if it is one."""
     if _Loader(statement, resolver).spots:
         return None
     return resolver.fail(
@@ -68,13 +68,13 @@ def why_no_formula(statement: Guarantee | Find, resolver: Resolver) -> LeaveoutE
 
 
 def load_formula(statement: Guarantee | Find, resolver: Resolver) -> FormulaJob:
-    """Load what a statement is about and write down its questions."""
+    """Load a statement and its questions."""
     return _Loader(statement, resolver).load()
 
 
 @dataclass(frozen=True, eq=False)
 class _Member:
-    """A member of a family, or any, as a network of its own."""
+    """A member of a family, or a generic one, as its own network."""
 
     network: Network
     source: Source
@@ -90,7 +90,7 @@ class _OfFamily:
 
     @property
     def any(self) -> _Member:
-        """One that stands for all."""
+        """The generic member that stands for all."""
         source, model, graph = self.network.source, self.network.model, self.network.graph
         standing = Network(f"a member of {source}", model, graph)
         return _Member(standing, Source(Path(source), self.source))
@@ -142,7 +142,7 @@ class _Loader:
         families: dict[str, _OfFamily],
         label: int | None,
     ) -> list[Asked]:
-        """Ask about all members at once where one is applied once, else about each by itself."""
+        """Ask about all members at once if applied once, else about each."""
         whole = self._asked(boxes, {name: of.any for name, of in families.items()}, label)
         if not families:
             return [whole]
@@ -185,7 +185,7 @@ class _Loader:
         return list(range(self._network_of(bare[0]).labels))
 
     def _calls(self, node: Node) -> Iterator[Call]:
-        """Yield the calls of an expression and of the lets it names, each once."""
+        """Yield the calls of an expression and of its named lets, each once."""
         stack, seen = [node], set[int]()
         while stack:
             each = stack.pop()
@@ -199,7 +199,7 @@ class _Loader:
             stack.extend(reversed(list(children(each))))
 
     def _given(self, call: Call, kind: Type) -> list[Expression]:
-        """Return the arguments of a call whose parameters may be of a type."""
+        """Return the arguments of a call whose parameters accept a type."""
         given, parameters = self.resolver.given(call), self.resolver.function(call).parameters
         return [given[p.name] for p in parameters if kind in p.types and p.name in given]
 
@@ -211,7 +211,7 @@ class _Loader:
         return self.resolver.network(node)
 
     def _example(self, binder: Binder) -> Network:
-        """Return a network of the architecture a family has."""
+        """Return a network with the architecture of a family."""
         if self.resolver.is_network(binder.domain):
             return self.resolver.network(binder.domain)
         for name, let in self.resolver.lets.items():
@@ -244,6 +244,7 @@ class _Loader:
         )
 
     def _asked(self, boxes: list[Box], members: dict[str, _Member], label: int | None) -> Asked:
+        """Return the question about some members."""
         statement = self.statement
         reader = ClaimReader(
             self.resolver,
@@ -268,7 +269,7 @@ class _Loader:
         return Asked(Query(tuple(boxes), applications, ()), asked, label, sources=sources)
 
     def _goals(self, case: Case) -> tuple[tuple[Condition, ...], tuple[Form, ...]]:
-        """Take the unknown out of a case: it is at most the least of the goals."""
+        """Split a case into conditions and goals, whose least bounds the unknown."""
         plain = [
             Condition(self._form(test.lin), test.strict) for test in case if not test.lin.unknown
         ]
@@ -297,7 +298,7 @@ class _Loader:
         return tuple(plain), tuple(self._form(each) for each in upper)
 
     def _note_both_ways(self) -> None:
-        """Say what is found where a claim may be true again beyond where it is not."""
+        """Note what is found if the truth of a claim is not monotone."""
         assert isinstance(self.statement, Find)
         name = self.statement.variable
         where = f"greatest '{name}' up to" if self._is_greatest else f"least '{name}' from"

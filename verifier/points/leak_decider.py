@@ -1,4 +1,4 @@
-"""From the labels a statement about leaks asks about to its results, whatever the model is."""
+"""From the labels of a statement about leaks to its results, for any model."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _UNCONDITIONAL = -1e-9
 
 
 class LeakJob(Protocol):
-    """A statement about leaks, loaded."""
+    """A loaded statement about leaks."""
 
     @property
     def statement(self) -> IdpStatement:
-        """As it was recognised."""
+        """The statement as recognised."""
         ...
 
     @property
@@ -41,7 +41,7 @@ class LeakJob(Protocol):
 
     @property
     def question(self) -> Hashable:
-        """What is the same of all statements about one model, its members and one set of inputs."""
+        """The key that statements on the same model, members and inputs share."""
         ...
 
 
@@ -62,7 +62,7 @@ class Merged(Generic[W]):
 
 
 def merged(found: Sequence[SearchResult[W]], gap: float) -> Merged[W]:
-    """Merge the results of some labels; of several, the outcome is about all of them."""
+    """Merge the results of some labels."""
     best = max(found, key=lambda each: each.lower)
     upper = max(0.0, *(each.upper for each in found))
     closed = all(each.closed for each in found) or agree(best.lower, upper, gap)
@@ -92,7 +92,7 @@ def asked_labels(
 
 
 def floor_of(statement: IdpStatement) -> float:
-    """Return the confidence up to which leaks do not count, below 0 where all do."""
+    """Return the confidence up to which leaks are ignored; negative if none is."""
     if isinstance(statement.statement, Find):
         return 0.0
     threshold = statement.threshold
@@ -100,7 +100,7 @@ def floor_of(statement: IdpStatement) -> float:
 
 
 class LeakDecider(ABC, Generic[J, W]):
-    """Asks label by label, and turns bounds into verdicts."""
+    """Decides label by label and turns bounds into verdicts."""
 
     def __init__(self) -> None:
         self.rows = RowBounds[W]()
@@ -124,7 +124,7 @@ class LeakDecider(ABC, Generic[J, W]):
     def search(
         self, job: J, label: int, clock: Clock, floor: float, *, decide: bool
     ) -> SearchResult[W]:
-        """Search the leaks of one label, for a job of the clock."""
+        """Search the leaks of one label within the clock's share."""
 
     @abstractmethod
     def unsearched(self, job: J, label: int, detail: str) -> SearchResult[W]:
@@ -132,12 +132,12 @@ class LeakDecider(ABC, Generic[J, W]):
 
     @abstractmethod
     def result(self, job: J, found: Sequence[SearchResult[W]]) -> Result:
-        """Return the result of some labels together."""
+        """Return the joint result of some labels."""
 
     def in_turn(
         self, job: J, labels: tuple[int, ...], clock: Clock, floor: float, *, decide: bool
     ) -> list[SearchResult[W]]:
-        """Search the leaks of some labels, and keep what is learnt of each member."""
+        """Search the leaks of some labels in turn and store each member's bounds."""
         found = in_turn(
             labels,
             lambda label, floor: self.search(job, label, clock, floor, decide=decide),
@@ -163,7 +163,7 @@ class LeakDecider(ABC, Generic[J, W]):
 
 
 def finite(value: float) -> float | None:
-    """Return a number as a result holds it: None where it is infinite."""
+    """Return a number as stored in a result: None if infinite."""
     return value if math.isfinite(value) else None
 
 

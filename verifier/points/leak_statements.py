@@ -1,4 +1,4 @@
-"""Recognise the iDP statements: what any one training point can change."""
+"""Recognition of iDP statements: what one training point can change."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from leaveout.verifier.resolve_names import Resolver
 
 @dataclass(frozen=True)
 class Decides:
-    """How what decides leaks only refuses other claims."""
+    """How a leak decider refuses other claims."""
 
     who: str  # what it is, and that it decides leaks
     model: str  # what it decides them of
@@ -31,7 +31,7 @@ class Decides:
 
     @property
     def shape(self) -> str:
-        """What it decides."""
+        """The shape of the claims it decides."""
         T, model = LETTERS[self.model], self.model
         return (
             f"{self.cure}what it decides is\n"
@@ -75,7 +75,7 @@ def recognise(
 
 
 class _OtherShapeError(Exception):
-    """Ends the reading of what is no iDP statement."""
+    """Signals that a statement is not an iDP statement."""
 
     def __init__(self, why: LeaveoutError) -> None:
         self.why = why
@@ -121,7 +121,7 @@ class _Reader:
     def premise(
         self, node: Expression | None
     ) -> tuple[Expression | None, int | None, Expression | None, float | None]:
-        """Network, label, where the label stands, and threshold (exclusive)."""
+        """Return network, label, the label's node, and the exclusive threshold."""
         if node is None:
             if isinstance(self.statement, Find):
                 self.refuse(self.statement.claim, "there is no confidence to bound")
@@ -166,7 +166,7 @@ class _Reader:
         return value
 
     def conclusion(self, node: Expression) -> tuple[Expression, Expression | None, int | None]:
-        """Two networks whose labels must agree, or one and a constant label."""
+        """Return two networks that must agree, or one and a constant label."""
         if not (isinstance(node, Compare) and node.operator == "=="):
             self.refuse(node, "the conclusion must be that two labels are equal")
         sides = []
@@ -196,7 +196,7 @@ class _Reader:
         left: Expression,
         right: Expression | None,
     ) -> tuple[Expression, Expression, Expression]:
-        """Which network is N, what its members are, and the set of inputs."""
+        """Return the network N, its members and the set of inputs."""
         boxes = [d for d in self.domains.values() if self.resolver.is_inputs(d)]
         if len(boxes) != 1:
             self.refuse(self.statement.claim, "'forall' must bind one point of a set of inputs")

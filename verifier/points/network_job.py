@@ -1,4 +1,4 @@
-"""An iDP statement about a network and its family, loaded."""
+"""A loaded iDP statement about a network and its family."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from leaveout.verifier.points.names import label_name
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """One statement, loaded."""
+    """A loaded statement."""
 
     statement: IdpStatement
     instance: Instance
@@ -23,17 +23,17 @@ class Job:
 
     @property
     def question(self) -> Instance:
-        """See `LeakJob.question`."""
+        """The key of the question; see `LeakJob.question`."""
         return self.instance
 
     @property
     def asked(self) -> str:
-        """What is asked of each label, as a checkpoint remembers it."""
+        """The question about each label, as stored in checkpoints."""
         asked = self.statement.statement
         if not isinstance(asked, Find):
             return f"guarantee above {self.statement.threshold}"
         return "find per label" if asked.per_label else "find"
 
     def label_name(self, label: int | None) -> str:
-        """Return what the training data calls a label; empty for None, and where it does not."""
+        """Return a label's name in the training data; empty if it has none."""
         return "" if label is None else label_name(self.instance.family.manifest.data, label)

@@ -1,4 +1,4 @@
-"""What is proved of each row that members of a family lack, as the report keeps it."""
+"""What is proved of each row that a member lacks, for the report."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _MOST = 10.0
 
 
 def tighten(instance: Instance, kept: Mapping[int, Kept[Witness]], clock: Clock) -> None:
-    """Bound each member on its own by propagation, the highest bounds first, while time is left.
+    """Bound single members by propagation, highest bounds first, within the time left.
 
-    A search bounds all members together: what is left of one in the end is a bound of the worst.
+    A search bounds all members together, so a single member keeps the worst one's bound.
     """
     if clock.interrupted or not kept:
         return

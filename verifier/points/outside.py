@@ -1,4 +1,4 @@
-"""Where given rows leave the set of inputs, in the units of the data where these are known."""
+"""How given rows leave the input set, in the units of the data where known."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def why_outside(
     manifest: Manifest,
     row_name: Callable[[int], str],
 ) -> tuple[str, ...]:
-    """Say of the first rows outside where they leave the first set of inputs."""
+    """Return how the first outside rows leave the first input set."""
     if not known:
         return ()
     box = known[0].box
@@ -38,10 +38,7 @@ def why_outside(
 
 
 def leaves_box(point: NDArray[np.float32], box: Box, manifest: Manifest) -> str:
-    """Say which feature of a point leaves a box, and how far the box goes; empty if none does.
-
-    In the units of a table where a column of numbers is one feature.
-    """
+    """Return how a point leaves a box, in table units if possible; empty if it does not."""
     x = point.astype(np.float64)
     # Not <=: what is no number lies nowhere.
     wrong = np.flatnonzero(~((box.lower <= x) & (x <= box.upper)))
@@ -70,6 +67,7 @@ def _beyond(at: int, point: NDArray[np.float32], box: Box, manifest: Manifest) -
 
 
 def _unlisted(columns: NDArray[np.int64], point: NDArray[np.float32], manifest: Manifest) -> str:
+    """Return how a point leaves the listed values of some columns."""
     at = int(columns[0])
     column = _column(at, manifest)
     if isinstance(column, CategoryColumn):

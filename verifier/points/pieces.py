@@ -1,4 +1,4 @@
-"""Numbers of a formula: the greatest of least linear forms in features, scores and one unknown."""
+"""Piecewise numbers: max-min of linear forms in features, scores and one unknown."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _ZERO, _ONE = Fraction(0), Fraction(1)
 
 
 class TooManyError(Exception):
-    """A number has too many pieces, or a claim too many cases."""
+    """A number with too many pieces, or a claim with too many cases."""
 
 
 @dataclass(frozen=True)
 class Lin:
-    """``sum of terms + unknown * b + constant``, b being what a find looks for.
+    """``sum of terms + unknown * b + constant``, where b is what a find seeks.
 
-    Nothing is rounded: in float64 a number beside a much larger one would be lost from a claim.
+    Exact: in float64 a number beside a much larger one would be lost.
     """
 
     terms: Mapping[Place, Fraction] = field(default_factory=dict)  # without zeros
@@ -37,12 +37,12 @@ class Lin:
 
     @cached_property
     def varying(self) -> Varying:
-        """What varies: all but the constant."""
+        """Return the variable part: all but the constant."""
         return frozenset(self.terms.items()), self.unknown
 
     @cached_property
     def opposite(self) -> Varying:
-        """What varies in the negative of this."""
+        """Return the negated variable part."""
         return frozenset((place, -c) for place, c in self.terms.items()), -self.unknown
 
     @cached_property
@@ -65,12 +65,12 @@ class Lin:
         return Lin(terms, unknown, self.constant + times * other.constant)
 
     def times(self, factor: Fraction) -> Lin:
-        """Return a multiple."""
+        """Return ``factor * self``."""
         return Lin().plus(self, factor)
 
     @property
     def is_constant(self) -> bool:
-        """Whether nothing varies."""
+        """Whether there is no variable part."""
         return not self.terms and not self.unknown
 
 
@@ -79,17 +79,17 @@ Pieces = tuple[tuple[Lin, ...], ...]
 
 
 def plain(lin: Lin) -> Pieces:
-    """Return one linear form as a number."""
+    """Return a linear form as a number."""
     return ((lin,),)
 
 
 def greatest(*numbers: Pieces) -> Pieces:
-    """Return the greatest of some numbers."""
+    """Return the maximum of some numbers."""
     return _distinct(tuple(row for number in numbers for row in number))
 
 
 def least(*numbers: Pieces) -> Pieces:
-    """Return the least of some numbers."""
+    """Return the minimum of some numbers."""
     rows: Pieces = ((),)
     for number in numbers:
         if len(rows) * len(number) > MOST:
@@ -115,7 +115,7 @@ def add_pieces(first: Pieces, second: Pieces) -> Pieces:
 
 
 def scaled(number: Pieces, factor: Fraction) -> Pieces:
-    """Return a multiple; a negative one turns the greatest of leasts round."""
+    """Return a multiple of a number; a negative factor swaps max and min."""
     if factor >= 0:
         return _distinct(tuple(tuple(lin.times(factor) for lin in row) for row in number))
     # -max min = min max: one form of each row, in every way, and the greatest of their leasts.

@@ -1,4 +1,4 @@
-"""Where a run's certificate goes, checked before any work is done."""
+"""The output path of a run's certificate, checked before any work is done."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _HELD = (("manifest", CERTIFIES), ("manifest", "tree0.ident"))
 
 @dataclass(eq=False)
 class CertificateTarget:
-    """Collects what proves a run's results, for one file."""
+    """Collects the proofs of a run's results for one file."""
 
     path: Path
     engine: str
@@ -67,7 +67,7 @@ class CertificateTarget:
             ) from None
 
     def begin(self, spec: str, text: str) -> None:
-        """Say which specification is proved."""
+        """Set the specification that is proved."""
         if Path(spec).is_absolute():
             # Where it lies on this machine is nobody's business.
             spec = Path(os.path.relpath(spec, self.path.resolve().parent)).as_posix()
@@ -82,7 +82,7 @@ class CertificateTarget:
         instance: Instance,
         files: FileFacts,
     ) -> None:
-        """Keep what proves the bound of one label."""
+        """Store the proof of one label's bound."""
         assert self._book is not None
         self._book.add(name, label, upper, records, instance, files)
 
@@ -96,7 +96,7 @@ class CertificateTarget:
         exactly: bool,
         stopped: bool,
     ) -> None:
-        """Hold what a result tells of labels against what is proved of them."""
+        """Compare a result's bounds of labels with the stored proofs."""
         assert self._book is not None
         proved = {label: self._book.rested(name, instance, label) for label in labels}
         missing = [label for label in labels if math.isinf(proved[label])]
@@ -119,7 +119,7 @@ class CertificateTarget:
                 )
 
     def sampled(self, claim: SampledClaim, upper: float, *, stopped: bool) -> None:
-        """Keep what a sample says of all rows, or note why it is not in the certificate."""
+        """Store a sample's claim on all rows, or note why it is missing."""
         assert self._book is not None
         proved = max(self._book.proved(claim.instance, label) for label in claim.labels)
         cure = "; let the run take longer" if stopped else ""
@@ -134,7 +134,7 @@ class CertificateTarget:
             )
 
     def points(self, name: str, solved: list[Solved], questions: int, *, decides: bool) -> None:
-        """Keep what proves a claim over points, or note why it is not in the certificate."""
+        """Store the proof of a claim over points, or note why it is missing."""
         assert self._book is not None
         why = "no case of it is left to be searched" if not questions else ""
         if len(solved) < questions:
@@ -156,12 +156,12 @@ class CertificateTarget:
             self.notes.append(f"{name}: the certificate proves {proved:.6g} only, not {told}")
 
     def values(self, claims: ValueClaims) -> None:
-        """Keep the statements about values."""
+        """Store the statements about values."""
         assert self._book is not None
         self._book.values = claims
 
     def forests(self, claims: ValueClaims) -> None:
-        """Keep the claims about leaks of forests."""
+        """Store the claims about leaks of forests."""
         assert self._book is not None
         self._book.forests = claims
 
@@ -170,7 +170,7 @@ class CertificateTarget:
         self._missing.append(f"{name} is not in the certificate: {why}")
 
     def write(self, deadline: Deadline = NEVER) -> None:
-        """Write the certificate, whole or not at all."""
+        """Write the certificate atomically."""
         assert self._book is not None
         if not self._book:
             why = "; ".join(self._missing) or "nothing that was proved can be proved again"
@@ -204,6 +204,6 @@ class CertificateTarget:
 
 
 def _options(files: Mapping[str, Sequence[Path]]) -> Iterator[str]:
-    """Yield what tells a checker where files are: of other kinds their folders."""
+    """Yield the options that tell a checker the folders of other files."""
     for kind, own in files.items():
         yield from (f"--{kind} {each.parent if kind == 'files' else each}" for each in own)

@@ -1,4 +1,4 @@
-"""Decide a neutral query, such as one read from VNN-LIB."""
+"""Decision of neutral queries, such as those read from VNN-LIB."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def decide(
     progress: QueryProgress | None = None,
     solved: list[Solved] | None = None,
 ) -> Decision:
-    """Seek a counter-example, or prove that there is none; or bound the worst one.
+    """Find a counter-example, prove that there is none, or bound the worst one.
 
     Parameters
     ----------
@@ -119,9 +119,9 @@ def _one_by_one(
     progress: QueryProgress | None,
     solved: list[Solved] | None,
 ) -> Decision:
-    """Decide a query without its alternatives, and take one of them apart where that is not enough.
+    """Decide a query without its alternatives, splitting one of them if needed.
 
-    What holds without them holds with them, and most of the cases that they make are never met.
+    What holds without alternatives holds with them, and most of the cases they make never matter.
     """
     deadline, started = Deadline.after(seconds), time.perf_counter()
     waiting = [(replace(query, alternatives=()), query.alternatives)]
@@ -158,7 +158,7 @@ def _one_by_one(
 
 
 def _is_met(cases: Sequence[Sequence[Condition]], points: Sequence[Any] | None) -> bool:
-    """Whether a point meets all conditions of some case, as far as features alone tell."""
+    """Return whether a point meets a case, as far as features alone decide."""
     if points is None:
         return False
     wide = [np.asarray(each, np.float64) for each in points]
@@ -173,7 +173,7 @@ def _is_met(cases: Sequence[Sequence[Condition]], points: Sequence[Any] | None) 
 
 
 def _with(query: Query, case: Sequence[Condition]) -> Query | None:
-    """Return a query with a case's conditions besides its own; None where no point meets them."""
+    """Return a query with a case's conditions added; None if no point meets them."""
     ends = [[box.lower.copy(), box.upper.copy()] for box in query.points]
     for condition in case:
         own = condition.form.numbers
@@ -197,4 +197,5 @@ def _with(query: Query, case: Sequence[Condition]) -> Query | None:
 
 
 def _told(progress: QueryProgress) -> ProgressCallback:
+    """Return a callback that forwards an engine's progress."""
     return lambda each: progress(each.lower, each.upper, each.open_sets, each.seconds)

@@ -1,4 +1,4 @@
-"""What searches proved of each member, gathered over all statements of a question."""
+"""Proved bounds of each member, collected over all statements of a question."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ class Kept(Generic[W]):
 
     @property
     def contradicted(self) -> bool:
-        """Whether a replayed leak is above the bound of its member."""
+        """Whether a replayed leak exceeds its member's bound."""
         return any(each.confidence > self.upper[at] for at, each in self.leaks.items())
 
     def offer(self, leaks: Iterable[W]) -> None:
-        """Keep the leaks that are worse than what is known of their members."""
+        """Store leaks that are worse than those known of their members."""
         for leak in leaks:
             before = self.leaks.get(leak.member)
             if before is None or leak.confidence > before.confidence:
@@ -62,13 +62,13 @@ class Kept(Generic[W]):
 
 
 class RowBounds(Generic[W]):
-    """What is known of each question's members, label by label."""
+    """What is known of each question's members, per label."""
 
     def __init__(self) -> None:
         self._known: dict[Hashable, dict[int, Kept[W]]] = {}
 
     def take(self, question: Hashable, found: Sequence[SearchResult[W]]) -> None:
-        """Take in what searches found."""
+        """Store what searches found."""
         for each in found:
             kept = self._of(question, each.label, len(each.member_upper))
             # Below 0 there is no leak at all: of a forest an answer at a tie may be one.
@@ -79,16 +79,16 @@ class RowBounds(Generic[W]):
     def cap(
         self, question: Hashable, label: int, members: NDArray[np.int64], upper: float, count: int
     ) -> None:
-        """Take in a bound of a set of members, of so many that there are."""
+        """Store a bound of some of ``count`` members."""
         kept = self._of(question, label, count)
         kept.upper[members] = np.minimum(kept.upper[members], max(upper, 0.0))
 
     def of(self, question: Hashable) -> dict[int, Kept[W]]:
-        """Return what is known of a question, by label, in their order."""
+        """Return what is known of a question, per label in order."""
         return dict(sorted(self._known.get(question, {}).items()))
 
     def forget(self) -> None:
-        """Trust nothing that was proved; leaks that were replayed are still leaks."""
+        """Discard all proved bounds, but keep the replayed leaks."""
         for labels in self._known.values():
             for kept in labels.values():
                 kept.upper[:] = np.inf
@@ -101,7 +101,7 @@ class RowBounds(Generic[W]):
 
 
 def lowered(result: SearchResult[W], kept: Kept[W]) -> SearchResult[W]:
-    """Return a result with all that is known of its members, from 0 on."""
+    """Return a result with all known bounds of its members, at least 0."""
     known = np.minimum(result.member_upper, np.maximum(kept.upper, 0.0))
     return replace(result, member_upper=known)
 
@@ -109,7 +109,7 @@ def lowered(result: SearchResult[W], kept: Kept[W]) -> SearchResult[W]:
 def rows_of(
     removed: NDArray[np.int64], trained: int, name: Callable[[int], str]
 ) -> dict[str, tuple[Any, ...]]:
-    """Return the fields of a `ByRowRecord` that say which rows there are."""
+    """Return the fields of a `ByRowRecord` that identify its rows."""
     rows, counts = np.unique(removed, return_counts=True)
     every = np.union1d(rows, np.arange(trained))
     members = np.zeros(len(every), np.int64)
@@ -125,7 +125,7 @@ def rows_of(
 def label_record(
     label: int, name: str, kept: Kept[W], removed: NDArray[np.int64], rows: Sequence[int]
 ) -> LabelByRowRecord:
-    """Return what is known of one label as the report keeps it, by row."""
+    """Return what is known of one label by row, as stored in the report."""
     place = np.searchsorted(np.asarray(rows), removed)
     upper = np.full(len(rows), -np.inf)
     # Of several members without the same row any may be the one that leaks.
@@ -137,7 +137,7 @@ def label_record(
 
 
 def in_levels(upper: Floats) -> tuple[tuple[float, ...], tuple[int, ...]]:
-    """Return the different bounds, ascending, and which one each row has; -1 where it has none."""
+    """Return the distinct bounds, ascending, and the index of each row's; -1 if none."""
     known = np.isfinite(upper)
     levels, at = np.unique(upper[known], return_inverse=True)
     level = np.full(len(upper), -1)

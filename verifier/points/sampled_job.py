@@ -1,4 +1,4 @@
-"""Statements with ``but`` a share of the rows, loaded."""
+"""Loaded statements with ``but`` a share of the rows."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from leaveout.verifier.points.sampling import Sampling
 
 
 def share_of(statement: Guarantee | Find) -> Number | None:
-    """Return the share of all rows that a statement leaves out, None where it is about all."""
+    """Return the share of rows a statement leaves out; None if it is about all."""
     claim = statement.claim.claim if isinstance(statement.claim, Confident) else statement.claim
     shares = [each.but for each in claim.binders if each.but] if isinstance(claim, ForAll) else []
     return shares[0] if shares else None
 
 
 def without_share(statement: Guarantee | Find) -> Guarantee | Find:
-    """Return the same about all members alone, for certain."""
+    """Return the same statement about all members, without a confidence."""
     confident = statement.claim
     assert isinstance(confident, Confident)
     claim = confident.claim
@@ -30,7 +30,7 @@ def without_share(statement: Guarantee | Find) -> Guarantee | Find:
 
 @dataclass(frozen=True, eq=False)
 class SampledJob:
-    """A statement about all rows, loaded."""
+    """A loaded statement about all rows."""
 
     job: Job  # the same about the members alone
     statement: Guarantee | Find  # as written
@@ -40,18 +40,18 @@ class SampledJob:
 
     @property
     def results(self) -> int:
-        """How many results it has, each of which may be wrong."""
+        """The number of its results, each of which may be wrong."""
         return len(self.asked)
 
     @property
     def asked(self) -> list[tuple[int, ...]]:
-        """The labels that each result is about together."""
+        """The labels of each result."""
         if isinstance(self.statement, Guarantee) or not self.statement.per_label:
             return [self.job.labels]
         return [(each,) for each in self.job.labels]
 
     def claims(self) -> list[AskedClaim]:
-        """Return what it asks of the sample, a claim a result."""
+        """Return its claims about the sample, one per result."""
         is_find = isinstance(self.statement, Find)
         return [
             AskedClaim(

@@ -1,4 +1,4 @@
-"""Leaks of all rows, from members for a sample of them: statements with ``but`` a share."""
+"""Leaks of all rows from a sample of members: statements with ``but`` a share."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ _LOOSE = "numerical: which members are the worst was not told apart by the bound
 
 @dataclass(frozen=True, eq=False)
 class _Found:
-    """What searches found, and what is known of each member by them.
+    """The search results, and what they tell of each member.
 
-    ``rest`` are those of the members without the worst; none where all count. ``job`` is about the
-    members that count.
+    ``rest`` is about the members without the worst (none if all count), ``job`` about those that
+    count.
     """
 
     job: Job
@@ -55,7 +55,7 @@ class _Found:
 
 
 class SampledLeaks:
-    """Decides statements about all rows, and shares among them what may be wrong."""
+    """Decides statements about all rows, sharing the error probability among them."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class SampledLeaks:
         return loaded
 
     def _refuse_new(self, sampled: SampledJob, before: AskedSample) -> None:
-        """Refuse what was not asked of a sample before anybody had looked at it."""
+        """Raise on a claim that was not fixed before the sample's first use."""
         if all(before.has(each) for each in sampled.claims()):
             return
         share = share_of(sampled.statement)
@@ -124,7 +124,7 @@ class SampledLeaks:
         )
 
     def _shared(self, sampled: SampledJob) -> int:
-        """Return how many results share what may be wrong; this is where a sample is looked at."""
+        """Record the first use; return how many results share the error."""
         count = sum(each.results for each in self._jobs)
         same = [each for each in self._jobs if each.looks == sampled.looks]
         before = sampled.looks.first()
@@ -170,7 +170,7 @@ class SampledLeaks:
         found: _Found,
         result: Result,
     ) -> None:
-        """Leave what proves a bound of all rows again."""
+        """Store the proof of a bound of all rows."""
         upper = result.upper
         if self._certificate is None or result.verdict == "refuted" or upper is None:
             return
@@ -194,7 +194,7 @@ class SampledLeaks:
     def _search(
         self, sampled: SampledJob, labels: tuple[int, ...], most: int, clock: Clock
     ) -> _Found:
-        """Search the members, and once more those that are left without the worst ``most``."""
+        """Search the members, then again without the ``most`` worst."""
         job, is_guarantee = sampled.job, isinstance(sampled.statement, Guarantee)
         floor = floor_of(job.statement)
         # Where no member may be above the bound, the first that is ends the search.
@@ -279,14 +279,14 @@ class SampledLeaks:
         return structs.replace(shared, verdict="unknown", reason=why)
 
     def _closed(self, found: _Found, lower: float, upper: float) -> bool:
-        """Whether these are the ends of the search without the worst, and it closed them."""
+        """Return whether the search closed the bounds without the worst."""
         rest = merged(found.rest, self._gap)
         return agree(lower, upper, self._gap) or (rest.closed and lower >= rest.lower)
 
     def _known(self, job: Job, found: Sequence[EngineResult]) -> tuple[Floats, Floats]:
-        """Return the leaks found and bounds of each member, of the labels that were searched.
+        """Return each member's worst leak and bound, shape (members,).
 
-        Shape (members,) each; -inf where none was found.
+        A leak is -inf where none was found; only the searched labels count.
         """
         kept = [self.decider.rows.of(job.question)[each.label] for each in found]
         lower = np.full(len(job.instance.family), -np.inf)

@@ -1,4 +1,4 @@
-"""What members for a sample of the rows say of all rows: exact tails of the hypergeometric law.
+"""Bounds on all rows from a sample, by exact hypergeometric tails.
 
 Every row has a value, the confidence of the worst leak that its absence causes. Of ``rows`` such
 values ``size`` were drawn, every set of them as likely as any other. If more than a share of all
@@ -26,7 +26,7 @@ _BITS = 128
 
 @dataclass(frozen=True)
 class Sampling:
-    """A sample, and what is asked of all rows."""
+    """A sample and the question about all rows."""
 
     rows: int  # how many there are, and were drawn
     size: int  # how many there are, and were drawn
@@ -37,21 +37,19 @@ class Sampling:
 
     @property
     def exceptions(self) -> int:
-        """How many of all rows may be exceptions."""
+        """The number of rows that may be exceptions."""
         return math.floor(self.share * self.rows)
 
     def shared(self, results: int) -> Sampling:
-        """Return what is left to one of some results, which share the error in equal parts."""
+        """Return the sampling of one of some results that share the error."""
         return replace(self, error=self.error / results)
 
 
 def tolerated(sampling: Sampling) -> int | None:
-    """Return how many of the sample may lie above a number that all but the share keep below.
+    """Return how many of the sample may exceed a bound on all but the share.
 
-    The most for which a sample with so few is unlikely where more than the share lie above it: if
-    a number is the (k + 1)-th largest of the sample, k being this, it is exceeded by more than the
-    share of all rows with at most the probability ``error``. For the number is below the D-th
-    largest of all, D one more than the exceptions, only if at most k of the D largest were drawn.
+    With k this number, the (k + 1)-th largest of the sample is exceeded by more than the share of
+    all rows with probability at most ``error``.
     """
     chances, tail, most = _chances(sampling.rows, sampling.size, sampling.exceptions + 1), 0, None
     for drawn, chance in enumerate(chances.scaled):
@@ -63,10 +61,9 @@ def tolerated(sampling: Sampling) -> int | None:
 
 
 def worst_case(sampling: Sampling) -> int | None:
-    """Return how many of a sample above a number show that more than the share of all rows are.
+    """Return how many of a sample above a number show more than the share is.
 
-    The fewest that are drawn with at most the probability ``error`` where no more than the share
-    lie above it.
+    The fewest drawn with probability at most ``error`` if no more than the share lie above it.
     """
     chances = _chances(sampling.rows, sampling.size, sampling.exceptions)
     # More than there are exceptions cannot be drawn at all.
@@ -80,7 +77,7 @@ def worst_case(sampling: Sampling) -> int | None:
 
 
 def smallest_sample(sampling: Sampling) -> int:
-    """Return the least size of a sample that would say something, at most all rows."""
+    """Return the smallest useful sample size, at most all rows."""
     marked = sampling.exceptions + 1
     low, high = 1, sampling.rows
     while low < high:
@@ -92,7 +89,7 @@ def smallest_sample(sampling: Sampling) -> int:
 
 
 def sampling_of(family: Family, share: float, error: Fraction, place: str) -> Sampling:
-    """Return what a family's sample is asked."""
+    """Return the sampling of a family."""
     drawn = family.manifest.sample
     if drawn is None:
         raise SpecError(
@@ -118,17 +115,16 @@ def sampling_of(family: Family, share: float, error: Fraction, place: str) -> Sa
 
 @dataclass(frozen=True)
 class _Chances:
-    """How likely 0, 1, ... marked rows are in a sample: at most ``scaled[i] / whole``."""
+    """Probabilities of 0, 1, ... marked rows in a sample, at most ``scaled[i] / whole``."""
 
     scaled: tuple[int, ...]
     whole: int
 
 
 def _chances(rows: int, size: int, marked: int) -> _Chances:
-    """Bound the chances of a hypergeometric law from above, by far less than anything seen.
+    """Bound hypergeometric probabilities from above, with negligible slack.
 
-    The first is a quotient of whole numbers, and each further one the one before times another;
-    they are kept in units so small that rounding each of them up makes no difference.
+    Integers in tiny units: each follows from the one before, rounded up.
     """
     least, most = max(0, size - (rows - marked)), min(marked, size)
     if least:

@@ -1,4 +1,4 @@
-"""Witnesses and boxes in sentences, with the names the training data gave."""
+"""Witnesses and boxes in words, with the names of the training data."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ROWS = 12
 
 
 def box_record(box: Box) -> BoxRecord:
-    """Return a set of inputs as the report keeps it."""
+    """Return an input set as stored in the report."""
     choices = tuple(
         ChoicesRecord(
             columns=tuple(each.columns.tolist()), values=tuple(map(tuple, each.values.tolist()))
@@ -45,7 +45,7 @@ def box_record(box: Box) -> BoxRecord:
 
 
 def record(instance: Instance, witness: Witness, pair: bool) -> WitnessRecord:
-    """Return a witness as the report keeps it; ``pair`` if the member is another network."""
+    """Return a witness as stored in the report; ``pair`` if between two networks."""
     answer = int(np.argmax(witness.member_scores))
     facts = instance.family.manifest.data
     return WitnessRecord(
@@ -66,7 +66,7 @@ def record(instance: Instance, witness: Witness, pair: bool) -> WitnessRecord:
 
 
 def cells_of(manifest: Manifest, x: NDArray[np.float32]) -> tuple[CellRecord, ...]:
-    """Return an input with the training data's names and units, where known."""
+    """Return an input by the training data's names, in its own units where known."""
     encoding, facts = encoding_of(manifest), manifest.data
     if encoding is not None:
         values, wrong = nearest_record(encoding, x)
@@ -97,11 +97,12 @@ def groups_record(
     label: int | None,
     about: Literal["leaks", "least", "greatest"] = "leaks",
 ) -> GroupsRecord:
-    """Return groups of members as the report keeps them."""
+    """Return groups of members as stored in the report."""
     removed, sign = family.removed, -1.0 if about == "greatest" else 1.0
     facts = family.manifest.data
 
     def listed(group: Group) -> list[int]:
+        """Return the first rows of a group."""
         rows: list[int] = np.sort(removed[group.members])[:_ROWS].tolist()
         return rows
 
@@ -143,9 +144,9 @@ def _sentence(instance: Instance, witness: Witness, answer: int, pair: bool) -> 
 
 
 def point_words(manifest: Manifest, x: NDArray[np.float32]) -> str:
-    """Show x in the data's own units where they are known, by number otherwise.
+    """Return x in the units of the data where known, or by number.
 
-    Where no record can be x, what is shown is the nearest record, and is said to be.
+    If no record can be x, the nearest record is shown and named as such.
     """
     cells = cells_of(manifest, x)
     parts = []
@@ -164,12 +165,13 @@ def point_words(manifest: Manifest, x: NDArray[np.float32]) -> str:
 
 
 def _listed(parts: list[str], most: int) -> str:
+    """Return the first parts, and how many more there are."""
     more = f" and {len(parts) - most} more" if len(parts) > most else ""
     return f"{', '.join(parts[:most])}{more}"
 
 
 def counted_rows(family: Family) -> str | None:
-    """Say where in the table a row is; None where there was no table, or rows have names."""
+    """Return a note on where rows are in the table; None if not needed."""
     facts, encoding = family.manifest.data, encoding_of(family.manifest)
     if encoding is None or (facts is not None and facts.ids):
         return None
@@ -181,7 +183,7 @@ def counted_rows(family: Family) -> str | None:
 
 
 def without_member(family: Family) -> str | None:
-    """Say that some training rows have no member; None where all have, or it is not known."""
+    """Return a note on training rows without a member; None if none is known."""
     facts = family.manifest.data
     if facts is None or facts.rows <= len(family):
         return None
@@ -192,11 +194,10 @@ def without_member(family: Family) -> str | None:
 
 
 def outside_box(instance: Instance) -> str | None:
-    """Say that training data lies outside the input set, or that this is not known.
+    """Return a note on training data outside the input set, or on not knowing it.
 
-    None where it does not, and where nothing is known of the data. A family keeps only the least
-    and greatest value of each feature; where values are listed, those two must be among them, and
-    no more can be told.
+    A family stores only each feature's range; where values are listed, both ends must be among
+    them.
     """
     facts = instance.family.manifest.data
     if facts is None or len(facts.minimum) != instance.box.dimension:
@@ -204,6 +205,7 @@ def outside_box(instance: Instance) -> str | None:
     box = instance.box
 
     def named(i: int) -> str:
+        """Return the number of a feature, with its name if known."""
         return f"feature {i} ({facts.features[i]})" if i < len(facts.features) else f"feature {i}"
 
     covered = _covered(encoding_of(instance.family.manifest), box)
@@ -235,7 +237,7 @@ def outside_box(instance: Instance) -> str | None:
 
 
 def _covered(encoding: Encoding | None, box: Box) -> list[Choices]:
-    """Return the listed values among which are all that some column takes in any record."""
+    """Return the listed values that cover a column's values in any record."""
     by_columns = {tuple(each.columns.tolist()): each for each in box.choices}
     covered, first = [], 0
     for column in () if encoding is None else encoding.columns:

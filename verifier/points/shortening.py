@@ -1,4 +1,4 @@
-"""Leave out of a certificate what its proof does not need, by checking it."""
+"""Shortening of certificates by removing what checking does not use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PLAIN = ("cz", "cd")
 
 
 class _LateError(Exception):
-    """The time to check it is over."""
+    """The time for checking is over."""
 
 
 def shorten(
@@ -34,10 +34,10 @@ def shorten(
     families: Sequence[Path],
     deadline: Deadline = NEVER,
 ) -> bool:
-    """Write a certificate again without what checking it makes no use of.
+    """Rewrite a certificate without what its check does not use.
 
-    That is nodes below an empty one, multipliers of empty leaves, and those of neurons of which the
-    rule's prove the same.
+    Dropped: nodes below an empty one, multipliers of empty leaves, and those the rule's own
+    replace.
     """
 
     def look(name: str, label: int | None, done: int, total: int) -> None:
@@ -60,7 +60,7 @@ def shorten(
 
 
 def _cut(arrays: Arrays, name: str, spare: Spare) -> None:
-    """Cut one tree down."""
+    """Shorten one tree."""
 
     def own(key: str) -> NDArray[Any]:
         return arrays[f"{name}.{key}"]
@@ -101,7 +101,7 @@ def _cut(arrays: Arrays, name: str, spare: Spare) -> None:
 
 
 def _once(values: NDArray[Any]) -> NDArray[Any]:
-    """Return the first of numbers that are all alike, by itself; whole numbers as they are."""
+    """Return the first number if all are equal; integers unchanged."""
     if values.dtype == np.float64 and len(values) and (values == values[0]).all():
         return values[:1]
     return values

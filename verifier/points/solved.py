@@ -1,4 +1,4 @@
-"""What was found of a claim over points, kept for a certificate."""
+"""Search results of a claim over points, for a certificate."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from leaveout.bab.native.files.records import Record
 
 @dataclass(frozen=True, eq=False)
 class Solved:
-    """A question that was searched."""
+    """A searched question."""
 
     claims: Claims
     sources: tuple[Source, ...]  # of each application
@@ -20,11 +20,11 @@ class Solved:
 
 
 class Unproved(Exception):  # noqa: N818
-    """A claim cannot be in a certificate; the message says why, after its name."""
+    """A claim that cannot be in a certificate; the message says why, after its name."""
 
 
 def proved_points(name: str, solved: Solved, *, decides: bool) -> ProvedPoints:
-    """Return what a certificate says of a claim over points."""
+    """Return a claim over points as stated in a certificate."""
     for source in solved.sources:
         if not source.network.is_file() or source.network.suffix == ".gz":
             raise Unproved(f"{source.network} is no ONNX file by itself")

@@ -1,4 +1,4 @@
-"""Bounds over time: what an engine reports on its way, thinned to what a chart can show."""
+"""Bounds over time, thinned to what a chart can show."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ Moment = tuple[float, float, float]
 
 
 class Trace:
-    """The bounds of one search, as they improved."""
+    """The improving bounds of one search."""
 
     def __init__(self) -> None:
         self._moments: list[Moment] = []
 
     def add(self, progress: Progress) -> None:
-        """Take a report; one that says nothing new is left out."""
+        """Add a report, unless it says nothing new."""
         self._add(progress.seconds, progress.lower, progress.upper)
 
     def record(self, result: SearchResult[Any]) -> TraceRecord | None:
-        """Return what is kept, up to the result; None where that is no course at all.
+        """Return the stored bounds up to the result; None if there are too few.
 
-        Where an earlier bound turned out to be wrong, none of them is shown.
+        If an earlier bound turned out to be wrong, none is returned.
         """
         if result.contradicted or not self._moments:
             return None
@@ -55,7 +55,7 @@ class Trace:
 
 
 def _thinned(moments: list[Moment]) -> list[Moment]:
-    """Keep the first moment, the last, and between them some at about equal ratios of time."""
+    """Keep the first and last moments, and some at equal ratios of time."""
     if len(moments) <= _MOST:
         return moments
     first, last = (math.log(max(each[0], _SOONEST)) for each in (moments[0], moments[-1]))

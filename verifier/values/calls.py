@@ -1,4 +1,4 @@
-"""Call the decider of a function, and take from it nothing but an answer that can be right."""
+"""Calls of deciders, with checks of what they return."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class DeciderCalls:
         self.interrupted = False
 
     def call(self, node: Call, function: Function, given: Arguments) -> object:
-        """Return what a call is: a `Range`, a `Decided`, or another object."""
+        """Return the value of a call: a `Range`, a `Decided` or another object."""
         who = _named(function)
         try:
             found = cast("Decider", find_reference(function.decider))(given)
@@ -59,6 +59,7 @@ class DeciderCalls:
             raise self._resolver.fail(node, wrong) from None
 
     def _checked(self, function: Function, found: object) -> object:
+        """Return a decider's result; raise if it cannot be right."""
         if function.result == NUMBER:
             if not isinstance(found, Bounds):
                 raise ValueError(f"expected Bounds, got {_kind(found)}")
@@ -82,7 +83,7 @@ class DeciderCalls:
         return found
 
     def _keep(self, text: str, name: str, told: list[Facts]) -> None:
-        """Keep facts of a call, each once."""
+        """Store the facts of a call, each once."""
         kept = self.facts.setdefault(text, [])
         for facts in told:
             record = FactsRecord(name=name, facts={str(key): _fact(facts[key]) for key in facts})
@@ -97,7 +98,7 @@ class DeciderCalls:
 
 
 def _fact(value: object) -> Fact:
-    """Return a fact as a file of results can hold it."""
+    """Return a fact in a form that result files can hold."""
     if isinstance(value, str):
         return value
     if isinstance(value, float):
@@ -116,6 +117,7 @@ def _kind(value: object) -> str:
 
 
 def _named(function: Function) -> str:
+    """Return a function's name, with its module if it is a plug-in's."""
     if is_built_in(function.name):
         return function.name
     decider = function.decider

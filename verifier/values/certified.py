@@ -1,4 +1,4 @@
-"""Statements about values as a certificate has them: expressions, files, and proofs of calls."""
+"""Statements about values in a certificate: expressions, files and proofs of calls."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Uncertified(Exception):  # noqa: N818
 
 @dataclass(eq=False)
 class ValueBook:
-    """Collects the statements about values of one certificate."""
+    """Collects a certificate's statements about values."""
 
     spec: CheckedSpec
     valuation: Valuation  # with the proofs that deciders left
@@ -77,7 +77,7 @@ class ValueBook:
     _asked: FindPart | None = None
 
     def add(self, statement: Guarantee | Find, result: Result, confidence: float | None) -> None:
-        """Keep a statement that was decided."""
+        """Store a decided statement."""
         claim, level = statement.claim, None
         if isinstance(claim, Confident):
             level, claim = str(Fraction(repr(claim.level.value))), claim.claim
@@ -110,11 +110,11 @@ class ValueBook:
 
     @property
     def files(self) -> list[Path]:
-        """The files that the statements are about."""
+        """The files of the statements."""
         return list(self._files)
 
     def part(self, folder: Path, prefixes: Mapping[str, str]) -> dict[str, Any]:
-        """Return what a manifest says of the statements."""
+        """Return the statements' part of a manifest."""
         files = [file_part(each, folder, _kind(each)) for each in self._files]
         found = ValuesPart(
             tuple(FilePart(**each) for each in files),
@@ -126,7 +126,7 @@ class ValueBook:
         return built
 
     def proofs(self) -> Iterator[tuple[str, Mapping[str, NDArray[Any]]]]:
-        """Yield the key and the arrays of every proof that a checker may ask for."""
+        """Yield the key and the arrays of each proof a checker may need."""
         near = _near([each.find for each in self._statements if each.find is not None])
         for place, number in self._numbers.items():
             for held, proof in self.valuation.proofs.get(place, {}).items():
@@ -211,7 +211,7 @@ class ValueBook:
 
 
 def _near(finds: Iterable[FindPart]) -> set[Fraction]:
-    """Return the numbers that a checker evaluates claims at: beside the ends of what is sought."""
+    """Return the numbers near a find's bounds at which a checker evaluates claims."""
     return {
         Fraction(end) + step
         for each in finds
@@ -222,7 +222,7 @@ def _near(finds: Iterable[FindPart]) -> set[Fraction]:
 
 
 def _is_asked(held: Held, near: set[Fraction]) -> bool:
-    """Whether a checker may evaluate a call with what its names stood for."""
+    """Return whether a checker may evaluate a call with its names' values."""
     return all(not isinstance(value, Fraction) or value in near for _, value in held)
 
 
@@ -231,6 +231,7 @@ def _kind(path: Path) -> str:
 
 
 def _asked(statement: Find, result: Result) -> FindPart:
+    """Return a find with its bounds, as a certificate states it."""
     ends = [
         None if end is None or result.verdict == "refuted" else str(Fraction(end))
         for end in (result.lower, result.upper)

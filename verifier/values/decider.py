@@ -1,4 +1,4 @@
-"""Decide claims about values: accuracies, deletions, audits, and what plug-ins compute."""
+"""Decision of claims about values: accuracies, deletions, audits, plug-ins' functions."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _AGREE = 1e-3
 
 
 def is_value_claim(statement: Guarantee | Find, spec: CheckedSpec) -> bool:
-    """Whether a statement is about values only, with no point of an input set anywhere."""
+    """Return whether a statement is about values only, with no input point anywhere."""
     for node in reachable(statement.claim, spec):
         if isinstance(node, ForAll):
             if any(spec.type_of(binder.domain).each == POINT for binder in node.binders):
@@ -60,7 +60,7 @@ def is_value_claim(statement: Guarantee | Find, spec: CheckedSpec) -> bool:
 
 
 def is_solved(statement: Guarantee | Find, spec: CheckedSpec) -> bool:
-    """Whether a solver may be asked about a statement."""
+    """Return whether a statement may need a solver."""
     calls = (node for node in reachable(statement.claim, spec) if isinstance(node, Call))
     return any(
         spec.functions[call.function].solver or not is_built_in(call.function) for call in calls
@@ -69,7 +69,7 @@ def is_solved(statement: Guarantee | Find, spec: CheckedSpec) -> bool:
 
 @dataclass(frozen=True)
 class _Found:
-    """The answer to one statement, before it becomes a result."""
+    """The answer to a statement, before it becomes a result."""
 
     verdict: Verdict
     bounds: tuple[float | None, float | None] = (None, None)
@@ -79,7 +79,7 @@ class _Found:
 
 
 class ValueDecider:
-    """Decides statements about values, one after the other."""
+    """Decides statements about values, one after another."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class ValueDecider:
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of the results should know."""
+        """Notes for readers of the results."""
         return [*self._levels, *self._valuation.notes]
 
     def _say(self, name: str, started: float, deadline: Deadline, words: str) -> None:
@@ -135,7 +135,7 @@ class ValueDecider:
                 raise self._resolver.pointing(slip) from None
 
     def decide(self, statement: Guarantee | Find, seconds: float | None = None) -> Result:
-        """Return the result of one statement that was loaded.
+        """Decide one loaded statement.
 
         Parameters
         ----------
@@ -203,7 +203,7 @@ class ValueDecider:
     def _certify(
         self, statement: Guarantee | Find, result: Result, certificate: CertificateTarget
     ) -> None:
-        """Add what proves a statement to the certificate, or note why it is not in it."""
+        """Add a proof to the certificate, or note why it is missing."""
         try:
             self._book.add(statement, result, self._valuation.confidence)
         except Uncertified as error:
@@ -211,27 +211,27 @@ class ValueDecider:
         certificate.values(self._book)
 
     def stated(self, statement: Guarantee | Find, result: Result, folder: Path) -> ValuesPart:
-        """Return what a certificate has to say of a statement that came out as a result says."""
+        """Return how a certificate must state a statement and result."""
         book = ValueBook(self._spec, self._valuation)
         book.add(statement, result, self._confidence(statement.claim))
         return msgspec.convert(book.part(folder, {}), ValuesPart)
 
     def closes(self, statement: Find, lower: float, upper: float) -> bool:
-        """Whether the ends of what is sought are so close that it counts as found."""
+        """Return whether bounds are close enough to count as found."""
         parameter = self._sought[statement.name].parameter
         if parameter is not None and parameter.whole:
             return lower == upper
         return upper - lower <= _AGREE * max(abs(lower), abs(upper))
 
     def _curves(self, statement: Guarantee | Find) -> tuple[Curve, ...]:
-        """Return the curves of the calls of a statement, each once."""
+        """Return the curves of a statement's calls, each once."""
         kept = self._valuation.calls.curves
         calls = (str(node) for node in reachable(statement.claim, self._spec))
         curves = {call: kept[call] for call in calls if call in kept}
         return tuple(dict.fromkeys(curves.values()))
 
     def _accuracies(self, statement: Guarantee | Find, found: _Found) -> tuple[Accuracy, ...]:
-        """Return how right the votes of a statement are; of a find with what it found."""
+        """Return the accuracies of a statement's votes; a find's at its value."""
         kept = self._valuation.calls.accuracies
         records: list[Accuracy] = []
         for text in dict.fromkeys(str(node) for node in reachable(statement.claim, self._spec)):
@@ -244,10 +244,10 @@ class ValueDecider:
         return tuple(dict.fromkeys(records))
 
     def _facts(self, statement: Guarantee | Find, known: dict[str, int]) -> tuple[FactsRecord, ...]:
-        """Return what the calls of a statement found on the way.
+        """Return what a statement's calls computed.
 
-        Of a call that was evaluated again just now that alone counts; ``known`` is how many
-        records each left before.
+        ``known`` counts the earlier records of each call; a call evaluated again keeps only the new
+        ones.
         """
         kept = self._valuation.calls.facts
         texts = dict.fromkeys(str(node) for node in reachable(statement.claim, self._spec))
@@ -259,7 +259,7 @@ class ValueDecider:
         return tuple(found)
 
     def _confidence(self, claim: Expression) -> float | None:
-        """Return what each estimate must hold with for all together to hold as asked."""
+        """Return the confidence each estimate needs for the joint one asked."""
         if not isinstance(claim, Confident):
             return None
         kinds = (NUMBER, BOOLEAN)
@@ -291,7 +291,7 @@ class ValueDecider:
         return _Found(decided.verdict, bounds, reason, words, facts)
 
     def _bounds(self, claim: Expression) -> tuple[float | None, float | None]:
-        """Return the bounds of what is compared: of one value, or of a difference."""
+        """Return the bounds of the compared value or difference."""
         if not isinstance(claim, Compare) or self._spec.type_of(claim.left) != NUMBER:
             return None, None
         if self._spec.type_of(claim.right) != NUMBER:
@@ -335,7 +335,7 @@ def _example(found: _Found) -> ExampleRecord:
 
 
 def _answer(statement: Find, boundary: Boundary, reason: str) -> _Found:
-    """Return what the place where a claim changes says of the number asked for."""
+    """Return the answer that the boundary of a claim gives to a find."""
     parameter, near, far = boundary.parameter, boundary.near, boundary.far
     step = 1.0 if parameter.whole else 0.0
     lower, upper = near, parameter.most if far is None else far - step

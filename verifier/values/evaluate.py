@@ -1,4 +1,4 @@
-"""The value of an expression made of functions that have deciders."""
+"""Evaluation of expressions of functions with deciders."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ Proofs: TypeAlias = dict[tuple[str, float | None], dict[Held, Proof]]
 
 @dataclass(eq=False)
 class Valuation:
-    """Evaluates expressions of one specification; what does not change is computed once.
+    """Evaluates a specification's expressions, computing constants once.
 
-    Numbers become a `Range`, claims a `Decided`, texts `str`, lists lists of floats, networks
-    `Network`; other values are what their deciders returned.
+    Numbers are `Range`, claims `Decided`, texts `str`, lists lists of floats, networks `Network`;
+    others are as decided.
     """
 
     spec: CheckedSpec
@@ -89,11 +89,11 @@ class Valuation:
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of the results should know."""
+        """Notes for readers of the results."""
         return self.calls.notes
 
     def claim(self, node: Expression, bound: Bindings) -> Decided:
-        """Return whether a claim holds."""
+        """Return the verdict of a claim."""
         value = self.value(node, bound)
         assert isinstance(value, Decided)
         return value
@@ -262,7 +262,7 @@ class Valuation:
         return found
 
     def load(self, node: Call) -> None:
-        """Refuse a call that nothing here computes, and read the file of one that reads."""
+        """Refuse calls nothing here computes, and read the files of calls that read."""
         function = self.resolver.function(node)
         if function.decider is None:
             if function.name != "abs" and function.result not in (FAMILY, INPUTS):
@@ -314,7 +314,7 @@ class Valuation:
         )
 
     def inputs(self, argument: Expression, call: Call) -> Box:
-        """Return a set of inputs that is an argument of a call."""
+        """Return an input set that is an argument of a call."""
         given = self._arguments(call, self.resolver.function(call), {})
         for name, each in self.resolver.given(call).items():
             if each is argument and isinstance(given[name], Box):
@@ -322,6 +322,7 @@ class Valuation:
         raise AssertionError(f"{argument} is no set of inputs of {call}")
 
     def _known(self, node: Expression, bound: Bindings, what: str) -> float:
+        """Return an exactly known number; raise if it is not."""
         number = self.number(node, bound)
         if not number.exact:
             raise StoppedError(f"numerical: {what} must be known, {brief(node)} is {number}")
@@ -338,7 +339,7 @@ class Valuation:
 
 
 def _plain(value: object) -> object:
-    """Return what a name stands for as it can be looked up; None where it cannot."""
+    """Return a name's value in a form that can be looked up, or None."""
     if isinstance(value, Range):
         return value.lower
     return value if isinstance(value, int | str | tuple) else None

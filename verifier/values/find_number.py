@@ -1,4 +1,4 @@
-"""The least or greatest number with which a claim about one value holds."""
+"""The least or greatest number for which a claim about one value holds."""
 
 from __future__ import annotations
 
@@ -70,6 +70,7 @@ def sought(statement: Find, function: Callable[[Call], Function]) -> Sought:
 
 
 def _compared(statement: Find, inner: Compare, operator: str, value: Expression) -> Sought:
+    """Return a find of a number compared with one value."""
     _meaningful(statement, operator in ("<", "<="))
     if operator in ("<", ">"):
         wrong = f"there is no {statement.direction} number that is strictly beyond a value"
@@ -87,7 +88,7 @@ def _meaningful(statement: Find, holds_below: bool) -> None:
 
 @dataclass(eq=False)
 class Boundary:
-    """Searches the place where a claim changes, from the near end of a range to the far end."""
+    """Searches for the boundary of a claim, from the near end of a range to the far end."""
 
     state: Callable[[float], State]  # from a number to its `State`
     parameter: Parameter  # its range, with a least number, and whether its numbers are whole
@@ -97,14 +98,14 @@ class Boundary:
 
     @property
     def width(self) -> float:
-        """How close the numbers that are tried may be."""
+        """How close tried numbers may be."""
         parameter = self.parameter
         if parameter.whole or parameter.least is None or parameter.most is None:
             return 1.0
         return (parameter.most - parameter.least) * _CLOSE
 
     def search(self) -> None:
-        """Narrow the place from both sides."""
+        """Narrow the boundary from both sides."""
         assert self.parameter.least is not None
         start = float(self.parameter.least)
         self._try(start)
@@ -115,7 +116,7 @@ class Boundary:
         self._narrow(("near", "unknown"))
 
     def _reach(self, start: float) -> None:
-        """Try numbers further and further off until one is as at the far end."""
+        """Try ever farther numbers until one has the far end's state."""
         most = self.parameter.most
         limit = start + _WHOLE_MOST if most is None else float(most)
         step = 1.0 if self.parameter.whole else limit - start
@@ -126,7 +127,7 @@ class Boundary:
             step *= 2
 
     def _narrow(self, before: tuple[State, ...]) -> None:
-        """Halve between the last number whose state is in ``before`` and the next that is not."""
+        """Bisect between the last state in ``before`` and the next that is not."""
         low, high = self.near, self.far
         for each in self._other:
             if "unknown" in before:
@@ -157,7 +158,7 @@ class Boundary:
 
 
 def state_of(claim: Decided, near: str) -> State:
-    """Return the state of a claim that has the verdict ``near`` at the near end."""
+    """Return the state of a claim whose verdict at the near end is ``near``."""
     if claim.verdict == "unknown":
         return "unknown"
     return "near" if claim.verdict == near else "far"

@@ -1,4 +1,4 @@
-"""Networks, families and sets of inputs that a call names: files, each read beside a network."""
+"""Networks, families and input sets that calls name, each read beside a network."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from leaveout.verifier.values.reachable import network_calls
 
 @dataclass(frozen=True)
 class NamedFiles:
-    """Finds out which network tells how a file is read, and reads it."""
+    """Finds the network that determines how a file is read, and reads the file."""
 
     spec: CheckedSpec
     resolver: Resolver
 
     def includes(self, node: Expression, bound: Mapping[str, object], *kinds: object) -> bool:
-        """Whether an expression is a built-in family or set of inputs, read beside a network."""
+        """Return whether a node is a built-in family or input set, read by a network."""
         if isinstance(node, Name) and node.name in bound:
             return False
         call = self.resolver.value(node)
@@ -32,7 +32,7 @@ class NamedFiles:
         return built_in and self.spec.type_of(node) in kinds
 
     def network(self, node: Expression, beside: Iterable[object]) -> Network:
-        """Return the network that tells how to read a family or a set of inputs."""
+        """Return the network that determines how a family or input set is read."""
         for value in beside:
             if isinstance(value, Network):
                 return value
@@ -46,7 +46,7 @@ class NamedFiles:
         return self.resolver.network(next(iter(paths.values())))
 
     def reader(self, node: Expression, beside: Iterable[object]) -> InputReader:
-        """Return what reads a set of inputs, as of a forest beside it, else of the network."""
+        """Return the reader of an input set, for a forest beside it or a network."""
         values = list(beside)
         for value in values:
             features = getattr(value, "n_features_in_", None)
@@ -56,7 +56,7 @@ class NamedFiles:
 
 
 def members(network: Network, family: Family) -> Iterator[Network]:
-    """Yield the members as networks of their own."""
+    """Yield the members as separate networks."""
     for i in range(len(family)):
         parameters = {name: stack[0] for name, stack in family.take([i]).items()}
         model: onnx.ModelProto = with_parameters(network.model, parameters)

@@ -1,4 +1,4 @@
-"""Numbers known between two bounds, in exact arithmetic."""
+"""Numbers known to lie between two bounds, in exact arithmetic."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LONGEST = 4096
 
 @dataclass(frozen=True)
 class Range:
-    """A number that lies between two bounds, ends included."""
+    """A number between two bounds, inclusive."""
 
     lower: End  # a float is an infinity
     upper: End  # a float is an infinity
@@ -29,7 +29,7 @@ class Range:
 
     @classmethod
     def exactly(cls, value: float | Fraction) -> Range:
-        """Return the range of a number written down: 0.1 is a tenth, as it reads."""
+        """Return the range of a written number: 0.1 is exactly a tenth."""
         number = value if isinstance(value, Fraction) else Fraction(repr(value))
         return cls(number, number)
 
@@ -41,7 +41,7 @@ class Range:
         reason: str = "",
         evidence: Callable[[], Evidence] | None = None,
     ) -> Range:
-        """Return the range between two bounds that were computed."""
+        """Return the range between two computed bounds."""
         low, high = _end(lower), _end(upper)
         if low > high:
             raise ValueError(f"the lower bound {_shown(low)} is above the upper {_shown(high)}")
@@ -51,7 +51,7 @@ class Range:
 
     @property
     def exact(self) -> bool:
-        """Whether the number is known."""
+        """Whether the number is known exactly."""
         return self.lower == self.upper
 
     @property
@@ -112,7 +112,7 @@ class Range:
 
 
 def compare(left: Range, operator: str, right: Range) -> bool | None:
-    """Return whether a comparison holds, None if the bounds do not tell."""
+    """Return whether a comparison holds; None if the bounds do not decide it."""
     match operator:
         case "<":
             return (
@@ -178,7 +178,7 @@ def _long(end: End) -> bool:
 
 
 def _down(end: End) -> float:
-    """Return the greatest float that is not above."""
+    """Return the greatest float that is not above a number."""
     try:
         value = float(end)
     except OverflowError:
@@ -187,6 +187,7 @@ def _down(end: End) -> float:
 
 
 def _shown(end: End) -> str:
+    """Return a bound as text."""
     try:
         return f"{float(end):.9g}"
     except OverflowError:

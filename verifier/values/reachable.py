@@ -1,4 +1,4 @@
-"""What an expression is made of, through the lets it names."""
+"""The nodes of an expression, including the lets it names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def reachable(node: Expression, spec: CheckedSpec) -> Iterator[Node]:
 
 
 def lets_named(node: Expression, spec: CheckedSpec) -> tuple[str, ...]:
-    """Return the lets an expression needs, in the order of the specification."""
+    """Return the lets that an expression needs, in the specification's order."""
     found: set[str] = set()
     stack: list[Expression] = [node]
     while stack:
@@ -30,7 +30,7 @@ def lets_named(node: Expression, spec: CheckedSpec) -> tuple[str, ...]:
 
 
 def mentions(node: Node, names: Container[str]) -> bool:
-    """Whether an expression itself has one of some names in it."""
+    """Return whether an expression itself contains one of some names."""
     return any(isinstance(each, Name) and each.name in names for each in walk(node))
 
 

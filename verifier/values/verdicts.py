@@ -1,4 +1,4 @@
-"""Claims joined in three values: what is unknown stays so unless it does not matter."""
+"""Three-valued logic of claims: unknown persists unless it does not matter."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ PROVED = Decided("proved")
 
 
 class StoppedError(Exception):
-    """Nothing can be said for a reason that is no mistake, such as the time."""
+    """Nothing can be said, for a reason that is not an error, such as time."""
 
 
 def with_reason(reason: str, default: str = "the bounds do not tell") -> str:
-    """Return a reason that starts as reasons do."""
+    """Return a reason with the prefix of a known kind."""
     if reason.startswith(("time", "solver", "numerical")):
         return reason
     return f"numerical: {reason or default}"
 
 
 def both(left: Decided, right: Decided) -> Decided:
-    """Return whether both claims hold."""
+    """Return the verdict of a conjunction."""
     for verdict in ("refuted", "unknown"):
         for each in (left, right):
             if each.verdict == verdict:
@@ -28,7 +28,7 @@ def both(left: Decided, right: Decided) -> Decided:
 
 
 def either(left: Decided, right: Decided) -> Decided:
-    """Return whether one of two claims holds."""
+    """Return the verdict of a disjunction."""
     for verdict in ("proved", "unknown"):
         for each in (left, right):
             if each.verdict == verdict:
@@ -39,7 +39,7 @@ def either(left: Decided, right: Decided) -> Decided:
 
 
 def negated(claim: Decided, text: str) -> Decided:
-    """Return whether a claim does not hold; ``text`` is the claim."""
+    """Return the verdict of a negation; ``text`` is the claim."""
     if claim.verdict == "unknown":
         return claim
     return PROVED if claim.verdict == "refuted" else Decided("refuted", witness=f"{text} holds")

@@ -1,1 +1,1 @@
-"""What a search writes: certificates, checkpoints, and the tables in them."""
+"""Files of a search: certificates, checkpoints, and tables in them."""

@@ -1,4 +1,4 @@
-"""A file of named arrays in folders, one folder replaced at a time, all or nothing."""
+"""A file of named arrays in folders; each folder is replaced atomically."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PURPOSE = "checkpoint"
 
 
 class DamagedError(Exception):
-    """The file is not an archive, or not what was written."""
+    """The file is not an archive, or differs from what was written."""
 
 
 class NotOwnError(Exception):
@@ -32,18 +32,18 @@ class NotOwnError(Exception):
 
 
 class Writer:
-    """Writes one folder."""
+    """Writer of one folder."""
 
     def __init__(self, file: zipfile.ZipFile, folder: str) -> None:
         self._file, self._folder = file, folder
 
     def array(self, name: str, array: NDArray[Any]) -> None:
-        """Write an array; it need not be kept."""
+        """Write an array, without keeping it."""
         put_array(self._file, f"{self._folder}/{name}", array)
 
 
 class Archive:
-    """A zip of arrays (nothing in it is ever executed) with an index in JSON, and a user's mark."""
+    """A zip of arrays, never executed, with a JSON index and a user's mark."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -84,10 +84,9 @@ class Archive:
             raise DamagedError(str(error)) from None
 
     def replace(self, folder: str, write: Callable[[Writer], None], index: dict[str, Any]) -> None:
-        """Put a folder in place of what it was, and a new index; all else stays.
+        """Replace one folder and the index; the rest stays.
 
-        The file is complete at every moment: a new one takes the place of the old one once it is
-        on the disk.
+        The file is complete at every moment: the new one replaces the old once it is on disk.
         """
         with written_whole(self.path, OWNER_ONLY) as stream:
             with zipfile.ZipFile(stream, "w") as new:
@@ -114,7 +113,7 @@ class Archive:
                     shutil.copyfileobj(source, target, _COPIED)
 
     def _opened(self) -> BinaryIO:
-        """Open the file whose mark was looked at, and no other in its place."""
+        """Open the file whose mark was checked, refusing a substitute."""
         stream = open_file(self.path, ARCHIVE)
         if _stamp(stream) != self._stamp:
             stream.close()

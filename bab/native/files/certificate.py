@@ -1,4 +1,4 @@
-"""Write what proves the upper bounds of native searches, for ``leaveout check``.
+"""Certificates of the upper bounds of native searches, for ``leaveout check``.
 
 The file is described in ``docs/certificates.md``. The checker reads it with code of its own;
 nothing here is used there.
@@ -31,7 +31,7 @@ CERTIFIES = "certificate"
 
 @dataclass(frozen=True)
 class FileFacts:
-    """Where a question's network and family are."""
+    """Locations of a question's network and family."""
 
     network: Path
     family: Path
@@ -50,7 +50,7 @@ class _Claim:
 
 @dataclass(frozen=True, eq=False)
 class SampledClaim:
-    """What members for a sample of the rows say of all rows."""
+    """A claim about all rows from the members of a sample."""
 
     name: str  # of the statement
     instance: Instance  # the members that the bound is of
@@ -59,33 +59,33 @@ class SampledClaim:
 
 
 class PointsClaim(Protocol):
-    """A claim over points, with what proves it."""
+    """A claim over points with its proof."""
 
     @property
     def tree(self) -> ProofTree:
-        """Its tree."""
+        """The proof tree."""
         ...
 
     @property
     def files(self) -> dict[str, list[Path]]:
-        """The files it is about, by kind."""
+        """The files it depends on, by kind."""
         ...
 
     def part(self, tree: str, folder: Path) -> dict[str, object]:
-        """Return what the manifest says of it, given its tree's name and where files are from."""
+        """Return its part of the manifest, given its tree's name and the base folder."""
         ...
 
 
 class ValueClaims(Protocol):
-    """Claims of another kind, such as statements about values, with what proves them."""
+    """Claims of other kinds, such as statements about values, with their proofs."""
 
     def __bool__(self) -> bool:
-        """Whether there are any."""
+        """Return whether there are any."""
         ...
 
     @property
     def files(self) -> list[Path]:
-        """The files they are about."""
+        """The files they depend on."""
         ...
 
     def proofs(self) -> Iterator[tuple[str, Mapping[str, NDArray[Any]]]]:
@@ -93,13 +93,13 @@ class ValueClaims(Protocol):
         ...
 
     def part(self, folder: Path, prefixes: Mapping[str, str]) -> dict[str, Any]:
-        """Return what the manifest says of them, given where files are from and arrays are."""
+        """Return their part of the manifest, given the base folder and array prefixes."""
         ...
 
 
 @dataclass(eq=False)
 class CertificateBook:
-    """Collects what proves the results of one specification."""
+    """Collector of the proofs of one specification's results."""
 
     version: str  # of leaveout
     spec: str  # name and text of the specification
@@ -120,10 +120,7 @@ class CertificateBook:
         instance: Instance,
         files: FileFacts,
     ) -> None:
-        """Keep what proves the bound of one label.
-
-        Of several searches for one label of a question the lowest bound is kept.
-        """
+        """Add the proof of one label's bound, keeping the lowest bound of a question."""
         place = self._place(instance, files)
         known = self._claims.get((place, label))
         if records:
@@ -136,11 +133,11 @@ class CertificateBook:
             known.names.append(name)
 
     def add_sampled(self, claim: SampledClaim) -> None:
-        """Keep what a sample says; the bounds of its members were added."""
+        """Add a claim from a sample, whose members' bounds were added before."""
         self._sampled.append(claim)
 
     def proved(self, instance: Instance, label: int) -> float:
-        """Return the bound proved of a label, infinite if none."""
+        """Return the bound proved for a label; infinite if none."""
         claim = self._claim(instance, label)
         return math.inf if claim is None else claim.upper
 
@@ -149,7 +146,7 @@ class CertificateBook:
         return next((self._claims.get((i, label)) for i in places), None)
 
     def rested(self, name: str, instance: Instance, label: int) -> float:
-        """Note that a result is about a label; return the bound proved of it, infinite if none."""
+        """Record that a result uses a label's bound; return it, infinite if none."""
         claim = self._claim(instance, label)
         if claim is None:
             return math.inf
@@ -158,7 +155,7 @@ class CertificateBook:
         return claim.upper
 
     def add_points(self, claim: PointsClaim) -> None:
-        """Keep a claim over points."""
+        """Add a claim over points."""
         self._points.append(claim)
 
     def __bool__(self) -> bool:
@@ -174,7 +171,7 @@ class CertificateBook:
         return len(self._questions) - 1
 
     def outside(self, folder: Path) -> list[dict[str, list[Path]]]:
-        """Return the files, by kind, that a checker does not open by itself from a folder."""
+        """Return the files, by kind, that a checker cannot open from a folder by itself."""
         found = list(self._by_claim())
         others = [each.files for each in (self.values, self.forests) if each]
         if others:
@@ -189,7 +186,7 @@ class CertificateBook:
 
     @property
     def files(self) -> dict[str, list[Path]]:
-        """The networks and families that its trees are about."""
+        """The networks and families that its trees depend on."""
         found: dict[str, list[Path]] = {}
         for each in self._by_claim():
             for kind, own in each.items():
@@ -204,7 +201,7 @@ class CertificateBook:
             yield claim.files
 
     def write(self, path: Path) -> None:
-        """Write the certificate, whole or not at all."""
+        """Write the certificate atomically."""
         with written_whole(path) as stream:
             self._write(stream, path.resolve().parent)
 
@@ -266,7 +263,7 @@ class CertificateBook:
             put_array(archive, CERTIFIES, np.array([manifest["format"]], np.int64))
 
     def _sampled_part(self, sampled: SampledClaim, trees: Mapping[int, str]) -> dict[str, object]:
-        """Return what the manifest says of all rows."""
+        """Return the part of the manifest about all rows."""
         claims = [self._claim(sampled.instance, label) for label in sampled.labels]
         known = [claim for claim in claims if claim is not None]
         return {
@@ -283,7 +280,7 @@ class CertificateBook:
 def leak_tree(
     records: Sequence[Record], upper: float, instance: Instance, label: int
 ) -> tuple[float, ProofTree]:
-    """Keep of a search for leaks what its bound rests on, with a row of errors for all goals."""
+    """Return the part of a leak search its bound rests on, with one row of errors."""
     rivals = [c for c in range(instance.labels) if c != label]
     proved, tree = compact(records, upper, Leaks(instance, label).room)
     arrays = dict(tree.arrays)
@@ -301,7 +298,7 @@ def leak_tree(
 
 
 def question_part(instance: Instance, files: FileFacts, folder: Path) -> dict[str, object]:
-    """Return what a manifest says of a question about leaks, given where files are from."""
+    """Return a leak question's part of the manifest, given the base folder."""
     kind = "network" if files.family_is_network else family_kind(files.family)
     return {
         "network": file_part(files.network, folder, "network"),

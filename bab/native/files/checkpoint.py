@@ -1,4 +1,4 @@
-"""Checkpoints: where searches stand, in a file that a later run goes on from."""
+"""Checkpoints: search states in a file, from which a later run resumes."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Checkpoints:
         return Checkpoint(self, folder, question)
 
     def only(self, wanted: Iterable[Checkpoint]) -> None:
-        """Check that the file is about nothing else."""
+        """Refuse a file with other searches than those wanted."""
         folders = {each.folder for each in wanted}
         for folder in self._searches:
             if folder not in folders:
@@ -100,7 +100,7 @@ class Checkpoints:
                 )
 
     def discard(self) -> None:
-        """Forget everything: something in it is wrong."""
+        """Discard all checkpoints, as something in them is wrong."""
         self.path.unlink(missing_ok=True)
         self._archive.index = {}
 
@@ -127,6 +127,7 @@ class Checkpoints:
             raise self._damaged(error) from None
 
     def _damaged(self, error: Exception) -> CheckpointError:
+        """Return the error for a damaged file."""
         return CheckpointError(
             f"{self.path}: damaged, or not a checkpoint ({error}); name another file, or remove it"
         )
@@ -142,7 +143,7 @@ class Checkpoint:
 
     @property
     def said(self) -> str:
-        """What results say of it: how much they rest on; empty where it holds nothing yet."""
+        """How much results rest on it, in words; empty if it holds nothing yet."""
         known = self._all._get(self.folder)
         if known is None:
             return ""
@@ -153,16 +154,16 @@ class Checkpoint:
         return f"{name}, label {label}: {done} {self._all.path}, after {seconds:.1f} s of search"
 
     def due(self) -> bool:
-        """Whether it is time for the next one."""
+        """Return whether it is time for the next checkpoint."""
         pause = max(EVERY - 2 * self.cost, _SHARE * self.cost)
         return time.perf_counter() - self._last >= pause
 
     def discard(self) -> None:
-        """Forget all searches of the file."""
+        """Discard all searches of the file."""
         self._all.discard()
 
     def save(self, saved: Saved, tables: Tables) -> None:
-        """Save where a search stands."""
+        """Save the state of a search."""
         begun = time.perf_counter()
 
         def write(writer: Writer) -> None:
@@ -189,7 +190,7 @@ class Checkpoint:
         self._last = begun
 
     def load(self) -> Saved | None:
-        """Return where the search stood; its nodes are had by `table`.
+        """Return the saved state of the search; its nodes come from `table`.
 
         Returns
         -------
@@ -211,7 +212,7 @@ class Checkpoint:
         )
 
     def states(self) -> list[WorkerState]:
-        """Where the workers stood."""
+        """Return the saved states of the workers."""
         known = self._all._get(self.folder)
         return [
             WorkerState(closed=self._array(f"{w}/closed"), **state)
@@ -219,11 +220,11 @@ class Checkpoint:
         ]
 
     def table(self, worker: int, number: int) -> Table:
-        """Return some of the nodes of a worker, as they are saved."""
+        """Return a saved table of a worker's nodes."""
         return self._table(f"{worker}/nodes/{number}")
 
     def finish(self, question: Question[W], result: SearchResult[W], records: list[Record]) -> None:
-        """Save the result of a search that has nothing left to do."""
+        """Save the result of a completed search."""
         witness = result.witness
 
         def write(writer: Writer) -> None:
@@ -248,7 +249,7 @@ class Checkpoint:
         self._all._put(self.folder, known, write)
 
     def finished(self, question: Question[W]) -> tuple[SearchResult[W], list[Record]] | None:
-        """Return the result of a search that has nothing left to do, and its records."""
+        """Return the result and records of a completed search, or None."""
         known = self._all._get(self.folder)
         if known is None or "result" not in known:
             return None
@@ -265,7 +266,7 @@ class Checkpoint:
     def replayed(
         self, point: NDArray[np.floating] | None, member: int, question: Question[W]
     ) -> W | None:
-        """Return a saved witness, replayed again."""
+        """Replay a saved witness and return it."""
         if point is None:
             return None
         witness = question.replayed(point, member)
@@ -304,5 +305,5 @@ def _write_records(writer: Writer, records: list[Record]) -> None:
 
 
 def _plain(state: WorkerState) -> dict[str, Any]:
-    """Everything of a state but its array."""
+    """Return everything in a state except its array."""
     return {each.name: getattr(state, each.name) for each in fields(state) if each.name != "closed"}

@@ -1,4 +1,4 @@
-"""Digests of what a question is about."""
+"""Digests that identify a question."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ _BLOCK = 2**24
 
 
 def network_digest(network: Network) -> str:
-    """Digest of the operators and the parameters of a network."""
+    """Return the digest of a network's operators and parameters."""
     return _digest([network.architecture.encode(), *_named(network.parameters.items())])
 
 
 def earlier_digest(network: Network) -> str:
-    """Digest that earlier versions gave a network, which opsets had no part in."""
+    """Return the digest of earlier versions, which ignored opsets."""
     hashed = earlier_hash(network.model)
     return _digest([hashed.encode(), *_named(network.parameters.items())])
 
 
 def family_digest(family: Family) -> str:
-    """Digest of the members, in their order."""
+    """Return the digest of the members, in order."""
     return _digest([*_array(family.removed), *_named(family.parameters.items())])
 
 
 def box_digest(box: Box) -> str:
-    """Digest of the set of inputs."""
+    """Return the digest of the set of inputs."""
     parts = [*_array(box.lower), *_array(box.upper)]
     for each in box.choices:
         parts += [*_array(each.columns), *_array(each.values)]
@@ -48,6 +48,7 @@ def _digest(parts: Iterable[bytes]) -> str:
 
 
 def _named(arrays: Iterable[tuple[str, NDArray[np.generic]]]) -> Iterable[bytes]:
+    """Yield the bytes of arrays, each after its name."""
     for name, array in arrays:
         yield f"{name}\0".encode()
         yield from _array(array)

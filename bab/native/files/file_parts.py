@@ -1,4 +1,4 @@
-"""What the manifest of a certificate says of files and of sets of inputs."""
+"""Entries of a certificate's manifest on files and sets of inputs."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ SERVED = ("full.onnx", "family.npz", "bounds.npz")
 
 
 def family_kind(path: Path) -> str:
-    """Return what a manifest calls a family."""
+    """Return the manifest's name for a kind of family."""
     return "folder" if path.is_dir() else "family"
 
 
 def box_part(box: Box) -> dict[str, object]:
-    """Return what a manifest says of a set of inputs."""
+    """Return the manifest's entry on a set of inputs."""
     return {
         "lower": box.lower.tolist(),
         "upper": box.upper.tolist(),
@@ -35,7 +35,7 @@ def box_part(box: Box) -> dict[str, object]:
 
 
 def file_part(path: Path, folder: Path, kind: str) -> dict[str, str]:
-    """Return what a manifest says of a file."""
+    """Return the manifest's entry on a file."""
     if kind == "access":
         digest = _digest_of([*files_of(path / SERVED[0]), *(path / name for name in SERVED[1:])])
     elif kind == "folder":

@@ -1,4 +1,4 @@
-"""Trees of a certificate: what of a search its bound rests on."""
+"""Proof trees of a certificate: the parts of a search that its bound rests on."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True, eq=False)
 class Room:
-    """What the room for the checker's own rounding is relative to."""
+    """Reference sizes of the margin for the checker's own rounding."""
 
     rounding: Floats  # shape (cases, rows)
     scale: Floats  # shape (cases,): of the values of each case; at most 1
 
     def above(self, value: float, proof: Proof | None, case: int) -> float:
-        """Return a value with room for the checker's own rounding.
+        """Return a value plus a margin for the checker's own rounding.
 
-        That is relative to the terms that make up the scores over the whole box, which may be far
-        larger than the value; so are the evaluation errors there, in float32 instead of float64.
+        It is relative to the scores' terms over the box, which may far exceed the value, as are
+        evaluation errors in float32.
         """
         if not math.isfinite(value):
             return value
@@ -52,25 +52,24 @@ class Room:
         return value + _ROOM * (scale + abs(value)) + _ROOM_OF_SUMS * errors
 
     def below(self, floor: float) -> float:
-        """Return how far below what decides a claim a search is to stop, so that it is proved."""
+        """Return how far below the deciding value a search must stop to be provable."""
         scale, rounding = float(self.scale.max()), float(self.rounding.max(initial=0.0))
         return 4.0 * _ROOM * (scale + abs(floor)) + 10.0 * _ROOM_OF_SUMS * rounding
 
 
 @dataclass(frozen=True, eq=False)
 class ProofTree:
-    """A tree, whole."""
+    """A complete proof tree."""
 
     arrays: Arrays  # as ``docs/certificates.md`` has them, but for the multipliers of neurons
     proofs: list[Proof]
 
 
 def compact(records: Sequence[Record], upper: float, room: Room) -> tuple[float, ProofTree]:
-    """Keep of a search what its bound rests on.
+    """Keep the parts of a search that its bound rests on.
 
-    A node may have been split in several ways: by an explorer that took its region back, or by two
-    that shared what was below it. Of each node the way that proves most is kept, or none where the
-    node itself is bounded well enough.
+    A node may have several splits, from regions taken back or shared; the one that proves most is
+    kept, or none if the node's own bound suffices.
     """
     below: dict[int, list[int]] = {}
     for i, record in enumerate(records):
@@ -112,7 +111,7 @@ def compact(records: Sequence[Record], upper: float, room: Room) -> tuple[float,
 def _shortest(
     nodes: list[Record], leaves: list[bool], upper: float, room: Room, case: dict[int, int]
 ) -> tuple[list[Record], list[bool]]:
-    """Leave out what is below nodes that prove by themselves what the tree proves."""
+    """Drop subtrees of nodes that alone prove what the tree proves."""
     closed, kept, ends = set[int](), [], []
     for node, leaf in zip(nodes, leaves, strict=True):
         if node.parent in closed:
@@ -127,7 +126,7 @@ def _shortest(
 
 
 def _splits(records: Sequence[Record], children: list[int]) -> Iterator[list[list[int]]]:
-    """Yield the ways a node was split: of each side its children, one of which is enough."""
+    """Yield each way a node was split: for each side its children, any one suffices."""
     groups: dict[tuple[object, ...], dict[object, list[int]]] = {}
     for i in children:
         split, own = records[i].split, records[i].members
@@ -139,7 +138,7 @@ def _splits(records: Sequence[Record], children: list[int]) -> Iterator[list[lis
 
 
 def _is_whole(records: Sequence[Record], split: list[int], members: NDArray[np.int64]) -> bool:
-    """Whether children cover their parent."""
+    """Return whether children cover their parent."""
     sets = [own for i in split if (own := records[i].members) is not None]
     if not sets:
         return len(split) == (1 if records[split[0]].split.kind == "untied" else 2)
@@ -147,12 +146,12 @@ def _is_whole(records: Sequence[Record], split: list[int], members: NDArray[np.i
 
 
 def _target(record: Record, upper: float) -> float:
-    """Return a target that the room of errors leaves the cut where it was."""
+    """Return a target for which the margin of errors leaves the cut unchanged."""
     return min(record.target + _ROOM_OF_ERRORS * float(record.errors.max(initial=0.0)), upper)
 
 
 def _tree(kept: list[Record], leaves: list[bool], upper: float, case: dict[int, int]) -> ProofTree:
-    """Return the arrays of a tree, without what a reader can tell from the rest."""
+    """Return the arrays of a tree, without what a reader can derive."""
     row = {record.ident: i for i, record in enumerate(kept)}
     proofs: list[Proof] = []
     sets: list[NDArray[np.int64]] = []
@@ -186,7 +185,7 @@ def _tree(kept: list[Record], leaves: list[bool], upper: float, case: dict[int, 
 
 
 def _told(kept: list[Record]) -> set[int]:
-    """Return the nodes whose members a reader knows: roots', and of parts of a set the largest."""
+    """Return the nodes that store members: roots, and the larger part of each split."""
     largest: dict[int, int] = {}
     found = set()
     for i, record in enumerate(kept):
@@ -202,7 +201,7 @@ def _told(kept: list[Record]) -> set[int]:
 
 
 def narrow(numbers: Sequence[int] | NDArray[np.int64]) -> NDArray[Any]:
-    """Return whole numbers in the narrowest signed type that holds them."""
+    """Return integers in the narrowest sufficient signed type."""
     found = np.asarray(numbers, np.int64)
     ends = [int(found.min(initial=0)), int(found.max(initial=0))]
     fits = (np.int8, np.int16, np.int32)
@@ -213,12 +212,12 @@ def narrow(numbers: Sequence[int] | NDArray[np.int64]) -> NDArray[Any]:
 
 
 def _once(values: Floats) -> Floats:
-    """Return the first of values that are all alike, by itself."""
+    """Return the first of equal values, in an array by itself."""
     return values[:1] if len(values) and (values == values[0]).all() else values
 
 
 def tree_arrays(name: str, tree: ProofTree) -> Arrays:
-    """Return a tree's arrays by name, those of neurons' multipliers too."""
+    """Return a tree's arrays by name, including neuron multipliers."""
     found = {f"{name}.{key}": array for key, array in tree.arrays.items()}
     for key in ("cz", "cd"):
         rows = [getattr(each, key) for each in tree.proofs]
@@ -228,7 +227,7 @@ def tree_arrays(name: str, tree: ProofTree) -> Arrays:
 
 
 def put_tree(archive: zipfile.ZipFile, name: str, tree: ProofTree) -> None:
-    """Write a tree; its multipliers a few at a time, which may be as large as the records."""
+    """Write a tree, with its multipliers in batches, as they may be very large."""
     for key, array in tree.arrays.items():
         put_array(archive, f"{name}.{key}", np.ascontiguousarray(array), packed=True)
     width = len(tree.proofs[0].cz) if tree.proofs else 0

@@ -1,4 +1,4 @@
-"""What a certificate says of a claim over points, for ``leaveout check``."""
+"""Certificate entries of claims over points, for ``leaveout check``."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from leaveout.encoders.query import Form
 
 @dataclass(frozen=True)
 class FamilySource:
-    """Where a family is read from."""
+    """The file or folder of a family."""
 
     path: Path
     is_network: bool  # whether it is a single network
     members: int
 
     def part(self, folder: Path) -> dict[str, object]:
-        """Return what the manifest says of it."""
+        """Return its part of the manifest."""
         kind = "network" if self.is_network else family_kind(self.path)
         return {"file": file_part(self.path, folder, kind), "members": self.members}
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where what is applied to a point is read from."""
+    """The file of what is applied to a point."""
 
     network: Path  # of a family, a network of its architecture
     family: FamilySource | None = None
@@ -43,7 +43,7 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class ProvedPoints:
-    """A claim over points, with what proves it."""
+    """A claim over points with its proof."""
 
     name: str
     upper: float  # what is proved, which may be a hair above what was found
@@ -54,13 +54,13 @@ class ProvedPoints:
 
     @property
     def files(self) -> dict[str, list[Path]]:
-        """The files it is about, by kind."""
+        """The files it depends on, by kind."""
         families = [each.family.path for each in self.sources if each.family is not None]
         found = {"network": [each.network for each in self.sources], "family": families}
         return {kind: list(dict.fromkeys(each)) for kind, each in found.items() if each}
 
     def part(self, tree: str, folder: Path) -> dict[str, object]:
-        """Return what the manifest says of it."""
+        """Return its part of the manifest."""
         return {
             "name": self.name,
             "upper": self.upper,
@@ -72,7 +72,7 @@ class ProvedPoints:
 def claim_part(
     claim: JointClaim, sources: Sequence[Source], folder: Path, *, decides: bool
 ) -> dict[str, object]:
-    """Return what a manifest says is claimed over points, whatever proves it."""
+    """Return the manifest's entry on a claim over points, whatever proves it."""
     query = claim.query
     applied = zip(sources, query.applications, strict=True)
     return {
@@ -93,7 +93,7 @@ def prove_points(
     *,
     decides: bool,
 ) -> ProvedPoints | None:
-    """Make a claim of what a search found."""
+    """Return the proved claim from the results of a search."""
     claim = claims.claim
     roots = {record.split.index for record in records if record.parent < 0}
     if len(roots) < claim.forms.cases or not math.isfinite(max(upper, NOTHING)):

@@ -1,4 +1,4 @@
-"""What a certificate needs to know of each node."""
+"""Records of nodes for certificates."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from leaveout.bab.native.nodes import Node, Split
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Proof:
-    """Multipliers that bound a node; all are float32 numbers but the last bits of goals' shares."""
+    """Multipliers that bound a node, in float32 except the last bits of goal shares."""
 
     cz: NDArray[np.float32]  # shape (hidden,)
     cd: NDArray[np.float32]  # shape (hidden,)
@@ -21,14 +21,14 @@ class Proof:
 
     @staticmethod
     def of(found: Bounded, i: int) -> Proof:
-        """Return what a kernel found of one node."""
+        """Return a kernel's result for one node."""
         cz, cd = found.cz[i].astype(np.float32), found.cd[i].astype(np.float32)
         return Proof(cz, cd, found.share[i].copy())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Record:
-    """One node of the search tree, bounded."""
+    """One bounded node of the search tree."""
 
     ident: int
     parent: int

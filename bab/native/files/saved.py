@@ -1,4 +1,4 @@
-"""What a checkpoint holds: where a search stood."""
+"""Saved state of a search, as in a checkpoint."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Saved:
-    """Where a search stood."""
+    """Saved state of a search."""
 
     point: NDArray[np.floating] | None  # shape (d,)
     member: int  # the witness; -1 for none

@@ -34,7 +34,7 @@ class Table:
 
 
 def row_type(example: Node) -> np.dtype[np.void]:
-    """Return what a row of a `Table` looks like, for nodes shaped like this one."""
+    """Return the row type of a `Table` for nodes of the example's shape."""
     columns: list[tuple[str, Any] | tuple[str, Any, tuple[int, ...]]] = [
         ("count", "<i8"),
         ("kind", "i1"),
@@ -90,7 +90,7 @@ def _outwards(state: NDArray[np.float64]) -> NDArray[np.float32]:
 
 
 def unpack(table: Table, example: Node) -> list[Node]:
-    """Return the nodes of a table; ``example`` says what types its numbers have."""
+    """Return the nodes of a table, with the number types of ``example``."""
     rows = table.rows
     if not len(rows):
         return []

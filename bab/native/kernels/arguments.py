@@ -1,4 +1,4 @@
-"""What compiled passes are given: named tuples of arrays, n nodes side by side.
+"""Arguments of compiled passes: named tuples of arrays, n nodes side by side.
 
 Shapes are said here once. ``hidden`` neurons and the scores together are the *outputs*; the inputs
 and the hidden neurons are the *sources* (`leaveout.bab.native.layout.Layout`).
@@ -39,7 +39,7 @@ class Own(NamedTuple):
 
 
 class Members(NamedTuple):
-    """How much members differ from it: of s sets, or of one set without the first axis.
+    """Differences of members from the first network: s sets, or one without its axis.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class Rows(NamedTuple):
 
 
 class Nodes(NamedTuple):
-    """What is known of nodes, and what is found; as those of `Batch` and `Bounded`."""
+    """Known data and results of nodes, as in `Batch` and `Bounded`."""
 
     which: Integers  # shape (n,)
     case: Integers  # shape (n,)
@@ -109,7 +109,7 @@ class Nodes(NamedTuple):
 
     @staticmethod
     def of(batch: Batch, found: Bounded) -> Nodes:
-        """Lay a batch and what is to be found of it side by side."""
+        """Return a batch and its results side by side."""
         return Nodes(
             batch.which, batch.case, batch.warm, batch.phase, batch.errors, batch.cut,
             batch.stop_at, found.lower, found.upper, found.state, np.zeros_like(found.cz), found.cz,
@@ -119,7 +119,7 @@ class Nodes(NamedTuple):
 
 
 class Effort(NamedTuple):
-    """How nodes are bounded."""
+    """How much work bounding nodes takes."""
 
     steps: int
     rate: float  # of the dual ascent
@@ -128,28 +128,28 @@ class Effort(NamedTuple):
 
     @staticmethod
     def of(work: Work, numbers: Numbers, rows: Rows) -> Effort:
-        """Return what some work takes."""
+        """Return the effort for given work."""
         return Effort(work.steps, work.rate, numbers.unit, bool(rows.touching.any()))
 
 
 def net_of(layout: Layout) -> Net:
-    """Return a layout as compiled code reads it."""
+    """Return a layout in the form of compiled code."""
     first = np.searchsorted(layout.blocks[:, 0], np.arange(layout.layers + 1)).astype(np.int64)
     return Net(layout.inputs, layout.starts, layout.blocks, first)
 
 
 def own_of(numbers: Numbers) -> Own:
-    """Return the first network as compiled code reads it."""
+    """Return the first network in the form of compiled code."""
     return Own(numbers.weights, numbers.bias, numbers.rough, numbers.rough_difference)
 
 
 def members_of(sets: MemberSets) -> Members:
-    """Return sets of members as compiled code reads them."""
+    """Return sets of members in the form of compiled code."""
     return Members(sets.centre, sets.radius, sets.shift, sets.slack, sets.exact)
 
 
 def rows_of(forms: Forms) -> Rows:
-    """Return forms as compiled code reads them."""
+    """Return forms in the form of compiled code."""
     return Rows(
         forms.inputs, forms.scores, forms.change, forms.constant, forms.sizes, forms.goal,
         forms.featured, forms.touching,

@@ -14,7 +14,7 @@ from leaveout.bab.native.kernels.interface import Work
 
 
 class Found(NamedTuple):
-    """Best multipliers of each node, their value, and what they say of splits."""
+    """Best multipliers of each node, their value, and the split scores."""
 
     best: Array
     cz: Array
@@ -26,7 +26,7 @@ class Found(NamedTuple):
 
 
 class _Tried(NamedTuple):
-    """Some multipliers, and what they lead to."""
+    """Some multipliers, and their results."""
 
     lines: Array
     share: Array
@@ -102,10 +102,7 @@ def ascend(
 
 
 def tried(nodes: Nodes, rows: Rows, lines: Array, share: Array, differs: bool) -> _Tried:
-    """Bound nodes by some multipliers.
-
-    Coefficients on the inputs are those of the form in x, features and all.
-    """
+    """Bound nodes by given multipliers, as linear forms in x."""
     weight, inputs = share[:, :, None], nodes.layout.inputs
     top = (weight * rows.change).sum(1)
     found = by_lines(nodes, lines, (weight * rows.scores).sum(1), top, differs)
@@ -116,7 +113,7 @@ def tried(nodes: Nodes, rows: Rows, lines: Array, share: Array, differs: bool) -
 
 
 def _slopes(nodes: Nodes, rows: Rows, now: _Tried, differs: bool) -> list[Array]:
-    """Slopes of the dual in offsets, chosen slopes, and multipliers of the forms."""
+    """Return slopes of the dual in offsets, chosen slopes, and form multipliers."""
     hidden = nodes.layout.hidden
     gz, gd, x = along(nodes, now.found, now.top, differs)
     over = gz[:, None, hidden:] * rows.scores + gd[:, None, hidden:] * rows.change
@@ -127,7 +124,7 @@ def _slopes(nodes: Nodes, rows: Rows, now: _Tried, differs: bool) -> list[Array]
 
 
 def _stepped(nodes: Nodes, rows: Rows, share: Array, move: Array) -> Array:
-    """Step multipliers of the forms: on the simplex those of goals, if there are several."""
+    """Step multipliers of the forms, keeping several goals on the simplex."""
     xp = nodes.space.xp
     several = (rows.goal.sum(-1) > 1)[:, None] & rows.goal
     simplex = _onto_simplex(xp.where(several, share - move, -1e9))
@@ -137,7 +134,7 @@ def _stepped(nodes: Nodes, rows: Rows, share: Array, move: Array) -> Array:
 
 
 def _scale(nodes: Nodes, found: Followed) -> Array:
-    """Mean absolute coefficient of each layer, at each of its neurons: sizes for the steps."""
+    """Return the mean absolute coefficient of each layer, which scales the steps."""
     scale = nodes.space.full((len(nodes), 2, nodes.layout.hidden), 0.0)
     for place, each in enumerate((found.ah, found.ad)):
         for k in range(nodes.layout.layers - 1):
@@ -148,7 +145,7 @@ def _scale(nodes: Nodes, found: Followed) -> Array:
 
 
 class _Adam:
-    """Running means of slopes and of their squares."""
+    """Running means of slopes and their squares."""
 
     def __init__(self, nodes: Nodes, width: int) -> None:
         self._xp = nodes.space.xp
@@ -157,7 +154,7 @@ class _Adam:
         self._p1 = self._p2 = 1.0
 
     def step(self, slope: Array) -> Array:
-        """Take slopes in; return the steps, about 1 where slopes keep their sign."""
+        """Update the means; return steps, about 1 for slopes of constant sign."""
         self._p1, self._p2 = 0.9 * self._p1, 0.99 * self._p2
         self._mean = 0.9 * self._mean + 0.1 * slope
         self._square = 0.99 * self._square + 0.01 * slope * slope
@@ -175,12 +172,7 @@ def _onto_simplex(v: Array) -> Array:
 
 
 def _sensitivity(nodes: Nodes, ah: Array, ad: Array) -> Array:
-    """How much relaxation error each input can take away, a unit of its width.
-
-    A pair loses at most its coefficient times its width; narrowing an input narrows z by at most
-    the absolute weights on the way. Slopes of the dual bound itself say nothing here: at its
-    optimum they vanish.
-    """
+    """Return the relaxation error each input can remove, per unit of its width."""
     xp, inputs = nodes.space.xp, nodes.layout.inputs
     sums = 0.0 * ah
     for k in range(nodes.layout.layers - 2, -1, -1):
@@ -201,7 +193,7 @@ def _sensitivity(nodes: Nodes, ah: Array, ad: Array) -> Array:
 
 
 def _neuron_score(nodes: Nodes, found: Followed) -> Array:
-    """How far apart the two tied phases of a neuron are; -1 where there is nothing to split."""
+    """Return the gap between a neuron's tied phases; -1 if there is nothing to split."""
     xp, inputs, pair = nodes.space.xp, nodes.layout.inputs, nodes.neurons(slice(None))
     a, b = found.ah[:, inputs:], found.ad[:, inputs:]
     (on, _, _), (off, _, _) = branches(xp, a, b, found.cz, found.cd, pair)

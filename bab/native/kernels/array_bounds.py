@@ -1,4 +1,4 @@
-"""The bounds of a node, over whole arrays: what the compiled passes compute, to be read.
+"""Bounds of a node over whole arrays: the readable form of the compiled passes.
 
 Arrays are indexed by node, then by row (one linear bound each), then by neuron or input. The
 derivation is in ``docs/native.md``.
@@ -32,7 +32,7 @@ class Pair(NamedTuple):
 
 
 class Nodes:
-    """Some nodes, their numbers gathered, in one space."""
+    """Some nodes with their numbers gathered in one space."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Nodes:
         return len(self.state)
 
     def rows(self, layer: int) -> slice:
-        """Return where the outputs of a layer lie."""
+        """Return the slice of a layer's outputs."""
         return slice(self.starts[layer], self.starts[layer + 1])
 
     def pair(self, at: slice) -> Pair:
@@ -88,12 +88,12 @@ class Nodes:
 
 
 def _pick(xp: Any, better: Array, new: tuple[Array, ...], old: tuple[Array, ...]) -> Any:
-    """Take what is better, array by array."""
+    """Return the better entries, array by array."""
     return tuple(xp.where(better, a, b) for a, b in zip(new, old, strict=True))
 
 
 def best_z(xp: Any, ah: Array, cz: Array, lo: Array, hi: Array) -> tuple[Array, Array]:
-    """Largest ``ah relu(z) - cz z`` over [lo, hi], and where."""
+    """Return the largest ``ah relu(z) - cz z`` over [lo, hi], and where it is."""
     best, at = xp.where(lo > 0.0, ah - cz, -cz) * lo, lo + 0.0 * cz
     value = xp.where(hi > 0.0, ah - cz, -cz) * hi
     best, at = _pick(xp, value > best, (value, hi + 0.0 * cz), (best, at))
@@ -104,10 +104,10 @@ def best_z(xp: Any, ah: Array, cz: Array, lo: Array, hi: Array) -> tuple[Array, 
 def branches(
     xp: Any, ah: Array, ad: Array, cz: Array, cd: Array, pair: Pair
 ) -> tuple[tuple[Array, Array, Array], tuple[Array, Array, Array]]:
-    """Largest value of pairs with phases tied on, and off, and where (z, dz).
+    """Return the largest value of pairs tied on, and tied off, and where (z, dz).
 
-    Minus infinity where a branch is impossible. At ``u = -p`` the member's neuron is off too, and
-    at ``l = q`` it is on too: one branch is enough there.
+    Minus infinity marks an impossible branch. At ``u = -p`` or ``l = q`` one branch is enough, as
+    the member's phase agrees.
     """
     l, u, p, q, vl, vu, phase, _ = pair
     on, z_on = best_z(xp, ah, cz, xp.maximum(l, -p), u)
@@ -127,11 +127,10 @@ def _moved(xp: Any, z: Array, d: Array) -> Array:
 def best_pair(
     xp: Any, ah: Array, ad: Array, cz: Array, cd: Array, pair: Pair
 ) -> tuple[Array, Array, Array, Array]:
-    """Largest value of pairs, and where: (value, z, dz, dh).
+    """Return the largest value of pairs, and where: (value, z, dz, dh).
 
-    Of a pair whose phases are tied, or depend on such, it is the better of the two branches. Of
-    any other the pair of ReLUs is piecewise linear in (z, dz), so the largest value is at a corner
-    of a piece: of the rectangle, of the lines z = 0 and z + dz = 0 with it, or of the two lines.
+    Pairs that involve ties take the better branch. Otherwise the pair is piecewise linear in (z,
+    dz), so a corner of the rectangle and the lines z = 0, z + dz = 0 is best.
     """
     l, u, p, q, vl, vu, phase, tied = pair
     (on, z_on, d_on), (off, z_off, d_off) = branches(xp, ah, ad, cz, cd, pair)
@@ -159,7 +158,7 @@ def best_pair(
 
 
 def _slope(xp: Any, a: Array, lo: Array, hi: Array) -> Array:
-    """Slope of a linear bound above ``a relu(z)``: the chord, or the better of 0 and 1."""
+    """Return the slope above ``a relu(z)``: the chord, or the better of 0 and 1."""
     one = 0.0 * lo + 1.0
     chord = hi / xp.where(hi > lo, hi - lo, one)
     across = xp.where(a > 0.0, chord, xp.where(hi > -lo * EQUAL_AREAS, one, 0.0 * one))
@@ -167,10 +166,10 @@ def _slope(xp: Any, a: Array, lo: Array, hi: Array) -> Array:
 
 
 def rule(xp: Any, ah: Array, ad: Array, pair: Pair) -> tuple[Array, Array]:
-    """Return default multipliers (cz, cd) of pairs; any others would bound them too.
+    """Return default multipliers (cz, cd) of pairs; any others are valid too.
 
-    A difference small beside z is bounded by itself: chords above, the better of slopes 0 and 1
-    below. Where one of the two ReLUs keeps its sign, each is bounded on its own.
+    A difference small beside z is bounded by itself; where one of the ReLUs keeps its sign, each is
+    bounded separately.
     """
     l, u, p, q, vl, vu, phase, tied = pair
     can_on = (phase >= 0) & (u > -p)
@@ -193,10 +192,9 @@ def rule(xp: Any, ah: Array, ad: Array, pair: Pair) -> tuple[Array, Array]:
 def affine(
     nodes: Nodes, layer: int, cz: Array, cd: Array, ah: Array, ad: Array
 ) -> tuple[Array, Array]:
-    """Add what multipliers of a layer's affine maps, shape (n, rows, neurons), make of its sources.
+    """Propagate multipliers of a layer, shape (n, rows, neurons), to its sources.
 
-    That is added to ``ah`` and ``ad`` in place; returns the constant, and the magnitude that
-    rounding is charged against.
+    Updates ``ah`` and ``ad``; returns the constant, and the magnitude for rounding.
     """
     at, inputs = nodes.rows(layer), nodes.layout.inputs
     shift, slack = nodes.shift[:, None, at], nodes.slack[:, None, at]
@@ -217,7 +215,7 @@ def affine(
 
 
 def backward(nodes: Nodes, top: int, cz: Array, cd: Array) -> tuple[Array, Array, Array]:
-    """Bound linear combinations of the outputs of one layer by linear forms in x.
+    """Bound linear combinations of a layer's outputs by linear forms in x.
 
     Multipliers of the neurons below are those of the `rule`.
     """
@@ -238,5 +236,5 @@ def backward(nodes: Nodes, top: int, cz: Array, cd: Array) -> tuple[Array, Array
 
 
 def over_box(xp: Any, form: Array, lower: Array, upper: Array) -> Array:
-    """Largest ``form x`` over boxes."""
+    """Return the largest ``form x`` over boxes."""
     return (form * xp.where(form > 0.0, upper, lower)).sum(-1)

@@ -1,4 +1,4 @@
-"""The largest value of linear forms over boxes and half-spaces, over whole arrays.
+"""Largest values of linear forms over boxes and half-spaces, over whole arrays.
 
 See `kernels.clipping`; arrays are indexed by node, then by form or half-space, then by input.
 """
@@ -12,7 +12,7 @@ from leaveout.bab.native.kernels.clipping import CANCELLED, FLAT, ROUNDS
 
 
 class Cuts(NamedTuple):
-    """Half-spaces ``rows x + shift >= 0`` in which everything that matters of each node lies."""
+    """Half-spaces ``rows x + shift >= 0`` that contain all that matters of each node."""
 
     rows: Array  # shape (n, most, inputs)
     shift: Array  # shape (n, most)
@@ -22,7 +22,7 @@ class Cuts(NamedTuple):
 
 
 def held(nodes: Nodes, rows: Array, shift: Array, pads: Array, there: Array) -> Cuts:
-    """Return some half-spaces, but for those that hold all of the box."""
+    """Return those half-spaces that do not contain the whole box."""
     xp, lower, upper = nodes.space.xp, nodes.lower[:, None], nodes.upper[:, None]
     least = shift + (rows * xp.where(rows > 0.0, lower, upper)).sum(-1)
     width = (abs(rows) * (upper - lower)).sum(-1)
@@ -37,7 +37,7 @@ def joined(nodes: Nodes, first: Cuts, second: Cuts) -> Cuts:
 
 
 def _packed(nodes: Nodes, cuts: Cuts) -> Cuts:
-    """Move what each node has to the front, in the order given, and drop what none has."""
+    """Move each node's half-spaces to the front in order, dropping empty columns."""
     space, there = nodes.space, cuts.there
     most = int(there.sum(-1).max()) if len(nodes) else 0
     order = space.order(space.xp.where(there, 0.0, 1.0))[:, :most]
@@ -51,12 +51,12 @@ def _packed(nodes: Nodes, cuts: Cuts) -> Cuts:
 
 
 def reach(nodes: Nodes, line: Array, shift: Array) -> Array:
-    """Largest ``line x + shift`` over each node's box, shape (n,)."""
+    """Return the largest ``line x + shift`` over each node's box, shape (n,)."""
     return over_box(nodes.space.xp, line, nodes.lower, nodes.upper) + shift
 
 
 def contract(nodes: Nodes, line: Array, slack: Array, chosen: Array) -> None:
-    """Cut boxes to where a form can reach its threshold, which it exceeds by ``slack`` at best."""
+    """Cut boxes to where a form can reach its threshold, exceeded by at most ``slack``."""
     xp = nodes.space.xp
     lower, upper = nodes.lower, nodes.upper
     slack, steep, width = slack.clip(0.0, None)[:, None], abs(line), upper - lower
@@ -69,7 +69,7 @@ def contract(nodes: Nodes, line: Array, slack: Array, chosen: Array) -> None:
 
 
 def contract_all(nodes: Nodes, cuts: Cuts, fine: Array) -> Array:
-    """Cut boxes to half-spaces, one after the other; returns which nodes are still not empty."""
+    """Cut boxes to half-spaces one by one; return which nodes are not empty."""
     for c in range(cuts.shift.shape[1]):
         slack = reach(nodes, cuts.rows[:, c], cuts.shift[:, c])
         fine = fine & ~(cuts.there[:, c] & (slack < -1e-9))
@@ -80,19 +80,14 @@ def contract_all(nodes: Nodes, cuts: Cuts, fine: Array) -> Array:
 def _flattened(
     xp: Any, slopes: Array, constant: Array, small: Array, lower: Array, upper: Array
 ) -> tuple[Array, Array]:
-    """Take slopes that are small for 0, at the most that they can be."""
+    """Replace small slopes by 0, adding their largest value to the constant."""
     flat = abs(slopes) <= small
     most = xp.where(flat, xp.maximum(slopes * lower, slopes * upper), 0.0)
     return xp.where(flat, 0.0, slopes), constant + most.sum(-1)
 
 
 def largest(nodes: Nodes, forms: Array, constant: Array, cuts: Cuts) -> Array:
-    """Bound ``forms x + constant`` over boxes and half-spaces from above, shape (n, forms).
-
-    For any multipliers that are not negative, ``form + sum of multiplier * half-space`` is a bound.
-    One after the other, the half-space that the form's maximiser misses by most gets the
-    multiplier that is best by itself.
-    """
+    """Bound ``forms x + constant`` from above over boxes and half-spaces."""
     space, xp = nodes.space, nodes.space.xp
     lower, upper = nodes.lower[:, None], nodes.upper[:, None]
     best = over_box(xp, forms, lower, upper) + constant

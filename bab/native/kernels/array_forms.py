@@ -1,4 +1,4 @@
-"""What forms say of nodes before any ascent, over whole arrays; see `kernels.array_bounds`."""
+"""Form bounds of nodes before any ascent, over arrays; see `kernels.array_bounds`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from leaveout.bab.native.kernels.interface import CUT, EMPTY, FARTHEST, OPEN, Ba
 
 
 class Rows(NamedTuple):
-    """The forms of each node's case, n nodes with the same number of rows each.
+    """The forms of each node's case: n nodes with equal numbers of rows.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Rows(NamedTuple):
 
 
 def gathered(space: Space, forms: Forms, batch: Batch) -> Rows:
-    """Lay the forms of nodes side by side."""
+    """Return the forms of nodes side by side."""
     case, width = batch.case, batch.share.shape[1]
     first, end = forms.starts[case, None], forms.starts[case + 1, None]
     place = first + np.arange(width)
@@ -70,7 +70,7 @@ def gathered(space: Space, forms: Forms, batch: Batch) -> Rows:
 
 
 def recall(nodes: Nodes, rows: Rows, known: Array, cut: Array, warm: Array) -> Cuts:
-    """Begin with what was kept above: goals exceed the cut, and conditions are not negative."""
+    """Start from the ancestors' kept bounds: goals exceed the cut, conditions are >= 0."""
     space, inputs = nodes.space, nodes.layout.inputs
     goals = space.xp.where(rows.goal, cut[:, None], 0.0)
     pairs = space.pick(goals, rows.sums[..., 0]) + space.pick(goals, rows.sums[..., 1])
@@ -81,7 +81,7 @@ def recall(nodes: Nodes, rows: Rows, known: Array, cut: Array, warm: Array) -> C
 
 
 def _places(space: Space, rows: Rows, most: int) -> tuple[Array, Array]:
-    """Where, among all rows and then all sums, what is kept of a case lies; and what is there."""
+    """Return where kept entries lie among all rows and then sums, and which exist."""
     xp, width = space.xp, rows.goal.shape[1]
     count, sums = rows.there.sum(-1)[:, None], rows.summed.sum(-1)[:, None]
     place = space.put(np.arange(most)) + 0 * count
@@ -92,11 +92,10 @@ def _places(space: Space, rows: Rows, most: int) -> tuple[Array, Array]:
 def form(
     nodes: Nodes, rows: Rows, given: dict[str, Array], fine: Array
 ) -> tuple[Array, Array, Array, Array]:
-    """Contract regions by linear forms, and blend these to start from.
+    """Contract regions by linear forms, and blend these for a start.
 
-    A counter-example above the cut has every goal above it, and no condition below 0. Returns
-    statuses, values of what is not open, what is kept for the nodes below, and the multipliers to
-    start from.
+    Above the cut, every goal exceeds it, and conditions are >= 0. Returns statuses, values of
+    closed nodes, what children keep, and starting multipliers.
     """
     space, xp, every, cut = nodes.space, nodes.space.xp, nodes.every, given["cut"]
     count, width = rows.goal.shape
@@ -161,7 +160,7 @@ def _lines(
 
 
 def _sums(nodes: Nodes, rows: Rows) -> tuple[Array, Array, Array]:
-    """Bound the sums of two forms that each case looks at."""
+    """Bound the sums of two forms that each case considers."""
     at, k, o = nodes.every[:, None], rows.sums[..., 0], rows.sums[..., 1]
 
     def both(values: Array) -> Array:
@@ -174,7 +173,7 @@ def _sums(nodes: Nodes, rows: Rows) -> tuple[Array, Array, Array]:
 def _blended(
     nodes: Nodes, rows: Rows, lines: Array, constant: Array, best: Array
 ) -> tuple[Array, Array]:
-    """Take one multiplier after the other, over the linear forms; returns the value there too."""
+    """Blend in one linear form after another; return multipliers and the value there."""
     space, xp, every = nodes.space, nodes.space.xp, nodes.every
     share = space.eye(rows.goal.shape[1])[best]
     joined, shift = lines[every, best], constant[every, best]
@@ -202,11 +201,7 @@ def _blend(
     most: Array,
     mixing: Array,
 ) -> tuple[Array, Array]:
-    """Find t in [0, most] that about minimises ``max (1 - mixing t) first + t second``.
-
-    This is convex and piecewise linear in t: its slope is bisected. Returns t, a multiple of
-    ``most / 2^22`` and so a float32 number, and the value there.
-    """
+    """Find t in [0, most] that roughly minimises ``max (1 - mixing t) first + t second``."""
     xp, low, width = nodes.space.xp, 0.0 * first[1], 1.0 * most
 
     def at(t: Array) -> Array:
@@ -223,9 +218,9 @@ def _blend(
 
 
 def settle(nodes: Nodes, rows: Rows, share: Array) -> Array:
-    """Move multipliers to numbers that a certificate can hold exactly.
+    """Round multipliers to numbers that a certificate holds exactly.
 
-    Those of the goals become multiples of 2^-23 whose sum is exactly 1, the others float32 numbers.
+    Goal multipliers become multiples of 2^-23 that sum to exactly 1, the others float32.
     """
     xp = nodes.space.xp
     goals = xp.where(rows.goal, share, -1.0 + 0.0 * share)

@@ -1,4 +1,4 @@
-"""Where array code runs: numpy, or torch on a CPU or a GPU, in float64."""
+"""Array libraries for kernels: numpy, or torch on a CPU or GPU, in float64."""
 
 from __future__ import annotations
 
@@ -13,34 +13,24 @@ from leaveout.errors import SolverError
 
 @dataclass(frozen=True)
 class Space:
-    """The functions that numpy and torch share, and the few they name differently.
-
-    Attributes
-    ----------
-    xp : module
-        numpy or torch.
-    device : torch.device or None
-        None for numpy.
-    room : int
-        Bytes that the nodes bounded at once may take.
-    """
+    """The functions that numpy and torch share, with adapters for the rest."""
 
     xp: Any
     device: Any
     room: int
 
     def put(self, array: NDArray[Any]) -> Any:
-        """Move an array here; never a view."""
+        """Copy an array to the device; never a view."""
         if self.device is None:
             return np.array(array)
         return self.xp.tensor(np.ascontiguousarray(array), device=self.device)
 
     def take(self, array: Any) -> NDArray[Any]:
-        """Move an array back."""
+        """Copy an array back to the host."""
         return np.asarray(array if self.device is None else array.cpu().numpy())
 
     def full(self, shape: tuple[int, ...], value: float) -> Any:
-        """Return a float64 array of one value."""
+        """Return a float64 array filled with one value."""
         if self.device is None:
             return np.full(shape, value)
         return self.xp.full(shape, value, dtype=self.xp.float64, device=self.device)
@@ -50,13 +40,13 @@ class Space:
         return self.put(np.eye(size))
 
     def order(self, array: Any) -> Any:
-        """Return what sorts along the last axis; equal ones stay in their order."""
+        """Return the stable sorting order along the last axis."""
         if self.device is None:
             return np.argsort(array, axis=-1, kind="stable")
         return self.xp.argsort(array, dim=-1, stable=True)
 
     def pick(self, array: Any, places: Any) -> Any:
-        """Take the places along the last axis."""
+        """Take indices along the last axis."""
         if self.device is None:
             return np.take_along_axis(array, places, -1)
         return self.xp.take_along_dim(array, places, -1)
@@ -74,7 +64,7 @@ def numpy_space() -> Space:
 
 
 def torch_space(device: str = "") -> Space:
-    """Return the space of torch's arrays, on a GPU where torch sees one and none is named."""
+    """Return the space of torch's arrays, by default on a GPU if torch sees one."""
     if device not in {"", "cpu", "cuda"}:
         raise SolverError(f"kernel 'torch' runs on 'torch:cpu' or 'torch:cuda', not on {device!r}")
     try:

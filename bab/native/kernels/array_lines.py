@@ -19,7 +19,7 @@ from leaveout.bab.native.kernels.line_bounds import EVEN, NOISE
 
 
 class Followed(NamedTuple):
-    """What multipliers that follow lines make of a combination of scores."""
+    """Result of multipliers that follow lines, for a combination of scores."""
 
     cz: Array  # shape (n, hidden): the multipliers, float32 numbers
     cd: Array  # shape (n, hidden): the multipliers, float32 numbers
@@ -31,7 +31,7 @@ class Followed(NamedTuple):
 
 
 def usual(nodes: Nodes) -> Array:
-    """Return lines with slopes the better of 0 and 1, and no offsets: shape (n, 4, hidden)."""
+    """Return lines with the better slope of 0 and 1, no offsets: shape (n, 4, hidden)."""
     xp = nodes.space.xp
     l, u, p, q, vl, vu = (nodes.state[:, row] for row in range(6))
     low = xp.where((nodes.phase > 0) | (l >= q), xp.maximum(l, -p), l)
@@ -43,13 +43,13 @@ def usual(nodes: Nodes) -> Array:
 
 
 def _line(xp: Any, a: Array, lo: Array, hi: Array, chosen: Array) -> Array:
-    """Slope of a line above ``a relu(z)``: the chord, or the one chosen."""
+    """Return the slope of a line above ``a relu(z)``: the chord, or the chosen one."""
     across = xp.where(a > 0.0, hi / xp.where(hi > lo, hi - lo, 1.0), chosen)
     return xp.where(lo >= 0.0, 1.0, xp.where(hi <= 0.0, 0.0, across))
 
 
 def _ends(xp: Any, pair: Pair) -> tuple[Array, Array, Array, Array]:
-    """Whether pairs can be on, and off; and between where z lies then."""
+    """Return whether pairs can be on, and off, and the range of z then."""
     can_on = (pair.phase >= 0) & (pair.u > -pair.p)
     can_off = (pair.phase <= 0) & ((pair.l < pair.q) | (pair.u <= -pair.p))
     lo = xp.where(can_off, pair.l, xp.maximum(pair.l, -pair.p))
@@ -57,7 +57,7 @@ def _ends(xp: Any, pair: Pair) -> tuple[Array, Array, Array, Array]:
 
 
 def _slopes(xp: Any, a: Array, b: Array, pair: Pair, lines: Array, differs: bool) -> list[Array]:
-    """Slopes of lines for coefficients a and b; see `Followed`."""
+    """Return slopes of lines for coefficients a and b; see `Followed`."""
     l, u, _, _, vl, vu, phase, tied = pair
     can_on, can_off, lo, hi = _ends(xp, pair)
     s, nothing = _line(xp, a, lo, hi, lines[:, 0]), 0.0 * a
@@ -84,7 +84,7 @@ def _slopes(xp: Any, a: Array, b: Array, pair: Pair, lines: Array, differs: bool
 
 
 def by_lines(nodes: Nodes, lines: Array, cz_top: Array, cd_top: Array, differs: bool) -> Followed:
-    """Bound combinations of scores, one a node, by multipliers that follow lines."""
+    """Bound combinations of scores, one per node, by multipliers that follow lines."""
     space, xp, layout = nodes.space, nodes.space.xp, nodes.layout
     shape = (len(nodes), 1, layout.inputs + layout.hidden)
     ah, ad = space.full(shape, 0.0), space.full(shape, 0.0)
@@ -118,7 +118,7 @@ def _within(xp: Any, at: Array, lo: Array, hi: Array) -> Array:
 def _near(
     xp: Any, a: Array, c: Array, lo: Array, hi: Array, z: Array
 ) -> tuple[Array, Array, Array]:
-    """Largest ``a h - c z`` with h = relu(z), and where (z, h): of equal ones that nearest to z."""
+    """Return the largest ``a h - c z``, h = relu(z), and (z, h), ties nearest to z."""
     left, right, size = -c, a - c, abs(a) + abs(c)
     even_left, even_right = abs(left) <= EVEN * size, abs(right) <= EVEN * size
     inside = _within(xp, z, lo, hi)
@@ -142,7 +142,7 @@ def _near(
 
 
 def _end(xp: Any, slope: Array, small: Array, lo: Array, hi: Array, d: Array) -> Array:
-    """Where ``slope d`` is largest over [lo, hi]; nearest to d where that is anywhere."""
+    """Return where ``slope d`` is largest over [lo, hi], ties nearest to d."""
     far = xp.where(slope > 0.0, hi, lo)
     return xp.where(abs(slope) <= small, _within(xp, d, lo, hi), far)
 
@@ -150,7 +150,7 @@ def _end(xp: Any, slope: Array, small: Array, lo: Array, hi: Array, d: Array) ->
 def _nearest(
     xp: Any, a: Array, b: Array, cz: Array, cd: Array, z: Array, d: Array, pair: Pair
 ) -> tuple[Array, Array, Array, Array]:
-    """Where pairs are largest, (z, dz, h, dh): of equal places one nearest to (z, d)."""
+    """Return where pairs are largest, (z, dz, h, dh), ties nearest to (z, d)."""
     l, u, p, q, vl, vu, phase, tied = pair
     small = EVEN * (abs(b) + abs(cd))
     can_on, can_off = _ends(xp, pair)[:2]
@@ -168,6 +168,7 @@ def _nearest(
     part = xp.where(level, ((z - z_off) / span).clip(0.0, 1.0), part)
 
     def mixed(one: Array, other: Array) -> Array:
+        """Return the point between two, exact at either end."""
         both = part * one + (1.0 - part) * other
         return xp.where(part == 1.0, one, xp.where(part == 0.0, other, both))
 
@@ -187,17 +188,17 @@ def _nearest(
 
 
 def _left_of(xp: Any, slope: Array, size: Array) -> Array:
-    """Return slopes, and 0 where they are what rounding leaves of sums of this size."""
+    """Return slopes, with 0 where they are only rounding of sums of this size."""
     return xp.where(abs(slope) <= NOISE * size, 0.0, slope)
 
 
 def along(
     nodes: Nodes, found: Followed, cd_top: Array, differs: bool
 ) -> tuple[Array, Array, Array]:
-    """Slopes of the dual in the offsets of all multipliers, and the x that attains the bound.
+    """Return slopes of the dual in all offsets, and the x that attains the bound.
 
-    The point that attains the bound is passed on along the lines. Entries of the scores are left
-    at the scores there: shapes (n, outputs), (n, outputs), (n, inputs).
+    That point is propagated along the lines; score entries hold the scores there. Shapes (n,
+    outputs), (n, outputs), (n, inputs).
     """
     space, xp, layout = nodes.space, nodes.space.xp, nodes.layout
     inputs = layout.inputs

@@ -1,4 +1,4 @@
-"""The intermediate bounds of nodes, over whole arrays; see `kernels.array_bounds`."""
+"""Intermediate bounds of nodes over whole arrays; see `kernels.array_bounds`."""
 
 from __future__ import annotations
 
@@ -10,16 +10,10 @@ from leaveout.bab.native.kernels.neuron_bounds import EDGE
 
 
 def tighten(nodes: Nodes, differs: bool, cuts: Cuts) -> Array:
-    """Refresh the states of nodes; returns which ones are not empty.
+    """Refresh the states of nodes; return which are not empty.
 
-    Where nothing asks for differences (``differs``), what is known of them is left as it is.
-
-    The band rests on the true difference, so it keeps still above a layer with a tied pair, where
-    dz is the virtual difference of the tied pairs below. What was known of dz there may have been
-    proved of the true difference, or with fewer pairs tied, and is not used.
-
-    ``cuts`` are half-spaces that hold what matters of the regions; those of the tied pairs join
-    them. Boxes are contracted to all of them.
+    As in `neuron_bounds.tighten`: the band rests on true differences, so it stays fixed above a
+    layer with a tied pair. Boxes are contracted to all ``cuts``.
     """
     xp = nodes.space.xp
     ties = bool((nodes.phase != 0).any())
@@ -64,12 +58,12 @@ def tighten(nodes: Nodes, differs: bool, cuts: Cuts) -> Array:
 
 
 def _crossed(xp: Any, low: Array, high: Array) -> Array:
-    """Whether nothing is between two bounds; by more than a checker may round otherwise."""
+    """Return whether bounds cross by more than a checker's rounding may differ."""
     return (high == -xp.inf) | (low == xp.inf) | (low - high > EDGE * (abs(low) + abs(high)))
 
 
 def _bounds(nodes: Nodes, layer: int, differs: bool) -> tuple[Array, Array, Array]:
-    """Bound z, -z, dz and -dz of a layer by linear forms: rows, constants with pads, and pads."""
+    """Bound z, -z, dz and -dz of a layer by linear forms: rows, constants and pads."""
     xp, width = nodes.space.xp, nodes.starts[layer + 1] - nodes.starts[layer]
     one = nodes.space.eye(width)
     both, neither = xp.concatenate([one, -one]), xp.concatenate([0.0 * one, 0.0 * one])

@@ -1,4 +1,4 @@
-"""The kernel over whole arrays: numpy as the reference, torch for GPUs."""
+"""The kernel over whole arrays: the numpy reference, and torch for GPUs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from leaveout.errors import SolverError
 
 
 class ArrayKernel:
-    """All nodes at once; equal to the compiled kernel up to rounding."""
+    """Kernel for all nodes at once, equal to the compiled one up to rounding."""
 
     def __init__(self, space: Space) -> None:
         self._space = space
@@ -70,7 +70,7 @@ class ArrayKernel:
 
 
 class NumpyKernel(ArrayKernel):
-    """The reference, in numpy."""
+    """The numpy reference kernel."""
 
     def __init__(self, device: str = "", threads: int | None = None) -> None:
         if device:
@@ -79,7 +79,7 @@ class NumpyKernel(ArrayKernel):
 
 
 class TorchKernel(ArrayKernel):
-    """For GPUs, in torch."""
+    """The torch kernel for GPUs."""
 
     def __init__(self, device: str = "", threads: int | None = None) -> None:
         super().__init__(torch_space(device))
@@ -92,7 +92,7 @@ def nodes_of(
     given: dict[str, Array],
     which: NDArray[np.int64],
 ) -> Nodes:
-    """Gather the numbers of the nodes of a batch that is in a space already."""
+    """Gather the nodes of a batch that is already in a space."""
     own = (numbers.weights, numbers.bias, numbers.rough, numbers.rough_difference)
     members = (sets.centre, sets.radius, sets.shift, sets.slack)
     return Nodes(
@@ -108,7 +108,7 @@ def nodes_of(
 
 
 def _bytes(layout: Layout, forms: Forms) -> int:
-    """Bytes that bounding one node may take: some arrays for each row of the widest layer."""
+    """Return how many bytes bounding one node may take."""
     widest = int(np.diff(layout.starts).max())
     sources, cuts = layout.inputs + layout.hidden, layout.hidden + forms.remembered
     rows = max(4 * widest, 2 * forms.width + int(np.diff(forms.sum_starts).max(initial=0)))

@@ -1,4 +1,4 @@
-"""Compiled parts of the dual ascent: its steps, and what it says of splits.
+"""Compiled parts of the dual ascent: its steps and split scores.
 
 Nothing here needs to be right for a bound to hold: any multipliers prove one.
 """
@@ -20,7 +20,7 @@ SLOPE = 0.3
 
 @compiled
 def adam(mean: Floats, square: Floats, o: int, slope: float, p1: float, p2: float) -> float:
-    """Take a slope in at place ``o``; return the step, about 1 where slopes keep their sign."""
+    """Update the means at ``o`` by a slope; return a step, about 1 for constant sign."""
     mean[o] = 0.9 * mean[o] + 0.1 * slope
     square[o] = 0.99 * square[o] + 0.01 * slope * slope
     root: float = math.sqrt(square[o] / (1.0 - p2)) + 1e-30
@@ -55,11 +55,10 @@ def sensitivity(
     net: Any, weights: Floats, state: Floats, size: Floats, ah: Floats, ad: Floats,
     sums: Floats, input_score: Floats,
 ) -> None:  # fmt: skip
-    """Write how much relaxation error a unit of each input's width can take away.
+    """Write the relaxation error that each input can remove, per unit of its width.
 
-    A pair loses at most its coefficient times its width; narrowing an input narrows z by at most
-    the absolute weights on the way. Slopes of the dual bound itself say nothing here: at its
-    optimum they vanish.
+    A pair loses at most its coefficient times its width. Slopes of the dual bound vanish at its
+    optimum, so they cannot be used.
     """
     inputs, starts, blocks, first = net
     layers = len(starts) - 1
@@ -91,7 +90,7 @@ def sensitivity(
 def neuron_scores(
     state: Floats, phase: Any, cz: Floats, cd: Floats, ah: Floats, ad: Floats, neuron_score: Floats
 ) -> None:
-    """How far apart the two tied phases of each neuron are; -1 where there is nothing to split."""
+    """Write the gap between each neuron's tied phases; -1 if there is nothing to split."""
     for j in range(len(cz)):
         l, u, p, q = state[0, j], state[1, j], state[2, j], state[3, j]
         neuron_score[j] = -1.0

@@ -23,7 +23,7 @@ CANCELLED = 1e-6
 
 
 class Cuts(NamedTuple):
-    """Half-spaces ``row x + shift >= 0`` in which everything that matters lies."""
+    """Half-spaces ``row x + shift >= 0`` that contain all that matters."""
 
     rows: Floats  # shape (most, inputs)
     shift: Floats  # shape (most,)
@@ -38,7 +38,7 @@ class Cuts(NamedTuple):
 
 @compiled
 def no_cuts(most: int, inputs: int) -> Any:
-    """Return room for some half-spaces."""
+    """Return empty storage for half-spaces."""
     return Cuts(
         np.zeros((most, inputs)), np.zeros(most), np.zeros(most), np.zeros(most),
         np.zeros(1, np.int64), np.zeros(inputs), np.zeros(inputs, np.int64), np.zeros(inputs),
@@ -48,7 +48,7 @@ def no_cuts(most: int, inputs: int) -> Any:
 
 @compiled
 def add_cut(cuts: Any, row: Floats, shift: float, pad: float, lower: Floats, upper: Floats) -> None:
-    """Add a half-space, unless it holds all of the box."""
+    """Add a half-space unless it contains the whole box."""
     c = cuts.count[0]
     least, width = shift, 0.0
     for i in range(len(lower)):
@@ -63,7 +63,7 @@ def add_cut(cuts: Any, row: Floats, shift: float, pad: float, lower: Floats, upp
 
 @compiled
 def over_box(form: Floats, constant: float, lower: Floats, upper: Floats) -> float:
-    """Largest ``form x + constant`` over the box."""
+    """Return the largest ``form x + constant`` over the box."""
     value = constant
     for i in range(len(lower)):
         value += form[i] * (upper[i] if form[i] > 0.0 else lower[i])
@@ -72,11 +72,10 @@ def over_box(form: Floats, constant: float, lower: Floats, upper: Floats) -> flo
 
 @compiled
 def largest(form: Floats, constant: float, lower: Floats, upper: Floats, cuts: Any) -> float:
-    """Bound ``form x + constant`` over the box and the half-spaces from above.
+    """Bound ``form x + constant`` from above over the box and the half-spaces.
 
-    For any multipliers that are not negative, ``form + sum of multiplier * half-space`` is a bound.
-    One after the other, the half-space that the form's maximiser misses by most gets the
-    multiplier that is best by itself.
+    ``form + sum of multiplier * half-space`` is a bound for any multipliers >= 0; the half-space
+    most violated by the maximiser gets its best one, in turn.
     """
     value = over_box(form, constant, lower, upper)
     count = cuts.count[0]
@@ -143,7 +142,7 @@ def largest(form: Floats, constant: float, lower: Floats, upper: Floats, cuts: A
 
 @compiled
 def remember(known: Floats, place: int, row: Floats, shift: float, pad: float) -> None:
-    """Keep a bound of a form for the nodes below, where there is room."""
+    """Keep a bound of a form for descendants, if there is room."""
     if place < known.shape[0]:
         inputs = known.shape[1] - 2
         for i in range(inputs):
@@ -155,7 +154,7 @@ def remember(known: Floats, place: int, row: Floats, shift: float, pad: float) -
 def recall(
     rows: Any, known: Floats, cut: float, warm: bool, lower: Floats, upper: Floats, cuts: Any
 ) -> None:
-    """Begin with what was kept above: goals exceed the cut, and conditions are not negative."""
+    """Start from the ancestors' kept bounds: goals exceed the cut, conditions are >= 0."""
     cuts.count[0] = 0
     if not warm:
         return

@@ -1,4 +1,4 @@
-"""The kernel for CPUs: compiled, the nodes of a batch shared among threads."""
+"""The compiled kernel for CPUs, whose threads share the nodes of a batch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from leaveout.errors import SolverError
 
 
 class CpuKernel:
-    """Compiled with numba when first used, and kept by it for the next time."""
+    """Kernel compiled with numba on first use, and cached by it."""
 
     def __init__(self, device: str = "", threads: int | None = None) -> None:
         if device:

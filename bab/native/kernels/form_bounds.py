@@ -1,4 +1,4 @@
-"""Compiled: forms of the scores as linear forms of the input, under some multipliers.
+"""Compiled: forms of scores as linear forms of the input, under given multipliers.
 
 Of goals ``F_g`` and conditions ``F_k >= 0`` the least goal is at most
 ``sum w_g F_g + sum t_k F_k`` with convex weights w and any t >= 0; the largest value of that over
@@ -33,7 +33,7 @@ def case_of(rows: Any, case: int) -> Any:
 def on_top(
     rows: Any, errors: Floats, first: int, share: Floats, cz: Floats, cd: Floats, x: Floats
 ) -> float:
-    """Set what is above the last hidden layer for some multipliers; returns the constant."""
+    """Set the coefficients above the last hidden layer; return the constant."""
     scores = rows.scores.shape[1]
     constant = 0.0
     clear(x)
@@ -60,9 +60,9 @@ def valued(
     share: Floats, state: Any, phase: Any, bottom: int, size: Floats,
     cz: Floats, cd: Floats, ah: Floats, ad: Floats, x: Floats, pair: bool,
 ) -> tuple[float, float]:  # fmt: skip
-    """Return a linear form's constant, padded, and the pad; the form is left in ``ah``.
+    """Leave a linear form in ``ah``; return its padded constant, and the pad.
 
-    What is on top is a sum of forms, rounded as all of their terms.
+    The top is a sum of forms, rounded as all of their terms.
     """
     last = len(net.starts) - 2
     first, outputs = net.starts[last], net.starts[last + 1]
@@ -82,9 +82,9 @@ def valued(
 
 @compiled
 def settle(share: Floats, goal: Any) -> None:
-    """Move multipliers to numbers that a certificate can hold exactly.
+    """Round multipliers to numbers that a certificate holds exactly.
 
-    Those of the goals become multiples of 2^-23 whose sum is exactly 1, the others float32 numbers.
+    Goal multipliers become multiples of 2^-23 that sum to exactly 1, the others float32.
     """
     rest, largest = 1.0, -1
     for k in range(len(goal)):

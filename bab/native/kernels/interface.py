@@ -1,4 +1,4 @@
-"""What a bound kernel takes and gives: many nodes side by side."""
+"""Interface of bound kernels: many nodes side by side."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FARTHEST = 4.0
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
-    """What all nodes of a question share."""
+    """Data shared by all nodes of a question."""
 
     layout: Layout
     weights: Floats  # shape (layout.weights,): of N
@@ -38,7 +38,7 @@ class Numbers:
 
 @dataclass(frozen=True, eq=False)
 class MemberSets:
-    """Differences member minus N of some sets of members: intervals ``centre +- radius``."""
+    """Differences member minus N for sets of members: ``centre +- radius``."""
 
     centre: Floats  # shape (s, layout.weights)
     radius: Floats  # shape (s, layout.weights)
@@ -68,7 +68,7 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class Bounded:
-    """What a kernel found of each node; shapes as in `Batch`."""
+    """A kernel's results for each node; shapes as in `Batch`."""
 
     status: Integers  # shape (n,): `OPEN`, `CLOSED`, `CUT` or `EMPTY`
     value: Floats  # shape (n,)
@@ -85,7 +85,7 @@ class Bounded:
 
     @staticmethod
     def begun(batch: Batch) -> Bounded:
-        """Return what is known before anything was found."""
+        """Return trivial results, before anything was found."""
         count = len(batch.which)
         return Bounded(
             np.zeros(count, np.int64),
@@ -112,10 +112,10 @@ class Work:
 
 
 class Kernel(Protocol):
-    """Bounds many nodes at once."""
+    """Protocol of kernels, which bound many nodes at once."""
 
     def bound(
         self, numbers: Numbers, forms: Forms, sets: MemberSets, batch: Batch, work: Work
     ) -> Bounded:
-        """Bound every node of a batch; nothing given is changed."""
+        """Bound every node of a batch without changing any argument."""
         ...

@@ -1,4 +1,4 @@
-"""How the passes are compiled."""
+"""Compilation of the passes."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ OPTIONS: dict[str, Any] = {
 
 
 def compiled(function: Function) -> Function:
-    """Compile a function that other compiled functions call."""
+    """Compile a function called by other compiled functions."""
     return cast(Function, njit(**OPTIONS)(function))
 
 
 def inlined(function: Function) -> Function:
-    """Compile a function into each that calls it."""
+    """Compile a function inlined into each caller."""
     return cast(Function, njit(inline="always", **OPTIONS)(function))

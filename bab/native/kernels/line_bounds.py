@@ -1,4 +1,4 @@
-"""Compiled: multipliers that follow the coefficients of their pairs, and the slopes of the dual.
+"""Compiled: multipliers that follow their pairs' coefficients, and dual slopes.
 
 A multiplier is a slope times the pair's coefficient plus an offset: then what changes above is
 passed on by a pair that is bounded tightly, and only slopes of pairs whose phase is open, and
@@ -26,7 +26,7 @@ NOISE = 1e-9
 
 @inlined
 def line(a: float, lo: float, hi: float, chosen: float) -> float:
-    """Slope of a line above ``a relu(z)``: the chord, or the one chosen."""
+    """Return the slope of a line above ``a relu(z)``: the chord, or the chosen one."""
     if lo >= 0.0:
         return 1.0
     if hi <= 0.0:
@@ -52,10 +52,10 @@ def by_lines(
     net: Any, own: Any, members: Any, state: Floats, phase: Any, bottom: int, size: Floats,
     lines: Floats, cz: Floats, cd: Floats, ah: Floats, ad: Floats, slopes: Floats, pair: bool,
 ) -> tuple[float, float]:  # fmt: skip
-    """Bound a combination of scores, as `backward` does, by multipliers that follow lines.
+    """Bound a combination of scores by float32 multipliers that follow lines.
 
-    They are float32 numbers, and left behind. So is in ``slopes`` what a unit of each pair's
-    coefficients changes in its multipliers, and what a unit of either of its chosen slopes changes.
+    Leaves the multipliers, and in ``slopes`` their change by a unit of each pair's coefficients and
+    chosen slopes.
     """
     inputs, starts, blocks, first = net
     weights, bias, rough, rough_d = own
@@ -124,7 +124,7 @@ def by_lines(
 
 @inlined
 def near(a: float, c: float, lo: float, hi: float, z: float) -> tuple[float, float, float]:
-    """Largest ``a h - c z`` with h = relu(z), and where (z, h): of equal ones that nearest to z."""
+    """Return the largest ``a h - c z``, h = relu(z), and (z, h), ties nearest to z."""
     left, right = -c, a - c
     small = EVEN * (abs(a) + abs(c))
     if hi <= 0.0:
@@ -152,7 +152,7 @@ def near(a: float, c: float, lo: float, hi: float, z: float) -> tuple[float, flo
 
 @inlined
 def end(slope: float, small: float, lo: float, hi: float, d: float) -> float:
-    """Where ``slope d`` is largest over [lo, hi]; nearest to d where that is anywhere."""
+    """Return where ``slope d`` is largest over [lo, hi], ties nearest to d."""
     if abs(slope) <= small:
         return min(max(d, lo), hi)
     return hi if slope > 0.0 else lo
@@ -163,7 +163,7 @@ def nearest(
     ah: float, ad: float, cz: float, cd: float, z: float, d: float,
     l: float, u: float, p: float, q: float, vl: float, vu: float, phase: int, tied: bool,
 ) -> tuple[float, float, float, float]:  # fmt: skip
-    """Where a pair is largest, (z, dz, h, dh): of equal places one nearest to (z, d)."""
+    """Return where a pair is largest, (z, dz, h, dh), ties nearest to (z, d)."""
     if not (tied or phase != 0 or l >= q or u <= -p) and not (ad == 0.0 and cd == 0.0):
         _, at, change, passed = best_pair(ah, ad, cz, cd, l, u, p, q, vl, vu, phase, tied)
         return at, change, max(at, 0.0), passed
@@ -192,7 +192,7 @@ def nearest(
 
 @inlined
 def left_of(slope: float, size: float) -> float:
-    """Return a slope, or 0 where it is what rounding leaves of sums of this size."""
+    """Return a slope, or 0 if it is only rounding of sums of this size."""
     return 0.0 if abs(slope) <= NOISE * size else slope
 
 
@@ -202,10 +202,10 @@ def along(
     bottom: int, size: Floats, cz: Floats, cd: Floats, ah: Floats, ad: Floats, slopes: Floats,
     h: Floats, after: Floats, gz: Floats, gd: Floats, pair: bool,
 ) -> None:  # fmt: skip
-    """Slopes of the dual in the offsets of all multipliers, into ``gz`` and ``gd``.
+    """Write slopes of the dual in all offsets into ``gz`` and ``gd``.
 
-    The point that attains the bound is passed on along the lines. ``h`` and ``after`` are left at
-    the activations of N and of the member there; the entries of the scores at the scores.
+    The point that attains the bound is propagated along the lines: ``h`` and ``after`` hold the
+    activations of N and the member there, score entries the scores.
     """
     inputs, starts, blocks, first = net
     weights, bias, rough, rough_d = own

@@ -1,4 +1,4 @@
-"""Compiled passes over one node: linear bounds of neurons and scores, and what follows from them.
+"""Compiled passes over one node: linear bounds of neurons and scores.
 
 Every function works on the flat arrays of `leaveout.bab.native.layout.Layout`; what they compute
 is derived in ``docs/native.md`` and written over whole arrays in `kernels.array_bounds`. ``net``,
@@ -22,7 +22,7 @@ EDGE = 1e-9
 
 @compiled
 def first_tied(starts: Any, phase: Any) -> int:
-    """Return the lowest layer with a tied pair; pairs above it depend on the tie."""
+    """Return the lowest layer with a tied pair, on which pairs above depend."""
     for k in range(len(starts) - 2):
         for j in range(starts[k], starts[k + 1]):
             if phase[j] != 0:
@@ -32,7 +32,7 @@ def first_tied(starts: Any, phase: Any) -> int:
 
 @compiled
 def clear(values: Floats) -> None:
-    """Set all to 0."""
+    """Set all values to 0."""
     for i in range(len(values)):
         values[i] = 0.0
 
@@ -42,7 +42,7 @@ def through(
     net: Any, block: Any, begin: int, end: int, pair: bool, weights: Floats, centre: Floats,
     radius: Floats, exact: bool, size: Floats, cz: Floats, cd: Floats, ah: Floats, ad: Floats,
 ) -> float:  # fmt: skip
-    """Add rows of one block to ``ah`` and ``ad``, by multipliers; return what the radii cost."""
+    """Add rows of one block to ``ah`` and ``ad``; return the cost of the radii."""
     inputs, starts = net[0], net[1]
     k, start, width, offset, source = block[0], block[1], block[2], block[3], block[4]
     cost = 0.0
@@ -106,10 +106,9 @@ def down(
     net: Any, pair: bool, numbers: Any, members: Any, state: Floats, phase: Any, bottom: int,
     size: Floats, top: int, cz: Floats, cd: Floats, ah: Floats, ad: Floats,
 ) -> tuple[float, float]:  # fmt: skip
-    """Go from coefficients on the sources of layers below ``top`` to one linear form in x.
+    """Propagate coefficients below ``top`` to a linear form in x, left in ``ah[:inputs]``.
 
-    Returns the constant and the magnitude that rounding is charged against; the form is left in
-    ``ah[:inputs]``. The multipliers are those of the `rule`, and left behind.
+    Returns the constant and the magnitude for rounding; multipliers of the `rule` are left behind.
     """
     inputs, starts, blocks, first = net
     weights, bias, rough, rough_d = numbers
@@ -189,7 +188,7 @@ def backward(
 
 @compiled
 def contract(form: Floats, constant: float, cut: float, lower: Floats, upper: Floats) -> bool:
-    """Cut the box to where ``form x + constant >= cut`` is possible; False if that is nowhere."""
+    """Cut the box to where ``form x + constant >= cut`` is possible; False if nowhere."""
     slack = over_box(form, constant, lower, upper) - cut
     if slack < -1e-9 * (1.0 + abs(cut)):
         return False
@@ -210,7 +209,7 @@ def contract(form: Floats, constant: float, cut: float, lower: Floats, upper: Fl
 
 @inlined
 def crossed(low: float, high: float) -> bool:
-    """Whether nothing is between two bounds; by more than a checker may round otherwise."""
+    """Return whether bounds cross by more than a checker's rounding may differ."""
     if high == -np.inf or low == np.inf:
         return True
     return low - high > EDGE * (abs(low) + abs(high))
@@ -222,18 +221,10 @@ def tighten(
     state: Floats, phase: Any, size: Floats, cz: Floats, cd: Floats, ah: Floats, ad: Floats,
     differs: bool, forms: Floats, shift: Floats, pads: Floats, cuts: Any,
 ) -> bool:  # fmt: skip
-    """Bounds of every hidden pair over the box, into ``state``; False if the node is empty.
+    """Bound every hidden pair over the box into ``state``; False if the node is empty.
 
-    Where nothing asks for differences (``differs``), what is known of them is left as it is.
-
-    Rows of the state: lower and upper of z, half-widths p and q of the band in which phases may
-    differ, lower and upper of dz. The band rests on the true difference, so it keeps still above a
-    layer with a tied pair, where dz is the virtual difference of the tied pairs below. What was
-    known of dz there may have been proved of the true difference, or with fewer pairs tied, and is
-    not used.
-
-    ``cuts`` are half-spaces that hold what matters of the region; those of the tied pairs join
-    them. The box is contracted to all of them.
+    The band rests on true differences, so it stays fixed above a layer with a tied pair, where dz
+    is virtual and earlier bounds of it are not used. The box is contracted to all cuts.
     """
     starts = net[1]
     layers = len(starts) - 1
@@ -306,10 +297,10 @@ def blend(
     first: Floats, first_constant: float, second: Floats, second_constant: float,
     lower: Floats, upper: Floats, most: float, mixing: float,
 ) -> tuple[float, float]:  # fmt: skip
-    """Find t in [0, most] that about minimises ``max (1 - mixing t) first + t second``.
+    """Find t in [0, most] that roughly minimises ``max (1 - mixing t) first + t second``.
 
-    This is convex and piecewise linear in t: its slope is bisected. Returns t, a multiple of
-    ``most / 2^22`` and so a float32 number, and the value there.
+    Bisects the slope of this convex function. t is a multiple of ``most / 2^22``, so a float32; the
+    value there is returned too.
     """
     low, width = 0.0, most
     for _ in range(22):

@@ -1,4 +1,4 @@
-"""The three steps that bound a node: intermediate bounds, linear forms, the dual ascent.
+"""The three steps that bound a node: neuron bounds, linear forms, dual ascent.
 
 Each is compiled on its own, for a range of nodes, without Python's lock: so threads share a
 batch, and compiling takes seconds rather than minutes.
@@ -38,10 +38,10 @@ from leaveout.compiling import kept
 
 @lru_cache(maxsize=1)
 def steps() -> tuple[Any, Any, Any]:
-    """Return the three compiled steps: tighten, form and ascend a range of nodes.
+    """Return three compiled steps on a range of nodes: tighten, form and ascend.
 
-    They are kept on disk between runs. What is kept is told apart by the closure ``stamp``, a
-    digest of the passes they are built from, so that an edit there is never overlooked.
+    They are cached on disk and identified by ``stamp``, a digest of the passes, so that every edit
+    is noticed.
     """
     modules = (
         arguments,
@@ -61,7 +61,7 @@ def steps() -> tuple[Any, Any, Any]:
     def tighten_nodes(
         begin: int, end: int, net: Any, own: Any, sets: Any, effort: Any, every: Any, nodes: Any
     ) -> None:  # fmt: skip
-        """Refresh the intermediate bounds of nodes begin to end; status EMPTY where they cross."""
+        """Refresh neuron bounds of nodes begin to end; EMPTY if they cross."""
         _ = stamp
         hidden = net.starts[len(net.starts) - 2]
         ah, ad = np.zeros(net.inputs + hidden), np.zeros(net.inputs + hidden)
@@ -94,10 +94,7 @@ def steps() -> tuple[Any, Any, Any]:
         begin: int, end: int, net: Any, own: Any, sets: Any, effort: Any, every: Any, nodes: Any,
         starts: Any,
     ) -> None:  # fmt: skip
-        """Contract the regions of nodes by linear forms, and blend these to start from.
-
-        A counter-example above the cut has every goal above it, and no condition below 0.
-        """
+        """Contract the regions of nodes by linear forms, and blend these for a start."""
         _ = stamp
         inputs, layers = net.inputs, len(net.starts) - 1
         hidden, outputs = net.starts[layers - 1], net.starts[layers]
@@ -219,10 +216,10 @@ def steps() -> tuple[Any, Any, Any]:
         begin: int, end: int, net: Any, own: Any, sets: Any, effort: Any, every: Any, nodes: Any,
         starts: Any,
     ) -> None:  # fmt: skip
-        """Lower dual values by Adam, from the better of two starts, down to ``stop_at``.
+        """Lower dual values by Adam, from the better of two starts, to ``stop_at``.
 
-        Multipliers are kept on float32 numbers, so that a certificate can hold them exactly. Of a
-        node that is warm, what is given is the second start; its best is left there.
+        Multipliers stay float32, so that certificates hold them exactly. A warm node's given
+        multipliers are the second start, replaced by its best.
         """
         _ = stamp
         inputs, layers = net.inputs, len(net.starts) - 1

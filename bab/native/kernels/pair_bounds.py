@@ -1,4 +1,4 @@
-"""One neuron pair: a neuron of N, and how much the member's differs; compiled.
+"""Compiled: one neuron pair, a neuron of N and the member's difference.
 
 A pair is (z, dz), with coefficients ``ah`` and ``ad`` on what the ReLUs make of it, h and dh, and
 multipliers ``cz`` and ``cd`` of the affine maps of z and dz. Its state is ``l <= z <= u``,
@@ -17,7 +17,7 @@ EQUAL_AREAS = 1.0 + 1e-9
 
 @inlined
 def best_z(ah: float, cz: float, lo: float, hi: float) -> tuple[float, float]:
-    """Largest ``ah relu(z) - cz z`` over [lo, hi], and where."""
+    """Return the largest ``ah relu(z) - cz z`` over [lo, hi], and where it is."""
     best = (ah - cz if lo > 0.0 else -cz) * lo
     at = lo
     value = (ah - cz if hi > 0.0 else -cz) * hi
@@ -35,11 +35,10 @@ def branches(
     ah: float, ad: float, cz: float, cd: float,
     l: float, u: float, p: float, q: float, vl: float, vu: float, phase: int,
 ) -> tuple[float, float, float, float, float, float]:  # fmt: skip
-    """Largest value of a pair with phases tied on, and off, and where.
+    """Return the largest value tied on, and off, and where: (on, z, dz, off, z, dz).
 
-    Returns (on, z, dz, off, z, dz); minus infinity where a branch is impossible. At ``u = -p`` the
-    member's neuron is off too, and at ``l = q`` it is on too: one branch is enough there, and a
-    neuron that is 0 throughout (both at once) counts as off.
+    Minus infinity marks an impossible branch. At ``u = -p`` or ``l = q`` one branch is enough; a
+    neuron that is always 0 counts as off.
     """
     on, z_on, d_on = -np.inf, 0.0, 0.0
     off, z_off, d_off = -np.inf, 0.0, 0.0
@@ -62,7 +61,7 @@ def moved(z: float, d: float) -> float:
 
 @inlined
 def at_point(ah: float, ad: float, cz: float, cd: float, z: float, d: float) -> float:
-    """Value of a pair of true ReLUs at one pre-activation and difference.
+    """Return the value of a pair of true ReLUs at one point (z, d).
 
     Multipliers equal to coefficients cancel exactly, so that points of equal value tie.
     """
@@ -76,11 +75,10 @@ def best_pair(
     ah: float, ad: float, cz: float, cd: float,
     l: float, u: float, p: float, q: float, vl: float, vu: float, phase: int, tied: bool,
 ) -> tuple[float, float, float, float]:  # fmt: skip
-    """Largest value of a pair, and where: (value, z, dz, dh).
+    """Return the largest value of a pair, and where: (value, z, dz, dh).
 
-    Of a pair whose phases are tied, or depend on such, it is the better of the two branches. Of
-    any other the pair of ReLUs is piecewise linear in (z, dz), so the largest value is at a corner
-    of a piece: of the rectangle, of the lines z = 0 and z + dz = 0 with it, or of the two lines.
+    Pairs that involve ties take the better branch. Otherwise the pair is piecewise linear in (z,
+    dz), so a corner of the rectangle and the lines z = 0, z + dz = 0 is best.
     """
     if tied or phase != 0 or l >= q or u <= -p:
         on, z_on, d_on, off, z_off, d_off = branches(ah, ad, cz, cd, l, u, p, q, vl, vu, phase)
@@ -116,7 +114,7 @@ def best_pair(
 
 @compiled
 def slope(a: float, lo: float, hi: float) -> float:
-    """Slope of a linear bound above ``a relu(z)``: the chord, or the better of 0 and 1."""
+    """Return the slope above ``a relu(z)``: the chord, or the better of 0 and 1."""
     if lo >= 0.0:
         return 1.0
     if hi <= 0.0:
@@ -132,10 +130,10 @@ def rule(
     ah: float, ad: float,
     l: float, u: float, p: float, q: float, vl: float, vu: float, phase: int, tied: bool,
 ) -> tuple[float, float]:  # fmt: skip
-    """Return default multipliers (cz, cd) of a pair; any others would bound it too.
+    """Return default multipliers (cz, cd) of a pair; any others are valid too.
 
-    A difference small beside z is bounded by itself: chords above, the better of slopes 0 and 1
-    below. Where one of the two ReLUs keeps its sign, each is bounded on its own.
+    A difference small beside z is bounded by itself; where one of the ReLUs keeps its sign, each is
+    bounded separately.
     """
     can_on = phase >= 0 and u > -p
     can_off = phase <= 0 and (l < q or u <= -p)

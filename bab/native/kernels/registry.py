@@ -1,4 +1,4 @@
-"""Bound kernels by name: the built-in ones in one table, anyone else's by entry point."""
+"""Bound kernels by name: built-in ones in a table, plug-ins by entry point."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BUILT_IN: Mapping[str, str] = {
 
 
 def make_kernel(spec: str, threads: int | None = None) -> Kernel:
-    """Return a kernel by name; ``torch`` takes a GPU where torch sees one."""
+    """Return a kernel by name; ``torch`` uses a GPU if torch sees one."""
     name, colon, device = spec.partition(":")
     if colon and not device:
         raise SolverError(f"kernel {spec!r} names no device; write {name!r}, or name one after ':'")

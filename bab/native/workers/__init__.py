@@ -1,1 +1,1 @@
-"""Explorers at work: in this process, in others, and on Ray."""
+"""Explorers at work: in this process, in other processes, and on Ray."""

@@ -1,4 +1,4 @@
-"""Workers, what each has in hand, and what becomes of it when one dies."""
+"""Coordination of workers: what each holds, and recovery when one dies."""
 
 from __future__ import annotations
 
@@ -38,9 +38,8 @@ Deed = Callable[[int], None]
 class Coordinator:
     """The pool of one search.
 
-    At every moment each open node belongs to at least one worker: a worker that hands nodes over
-    counts them as its own until the other has them. Of each worker it is known what it was given
-    (*in hand*): if it dies, another one is given the same.
+    Each open node always belongs to a worker, which counts nodes it hands over until the other has
+    them. If a worker dies, another is given what it had in hand.
     """
 
     def __init__(
@@ -62,18 +61,18 @@ class Coordinator:
 
     @property
     def value(self) -> float:
-        """Largest value of an open node, or of one that cannot be split any further."""
+        """Largest value of an open or an unresolved node."""
         stands = (report.stand.value for report in self.reports)
         return max(self._least, *stands) if self.reports else math.inf
 
     @property
     def open_nodes(self) -> int:
-        """How many there are."""
+        """The number of open nodes."""
         return sum(report.stand.open_nodes for report in self.reports)
 
     @property
     def bounded(self) -> int:
-        """Nodes bounded so far."""
+        """The number of nodes bounded so far."""
         return sum(report.stand.bounded for report in self.reports)
 
     @property
@@ -83,16 +82,16 @@ class Coordinator:
 
     @property
     def hints(self) -> list[Hint]:
-        """Where the last reports say that counter-examples may be."""
+        """Hints of the last reports on where counter-examples may be."""
         return [hint for report in self.reports for hint in report.hints]
 
     @property
     def records(self) -> list[Record]:
-        """Those of all reports."""
+        """The records of all reports."""
         return [record for records in self._heard.values() for record in records]
 
     def start(self, target: float) -> None:
-        """Bound the roots, and let every worker have some of what is below them."""
+        """Bound the roots, and share out the nodes below them."""
 
         def begin(worker: int) -> None:
             self._hear(worker, self._ask_once(worker, "start", target))
@@ -102,7 +101,7 @@ class Coordinator:
         self._report(target)
 
     def resume(self, saved: Saved, target: float) -> None:
-        """Go on from where a search stood."""
+        """Resume a search from its saved state."""
         self._free = max(state.names for state in saved.states)
         for worker in range(self.pool.size):
             sources = range(worker, len(saved.states), self.pool.size)
@@ -111,7 +110,7 @@ class Coordinator:
         self._report(target)
 
     def step(self, target: float, seconds: float, meanwhile: Callable[[], None]) -> None:
-        """Let all explore for some seconds, and do something meanwhile."""
+        """Let all workers explore for some seconds, and do something meanwhile."""
         futures = [
             self.pool.call(worker, "step", target, seconds) for worker in range(self.pool.size)
         ]
@@ -127,7 +126,7 @@ class Coordinator:
         self.reports = reports
 
     def share(self, target: float) -> None:
-        """Let workers that have nothing left take nodes from the one that has most."""
+        """Give idle workers nodes from the one that has most."""
         for worker, report in enumerate(self.reports):
             if report.stand.open_nodes:
                 continue
@@ -146,7 +145,7 @@ class Coordinator:
             self._report(target)
 
     def values(self) -> Floats:
-        """No leak of a member is above this; minus infinity for none."""
+        """Return each member's upper bound on leaks; minus infinity for none."""
         known = [self._ask(worker, "member_values") for worker in range(self.pool.size)]
         for worker in range(self.pool.size):
             # A step that Ctrl-C cut off from its answer.
@@ -154,12 +153,12 @@ class Coordinator:
         return np.asarray(np.maximum.reduce([self._settled, *known]))
 
     def groups(self, known: Floats, enough: float, late: bool) -> list[Group]:
-        """Group members by how alike they are; see `Worker.groups`."""
+        """Group members by similarity; see `Worker.groups`."""
         found: list[Group] = self._ask(0, "groups", known, enough, late)
         return found
 
     def save(self, make: Callable[[list[WorkerState], list[Record]], Saved]) -> None:
-        """Save where all stand, given how to say the rest; not where a worker dies meanwhile."""
+        """Save all states, the rest being made by ``make``; skip it if a worker dies."""
         if self.checkpoint is None:
             return
         try:
@@ -182,11 +181,11 @@ class Coordinator:
             return
 
     def close(self) -> None:
-        """Let the workers go."""
+        """Release the workers."""
         self.pool.close()
 
     def _report(self, target: float) -> None:
-        """Have every worker say where it stands."""
+        """Collect a report from every worker."""
         reports = []
         for worker in range(self.pool.size):
             reports.append(self._ask(worker, "step", target, 0.0))
@@ -198,7 +197,7 @@ class Coordinator:
             self._heard[worker, report.number] = report.records
 
     def _release(self, worker: int) -> None:
-        """Keep what a worker with nothing left has settled, and let go of what it had in hand."""
+        """Keep what an idle worker has settled, and clear what it had in hand."""
         closed = self._ask(worker, "closed")
         self._settled = np.maximum(self._settled, closed)
         self._least = max(self._least, self.reports[worker].stand.value)
@@ -208,7 +207,7 @@ class Coordinator:
         self._ask_once(worker, "add", table)
 
     def _load(self, sources: range, worker: int) -> None:
-        """Give a worker some of the states in the checkpoint; it may be none of them."""
+        """Give a worker some of the checkpoint's states, possibly none."""
         assert self.checkpoint is not None
         states, tables = self.checkpoint.states(), self.checkpoint.table
         self._ask_once(worker, "rename", self._free)
@@ -224,7 +223,7 @@ class Coordinator:
         return gather([self.pool.call(worker, method, *arguments)], self.deadline)[0]
 
     def _ask(self, worker: int, method: str, *arguments: Any) -> Any:
-        """Ask a worker, or the one in its place."""
+        """Call a worker, or its replacement."""
         while True:
             try:
                 return self._ask_once(worker, method, *arguments)
@@ -232,14 +231,14 @@ class Coordinator:
                 self._replace(lost)
 
     def _do(self, worker: int, deed: Deed) -> None:
-        """Give a worker what was put in its hand just now; one in its place has it already."""
+        """Give a worker what was just put in hand; a replacement has it already."""
         try:
             deed(worker)
         except WorkerLostError as lost:
             self._replace(lost)
 
     def _replace(self, lost: WorkerLostError) -> None:
-        """Start a worker in place of a dead one, and give it the same in hand."""
+        """Replace a dead worker by one with the same in hand."""
         while True:
             if not self._lives:
                 raise lost

@@ -10,7 +10,7 @@ EXECUTORS = ("processes", "ray")
 
 
 def make_executor(options: NativeOptions) -> Executor:
-    """Return the executor that options ask for; one worker always works in this process."""
+    """Return the executor for the options; a single worker always runs in process."""
     if options.executor not in EXECUTORS:
         raise SolverError(
             f"unknown executor {options.executor!r}; known executors: {', '.join(EXECUTORS)}"

@@ -1,4 +1,4 @@
-"""What a brancher has learnt, as plain data."""
+"""Learnt scores of a brancher as plain data."""
 
 from __future__ import annotations
 
@@ -11,10 +11,7 @@ from leaveout.bab.native.branching import Brancher
 
 
 def pack_scores(brancher: Brancher) -> dict[str, Any]:
-    """Return gains, averages and the state of the generator, in JSON types.
-
-    Nothing that is proved rests on them.
-    """
+    """Return gains, averages and generator state as JSON; no proof rests on them."""
     return {name: _plain(value) for name, value in vars(brancher).items()}
 
 
@@ -27,7 +24,7 @@ def _plain(value: Any) -> Any:
 
 
 def load_scores(brancher: Brancher, known: dict[str, Any]) -> None:
-    """Bring a brancher to where another was; what does not fit is left as it is."""
+    """Restore the scores of a brancher, ignoring what does not fit."""
     for name, value in vars(brancher).items():
         if name not in known:
             continue

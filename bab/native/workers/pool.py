@@ -1,4 +1,4 @@
-"""How several explorers run: here, in processes, or wherever an extra takes them."""
+"""Pools of explorers: here, in processes, or as a plug-in provides."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WAKE = 0.5
 
 
 class WorkerLostError(Exception):
-    """A worker died; what it held is lost."""
+    """A worker died; its nodes are lost."""
 
     def __init__(self, worker: int, message: str) -> None:
         super().__init__(message)
@@ -27,48 +27,45 @@ class WorkerLostError(Exception):
 
 
 class OverdueError(Exception):
-    """Workers are at something for longer than there is time."""
+    """Workers have exceeded the available time."""
 
 
 class WorkerPool(Protocol):
-    """Some workers, each of which does one thing at a time."""
+    """Workers that each do one thing at a time."""
 
     size: int
 
     def call(self, worker: int, method: str, *arguments: Any) -> Future[Any]:
-        """Call a method of one worker's `Worker`; calls of one worker run in order.
-
-        The future raises `WorkerLostError` where the worker is dead.
-        """
+        """Call a worker's method; calls of one worker run in order."""
         ...
 
     def tell(self, target: float) -> None:
-        """Let workers know a better target, whatever they are at."""
+        """Tell workers a better target, whatever they are doing."""
         ...
 
     def revive(self, worker: int) -> None:
-        """Start an empty worker in place of one that died."""
+        """Start an empty worker in place of a dead one."""
         ...
 
     def close(self) -> None:
-        """Let the workers go; what they are at is lost."""
+        """Release the workers, abandoning their work."""
         ...
 
 
 class Executor(Protocol):
-    """Starts pools, one after the other."""
+    """Starter of pools, one after the other."""
 
     def pool(self, question: Question[Any], options: NativeOptions) -> WorkerPool:
-        """Start one `Worker` a worker; worker w of n names its nodes w, w + n, w + 2 n, ..."""
+        """Start the workers; worker w of n numbers its nodes w, w + n, w + 2 n, ..."""
         ...
 
     def close(self) -> None:
-        """End what is kept from one pool to the next."""
+        """Release what is kept between pools."""
         ...
 
 
 def gather(futures: Sequence[Future[T]], deadline: Deadline = NEVER) -> list[T]:
-    """Wait for all, open to Ctrl-C; raises what the first of them raised."""
+    """Wait for all futures, interruptible by Ctrl-C; re-raise the first error."""
     while wait(futures, _WAKE).not_done:
         if deadline.over:
             raise OverdueError
@@ -83,7 +80,7 @@ class InlineExecutor:
         return _Inline(Worker(question, options))
 
     def close(self) -> None:
-        """See `Executor.close`: nothing is kept."""
+        """See `Executor.close`; nothing is kept."""
 
 
 class _Inline:

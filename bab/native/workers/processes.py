@@ -1,4 +1,4 @@
-"""Explorers in processes of their own."""
+"""Explorers in separate processes."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _NAMES = 2**40
 
 
 def later_names(setup: Setup, times: int) -> Setup:
-    """Return a setup whose names come after those of so many that were used before."""
+    """Return a setup whose node numbers follow those of ``times`` earlier ones."""
     first = setup.first + setup.stride * _NAMES * times
     return Setup(setup.payload, setup.options, first, setup.stride, setup.threads)
 
 
 class ProcessExecutor:
-    """One process a worker, each with its share of the cores.
+    """One process per worker, with its share of the cores.
 
-    They are started as programs, not as copies of this one: a user's script needs no guard, and
-    may come from standard input. They end with this process, whatever ends it.
+    They are started as programs, not forks: a user's script needs no guard and may come from stdin.
+    They end with this process.
     """
 
     def pool(self, question: Question[Any], options: NativeOptions) -> _Processes:
@@ -40,7 +40,7 @@ class ProcessExecutor:
         return _Processes([Setup(payload, options, w, size, threads) for w in range(size)])
 
     def close(self) -> None:
-        """See `Executor.close`: nothing is kept."""
+        """See `Executor.close`; nothing is kept."""
 
 
 class _Processes:

@@ -1,4 +1,4 @@
-"""The program of a worker process: a `Worker` that is called over two pipes."""
+"""The program of a worker process: a `Worker` called over two pipes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from leaveout.frames import follow, own_channel, write_frame
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """What a worker's worker is made of."""
+    """What a process needs to build its `Worker`."""
 
     payload: Payload
     options: NativeOptions
@@ -26,7 +26,7 @@ class Setup:
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """A method to call."""
+    """A call of a method."""
 
     method: str
     arguments: tuple[Any, ...]
@@ -34,14 +34,14 @@ class Call:
 
 @dataclass(frozen=True)
 class Told:
-    """A target found elsewhere; there is no answer to it."""
+    """A target found elsewhere, which is not answered."""
 
     target: float
 
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What came of a call."""
+    """The outcome of a call."""
 
     value: Any = None
     error: LeaveoutError | None = None  # what a user can cure
@@ -49,7 +49,7 @@ class Answer:
 
 
 class _Server:
-    """Serves one worker until the parent closes the pipe."""
+    """Server of one worker until the parent closes the pipe."""
 
     def __init__(self, requests: IO[bytes], replies: IO[bytes]) -> None:
         self._requests, self._replies = requests, replies
@@ -91,7 +91,7 @@ class _Server:
 
 
 def main() -> None:
-    """Serve the parent over the standard descriptors, which libraries then cannot write to."""
+    """Serve the parent over the standard descriptors, closed to libraries' output."""
     _Server(*own_channel()).run()
 
 

@@ -1,4 +1,4 @@
-"""Explorers as actors of Ray: what the driver does, and what each actor is."""
+"""Explorers as Ray actors: the driver's part and the actors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from leaveout.ray_driver import Over, Role, Say, first_line, this_machine
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """A call of one worker's."""
+    """A call of one worker."""
 
     number: int
     worker: int
@@ -29,7 +29,7 @@ class Asked:
 
 @dataclass(frozen=True, eq=False)
 class Answered:
-    """What came of it; a failure is the worker's end."""
+    """The outcome of a call; a failure ends the worker."""
 
     number: int
     answer: Answer
@@ -37,14 +37,14 @@ class Answered:
 
 @dataclass(frozen=True)
 class Revive:
-    """Start an empty worker in place of one that died."""
+    """Request for an empty worker in place of a dead one."""
 
     worker: int
 
 
 @dataclass(frozen=True, eq=False)
 class Explore(Role):
-    """Have a search's explorers work."""
+    """Role that runs a search's explorers."""
 
     setups: list[Setup]  # of the workers
 
@@ -68,7 +68,7 @@ def _answer(say: Say, number: int, done: Future[Answer]) -> None:
 
 
 class _Incumbent:
-    """The best target found anywhere."""
+    """Actor that holds the best target found anywhere."""
 
     def __init__(self) -> None:
         self._best = float("-inf")
@@ -81,7 +81,7 @@ class _Incumbent:
 
 
 class _Ear:
-    """Hears of better targets, and never waits: whoever tells them may be dead."""
+    """Non-blocking listener for better targets, whose sender may be dead."""
 
     def __init__(self, ray: Any, incumbent: Any) -> None:
         self._ray, self._incumbent = ray, incumbent
@@ -103,7 +103,7 @@ class _Ear:
 
 
 class _Actor:
-    """A worker, and where it hears of better targets."""
+    """Actor of a worker, which listens for better targets."""
 
     def __init__(self, setup: Setup, incumbent: Any) -> None:
         import ray
@@ -127,7 +127,7 @@ class _Actor:
 
 
 def _opened(payload: Payload) -> Any:
-    """Open a question; a file that it is read from must be there, and be the same."""
+    """Open a question, whose family file must exist unchanged."""
     try:
         return payload.open()
     except FamilyError as error:
@@ -182,13 +182,14 @@ class _Actors:
         self._actors[worker] = self._started(later_names(self._setups[worker], self._revived))
 
     def end(self) -> None:
-        """Kill them, whatever they are at: the next ones need their cores."""
+        """Kill the actors, as the next ones need their cores."""
         for each in (*self._actors, self._incumbent):
             self._ray.kill(each)
         for thread in self._threads:
             thread.close()
 
     def _started(self, setup: Setup) -> Any:
+        """Return a new actor for a worker's setup."""
         # More workers than the cluster has cores, by now, share them.
         total = int(self._ray.cluster_resources().get("CPU", 0))
         cpus = 1 if total >= len(self._setups) else 0

@@ -1,4 +1,4 @@
-"""Explorers on Ray, on this machine or on many."""
+"""Explorers on Ray, on one machine or many."""
 
 from __future__ import annotations
 
@@ -25,12 +25,10 @@ _WAIT = 1.0
 
 
 class RayExecutor:
-    """One actor a worker, and one that knows the best target found anywhere.
+    """One actor per worker, and one that holds the best target.
 
-    A cluster that this process is connected to, or that ``RAY_ADDRESS`` names, is used; else one
-    is started here. That is done when the first pool is asked for, and serves until `close`; where
-    the cluster is late, the next pool waits on, and where it is lost, the next one has it done
-    anew. A large family is read from its file, which every machine must see under the same path.
+    It uses the connected cluster or ``RAY_ADDRESS``, or starts one, kept until `close`. A large
+    family is read from its file, which every machine must see under the same path.
     """
 
     def __init__(self) -> None:
@@ -38,7 +36,7 @@ class RayExecutor:
         self._cluster: _Cluster | None = None
 
     def pool(self, question: Question[Any], options: NativeOptions) -> _Workers:
-        """See `Executor.pool`; a cluster that is not to be had is a worker lost."""
+        """See `Executor.pool`; an unavailable cluster counts as a lost worker."""
         size, payload = options.workers, _anywhere(question.payload())
         if self._cluster is None or self._cluster.lost:
             self.close()
@@ -49,14 +47,14 @@ class RayExecutor:
         return _Workers(self._cluster, setups)
 
     def close(self) -> None:
-        """See `Executor.close`: the cluster is let go, and ended if it is one of one's own."""
+        """See `Executor.close`; disconnect, and stop a cluster started here."""
         cluster, self._cluster = self._cluster, None
         if cluster is not None:
             cluster.close()
 
 
 def _anywhere(payload: Payload) -> Payload:
-    """Return a question whose file has the same name in whatever folder a worker is."""
+    """Return a question whose file name is valid in any worker's folder."""
     path = getattr(payload, "path", "")
     if not path or not is_dataclass(payload):
         return payload
@@ -87,7 +85,7 @@ class _Workers:
 
 
 class _Cluster:
-    """A cluster, and a thread that hears what it says."""
+    """A cluster, and a thread that receives its messages."""
 
     def __init__(self, driver: RayDriver) -> None:
         self.driver, self.lost = driver, ""
@@ -99,7 +97,7 @@ class _Cluster:
         self._ears = threading.Thread(target=self._listen, name="ears", daemon=True)
 
     def connect(self, seconds: float | None) -> None:
-        """Wait until it answers, no longer than a search may take."""
+        """Wait for its answer, no longer than a search may take."""
         limit = math.inf if seconds is None else seconds
         try:
             is_connected = self.driver.connect(limit)
@@ -112,7 +110,7 @@ class _Cluster:
             self._ears.start()
 
     def ask(self, worker: int, call: Call) -> Future[Any]:
-        """Have an actor of the search that goes on do something."""
+        """Have an actor of the current search do something."""
         future: Future[Any] = Future()
         with self._one_at_a_time:
             if self.lost:

@@ -1,4 +1,4 @@
-"""Calls done one after the other by a thread of their own."""
+"""Calls executed one by one in a dedicated thread."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ T = TypeVar("T")
 
 
 class SerialThread:
-    """A thread that does one call after the other.
+    """A daemon thread that executes one call after another.
 
-    Ctrl-C reaches the main thread only, so what a thread is at is never left half done. The thread
-    is a daemon: nothing waits for it when the program ends.
+    Ctrl-C reaches the main thread only, so that no call is left half done.
     """
 
     def __init__(self, name: str) -> None:
@@ -23,7 +22,7 @@ class SerialThread:
         threading.Thread(target=_work, args=(self._calls,), name=name, daemon=True).start()
 
     def submit(self, task: Callable[[], T]) -> Future[T]:
-        """Do a task after those submitted before."""
+        """Execute a task after those submitted before."""
         future: Future[T] = Future()
 
         def run() -> None:
@@ -38,7 +37,7 @@ class SerialThread:
         return future
 
     def close(self) -> None:
-        """End the thread after what was submitted."""
+        """End the thread after the tasks submitted."""
         self._calls.put(None)
 
 

@@ -33,12 +33,12 @@ _SLICE = 0.25
 
 
 class FailedError(Exception):
-    """A worker that failed in the middle of something was asked what it knows."""
+    """A worker was queried after it had failed half way."""
 
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """What a worker has done in one step."""
+    """The outcome of a worker's step."""
 
     stand: Stand
     hints: list[Hint]  # the most urgent nodes, first the most urgent
@@ -48,7 +48,7 @@ class Report:
 
 @dataclass(frozen=True, eq=False)
 class WorkerState:
-    """What a worker knows, but for its nodes."""
+    """A worker's state, except its nodes."""
 
     blocks: int  # how many tables its open nodes fill
     closed: Floats  # shape (members,)
@@ -96,7 +96,7 @@ class Worker:
         self._kept: list[Node] = []
 
     def start(self, target: float) -> Report:
-        """Bound the roots: all members, one root a case."""
+        """Bound the roots: all members, one root per case."""
         everyone = np.arange(self.space.count, dtype=np.int64)
         roots = self.prepared.roots(everyone, self.explorer.name)
         with self._whole():
@@ -122,15 +122,15 @@ class Worker:
                     return self._report(target)
 
     def tell(self, target: float) -> None:
-        """Let a step that goes on know a better target; may be called meanwhile."""
+        """Tell a running step a better target; may be called from another thread."""
         self._told = max(self._told, target)
 
     def halt(self) -> None:
-        """Let a step that goes on end soon; may be called meanwhile."""
+        """Make a running step end soon; may be called from another thread."""
         self._halted = True
 
     def add(self, table: Table) -> None:
-        """Take nodes over."""
+        """Add nodes."""
         nodes = unpack(table, self._example())
         with self._whole():
             self.explorer.add(nodes)
@@ -142,11 +142,11 @@ class Worker:
         return pack(self._lent, self._row_type())
 
     def forget(self) -> None:
-        """Another worker has taken over what was lent."""
+        """Drop lent nodes, which another worker has taken over."""
         self._lent = []
 
     def nodes(self) -> list[Node]:
-        """All open nodes."""
+        """Return all open nodes."""
         with self._whole():
             return self.explorer.nodes() + self._lent
 
@@ -155,19 +155,19 @@ class Worker:
         return self._last
 
     def closed(self) -> Floats:
-        """Largest value of a settled node, a member; minus infinity where none was."""
+        """Return each member's largest settled value; minus infinity if none."""
         with self._whole():
             return self.explorer.closed.copy()
 
     def member_values(self) -> Floats:
-        """No leak of a member above this, as far as this worker knows; minus infinity for none."""
+        """Return each member's known upper bound; minus infinity for none."""
         values = self.closed()
         for node in self.nodes():
             values[node.members] = np.maximum(values[node.members], node.bound)
         return values
 
     def groups(self, known: Floats, enough: float, late: bool) -> list[Group]:
-        """Group members by how alike they are, to tell which of them the bound rests on."""
+        """Group members by similarity, to tell which the bound rests on."""
         explorer, clusters = self.explorer, self.explorer.clusters
         assert clusters is not None
 
@@ -180,7 +180,7 @@ class Worker:
         return capped(grow(clusters, self.space.count, bound, enough, size), known, self._least)
 
     def save(self) -> WorkerState:
-        """Return what this worker knows; its nodes can then be had by `block`."""
+        """Return this worker's state; its nodes come from `block` afterwards."""
         self._kept = self.nodes()
         return WorkerState(
             -(-len(self._kept) // BLOCK),
@@ -196,15 +196,15 @@ class Worker:
         return pack(self._kept[number * BLOCK : (number + 1) * BLOCK], self._row_type())
 
     def saved(self) -> None:
-        """Nothing more is asked of what was saved."""
+        """Drop what was kept for saving."""
         self._kept = []
 
     def rename(self, names: int) -> None:
-        """Name nodes from a number on: lower ones are others', wherever they may be."""
+        """Number nodes from ``names`` on; lower numbers may be in use elsewhere."""
         self.explorer.rename(names + (self._first - names) % self._stride, self._stride)
 
     def load(self, state: WorkerState) -> None:
-        """Go on from what a worker knew."""
+        """Restore a worker's state."""
         explorer = self.explorer
         explorer.closed = np.maximum(explorer.closed, state.closed)
         explorer.unresolved = max(explorer.unresolved, state.unresolved)
@@ -219,7 +219,7 @@ class Worker:
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
-        """Whatever fails here may lose nodes: nothing is believed of this worker afterwards."""
+        """Mark the worker as failed on any error, as nodes may be lost."""
         if self._failed:
             raise FailedError("the explorer failed before")
         self._failed = True

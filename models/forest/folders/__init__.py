@@ -1,4 +1,4 @@
-"""Forests of tables: a folder with the forest, the columns of its table and a specification."""
+"""Forests of tables: folders with a forest, its columns and a specification."""
 
 from __future__ import annotations
 

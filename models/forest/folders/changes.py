@@ -1,4 +1,4 @@
-"""Deleting rows from a forest's folder, and adding some: the folder changes whole or not at all."""
+"""Atomic deletion and addition of rows in a forest's folder."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Deletion:
-    """What a deletion did.
+    """The result of a deletion.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class Deletion:
 
 @dataclass(frozen=True)
 class Addition:
-    """What an addition did: as `Deletion`, ``rows`` being what the new ones are called."""
+    """The result of an addition: as `Deletion`, with the new names in ``rows``."""
 
     rows: tuple[str, ...]
     held: int
@@ -82,7 +82,7 @@ def delete_rows(
     check: bool = False,
     tell: Callable[[Deletion], None] = lambda done: None,
 ) -> Deletion:
-    """Delete rows exactly: the forest is then, bit for bit, the one trained on the rows left.
+    """Delete rows exactly, leaving bit for bit the forest of the remaining rows.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def add_rows(
     source: Path | str,
     tell: Callable[[Addition], None] = lambda done: None,
 ) -> Addition:
-    """Add the rows of a table with the same columns; they get the next numbers.
+    """Add the rows of a table with the same columns, under the next numbers.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ def add_rows(
 
 
 def change_forest(directory: Path, change: Callable[[DareForestClassifier], T]) -> T:
-    """Change the forest of a folder, and all that was written of it."""
+    """Change the forest of a folder and everything derived from it."""
     with locked(directory):
         if (directory / COLUMNS).exists():
             folder = ForestFolder.read(directory)
@@ -197,7 +197,7 @@ def change_forest(directory: Path, change: Callable[[DareForestClassifier], T]) 
 
 
 def rows_of_table(path: Path, directory: Path) -> tuple[str, ...]:
-    """Return the rows that a CSV lists: in the column that names them, else in ``row``."""
+    """Return the rows listed in a CSV's naming column, or else in ``row``."""
     identity = ForestFolder.read(directory).columns.identity or "row"
     table = read_table(path)
     table.require(identity, "it names the rows to delete")
@@ -207,21 +207,21 @@ def rows_of_table(path: Path, directory: Path) -> tuple[str, ...]:
 def _written(
     folder: ForestFolder, columns: ForestColumns, before: str, request: bytes = b""
 ) -> Path | None:
-    """Write a folder after a change of its forest; return the specification if it is kept."""
+    """Write a folder after its forest changed; return the specification if it is kept."""
     held = folder.forest.ensemble()
     changed = ForestFolder(folder.directory, folder.forest, columns.held(held.names, held.X))
     return None if changed.write(before, request) else folder.directory / SPEC
 
 
 def _ends_with(forest: DareForestClassifier, X: NDArray[np.float64], y: NDArray[Any]) -> bool:
-    """Whether these are the rows that were added last."""
+    """Return whether these are the rows added last."""
     held = forest.ensemble()
     labels = held.classes[held.y[-len(X) :]]
     return np.array_equal(held.X[-len(X) :], X) and labels.tolist() == y.tolist()
 
 
 def _naming(folder: ForestFolder, rows: Sequence[str]) -> tuple[Path, ...]:
-    """Return the files beside the forest in which the name of a row is a word."""
+    """Return the files beside the forest that contain a row's name as a word."""
     if folder.columns.identity is None:
         return ()
     words = b"|".join(re.escape(row.encode()) for row in rows)
@@ -236,7 +236,7 @@ def _naming(folder: ForestFolder, rows: Sequence[str]) -> tuple[Path, ...]:
 
 
 def _compared(folder: ForestFolder) -> float:
-    """Train anew on the rows held; return the seconds that took."""
+    """Retrain on the rows held, check for equality, and return the seconds taken."""
     began = time.perf_counter()
     anew = folder.forest.retrained()
     seconds = time.perf_counter() - began
@@ -247,13 +247,13 @@ def _compared(folder: ForestFolder) -> float:
 
 
 def _numbers(folder: ForestFolder) -> dict[str, int]:
-    """Return the names that the forest has for the rows it holds, by what people call them."""
+    """Return the forest's row numbers by displayed name."""
     ids, held = folder.columns.ids, folder.forest.rows_.tolist()
     return {ids[row]: row for row in held if row in ids} or {str(row): row for row in held}
 
 
 def _named(folder: ForestFolder, rows: Sequence[str], known: Mapping[str, int]) -> list[int]:
-    """Return the names that the forest has for rows; nobody else's name is said."""
+    """Return the forest's row numbers; an error mentions no other row's name."""
     if not rows:
         raise ForestError("say which rows to delete")
     twice = next((row for row, count in Counter(rows).items() if count > 1), None)
@@ -272,7 +272,7 @@ def _named(folder: ForestFolder, rows: Sequence[str], known: Mapping[str, int]) 
 
 
 def _labels(table: Table, label: str, forest: DareForestClassifier) -> NDArray[Any]:
-    """Return labels as the forest has them, whole numbers or text."""
+    """Return labels in the forest's form, integers or text."""
     cells = table.column(label)
     if forest.classes_.dtype.kind == "U":
         return np.array(cells, dtype=np.str_)

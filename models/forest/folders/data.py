@@ -1,4 +1,4 @@
-"""What a forest is trained on: a table in its own units, or arrays, in float64."""
+"""Training data of a forest: a table in its own units, or float64 arrays."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from leaveout.models.train.source import refuse_column_names
 
 @dataclass(frozen=True, eq=False)
 class ForestData:
-    """Rows to train a forest on."""
+    """Training rows of a forest."""
 
     X: NDArray[np.float64]  # shape (rows, features)
     y: NDArray[Any]  # shape (rows,): labels: whole numbers if all are written as such, else text
@@ -57,7 +57,7 @@ def read_forest_data(
 
 
 def label_values(names: Sequence[str]) -> NDArray[Any]:
-    """Return labels as whole numbers if each is written as one, else as text."""
+    """Return labels as integers if all are written so, else as text."""
     try:
         numbers = np.array([int(name) for name in names], dtype=np.int64)
     except (ValueError, OverflowError):

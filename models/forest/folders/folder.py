@@ -1,4 +1,4 @@
-"""The folder of a forest: three files that change together, and by one program at a time."""
+"""The folder of a forest: three files changed together, by one program at a time."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ REQUEST = ".leaveout-request"
 
 @dataclass(frozen=True, eq=False)
 class ForestFolder:
-    """A forest, and what its file does not say of the table it was trained on.
+    """A forest, with what its file does not record about its table.
 
     Attributes
     ----------
@@ -79,16 +79,16 @@ class ForestFolder:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """What is written."""
+        """The files that are written."""
         return tuple(self.directory / name for name in (FOREST, COLUMNS, SPEC))
 
     def spec(self) -> str:
-        """Return the specification to start from: what any one row can change."""
+        """Return an initial specification: what any one row can change."""
         above, below = self._around_inputs()
         return above + self._inputs() + below
 
     def write(self, before: str | None = None, request: bytes = b"") -> bool:
-        """Write the three files, which take their places together; the caller holds the folder.
+        """Write the three files atomically; the caller holds the folder's lock.
 
         What was made of a forest that was there before, such as its deletions, goes.
 
@@ -126,12 +126,12 @@ class ForestFolder:
         return not is_kept
 
     def own_spec(self) -> Path | None:
-        """Return the specification if it is not as it is written of this forest."""
+        """Return the specification file if it is not the default one."""
         path = self.directory / SPEC
         return None if _text(path) in {None, self.spec()} else path
 
     def was_asked(self, request: bytes) -> bool:
-        """Whether the last change was this one, and its program ended before it could say so."""
+        """Return whether the last change was this request, left unacknowledged."""
         with _refusing(self.directory, "read"):
             try:
                 found = read_whole(self.directory / REQUEST, SETTINGS)
@@ -140,7 +140,7 @@ class ForestFolder:
         return found == _coded(found[:_SALT], request)
 
     def acknowledge(self) -> None:
-        """Forget what was asked for: whoever asked is told that it is done."""
+        """Forget the last request once its result was reported."""
         # The change stands, whatever becomes of this.
         with suppress(OSError):
             (self.directory / REQUEST).unlink(missing_ok=True)
@@ -157,7 +157,7 @@ class ForestFolder:
         )
 
     def _inputs(self) -> str:
-        """Return what the specification says of the inputs, which tells of the rows."""
+        """Return the inputs section of the specification, which depends on the rows."""
         X = self.forest.ensemble().X
         minimum, maximum = X.min(axis=0), X.max(axis=0)
         if self.columns.encoding is not None:
@@ -184,7 +184,7 @@ class ForestFolder:
 def put_forest(
     directory: Path, forest: DareForestClassifier, files: Mapping[str, bytes], *, is_new: bool
 ) -> None:
-    """Write a forest and other files into its folder, all or nothing; the caller holds the lock."""
+    """Write a forest and other files into its folder atomically; the caller locks it."""
     gone = {REQUEST, *(() if is_new else (_OF_ROWS,))} - set(files)
     with _refusing(directory, "written"), partial_folder(directory) as staged:
         for name, content in files.items():
@@ -200,14 +200,14 @@ def put_forest(
 
 @contextmanager
 def changing(directory: Path) -> Iterator[ForestFolder]:
-    """Open a folder for changes that no other program makes meanwhile."""
+    """Open a folder for changes, locking out other programs."""
     with locked(directory):
         yield ForestFolder.read(directory)
 
 
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Keep other programs from changing the forest in a folder; finish or undo what they left."""
+    """Lock a folder against other programs; finish or undo interrupted changes."""
     with ExitStack() as stack:
         try:
             with _refusing(directory, "read"):
@@ -221,6 +221,7 @@ def locked(directory: Path) -> Iterator[None]:
 
 @contextmanager
 def _refusing(directory: Path, what: str) -> Iterator[None]:
+    """Turn operating system errors on a folder into refusals."""
     try:
         yield
     except BlockingIOError:
@@ -233,7 +234,7 @@ _SALT = 16
 
 
 def _coded(salt: bytes, request: bytes) -> bytes:
-    """Return a digest of a request, which may name rows that are gone, and its salt."""
+    """Return a salt and salted digest of a request, which may name deleted rows."""
     return salt + hashlib.blake2b(request, salt=salt, digest_size=32).digest()
 
 

@@ -1,4 +1,4 @@
-"""Training a forest: from a data file to a folder that is ready to verify and to guard."""
+"""Training a forest from a data file into a folder ready to verify and guard."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NETWORK = "full.onnx"
 
 @dataclass(frozen=True)
 class ForestReport:
-    """What was trained.
+    """Summary of a trained forest.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ def train_forest(
     forest: DareForestClassifier | None = None,
     test_share: float = 0.2,
 ) -> ForestReport:
-    """Train a forest on all rows of a table, and write the folder.
+    """Train a forest on all rows of a table and write its folder.
 
     Rows are named by their number in the file, from 0, or as ``identity`` does. The same file and
     settings, with a seed, give the same bytes.
@@ -120,7 +120,7 @@ def train_forest(
 
 
 def _refuse_taken(directory: Path) -> None:
-    """Refuse to train over what is there: rows may have been deleted from that forest."""
+    """Refuse to overwrite a forest, from which rows may have been deleted."""
     if directory.exists() and not directory.is_dir():
         raise ForestError(f"{directory}: is a file; choose another folder")
     try:
@@ -139,7 +139,7 @@ def _refuse_taken(directory: Path) -> None:
 def _tested(
     data: ForestData, trained: DareForestClassifier, share: float
 ) -> tuple[float | None, int, bool]:
-    """Return accuracy on test rows, how many there are, and whether the forest holds them."""
+    """Return test accuracy, the number of test rows, and whether the forest holds them."""
     if data.X_test is not None and data.y_test is not None and len(data.X_test):
         right = trained.predict(data.X_test) == data.y_test
         return float(np.mean(right)), len(right), False

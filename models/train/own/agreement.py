@@ -1,4 +1,4 @@
-"""Whether an ONNX model computes what a user's model computes."""
+"""Whether an ONNX model computes the same as a user's model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TOLERANCE = 1e-3
 
 
 def refuse_infinite(model: onnx.ModelProto, name: str) -> None:
-    """Refuse a model with a parameter that is not finite, or of float64; TrainingError."""
+    """Raise TrainingError on float64 or infinite parameters."""
     for item in model.graph.initializer:
         if item.data_type == onnx.TensorProto.DOUBLE:
             raise TrainingError(
@@ -30,7 +30,7 @@ def refuse_infinite(model: onnx.ModelProto, name: str) -> None:
 
 
 def not_finite(parameter: str, name: str) -> TrainingError:
-    """Return the error that training diverged."""
+    """Return the error for diverged training."""
     return TrainingError(
         f"{name}: {parameter!r} has weights that are not finite: training diverged; lower its "
         "learning rate, or scale the features"
@@ -44,7 +44,7 @@ def refuse_disagreement(
     name: str,
     of: Callable[[NDArray[np.floating]], NDArray[np.floating]] = lambda scores: scores,
 ) -> None:
-    """Compare scores on some rows; raises TrainingError if they differ by more than rounding."""
+    """Raise TrainingError if scores on some rows differ beyond rounding."""
     refuse_infinite(model, name)
     opened = session(model, name)
     (entry,) = opened.get_inputs()

@@ -1,4 +1,4 @@
-"""Call a user's training: with the same random numbers each time, and errors told in one line."""
+"""Calls of a user's training, with fixed random seeds and one-line errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SENDS = "define what it needs inside of it, or in a module"
 
 @dataclass(frozen=True, eq=False)
 class Unpacked:
-    """A training that came from another process."""
+    """A training function that came from another process."""
 
     function: Fit
     takes_rows: bool
@@ -36,9 +36,9 @@ class Unpacked:
 
 
 def check_fit(fit: Fit) -> bool:
-    """Refuse what cannot be called as it must be; return whether it takes the rows.
+    """Raise if a function cannot be called; return whether it takes the rows.
 
-    It does if it has a parameter ``rows``, or needs a fourth one; others with a default keep it.
+    It does if it has a parameter ``rows`` or requires a fourth one.
     """
     if not callable(fit):
         raise TrainingError(
@@ -66,7 +66,7 @@ def _binds(signature: inspect.Signature, count: int, **named: None) -> bool:
 
 
 def packed_fit(fit: Fit, takes_rows: bool) -> bytes:
-    """Return a function as bytes, also one of a notebook or a lambda, with what it refers to."""
+    """Return a function as bytes, even a lambda or a notebook's, with what it uses."""
     import cloudpickle
 
     try:
@@ -78,7 +78,7 @@ def packed_fit(fit: Fit, takes_rows: bool) -> bytes:
 
 
 def unpacked_fit(packed: bytes) -> Unpacked:
-    """Return the function anew: nothing that an earlier call left in it is in it."""
+    """Return a fresh copy of a function, free of state from earlier calls."""
     import cloudpickle
 
     try:
@@ -94,7 +94,7 @@ def unpacked_fit(packed: bytes) -> Unpacked:
 def call(
     packed: bytes, X: NDArray[np.float32], y: NDArray[np.int64], seed: int, rows: Rows, name: str
 ) -> Any:
-    """Train one network; nothing that training does to its arrays is seen by the next."""
+    """Train one network; changes to its arrays do not affect the next."""
     numbers = rows.numbers
     had_torch = "torch" in sys.modules
     fit = unpacked_fit(packed)
@@ -122,7 +122,7 @@ def _seed_all(seed: int) -> None:
 
 
 def _place(error: BaseException) -> str:
-    """Return where in the user's code: the innermost line outside of this file."""
+    """Return the innermost line of an error in the user's code."""
     frames = [each for each in traceback.extract_tb(error.__traceback__) if each.lineno]
     own = [f for f in frames if f.filename != __file__ and "-packages" not in f.filename]
     return f" ({own[-1].filename}, line {own[-1].lineno})" if own else ""

@@ -1,4 +1,4 @@
-"""Whether what a user's training gives is a leave-one-out family."""
+"""Whether a user's training gives a leave-one-out family."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _ALIKE = 1e-6
 
 
 class TrainingWarning(UserWarning):
-    """Members may differ from the network on all rows by more than a row explains."""
+    """Members may differ from the full network by more than one row explains."""
 
 
 def refuse_lone_labels(data: TrainingData, removed: NDArray[np.int64]) -> None:
-    """Refuse a label that a member, which lacks its row, would not know; raises TrainingError."""
+    """Raise TrainingError if a member lacks the only row of a label."""
     for label, count in enumerate(np.bincount(data.y, minlength=len(data.labels))):
         row = int(np.argmax(data.y == label))
         if count == 1 and row in removed:
@@ -38,7 +38,7 @@ def refuse_lone_labels(data: TrainingData, removed: NDArray[np.int64]) -> None:
 def refuse_irreproducible(
     one: NDArray[np.float32], other: NDArray[np.float32], names: list[str]
 ) -> None:
-    """Refuse a training that gives two networks from the same rows and seed."""
+    """Raise if training gave two networks from the same rows and seed."""
     if np.array_equal(one, other):
         return
     place = int(np.argmax(np.abs(one.astype(np.float64) - other)))
@@ -51,7 +51,7 @@ def refuse_irreproducible(
 
 
 def learned_nothing(accuracy: float, data: TrainingData) -> tuple[str, ...]:
-    """Say that the network on all rows labels them no better than always the same label does."""
+    """Return a warning if the network is no better than a constant label."""
     share = float(np.bincount(data.y).max() / len(data.y))
     if accuracy > share:
         return ()
@@ -66,13 +66,10 @@ def learned_nothing(accuracy: float, data: TrainingData) -> tuple[str, ...]:
 def strange_members(
     blocks: Blocks, members: int, retrained: NDArray[np.float32]
 ) -> tuple[str, ...]:
-    """Say where members differ from the network on all rows by more than a row explains.
+    """Return warnings on members that differ by more than one row explains.
 
-    Neighbours lack one row each, so they are about as far from each other as from the network on
-    all rows. Where they are much nearer to each other, what they have in common is their number of
-    rows: it decides the order or the batches. Where members are about as far away as a network of
-    another seed, training is chaotic, or its random numbers shift with the rows. Compared are the
-    numbers that the seed changes, if any: not the means that a pipeline scales by.
+    Members nearer to each other than to the full network depend on the row count; as far as another
+    seed's, training is chaotic.
     """
     if members < _FEW:
         return ()

@@ -1,4 +1,4 @@
-"""What a user's training returns, as an ONNX model with a score a label."""
+"""The result of a user's training as an ONNX model with one score per label."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _whole(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
 
 
 def _scores(model: onnx.ModelProto, points: NDArray[np.float32], name: str) -> NDArray[np.floating]:
-    """Run a model as it is, a row at a time where it takes no more."""
+    """Evaluate a model unchanged, one row at a time if it takes no more."""
     from leaveout.models.replay import session
 
     try:

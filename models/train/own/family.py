@@ -75,7 +75,7 @@ def leave_one_out(
     backend: str | None = None,
     on_progress: OnProgress | None = None,
 ) -> TrainingReport:
-    """Train a network by a function of one's own, and one member for each row left out.
+    """Train a network by a user's function, and one member for each row left out.
 
     The function is called once for each network, in other processes, as ``fit(X, y, seed)``: with
     the rows in their order, of a member all but its own, and with the same seed. `random`, numpy
@@ -196,7 +196,7 @@ def _train(
     retrained: NDArray[np.float32],
     tell: OnProgress,
 ) -> list[str]:
-    """Train what is missing, and say what is strange about it."""
+    """Train what is missing, and return warnings."""
     found: list[str] = []
     assert job.first is not None
     folder = str((job.directory / PARTIAL).resolve()) if there.writes else ""
@@ -214,7 +214,7 @@ def _train(
 
 
 def _check(seed: int, workers: int | None, target: Path) -> None:
-    """Refuse settings out of range."""
+    """Raise on settings out of range."""
     whole = isinstance(workers, Integral) and not isinstance(workers, bool)
     if workers is not None and not (whole and workers >= 1):
         raise TrainingError(f"workers={workers!r}: expected a whole number of at least 1, or None")
@@ -225,7 +225,7 @@ def _check(seed: int, workers: int | None, target: Path) -> None:
 
 
 def _executor(executor: str, backend: str | None) -> str:
-    """Return where to train, by either of its names."""
+    """Return the executor, given by either option name."""
     if backend is None:
         check_executor(executor, f"executor={executor!r}")
         return executor
@@ -236,7 +236,7 @@ def _executor(executor: str, backend: str | None) -> str:
 def _tried(
     pool: Pool, task: FitTask, data: TrainingData, target: Path, drawn: Sample | None
 ) -> tuple[Job, NDArray[np.float32]]:
-    """Train on all rows, with another seed, and as at first, which must give the same again."""
+    """Train on all rows, with another seed, and again, which must agree."""
     orders = [Probe(task.seed), Probe(task.seed + 1), Probe(task.seed, 1)]
     models: dict[Order, bytes] = {}
     for order, said in pool.work(orders):
@@ -298,7 +298,7 @@ def _job(
 
 
 def _network(model: bytes, data: TrainingData) -> Network:
-    """Read the network as a verification will, so that what is refused is refused now."""
+    """Read the network as verification will, so that refusals come early."""
     try:
         network = network_from_bytes(model, "the network that fit returned")
     except LeaveoutError as error:

@@ -1,4 +1,4 @@
-"""Networks trained by a user's function, one after the other, in a worker."""
+"""Networks trained by a user's function, one after another, in a worker."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class FitTask(Task):
     reference: str = ""  # digest of the parameters of the network on all rows
 
     def prepare(self) -> None:
-        """See `Task.prepare`; each call is prepared by itself."""
+        """See `Task.prepare`; here each call prepares itself."""
 
     def do(self, order: Order, say: Callable[[Step | Noted], None]) -> Event:
         """See `Task.do`."""

@@ -1,4 +1,4 @@
-"""Fitted scikit-learn estimators as ONNX models: their weights, rounded to float32 once."""
+"""Fitted scikit-learn estimators as ONNX models, rounded to float32 once."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _IR_VERSION = 8
 def estimator_model(
     estimator: Any, points: NDArray[np.float32], labels: int, name: str
 ) -> onnx.ModelProto:
-    """Write a fitted classifier as an ONNX model with a score a label.
+    """Convert a fitted classifier to an ONNX model with one score per label.
 
-    The score of a label is the decision function, or what goes into the softmax. A classifier of
-    two labels has one number z, and the second label where z > 0: the scores are 0 and z.
+    Scores are the decision function or the softmax's input; for two labels with one number z, 0 and
+    z.
     """
     from sklearn.pipeline import Pipeline
 
@@ -69,7 +69,7 @@ def estimator_model(
 def _refuse_own_labels(
     estimator: Any, model: onnx.ModelProto, points: NDArray[np.float32], name: str
 ) -> None:
-    """Refuse an estimator that labels rows by something else than its greatest score."""
+    """Raise if an estimator's label is not that of its greatest score."""
     scores = session(model, name).run(None, {"x": points})[0].astype(np.float64)
     above = np.sort(scores, axis=1)
     clear = above[:, -1] - above[:, -2] > _CLEAR * (1 + np.abs(above).max(axis=1))
@@ -94,7 +94,7 @@ def _softmax(scores: Array) -> Array:
 
 
 def _layers(estimator: Any, name: str) -> list[tuple[Array, Array]]:
-    """Return weights, shape (outputs, inputs), and biases."""
+    """Return weights of shape (outputs, inputs), and biases."""
     from sklearn.linear_model._base import LinearClassifierMixin
     from sklearn.neural_network import MLPClassifier
 
@@ -155,7 +155,7 @@ def _require(estimator: Any, attribute: str, name: str) -> None:
 
 
 class _Graph:
-    """Nodes of a model, one after the other."""
+    """Builder of a model's nodes."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -164,7 +164,7 @@ class _Graph:
         self._current = "x"
 
     def affine(self, operator: str, value: Any) -> None:
-        """Take a number a feature."""
+        """Add an elementwise operator with one number per feature."""
         index = len(self._nodes)
         if operator == "Div" and not np.asarray(value, dtype=np.float32).all():
             raise TrainingError(f"{self._name}: a feature's scale is 0 in float32; rescale X")

@@ -1,4 +1,4 @@
-"""A torch module as an ONNX model, held against the module on rows of the data."""
+"""A torch module as an ONNX model, compared with the module on rows of the data."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def module_model(module: Any, points: NDArray[np.float32], name: str) -> onnx.Mo
 
 
 def _plain(module: Any) -> Any:
-    """Return a copy that reshapes where the module unflattens rows, which no exporter writes so."""
+    """Return a copy with reshapes instead of unflattens, which exporters cannot write."""
     import torch
 
     class Reshape(torch.nn.Module):
@@ -103,6 +103,7 @@ def _plain(module: Any) -> Any:
 
 
 def _exported(module: Any, inputs: Any, name: str) -> onnx.ModelProto:
+    """Return the module as an ONNX model."""
     import torch
 
     module = _plain(module)

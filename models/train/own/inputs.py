@@ -1,4 +1,4 @@
-"""What a user's program holds, arrays or a data frame, as training data with names and ranges."""
+"""A user's arrays or data frame as training data with names and ranges."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def training_data(
     ids: Sequence[Any] | str | None = None,
     one_hot: Mapping[str, Sequence[str]] | None = None,
 ) -> TrainingData:
-    """Read what `leaveout.leave_one_out` is given.
+    """Read the data given to `leaveout.leave_one_out`.
 
-    A data frame is encoded as `leaveout train` encodes a table; an array is used as it is.
+    A data frame is encoded as `leaveout train` encodes a table; an array is used unchanged.
     """
     if is_frame(X):
         if features is not None:
@@ -181,7 +181,7 @@ def _cell(value: Any, row: int, column: str) -> str:
 
 
 def _label_cells(y: Any) -> list[str]:
-    """Return labels as a table has them; whole numbers among floats are whole numbers."""
+    """Return labels as text, whole floats as whole numbers."""
     values = np.asarray(values_of(y) if hasattr(y, "to_list") else y)
     if values.ndim != 1:
         raise TrainingError(

@@ -1,4 +1,4 @@
-"""Columns of an array, and which of them together are one column of words."""
+"""Columns of an array, and which of them form one column of words."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def array_columns(
     one_hot: Mapping[str, Sequence[str]],
     where: str,
 ) -> tuple[NumberColumn | CategoryColumn, ...]:
-    """Return how the columns of an array are its features."""
+    """Return how the columns of an array become features."""
     ends: dict[int, tuple[int, CategoryColumn]] = {}
     for column, features in one_hot.items():
         places = [_place(str(feature), column, names, where) for feature in features]

@@ -1,1 +1,1 @@
-"""Learners whose members say what they survive: nearest neighbours, and small trees."""
+"""Learners with provable survival: nearest neighbours, and small trees."""

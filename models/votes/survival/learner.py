@@ -1,4 +1,4 @@
-"""What a learner tells of its members: scores, and how many changes make them vote a label."""
+"""Protocol of surviving learners: scores, and the changes that force each vote."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from leaveout.models.votes.origin import Against
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """The rows of a part, and what is asked about."""
+    """The rows of a part, with the test points."""
 
     X: NDArray[np.float64]  # shape (rows, features): in any order; it has no say in anything
     y: NDArray[np.int32]  # shape (rows,)
@@ -23,7 +23,7 @@ class Part:
 
 
 class SurvivingLearner(Protocol):
-    """A function of the rows of a part, and an argument about that function."""
+    """A learner with a proof of what its members survive."""
 
     name: ClassVar[str]  # as in ``--learner``
     survives: ClassVar[
@@ -37,7 +37,7 @@ class SurvivingLearner(Protocol):
         """Return the member's scores, shape (points, labels); a vote is their argmax."""
 
     def thresholds(self, part: Part, against: Against, exact_to: int | None) -> NDArray[np.int32]:
-        """Return the changes it takes to a vote, shape (points, labels), as `Ballots` has them."""
+        """Return the changes that force each vote, shape (points, labels), as in `Ballots`."""
 
     def work(self, times: Sequence[int], labels: int, against: Against, exact_to: int) -> int:
         """Return how many sets of changes a search tries in a part."""

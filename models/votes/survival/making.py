@@ -1,4 +1,4 @@
-"""The learners whose members say what they survive, by name, and their settings."""
+"""Surviving learners by name, with their settings."""
 
 from __future__ import annotations
 

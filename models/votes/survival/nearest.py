@@ -1,4 +1,4 @@
-"""Nearest neighbours, and exactly how many changes of the rows turn their vote."""
+"""Nearest neighbours, with the exact number of changes that force each vote."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ _CHUNK = 2**21
 
 @dataclass(frozen=True)
 class Nearest:
-    """All rows that are as near as the k-th nearest vote; the smaller label wins a tie.
+    """Vote of all rows as near as the k-th nearest; the smaller label wins ties.
 
-    Where there are fewer than k rows, all of them vote, and where there is none the vote is 0.
-    Nearness is Euclidean: squared differences are added feature by feature, from the first to the
-    last, each step rounded to float64, so that the distance of two rows depends on them alone.
+    Fewer than k rows all vote; without rows the vote is 0. Squared Euclidean distances add features
+    in order in float64, so they depend on the two rows alone.
     """
 
     k: int
@@ -32,7 +31,7 @@ class Nearest:
     searched: ClassVar[bool] = False
 
     def scores(self, part: Part) -> NDArray[np.float32]:
-        """Return how many neighbours have each label, shape (points, labels)."""
+        """Return the number of neighbours by label, shape (points, labels)."""
         from leaveout.models.votes.survival.nearest_kernels import neighbour_counts
 
         counts = [
@@ -41,7 +40,7 @@ class Nearest:
         return np.concatenate(counts).astype(np.float32)
 
     def thresholds(self, part: Part, against: Against, exact_to: int | None) -> NDArray[np.int32]:
-        """Return the fewest changes to each vote, shape (points, labels); all are exact."""
+        """Return the fewest changes that force each vote, shape (points, labels), exactly."""
         from leaveout.models.votes.survival import nearest_kernels
 
         kind = {
@@ -56,12 +55,12 @@ class Nearest:
         )
 
     def work(self, times: Sequence[int], labels: int, against: Against, exact_to: int) -> int:
-        """Return 0: thresholds are counted, not searched for."""
+        """Return 0, as thresholds are counted without a search."""
         return 0
 
 
 def _squares(part: Part) -> Iterator[NDArray[np.float64]]:
-    """Yield squared distances of some points at a time, shape (points, rows)."""
+    """Yield squared distances in batches of points, shape (points, rows)."""
     step = max(1, _CHUNK // max(1, len(part.X)))
     for first in range(0, len(part.tests), step):
         tests = part.tests[first : first + step]

@@ -1,4 +1,4 @@
-"""How many changes of its rows make a vote of nearest neighbours come out for a label: counted.
+"""Counting of the changes that force a vote of nearest neighbours.
 
 Rows are taken in groups of one distance, the nearest first. ``counts[j, v]`` is how many of the
 first j groups have label v. The neighbourhood is the first groups that hold k rows or more, so all
@@ -23,7 +23,7 @@ _FAR = 2**62
 def _groups(
     distances: NDArray[np.float64], y: NDArray[np.int32], labels: int
 ) -> tuple[NDArray[np.int64], bool]:
-    """Return counts by groups, (groups + 1, labels), and whether the nearest group is at 0."""
+    """Return counts by groups, (groups + 1, labels), and whether the first is at 0."""
     order = np.argsort(distances)
     counts = np.zeros((len(y) + 1, labels), np.int64)
     group, last = 0, -1.0
@@ -47,7 +47,7 @@ def _neighbourhood(sizes: NDArray[np.int64], k: int) -> int:
 
 @kept()
 def _excess(counts: NDArray[np.int64], label: int, more: int, other: int) -> int:
-    """Return by how many votes another label is too strong for one that has ``more`` votes."""
+    """Return how many votes another label has too many for one with ``more`` votes."""
     return max(0, int(counts[other]) - int(counts[label]) - more + (1 if other < label else 0))
 
 
@@ -80,7 +80,7 @@ def _relabels(
 def _cleared(
     counts: NDArray[np.int64], sizes: NDArray[np.int64], k: int, group: int, label: int, more: int
 ) -> int:
-    """Return the fewest removals so that a label wins with the first groups; -1 if none do.
+    """Return the fewest removals for a label to win with the first groups; -1 if none do.
 
     ``more`` rows of the label were inserted into the last of these groups.
     """
@@ -159,7 +159,7 @@ def _edits(
 def neighbour_counts(
     distances: NDArray[np.float64], y: NDArray[np.int32], labels: int, k: int
 ) -> NDArray[np.int64]:
-    """Return how many neighbours have each label, shape (points, labels)."""
+    """Return the number of neighbours by label, shape (points, labels)."""
     found = np.zeros((len(distances), labels), np.int64)
     for point in range(len(distances)):
         counts, _ = _groups(distances[point], y, labels)
@@ -171,7 +171,7 @@ def neighbour_counts(
 def neighbour_thresholds(
     distances: NDArray[np.float64], y: NDArray[np.int32], labels: int, k: int, against: int
 ) -> NDArray[np.int32]:
-    """Return the fewest changes that make neighbours vote each label, shape (points, labels)."""
+    """Return the fewest changes that force each vote, shape (points, labels)."""
     found = np.zeros((len(distances), labels), np.int32)
     for point in range(len(distances)):
         counts, at_zero = _groups(distances[point], y, labels)

@@ -1,4 +1,4 @@
-"""Whether thresholds can be computed of these samples, what they rest on, and what they came to."""
+"""Feasibility, assumptions and outcome of thresholds for given samples."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CHANGES: dict[Against, str] = {
 
 
 def refuse_unfit(samples: Samples, recipe: PartRecipe, rows: tuple[NDArray[np.int64], ...]) -> None:
-    """Refuse samples of which thresholds would not hold, or would take too long."""
+    """Refuse samples whose thresholds would be invalid or too slow to compute."""
     learner, against = recipe.learner.surviving, recipe.survive
     if learner is None:
         return
@@ -71,7 +71,7 @@ def refuse_unfit(samples: Samples, recipe: PartRecipe, rows: tuple[NDArray[np.in
 
 
 def survival_assumptions(recipe: PartRecipe) -> list[Assumption]:
-    """Return what thresholds rest on beyond what votes do; nothing where there are none."""
+    """Return the assumptions of thresholds beyond those of votes, or none."""
     if recipe.survive is None:
         return []
     return [
@@ -93,7 +93,7 @@ def survival_assumptions(recipe: PartRecipe) -> list[Assumption]:
 
 
 def survival_note(ballots: Ballots, against: Against) -> str:
-    """Return how many of the members' votes survive a change, and more, in a sentence."""
+    """Return a sentence on how many of the members' votes survive changes."""
     assert ballots.thresholds is not None
     least = np.where(ballots.thresholds < 0, np.iinfo(np.int32).max, ballots.thresholds)
     np.put_along_axis(least, ballots.votes[:, :, None], np.iinfo(np.int32).max, axis=2)

@@ -1,4 +1,4 @@
-"""A tree of few levels, and a search for how many changes of the rows turn its vote."""
+"""Small trees, with a search for the number of changes that force each vote."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ _VALUES = 2**24
 
 @dataclass(frozen=True)
 class Tree:
-    """Splits by Gini's index, computed in whole numbers; a leaf votes as most of its rows do.
+    """Tree that splits by Gini index in integers; leaves vote by majority.
 
-    A node is split where that gains most, and more than nothing: of equal gains by the smaller
-    feature, then by the smaller threshold, half-way between two values. The smaller label wins a
-    tie, and where there is no row the vote is 0.
+    A node takes the largest positive gain; ties go to the smaller feature, then threshold (a
+    midpoint). The smaller label wins ties; without rows the vote is 0.
     """
 
     depth: int
@@ -36,7 +35,7 @@ class Tree:
     searched: ClassVar[bool] = True
 
     def scores(self, part: Part) -> NDArray[np.float32]:
-        """Return how many rows of each label the leaf has, shape (points, labels)."""
+        """Return each leaf's rows by label, shape (points, labels)."""
         from leaveout.models.votes.survival.tree_kernels import grow, leaves_of
 
         values, order = _columns(part)
@@ -49,10 +48,10 @@ class Tree:
         return found
 
     def thresholds(self, part: Part, against: Against, exact_to: int | None) -> NDArray[np.int32]:
-        """Return the fewest changes to each vote, shape (points, labels), as far as they are tried.
+        """Return the fewest changes that force each vote, shape (points, labels), as searched.
 
-        The tree is grown again after every set of ``exact_to`` changes or fewer. A relabelled row
-        may also get a label that is none of the labels, and so leave the part.
+        The tree is regrown after every set of up to ``exact_to`` changes. A relabelled row may also
+        get an unknown label and so leave the part.
         """
         assert exact_to is not None
         votes = self.scores(part).argmax(axis=1)
@@ -69,10 +68,7 @@ class Tree:
         return found
 
     def work(self, times: Sequence[int], labels: int, against: Against, exact_to: int) -> int:
-        """Return how many sets of changes are tried; rows that are alike stand in for each other.
-
-        See `SurvivingLearner.work`.
-        """
+        """Return how many sets of changes are tried, counting equal rows once."""
         ways = _ways(labels, against)
         sets = 0
         for changes in range(1, min(sum(times), exact_to) + 1):
@@ -116,7 +112,7 @@ class Tree:
 
 
 def _new(key: np.void, seen: set[bytes]) -> bool:
-    """Return whether a tree was not seen before; from now on it was."""
+    """Return whether a tree is new, and mark it as seen."""
     content = key.tobytes()
     if content in seen:
         return False
@@ -125,9 +121,9 @@ def _new(key: np.void, seen: set[bytes]) -> bool:
 
 
 def _slots(part: Part, changes: int) -> NDArray[np.int64]:
-    """Return rows such that each set of so many changes is one of theirs, or alike to one.
+    """Return rows that represent every set of so many changes.
 
-    Of rows with the same features and label as many as may change.
+    Of equal rows with equal labels, only as many as may change.
     """
     whole = np.column_stack([part.X, part.y])
     _, kind = np.unique(whole, axis=0, return_inverse=True)
@@ -139,11 +135,11 @@ def _slots(part: Part, changes: int) -> NDArray[np.int64]:
 
 
 def _ways(labels: int, against: Against) -> int:
-    """Return how many things may happen to a row that changes."""
+    """Return how many ways a changed row can change."""
     return labels if against == "relabels" else 1
 
 
 def _columns(part: Part) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
-    """Return values by feature, and rows in the order of each, both (features, rows)."""
+    """Return values by feature, and each feature's row order, both (features, rows)."""
     values = np.ascontiguousarray(part.X.T)
     return values, np.argsort(values, axis=1, kind="stable").astype(np.int32)

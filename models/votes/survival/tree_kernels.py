@@ -1,4 +1,4 @@
-"""A small tree grown in whole numbers, and grown again after every set of few changes.
+"""Small integer trees, regrown after every set of a few changes.
 
 A tree of some depth is three arrays: the feature and the threshold of node i, whose children are
 nodes 2 i + 1 (at most the threshold) and 2 i + 2, and how many rows of each label a leaf has.
@@ -28,10 +28,10 @@ def _splits(
     feature: NDArray[np.int32],
     threshold: NDArray[np.float64],
 ) -> None:
-    """Choose the splits of one level's nodes: the largest gain of Gini's index, above 0.
+    """Choose the splits of one level: the largest positive gain of the Gini index.
 
-    Of equal gains the smaller feature, then the smaller threshold. A gain is a fraction of whole
-    numbers, and two are compared by their products across.
+    Ties go to the smaller feature, then threshold. Gains are fractions compared by cross-
+    multiplication.
     """
     width, labels = totals.shape
     whole, squared = totals.sum(axis=1), (totals * totals).sum(axis=1)
@@ -130,7 +130,7 @@ def try_changes(
     threshold: NDArray[np.float64],  # shape (sets, nodes)
     votes: NDArray[np.int32],  # shape (sets, leaves)
 ) -> int:
-    """Grow the tree after each of the next sets of changes, and return how many there were."""
+    """Grow the tree after each of the next sets of changes; return their number."""
     counts = np.zeros((votes.shape[1], labels), np.int64)
     now = y.copy()
     rows, changes = len(slots), len(chosen)
@@ -173,7 +173,7 @@ def mark_votes(
     changes: int,
     found: NDArray[np.int32],  # shape (points, labels)
 ) -> None:
-    """Lower the thresholds of what each of some trees votes to a number of changes."""
+    """Lower the thresholds of the trees' votes to a number of changes."""
     for tree in range(len(votes)):
         leaves = leaves_of(feature[tree], threshold[tree], tests)
         for point in range(len(tests)):

@@ -1,4 +1,4 @@
-"""Falsifiers: attacks on services that unlearn, and what their trials establish."""
+"""Falsifiers: attacks on unlearning services, and what their trials establish."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The black-box attack of Theorem 3.1: points in several copies, and models that look them up."""
+"""The black-box attack of Theorem 3.1: duplicated points and lookup models."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _majority = drawing("majority", 0.0)
 
 @dataclass(frozen=True)
 class Duplicated:
-    """Delete every point that is answered right, and see what is left go wrong.
+    """Delete every point that is answered right, then watch the remaining ones fail.
 
     Every point is there in several copies. A model that looks points up votes for the label of
     those it was trained on, and for none otherwise; a point is answered right if enough shards hold
@@ -86,12 +86,12 @@ class Duplicated:
 
     @property
     def events(self) -> tuple[str, ...]:
-        """What is looked for in models."""
+        """The events to look for in models."""
         return tuple(f"right on less than {at:.3g} of what is left" for at in self.thresholds)
 
     @property
     def retrained_at_most(self) -> tuple[float, ...]:
-        """No bound: what retraining gives is measured."""
+        """No bound: the retrained arm is measured."""
         return (1.0,) * len(self.thresholds)
 
     def replay(self, seed: int, number: int) -> Trial:
@@ -120,6 +120,7 @@ class Duplicated:
         return distinct
 
     def _happened(self, holding: NDArray[np.int64]) -> tuple[bool, ...]:
+        """Return which events happened."""
         if not len(holding):
             return (False,) * len(self.thresholds)
         right = float((2 * holding > self.shards).mean())

@@ -1,4 +1,4 @@
-"""Trials of an attack, each beside a retrained arm, and what they refute."""
+"""Trials of an attack beside a retrained arm, and what they refute."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from leaveout.verifier.audits.membership.events import Events
 
 @dataclass(frozen=True)
 class Trial:
-    """One trial; the attack, the seed and the number give it again.
+    """One trial, reproducible from the attack, the seed and the number.
 
     Attributes
     ----------
@@ -33,20 +33,20 @@ class Trial:
 
 
 class Attack(Protocol):
-    """What deletes adaptively, and what then tells unlearning from retraining."""
+    """An adaptive deletion, with events that distinguish unlearning from retraining."""
 
     @property
     def events(self) -> tuple[str, ...]:
-        """What is looked for in models."""
+        """The events to look for in models."""
         ...
 
     @property
     def retrained_at_most(self) -> tuple[float, ...]:
-        """A proven bound of each event's chance after retraining, whatever was deleted; or 1."""
+        """Proved bounds of each event's probability after any retraining; or 1."""
         ...
 
     def replay(self, seed: int, number: int) -> Trial:
-        """Run one trial; the same arguments give the same trial."""
+        """Run one trial, deterministically."""
         ...
 
 
@@ -63,13 +63,13 @@ class Counts:
 
     @property
     def arms(self) -> tuple[int, int, int, int]:
-        """Events and trials of the unlearned arm, and of the retrained one."""
+        """Events and trials of the unlearned arm, then of the retrained one."""
         return self.unlearned, self.unlearned_trials, self.retrained, self.retrained_trials
 
 
 @dataclass(frozen=True)
 class Audit:
-    """What trials gave.
+    """The outcome of trials.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class Audit:
 
     @classmethod
     def of_events(cls, events: Events) -> Audit:
-        """Return what trials gave that were made and counted elsewhere.
+        """Return the outcome of trials that were run and counted elsewhere.
 
         Nothing is taken to be bounded after retraining: that its shards were exchangeable, no file
         can show.
@@ -99,7 +99,7 @@ class Audit:
         return cls(tuple(Counts(*one) for one in counts), (None,) * len(events.names))
 
     def alpha_lower_bounds(self, beta: float, gamma: float, confidence: float) -> tuple[float, ...]:
-        """Return the alpha that is not enough, by event, all at once with some confidence.
+        """Return an insufficient alpha per event, jointly with some confidence.
 
         Update sequences differ between trials, and a share gamma of them is exempt, so that beta
         + gamma is what an event may have beyond e^alpha times its chance after retraining.
@@ -113,7 +113,7 @@ class Audit:
     def refuted_by(
         self, alpha: float, beta: float, gamma: float, confidence: float
     ) -> tuple[int, ...]:
-        """Return which events refute a claim, by Holm's procedure over all of them."""
+        """Return the events that refute a claim, by Holm's procedure over all events."""
         levels = [
             refutation_level(*one.arms, alpha, beta + gamma, one.retrained_at_most)
             for one in self.counts

@@ -1,4 +1,4 @@
-"""The white-box attack on confident shards: delete what half of the models seem to have seen."""
+"""The white-box attack: delete what half of the models seem to have seen."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class WhiteBox:
 
     @property
     def events(self) -> tuple[str, ...]:
-        """What is looked for in models."""
+        """The events to look for in models."""
         means = tuple(f"models of targeted shards are right {how} often" for how in _HOW)
         if self.shards == 2:
             return means
@@ -75,7 +75,7 @@ class WhiteBox:
 
     @property
     def retrained_at_most(self) -> tuple[float, ...]:
-        """What holds since shards drawn anew are exchangeable: 1/2, and one in all such halves.
+        """Bounds by exchangeability of redrawn shards: 1/2, or one in all such halves.
 
         Derived in ``docs/sharded.md``. With an odd number of shards means have no such bound.
         """
@@ -111,12 +111,13 @@ class WhiteBox:
         )
 
     def _trained(self, seed: int, number: int, arm: bytes, rows: Rows) -> Shards:
+        """Train the shards of an arm."""
         key = hashlib.sha256(b"%d %d %s" % (seed, number, arm)).digest()
         inclusion = 1 / self.shards if self.inclusion is None else self.inclusion
         return Shards.trained(self.estimator, key, self.shards, inclusion, rows)
 
     def _confidence(self, model: Any) -> NDArray[np.float64]:
-        """Return a model's confidence in each point's true label; a constant has none in any."""
+        """Return a model's confidence in true labels; a constant has none."""
         found = np.zeros(len(self.codes))
         if isinstance(model, int):
             return found
@@ -127,12 +128,13 @@ class WhiteBox:
         return found
 
     def _happened(self, shards: Shards) -> tuple[bool, ...]:
+        """Return which events happened."""
         right = (shards.codes(self.test_features) == self.test_codes[:, None]).sum(axis=0)
         return halves(right)[: len(self.events)]
 
 
 def halves(right: NDArray[np.int64]) -> tuple[bool, bool, bool, bool]:
-    """Compare how many test points models of the first half of the shards get right."""
+    """Compare how many test points the models of either half of the shards get right."""
     half = len(right) // 2
     first, rest = right[:half], right[half:]
     targeted, others = int(first.sum()) * len(rest), int(rest.sum()) * half

@@ -1,4 +1,4 @@
-"""Audits of unlearning: what an attacker tells of a model that forgot, against a retrained one.
+"""Audits of unlearning: what an attacker tells of unlearned models versus retrained.
 
 Importing this package needs no torch; running trials does.
 """

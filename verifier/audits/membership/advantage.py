@@ -1,4 +1,4 @@
-"""The membership advantage: what is estimated, and how the estimate is presented."""
+"""The membership advantage: its estimation and presentation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNITS: tuple[Unit, ...] = ("trials", "records")
 
 
 def advantage(audit: Audit, confidence: float, unit: Unit = "trials", seed: int = 0) -> Advantage:
-    """Estimate how much better than chance an attacker tells unlearning from retraining.
+    """Estimate how well an attacker distinguishes unlearning from retraining.
 
     The advantage is ``sup |Pr[E in the unlearned arm] - Pr[E in the retrained arm]|`` over the
     events "the attack scores at least t", for every attack and every t. The attacks are fixed

@@ -1,4 +1,4 @@
-"""Membership attacks that need no training: a score a row, higher the more it looks trained on."""
+"""Membership attacks without training: a score per row, higher for likely members."""
 
 from __future__ import annotations
 

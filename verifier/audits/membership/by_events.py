@@ -8,10 +8,10 @@ from leaveout.verifier.audits.membership.result import Advantage, Counted, impli
 
 
 def advantage_of_events(events: Events, confidence: float) -> Advantage:
-    """Estimate the largest difference of the probabilities of an event in the two arms.
+    """Estimate the largest difference of an event's probabilities in the two arms.
 
-    Each probability is bounded by Clopper and Pearson; the error is shared by both sides of both
-    arms of all events (Bonferroni).
+    Clopper-Pearson bounds, with the error shared by both sides of both arms of all events
+    (Bonferroni).
     """
     each = 1 - (1 - confidence) / (2 * len(events.names))
     lower, upper, best = 0.0, 0.0, _counted(events, 0)
@@ -33,6 +33,7 @@ def advantage_of_events(events: Events, confidence: float) -> Advantage:
 
 
 def _counted(events: Events, index: int) -> Counted:
+    """Return the counts of one event."""
     return Counted(
         events.names[index],
         "after",

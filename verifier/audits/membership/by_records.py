@@ -1,4 +1,4 @@
-"""The advantage of an attacker who sees one forgotten row, drawn at random from a trial."""
+"""The advantage of an attacker who sees one random forgotten row of a trial."""
 
 from __future__ import annotations
 
@@ -30,11 +30,8 @@ class Shares:
 def advantage_of_records(views: Views, confidence: float, seed: int) -> Advantage:
     """Estimate the advantage over all attacks and thresholds; see `advantage`.
 
-    The rows of a trial share its models, so a trial counts once, with the share of its forgotten
-    rows for which the attack says member. The lower bound is that of the mean difference of these
-    shares, for the attack and threshold that the selecting trials chose. The upper bound covers
-    every threshold: shares fall as thresholds rise, so between two neighbouring ones they lie
-    between theirs, and all of these means are bounded at once (Bonferroni).
+    A trial counts once, since its rows share models. Shares fall in the threshold, so bounding the
+    means at neighbours covers all (Bonferroni).
     """
     error = 1 - confidence
     selects = selecting(len(views.trials))
@@ -78,7 +75,7 @@ def advantage_of_records(views: Views, confidence: float, seed: int) -> Advantag
 
 
 def thresholds(views: Views, row: RowScores, selects: NDArray[np.bool_]) -> Floats:
-    """Return thresholds to try, ascending: quantiles of the forgotten rows' scores."""
+    """Return ascending thresholds to try: quantiles of the forgotten rows' scores."""
     rows = views.forgotten & selects[views.place]
     pool = np.concatenate([row.unlearned[rows], row.retrained[rows]])
     levels = (np.arange(_THRESHOLDS) + 0.5) / _THRESHOLDS
@@ -86,7 +83,7 @@ def thresholds(views: Views, row: RowScores, selects: NDArray[np.bool_]) -> Floa
 
 
 def shares_at(views: Views, scores: Floats, cuts: Floats) -> Shares:
-    """Return for each trial how many of its forgotten rows reach each threshold."""
+    """Return for each trial the share of forgotten rows that reach each threshold."""
     gone = np.flatnonzero(views.forgotten)
     place, own = views.place[gone], scores[gone, None]
     count = np.bincount(place, minlength=len(views.trials))[:, None]

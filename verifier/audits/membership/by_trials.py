@@ -1,4 +1,4 @@
-"""The advantage of an attacker who sees all forgotten rows of a model: one number a trial."""
+"""The advantage of an attacker who sees all forgotten rows: a number per trial."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """An event about a model, fixed before the trials that are counted."""
+    """An event about a model, fixed before the counted trials."""
 
     statistic: Statistic
     threshold: float
@@ -41,11 +41,11 @@ class Chosen:
         return f"{self.statistic} {'>=' if self.above else '<'} {self.threshold:.5g}"
 
     def happened(self, values: Floats) -> NDArray[np.bool_]:
-        """Whether it happened in each trial."""
+        """Return in which trials it happened."""
         return np.asarray((values >= self.threshold) == self.above)
 
     def count(self, trials: NDArray[np.bool_]) -> Counted:
-        """Count it in some of the trials."""
+        """Count the event in some of the trials."""
         total = int(trials.sum())
         return Counted(
             str(self),
@@ -68,12 +68,8 @@ def advantage_of_statistics(
 ) -> Advantage:
     """Estimate the advantage of the events "a statistic is at least t".
 
-    Most of the error (`LOWER_SHARE`) goes to the event that the selecting trials chose: its two
-    probabilities are bounded by Clopper and Pearson on the other trials, and their difference is
-    at most the advantage. The rest goes to all statistics and thresholds at once, by Dvoretzky,
-    Kiefer and Wolfowitz: no distribution function in either arm is off by more than a margin
-    ``m``, so that the advantage is at most the largest difference seen plus ``2 m`` (and at least
-    that difference minus ``2 m``).
+    Lower: `LOWER_SHARE` of the error, Clopper-Pearson on the event chosen by other trials. Upper:
+    the rest, DKW over all statistics and t.
     """
     error = 1 - confidence
     counts = ~selects
@@ -107,6 +103,7 @@ def advantage_of_statistics(
 def _ranked(
     found: Sequence[Statistic], selects: NDArray[np.bool_], confidence: float
 ) -> Ranked | None:
+    """Return what the ranking attacks achieve; None if there are none."""
     ranks = [item for item in found if item.of == "ranking"]
     if not ranks:
         return None
@@ -115,11 +112,7 @@ def _ranked(
 
 
 def choose(found: Sequence[Statistic], selects: NDArray[np.bool_]) -> Chosen:
-    """Choose the event that tells the arms apart best in the selecting trials.
-
-    Among several that do so equally, that of the statistic whose arms lie furthest apart for
-    their spread.
-    """
+    """Choose the event that separates the selecting trials best; ties by spread."""
     best: tuple[tuple[float, float], Chosen] | None = None
     for item in found:
         unlearned, retrained = item.unlearned[selects], item.retrained[selects]
@@ -134,10 +127,7 @@ def choose(found: Sequence[Statistic], selects: NDArray[np.bool_]) -> Chosen:
 
 
 def _apart(unlearned: Floats, retrained: Floats) -> tuple[float, float, bool]:
-    """Return the largest difference of two empirical distributions, where, and which way.
-
-    The threshold lies half-way between two values that were seen.
-    """
+    """Return the largest difference of two empirical distributions, where and which way."""
     points = np.unique(np.concatenate([unlearned, retrained]))
     cuts = np.concatenate([points[:1], (points[1:] + points[:-1]) / 2])
     shares = [(arm[:, None] >= cuts).mean(axis=0) for arm in (unlearned, retrained)]

@@ -1,4 +1,4 @@
-"""Counts of events as other programs write them: a CSV or JSON file, a row an event."""
+"""Event counts from other programs: a CSV or JSON file, one row per event."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts of events in both arms: an audit whose attacks were carried out elsewhere."""
+"""Event counts in both arms, for attacks carried out elsewhere."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from leaveout.errors import AuditError
 
 @dataclass(frozen=True, eq=False)
 class Events:
-    """How often each event happened, of how many independent trials, in either arm.
+    """Counts of each event among independent trials, in either arm.
 
     An event is fixed before the trials, such as "the attack says member". Trials count as
     independent only where each has a model of its own.

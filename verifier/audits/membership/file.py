@@ -1,4 +1,4 @@
-"""Audit files: ``.npz`` archives of what an attacker sees, or of counted events."""
+"""Audit files: ``.npz`` archives of attackers' views or of counted events."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ARM = (*_ROWS, "posteriors")
 
 
 class _Manifest(msgspec.Struct):
-    """What the array ``manifest`` holds, as JSON: how the audit was made."""
+    """The JSON content of the array ``manifest``: how the audit was made."""
 
     version: int
     made: dict[str, object] = {}
@@ -76,7 +76,7 @@ def read_audit(path: Path | str) -> Audit:
 
 
 def join_arms(unlearned: Path | str, retrained: Path | str) -> Views:
-    """Make an audit of two files of posteriors, of any method of unlearning.
+    """Make an audit from two files of posteriors, of any unlearning method.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def join_arms(unlearned: Path | str, retrained: Path | str) -> Views:
 
 
 def write_audit(audit: Audit, path: Path | str, made: dict[str, object] | None = None) -> None:
-    """Write an audit, whole or not at all; the same audit gives the same bytes.
+    """Write an audit atomically and deterministically.
 
     Parameters
     ----------

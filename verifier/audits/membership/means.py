@@ -1,4 +1,4 @@
-"""Bounds that hold for any number of trials: of a mean, and of a whole distribution."""
+"""Finite-sample bounds on a mean and on a whole distribution."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _HALVINGS = 32
 
 
 def dkw_margin(trials: int, error: float) -> float:
-    """Return how far an empirical distribution function is from the true one, at any point.
+    """Return the largest error of an empirical distribution function.
 
-    Dvoretzky, Kiefer and Wolfowitz with Massart's constant (1990):
-    ``P(sup |F_n - F| > m) <= 2 exp(-2 n m^2)``, set equal to ``error``.
+    Dvoretzky-Kiefer-Wolfowitz with Massart's constant (1990): ``P(sup |F_n - F| > m) <= 2 exp(-2 n
+    m^2)`` = ``error``.
     """
     return math.sqrt(math.log(2 / error) / (2 * trials))
 
@@ -26,12 +26,8 @@ def dkw_margin(trials: int, error: float) -> float:
 def mean_lower(values: Floats, error: float) -> Floats:
     """Return lower bounds of means of independent draws in [0, 1].
 
-    A mean ``m`` is rejected where ``W(m) >= 1 / error``, ``W(m)`` being the average over fixed
-    bets ``u`` of the product of ``1 + u (x / m - 1)``. For the true mean each factor is
-    non-negative and of expectation 1, so that by Markov's inequality this has probability at most
-    ``error`` (as in Waudby-Smith and Ramdas, Estimating means of bounded random variables by
-    betting, 2024, with a mixture of constant bets). ``W`` falls in ``m``, so that every mean below
-    the result is rejected.
+    By betting (Waudby-Smith and Ramdas 2024): reject ``m`` where the mean over fixed bets of
+    ``prod(1 + u (x / m - 1))`` is >= ``1 / error``.
     """
     low, high = np.zeros(values.shape[1]), values.mean(axis=0)
     wanted = math.log(len(_BETS) / error)
@@ -48,7 +44,7 @@ def mean_upper(values: Floats, error: float) -> Floats:
 
 
 def _log_wealth(values: Floats, mean: Floats) -> Floats:
-    """Return the logarithm of the sum over the bets, shape (columns,); infinite at mean 0."""
+    """Return the log of the sum over bets, shape (columns,); infinite at mean 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(values > 0, values / mean, 0) - 1
         logs = np.log1p(_BETS[:, None, None] * ratio).sum(axis=1)
@@ -59,7 +55,7 @@ def _log_wealth(values: Floats, mean: Floats) -> Floats:
 
 
 def sign_test(wins: int, losses: int) -> float:
-    """Return the two-sided p-value of pairs that are as likely to fall either way."""
+    """Return the two-sided p-value of the sign test."""
     from scipy.stats import binomtest
 
     return float(binomtest(wins, wins + losses).pvalue) if wins + losses else 1.0

@@ -1,4 +1,4 @@
-"""Repeated trials: forget, unlearn, retrain, and record what an attacker sees of each arm."""
+"""Repeated trials: forget, unlearn, retrain, and record the attacker's view."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Unlearner = Callable[[C, Deletion, int], C]
 
 @dataclass(frozen=True)
 class Plan:
-    """What is repeated.
+    """What each trial does.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Arm:
-    """How one model of a trial did."""
+    """The accuracy and cost of one model of a trial."""
 
     accuracy: float
     seconds: float
@@ -76,7 +76,7 @@ class Arm:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """One trial: three models, asked about the same rows.
+    """One trial: three models evaluated on the same rows.
 
     Attributes
     ----------
@@ -113,7 +113,7 @@ def run_trials(
     trials: int,
     first: int = 0,
 ) -> Iterator[Trial]:
-    """Run trials, each with models of its own, and forgotten rows drawn anew or of one label.
+    """Run trials, each with its own models and newly drawn or labelled forgotten rows.
 
     Every trial trains its own original: guarantees of unlearning are about the randomness of
     training too, and models that unlearned from one original would not be independent.
@@ -152,7 +152,7 @@ def run_trials(
 
 
 def views_of(trials: Sequence[Trial], source: str = "audit") -> Views:
-    """Gather trials into what is audited."""
+    """Collect the attacker's views of trials."""
     numbers = [np.full(len(trial.label), i) for i, trial in enumerate(trials)]
     arms = {
         name: np.concatenate([trial.posteriors[name] for trial in trials]).astype(np.float64)
@@ -201,6 +201,7 @@ def _trial(setting: _Setting[C], number: int) -> Trial:
 
 
 def _forgotten(data: TrainingData, plan: Plan, seed: int) -> NDArray[np.int64]:
+    """Return the rows to forget."""
     if plan.label is not None:
         return rows_of_label(data, data.labels[plan.label])
     assert plan.forget is not None
@@ -219,6 +220,7 @@ def _refuse_unjudged(name: str, of_label: NDArray[np.bool_]) -> None:
 def _judged(
     model: C, setting: _Setting[C], unseen: NDArray[np.int64], took: tuple[float, float]
 ) -> Arm:
+    """Return the accuracy and cost of a model."""
     data, label = setting.data, setting.plan.label
     assert data.X_test is not None and data.y_test is not None
     truth = data.y_test[unseen]
@@ -229,6 +231,7 @@ def _judged(
 
 
 def _timed(make: Callable[[], C]) -> tuple[C, tuple[float, float]]:
+    """Return a result with its wall-clock and CPU seconds."""
     started, used = time.perf_counter(), time.process_time()
     model = make()
     return model, (time.perf_counter() - started, time.process_time() - used)

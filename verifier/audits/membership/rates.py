@@ -1,4 +1,4 @@
-"""How often each attack says member, in each arm, for people to read beside the advantage."""
+"""How often each attack says member, in each arm, beside the advantage."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Rate:
-    """A mean over trials, with an interval."""
+    """A mean over trials with an interval."""
 
     mean: float
     lower: float
@@ -38,7 +38,7 @@ class Rate:
 
 @dataclass(frozen=True)
 class Row:
-    """One attack."""
+    """The rates of one attack."""
 
     attack: str
     sees: str

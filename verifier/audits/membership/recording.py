@@ -1,4 +1,4 @@
-"""From files to an audit: trials of the two-player unlearner on one network and its data."""
+"""From files to an audit: trials of the two-player unlearner on a network."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Recorded = tuple[Views, dict[str, object]]
 
 
 class AuditInterruptedError(AuditError):
-    """Trials were stopped from the keyboard; nothing was written."""
+    """Trials were interrupted from the keyboard; nothing was written."""
 
     exit_code = ExitCode.INTERRUPTED
 
@@ -54,7 +54,7 @@ def record(
     seed: int = 0,
     on_trial: Callable[[int], None] | None = None,
 ) -> Recorded:
-    """Run trials of the game."""
+    """Run trials of the two-player game."""
     require_torch("leaveout audit")
     if share is not None and forget_class is not None:
         raise AuditError("--forget draws rows and --forget-class names them: give one of the two")

@@ -1,4 +1,4 @@
-"""What an estimate of the membership advantage says."""
+"""Results of an estimate of the membership advantage."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Counted:
         )
 
     def opposite(self) -> Counted:
-        """Return the counts of the event not happening."""
+        """Return the counts of the event's absence."""
         return Counted(
             f"not ({self.event})",
             self.sees,
@@ -42,7 +42,7 @@ class Counted:
 
 @dataclass(frozen=True)
 class Implied:
-    """What an event says about ``Pr[E | unlearned] <= e^alpha Pr[E | retrained] + beta``."""
+    """What an event implies for ``Pr[E | unlearned] <= e^alpha Pr[E | retrained] + beta``."""
 
     alpha: float  # with beta = 0, alpha is at least this
     beta: float  # with alpha = 0, beta is at least this
@@ -52,7 +52,7 @@ class Implied:
 
 @dataclass(frozen=True)
 class Ranked:
-    """What attacks achieve that rank forgotten rows among rows that no model saw."""
+    """What attacks achieve that rank forgotten rows among unseen rows."""
 
     lower: float  # the advantage of such attacks is at least this
     confidence: float  # of this alone
@@ -61,7 +61,7 @@ class Ranked:
 
 @dataclass(frozen=True)
 class Advantage:
-    """Bounds of the membership advantage.
+    """Bounds on the membership advantage.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class Advantage:
 
 
 def nothing_known(unit: str, trials: int) -> Advantage:
-    """Return what so few trials tell: nothing."""
+    """Return the vacuous result of too few trials."""
     return Advantage(
         0.0,
         1.0,
@@ -127,7 +127,7 @@ def implied(counted: Counted, confidence: float) -> Implied:
 
 
 def more_often(counted: Counted, confidence: float) -> float:
-    """Return by how much an event is more likely in the unlearned arm, at least; never below 0."""
+    """Return a lower bound of an event's excess probability when unlearned, at least 0."""
     # Each end of an interval fails with half of 1 - confidence.
     low = clopper_pearson(counted.unlearned, counted.unlearned_trials, confidence)[0]
     high = clopper_pearson(counted.retrained, counted.retrained_trials, confidence)[1]

@@ -1,4 +1,4 @@
-"""What is compared between the arms: the scores of every attack, and numbers a trial."""
+"""What is compared between arms: attack scores, and one number per trial."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class RowScores:
 
 @dataclass(frozen=True, eq=False)
 class Statistic:
-    """One number a trial, in each arm."""
+    """One number per trial, in each arm."""
 
     attack: str
     of: str
@@ -46,15 +46,15 @@ class Statistic:
 
 
 def selecting(trials: int) -> NDArray[np.bool_]:
-    """Return which trials choose and train attacks: the first third, two at least.
+    """Return which trials choose and train attacks: the first third, at least two.
 
-    The other trials estimate, and have no part in the choice.
+    The others estimate and take no part in the choice.
     """
     return np.arange(trials) < max(LEAST_TRIALS // 2, trials // 3)
 
 
 def row_scores(views: Views, seed: int) -> tuple[RowScores, ...]:
-    """Return the scores of every attack that the audit allows."""
+    """Return the scores of every attack that the audit supports."""
     before = views.original
     found = [
         RowScores(
@@ -83,7 +83,7 @@ def row_scores(views: Views, seed: int) -> tuple[RowScores, ...]:
 
 
 def statistics(views: Views, scores: tuple[RowScores, ...]) -> tuple[Statistic, ...]:
-    """Return all numbers a trial that are compared."""
+    """Return all compared statistics."""
     found = []
     for row in scores:
         arms = (row.unlearned, row.retrained)

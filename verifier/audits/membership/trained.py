@@ -1,4 +1,4 @@
-"""Attacks that are trained: on the posteriors of one model or of both, never on what they score."""
+"""Trained attacks on one or both models' posteriors, never on rows they score."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TOLERANCE = 1e-10
 
 @dataclass(frozen=True)
 class TrainedAttack:
-    """A logistic regression to be trained."""
+    """A logistic regression to train."""
 
     name: str
     sees: Sees
@@ -40,7 +40,7 @@ TRAINED = (
 def trained_scores(
     attack: TrainedAttack, views: Views, selecting: NDArray[np.bool_], seed: int
 ) -> dict[str, Floats]:
-    """Score every row in both arms, each by an attack that was not trained on its trial."""
+    """Score every row in both arms with an attack not trained on its trial."""
     features = {
         arm: _features(attack, views, posteriors)
         for arm, posteriors in views.arms.items()

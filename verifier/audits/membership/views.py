@@ -1,4 +1,4 @@
-"""What an attacker sees of both arms: rows, and the posteriors of each model on them."""
+"""What an attacker sees of both arms: rows and each model's posteriors on them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _TOLERANCE = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class Views:
-    """Posteriors of unlearned models and of retrained ones, trial by trial.
+    """Posteriors of unlearned and retrained models, per trial.
 
-    In each trial rows are drawn and forgotten, one model unlearns them and another is trained
-    without them; both are asked about forgotten rows and about rows that no model ever saw.
+    In each trial one model unlearns drawn rows and one is trained without them; both are asked
+    about these and about unseen rows.
     """
 
     trial: NDArray[np.int64]  # shape (rows,): the trial a row belongs to; any numbers
@@ -46,7 +46,7 @@ class Views:
 
     @property
     def arms(self) -> dict[str, NDArray[np.float64]]:
-        """Posteriors by the name of the arm; ``original`` only where it was recorded."""
+        """Posteriors by arm; ``original`` only if it was recorded."""
         arms = {"unlearned": self.unlearned, "retrained": self.retrained}
         return arms if self.original is None else {**arms, "original": self.original}
 
@@ -57,7 +57,7 @@ class Views:
 
     @cached_property
     def place(self) -> NDArray[np.int64]:
-        """For each row, where its trial is in `trials`."""
+        """The index in `trials` of each row's trial."""
         return np.searchsorted(self.trials, self.trial).astype(np.int64)
 
     @property

@@ -1,1 +1,1 @@
-"""Forests proved again: read, trained anew, and bounded, by code of the checker's own."""
+"""Forests proved again: read, retrained and bounded by the checker's own code."""

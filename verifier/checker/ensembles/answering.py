@@ -1,4 +1,4 @@
-"""Forest files of either kind; those that only answer are read here."""
+"""Forest files of either kind, including forests that only answer."""
 
 from __future__ import annotations
 
@@ -104,6 +104,7 @@ def _archive(path: Path) -> tuple[bytes | None, dict[str, NDArray[Any]]]:
 
 
 def _answering(path: Path, arrays: dict[str, NDArray[Any]]) -> Answering:
+    """Return the forest of a file without training rows."""
     found = {name: arrays.get(name) for name in (*_KINDS, *_OTHERS)}
     if any(each is None for each in found.values()):
         raise CertificateError(f"{path}: is no forest file")

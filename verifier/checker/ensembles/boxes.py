@@ -1,4 +1,4 @@
-"""Claims about leaks of forests, held against the trees of boxes that prove them."""
+"""Claims about leaks of forests, checked by the trees of boxes that prove them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Boxes:
 
     @property
     def tables(self) -> Tables:
-        """What is listed of the inputs."""
+        """The listed features of the inputs."""
         return self._tables
 
 

@@ -1,4 +1,4 @@
-"""What a forest's chance is: hashes of seed, tree, path and what is drawn for, as its page says.
+"""Randomness of a forest: keyed hashes of seed, tree, path and purpose.
 
 Written anew from ``docs/forest.md``, and compiled, so that a forest can be trained again here.
 """

@@ -1,4 +1,4 @@
-"""What a deletion is recorded to have given: the splits that changed, and a digest of all."""
+"""Recorded result of a deletion: the changed splits, and a digest of everything."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def path_to(feature: Numbers, node: int) -> str:
 
 
 def hold_against(before: Exact, recorded: Recorded, after: Exact) -> None:
-    """Hold a forest with the recorded changes against one trained anew."""
+    """Compare a forest with recorded changes against a retrained one."""
     starts = np.concatenate(([0], np.cumsum(recorded.size.astype(np.int64))))
     if np.any((recorded.tree < 0) | (recorded.tree >= len(before.trees))):
         raise RejectedError("the record of a deletion changes a tree that there is not")

@@ -1,4 +1,4 @@
-"""What a node of a forest splits on: a function of its key, its level and the rows it holds."""
+"""Splitting of a node: a function of its key, its level and its rows."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _count_log(count: int) -> float:
 
 @compiled_in
 def worth(entropy: bool, left: Any, counts: Any) -> float:
-    """Return what a split is worth, with so many rows of each label on the left."""
+    """Return the quality of a split, given the rows of each label on the left."""
     left_size, right_size = 0, 0
     first, second = 0.0, 0.0
     for c in range(len(counts)):
@@ -147,7 +147,7 @@ def _keep(low: float, high: float, priority: np.uint64, i: int, k: int, room: Ro
 
 @compiled_in
 def _scan(data: Data, order: Any, begin: int, end: int, i: int, k: int, room: Room) -> None:
-    """Go through the values of the i-th attribute considered, and keep thresholds."""
+    """Scan the values of the i-th considered attribute, and keep thresholds."""
     a, tallies, own = room.picked[i], room.tallies, room.keys[i]
     labels = tallies.shape[1]
     for part in range(3):

@@ -1,4 +1,4 @@
-"""What statements about deleted rows rest on, computed by the checker itself."""
+"""Functions of statements about deleted rows, computed by the checker itself."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class Forest(Compared):
         return id(self)
 
     def exact(self) -> Exact:
-        """Return it as one that knows its rows."""
+        """Return the forest as one with training rows."""
         if not isinstance(self.held, Exact):
             raise RejectedError(f"{self.held.path}: keeps no rows, so none can be deleted")
         return self.held
 
     def trained_without(self, rows: tuple[int, ...]) -> Exact:
-        """Return the forest trained without some rows; the last one is kept."""
+        """Return the forest retrained without some rows, with the last one cached."""
         if rows not in self._trained:
             self._trained.clear()
             held = self.exact()
@@ -86,7 +86,7 @@ def _record(cell: str, file: HeldFile, line: int) -> tuple[int, ...]:
 
 
 def unlearn(given: Given) -> Forest:
-    """Return the forest that a deletion recorded, proved equal to one trained from scratch."""
+    """Return the recorded forest after a deletion, proved equal to the retrained one."""
     whole, rows = _asked(given)
     anew = whole.trained_without(rows)
     hold_against(whole.exact(), read_changes(given.proof), anew)
@@ -98,13 +98,13 @@ def unlearn(given: Given) -> Forest:
 
 
 def retrain(given: Given) -> Forest:
-    """Train anew without the rows of a record."""
+    """Retrain without the rows of a record."""
     whole, rows = _asked(given)
     return Forest(whole.trained_without(rows))
 
 
 def caches_sound(given: Given) -> bool:
-    """Train anew on the rows held, and hold every array against the file's."""
+    """Retrain on the rows held, and compare every array with the file's."""
     whole = given.held("forest", Forest, "forest")
     apart = first_apart(whole.exact(), whole.trained_without(()))
     if apart is not None:
@@ -113,6 +113,7 @@ def caches_sound(given: Given) -> bool:
 
 
 def _asked(given: Given) -> tuple[Forest, tuple[int, ...]]:
+    """Return the forest and the record of rows that a call is about."""
     whole, record = given.held("forest", Forest, "forest"), given.held("record", tuple, "record")
     if not all(type(row) is int for row in record):
         raise RejectedError("'record' is no record")
@@ -136,7 +137,7 @@ def first_apart(one: Exact, two: Exact) -> str | None:
 
 
 def _where(a: Tree, b: Tree, part: str) -> str:
-    """Say at which node two trees differ, where a part has a row a node."""
+    """Return the node at which two trees differ, if arrays have a row per node."""
     one, two = getattr(a, part), getattr(b, part)
     if part in ("feature", "threshold", "counts") and one.shape == two.shape:
         apart = one != two

@@ -1,4 +1,4 @@
-"""A tree grown from its rows: nodes, counts, the rows of leaves, and the statistics it caches."""
+"""Growth of a tree from its rows: nodes, counts, leaf rows and cached statistics."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Nodes(NamedTuple):
 
 
 class Statistics(NamedTuple):
-    """What nodes cache, node by node; as in a forest file, with room for more."""
+    """Cached statistics by node, as in a forest file, with spare capacity."""
 
     node: NDArray[np.int32]  # shape (room,)
     attribute: NDArray[np.int32]  # shape (room,)
@@ -56,7 +56,7 @@ class Statistics(NamedTuple):
 
 
 def nodes_for(rows: int, labels: int) -> Nodes:
-    """Return room for any tree of so many rows."""
+    """Return storage for any tree of that many rows."""
     size = 2 * max(rows, 1)
     one, two = np.int32, np.int64
     return Nodes(
@@ -150,7 +150,7 @@ def grow(
 
 
 def _compile_grow_tree(stamp: int) -> Callable[..., int]:
-    """Compile anew when a source of this package changes: the stamp tells kept ones apart."""
+    """Compile with a stamp of this package's sources, which invalidates stale kernels."""
 
     @kept(**PLAIN)
     def grow_tree(

@@ -1,4 +1,4 @@
-"""Files of forests that know their rows, read anew; nothing in them is believed."""
+"""Files of forests with their training rows, read without trust."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LARGEST = 2.0**1000
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What an exact forest is a function of, beside its rows; as its manifest has it."""
+    """The settings that, with the rows, determine an exact forest, as in its manifest."""
 
     trees: int
     depth: int | None
@@ -77,7 +77,7 @@ STORED = ("classes", *_TYPES)
 
 @dataclass(frozen=True, eq=False)
 class Exact:
-    """A forest that knows its rows."""
+    """A forest with its training rows."""
 
     path: Path
     settings: Settings
@@ -89,7 +89,7 @@ class Exact:
 
     @property
     def features(self) -> int:
-        """How many features a row has."""
+        """The number of features."""
         return int(self.X.shape[1])
 
     @property
@@ -193,7 +193,7 @@ def _trees(path: Path, arrays: Mapping[str, NDArray[Any]], part: _ExactPart) -> 
 
 
 def ascending(labels: list[Any]) -> bool:
-    """Whether labels are in order, each once, none of them NaN."""
+    """Return whether labels are strictly ascending and none is NaN."""
     return labels[0] == labels[0] and all(a < b for a, b in itertools.pairwise(labels))
 
 

@@ -1,4 +1,4 @@
-"""Claims about leaks of forests: files read anew, forests trained anew, boxes walked."""
+"""Claims about leaks of forests: read files, retrain forests, walk boxes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from leaveout.verifier.checker.readers import Given
 
 @dataclass(frozen=True, eq=False)
 class ForestQuestion:
-    """Forests over a set of inputs, read and trained anew."""
+    """Forests over a set of inputs, read and retrained."""
 
     boxes: Boxes
     columns: list[int]  # where each label of the forest is among those of both
@@ -35,7 +35,7 @@ class ForestQuestion:
 
 
 def read_forests(part: ForestQuestionPart, folder: Path, given: Given) -> ForestQuestion:
-    """Read the forests of a question, and make all that it is about."""
+    """Read the forests of a question and build what it is about."""
     where, one = _forest(part.forest, folder, given)
     inputs = read_box(part.box, one.features, str(where), single=False)
     if part.other is not None:

@@ -1,4 +1,4 @@
-"""What a node of a forest splits on without each of its rows in turn, for all of them at once.
+"""Splits of a node without each of its rows in turn, for all rows at once.
 
 Without a row only the group of rows of its value is another: the thresholds beside it may become
 invalid or go, and where the group goes, one between its neighbours may come. All others stay, with
@@ -23,7 +23,7 @@ from leaveout.verifier.checker.ensembles.choosing import Data, Rules, worth
 
 
 class Each(NamedTuple):
-    """What every row's node splits on without it, and working memory."""
+    """Each row's split of its node without it, and working memory."""
 
     feature: NDArray[np.int64]  # shape (rows,): -1: it is a leaf then
     threshold: NDArray[np.float64]  # shape (rows,): the threshold, and what the split is worth
@@ -60,7 +60,7 @@ def each_for(data: Data, rules: Rules, labels: int) -> Each:
 def _begin(
     data: Data, order: Any, begin: int, end: int, depth: int, rules: Rules, waits: Any, each: Each
 ) -> int:
-    """Count the node's rows; return for how many that wait the node is no leaf without them."""
+    """Count the node's rows; return for how many waiting rows it stays an inner node."""
     whole, n, asked = each.whole, end - begin, 0
     for c in range(len(whole)):
         whole[c] = 0
@@ -95,7 +95,7 @@ def _by_priority(
 
 @compiled_in
 def _several(one: Any, other: Any, gone: int) -> bool:
-    """Whether two groups have rows of more than one label, without one of ``gone`` (-1: none)."""
+    """Return whether two groups have several labels, even without a row of ``gone``."""
     present = 0
     for c in range(len(one)):
         present += one[c] + other[c] - (c == gone) > 0

@@ -1,4 +1,4 @@
-"""What one tree of a forest, and what stands for it in another, may answer in a box together."""
+"""Joint answers in a box of one tree and its counterpart in another forest."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FACTORS = (0.25, 0.5, 0.75, 1.0, 1.5)
 
 
 class Asked(NamedTuple):
-    """What is asked, for kernels."""
+    """The query of kernels."""
 
     label: int
     trees: tuple[int, int]  # of the whole forest, and of the others
@@ -76,10 +76,10 @@ def _note(pool: Pool, a: int, b: int, asked: Asked, out: Any, worse: Any) -> Non
 def gather(
     pool: Pool, box: Box, a: int, b: int, asked: Asked, out: Any, worse: Any, stack: Any, ends: Any
 ) -> Any:
-    """Bound what a tree of the whole forest, and the other's, contribute to margins in a box.
+    """Bound the contributions to margins of both forests' trees in a box.
 
-    All pairs of leaves that one input of the box can reach together are gone through; beside
-    where the two trees differ each leaf is its own partner.
+    All pairs of leaves that one input can reach are visited; outside the trees' difference, each
+    leaf is its own partner.
     """
     for d in range(out.shape[0]):
         worse[d] = False

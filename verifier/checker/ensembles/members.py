@@ -1,4 +1,4 @@
-"""A forest without each of its rows in turn: every tree trained anew, down the row's path.
+"""A forest without each of its rows in turn: trees retrained down the row's path.
 
 A child is a function of its key and its rows, so beside the row's path a tree stands as long as
 splits send the same rows to the same sides; where one does not, what is below is grown anew.
@@ -85,7 +85,7 @@ def _leaf(pool: Pool, counts: Any, totals: Any, gone: int) -> int:
 
 @compiled_in
 def _shared(pool: Pool, nodes: Nodes, size: int, totals: Any, gone: int, ids: Any) -> int:
-    """Put a grown tree into the pool, and note the number of each of its nodes."""
+    """Add a grown tree to the pool, and record the number of each of its nodes."""
     for node in range(size - 1, -1, -1):
         if nodes.feature[node] < 0:
             ids[node] = _leaf(pool, nodes.counts[node], totals, gone)
@@ -100,7 +100,7 @@ def _same_sides(
     data: Data, order: Any, begin: int, end: int, out: int, one: int, at: float, other: int,
     by: float,
 ) -> bool:  # fmt: skip
-    """Whether two splits send every row of a node but one to the same side."""
+    """Return whether two splits send every row of a node but one to the same side."""
     for i in range(begin, end):
         row = order[0, i]
         if row != out and (data.columns[one, row] <= at) != (data.columns[other, row] <= by):
@@ -109,7 +109,7 @@ def _same_sides(
 
 
 def _compile_without(stamp: int) -> Callable[..., int]:
-    """Compile anew when a source of this package changes: the stamp tells kept ones apart."""
+    """Compile with a stamp of this package's sources, which invalidates stale kernels."""
 
     @kept(**PLAIN)
     def _without(
@@ -196,7 +196,7 @@ _without = _compile_without(package_stamp())
 
 
 def _compile_empty(stamp: int) -> Callable[..., int]:
-    """Compile anew when a source of this package changes: the stamp tells kept ones apart."""
+    """Compile with a stamp of this package's sources, which invalidates stale kernels."""
 
     @kept(**PLAIN)
     def _empty(
@@ -216,7 +216,7 @@ _empty = _compile_empty(package_stamp())
 
 
 def members_of(forest: Exact, listed: Listed) -> Members:
-    """Return a forest retrained on its rows, and without each of them, in their order."""
+    """Return a forest retrained on its rows, and without each of them in turn."""
     rows, labels = len(forest.names), len(forest.classes)
     if rows < 2:
         raise RejectedError("the forest holds one row, and no forest is trained on none")
@@ -254,9 +254,9 @@ def members_of(forest: Exact, listed: Listed) -> Members:
 
 
 def _leaving(forest: Exact) -> Longs:
-    """Return which row leaves the trees with each: of copies the one of the greatest rank.
+    """Return the row that leaves the trees with each: the copy of greatest rank.
 
-    Where every tree holds every row that is any of them, as they are the same.
+    If every tree holds every row, that may be any copy, as they are equal.
     """
     content, rank = ranks(forest.X, forest.y)
     last = np.zeros(int(content.max()) + 1, np.int64)

@@ -1,4 +1,4 @@
-"""Two forests as they are in their files, as roots in one pool."""
+"""Two forests, as in their files, as roots in one pool."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def before_rounding(threshold: Floats) -> Floats:
 
 
 def _compile_put_tree(stamp: int) -> Callable[..., int]:
-    """Compile anew when a source of this package changes: the stamp tells kept ones apart."""
+    """Compile with a stamp of this package's sources, which invalidates stale kernels."""
 
     @kept(**PLAIN)
     def put_tree(
@@ -148,6 +148,7 @@ def _exact(forest: Exact) -> list[_Arrays]:
 
 
 def _answering(forest: Answering) -> list[_Arrays]:
+    """Return the trees of a forest that only answers, with unrounded thresholds."""
     threshold = before_rounding(forest.threshold) if forest.rounds_inputs else forest.threshold
     ends = zip(forest.roots[:-1].tolist(), forest.roots[1:].tolist(), strict=True)
     return [

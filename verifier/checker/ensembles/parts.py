@@ -1,4 +1,4 @@
-"""What a manifest says of leaks of forests; nothing in it is believed."""
+"""Manifest entries on leaks of forests, none of which is trusted."""
 
 from __future__ import annotations
 

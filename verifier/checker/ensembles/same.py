@@ -1,4 +1,4 @@
-"""Whether two forests give every input of a set the same label, proved by trees of boxes."""
+"""Whether two forests label every input of a set alike, proved by trees of boxes."""
 
 from __future__ import annotations
 

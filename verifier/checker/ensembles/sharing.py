@@ -1,4 +1,4 @@
-"""Trees as shared nodes: equal subtrees are one node, so that what is equal is seen at once.
+"""Trees as shared nodes, so that equal subtrees are recognised at once.
 
 A node is what it answers over one set of inputs: thresholds that nothing of the set tells apart
 are one, and a node whose children are the same, or one of which nothing of the set reaches, is not
@@ -44,7 +44,7 @@ class Pool(NamedTuple):
 
 
 def new_pool(room: int, labels: int, listed: Listed) -> Pool:
-    """Return a pool without nodes, with room for so many."""
+    """Return an empty pool with the given capacity."""
     slots = 1
     while slots < 2 * room:
         slots *= 2
@@ -57,7 +57,7 @@ def new_pool(room: int, labels: int, listed: Listed) -> Pool:
 
 @compiled_in
 def is_full(pool: Pool, more: int) -> bool:
-    """Whether there is no room for so many nodes."""
+    """Return whether there is no space for ``more`` nodes."""
     return bool(pool.used[0] + more > len(pool.feature))
 
 
@@ -138,7 +138,7 @@ def answer(pool: Pool, shares: Any) -> int:
 
 
 def _compile_refill(stamp: int) -> Callable[..., None]:
-    """Compile anew when a source of this package changes: the stamp tells kept ones apart."""
+    """Compile with a stamp of this package's sources, which invalidates stale kernels."""
 
     @kept(**PLAIN)
     def _refill(old: Pool, new: Pool) -> None:
@@ -159,7 +159,7 @@ _refill = _compile_refill(package_stamp())
 
 
 def enlarged(pool: Pool) -> Pool:
-    """Return a pool with four times the room, in which every node has the number that it had."""
+    """Return a pool with four times the capacity and the same node numbers."""
     new = new_pool(4 * len(pool.feature), pool.shares.shape[1], pool.listed)
     _refill(pool, new)
     return new

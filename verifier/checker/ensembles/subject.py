@@ -1,4 +1,4 @@
-"""What a claim about leaks of forests is about, in words: which files, which rows, which inputs."""
+"""Descriptions of claims about leaks of forests: files, rows and inputs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from leaveout.verifier.checker.inputs import Inputs, runs
 
 @dataclass(frozen=True, eq=False)
 class ForestSubject:
-    """What claims about leaks of forests are about."""
+    """The forests and inputs of claims about leaks."""
 
     path: Path
     sha256: str
@@ -22,7 +22,7 @@ class ForestSubject:
     inputs: Inputs
 
     def lines(self) -> Iterator[str]:
-        """Say it, a line a file and a line a range of inputs."""
+        """Yield a line per file and a line per range of inputs."""
         if self.other is None:
             yield (
                 f"no confidence above upper is a leak, over all {self.members:,} forests without "
@@ -40,7 +40,7 @@ class ForestSubject:
         yield from self.inputs.lines()
 
     def claimed(self, labels: Collection[int]) -> str:
-        """Say of which labels there is a claim."""
+        """Return in words which labels are claimed."""
         own = sorted(set(labels))
         others = [label for label in range(len(self.names)) if label not in own]
         if not others:

@@ -1,4 +1,4 @@
-"""A forest trained anew: which trees hold which rows, and each tree grown from its own."""
+"""Retraining of a forest: which trees hold which rows, and each tree's growth."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _contents(
 
 
 def _all_mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return each number's own `mixed`."""
+    """Return the mixed bits of each number."""
     return cast("NDArray[np.uint64]", mixed(cast("np.uint64", x)))
 
 

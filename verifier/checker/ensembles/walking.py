@@ -1,4 +1,4 @@
-"""A tree of boxes, walked: in every leaf no leak of one member is above what is claimed."""
+"""Walk of a tree of boxes: in every leaf, one member's leaks meet the claim."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Tables(NamedTuple):
 
 
 class Levels(NamedTuple):
-    """What is known on the way from the root of a tree of boxes, a row a level."""
+    """What is known of each box on the path from the root, a row per level."""
 
     low: Floats  # shape (levels, features)
     high: Floats  # shape (levels, features)
@@ -46,7 +46,7 @@ class Levels(NamedTuple):
 
 
 def _compile_depth_of(stamp: int) -> Callable[..., int]:
-    """Compile anew when a source of this package changes: the stamp tells kept ones apart."""
+    """Compile with a stamp of this package's sources, which invalidates stale kernels."""
 
     @kept(**PLAIN)
     def depth_of(feature: NDArray[np.int32], begin: int, end: int, features: int) -> int:
@@ -165,7 +165,7 @@ def _bound(pool: Pool, nodes: Any, parts: Any, worse: Any, asked: Asked) -> floa
 def _enter(
     pool: Pool, levels: Levels, level: int, changed: np.uint64, asked: Asked, stack: Any, ends: Any
 ) -> Any:
-    """Bring what is known of a box up to date, from that of its parent."""
+    """Update what is known of a box from that of its parent."""
     box = Box(levels.low[level], levels.high[level])
     for t in range(levels.nodes.shape[1]):
         a, b = levels.nodes[level - 1, t, 0], levels.nodes[level - 1, t, 1]
@@ -204,7 +204,7 @@ def _root(
 
 
 def _compile_walk(stamp: int) -> Callable[..., tuple[int, int, float]]:
-    """Compile anew when a source of this package changes: the stamp tells kept ones apart."""
+    """Compile with a stamp of this package's sources, which invalidates stale kernels."""
 
     @kept(**PLAIN)
     def walk(

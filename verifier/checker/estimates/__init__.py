@@ -1,1 +1,1 @@
-"""Audits of unlearning: attacks, counts and intervals computed anew from the file of trials."""
+"""Audits of unlearning: attacks, counts and intervals recomputed from the trials."""

@@ -1,4 +1,4 @@
-"""A file of trials, or of counted events, read for the checker alone."""
+"""Files of trials or counted events, read for the checker alone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TOLERANCE = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """How often each event happened in independent trials."""
+    """Counts of events in independent trials."""
 
     unlearned: tuple[tuple[int, int], ...]  # events and trials of each arm, an event each
     retrained: tuple[tuple[int, int], ...]  # events and trials of each arm, an event each
@@ -29,7 +29,7 @@ class Counts:
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What an attacker sees, row by row."""
+    """The attacker's view, row by row."""
 
     trial: NDArray[np.int64]  # shape (rows,)
     forgotten: NDArray[np.bool_]  # shape (rows,)
@@ -45,7 +45,7 @@ class Seen:
 
     @property
     def trials(self) -> int:
-        """How many trials there are."""
+        """The number of trials."""
         return int(self.place.max()) + 1
 
     @property
@@ -55,7 +55,7 @@ class Seen:
 
     @cached_property
     def estimates(self) -> NDArray[np.bool_]:
-        """Whether a trial is one that counts; the first third, two at least, chooses attacks."""
+        """Whether each trial counts; the first third, at least two, chooses attacks."""
         return np.arange(self.trials) >= max(2, self.trials // 3)
 
 
@@ -100,6 +100,7 @@ def _counts(path: Path, arrays: dict[str, NDArray[Any]]) -> Counts:
 
 
 def _seen(path: Path, arrays: dict[str, NDArray[Any]]) -> Seen:
+    """Return what an attacker sees, from the arrays of a file."""
     trial = _whole(path, arrays, "trial")
     rows = len(trial)
     if not rows:

@@ -1,4 +1,4 @@
-"""The functions of audits: the file, and how much better than retraining allows attackers do."""
+"""Functions of audits: the file, and the attackers' membership advantage."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def audit(given: Given) -> Audit:
 
 
 def membership_advantage(given: Given) -> Range:
-    """Bound the advantage anew from the file: attacks, which trials count, and the interval."""
+    """Recompute the bounds of the advantage from the file of trials."""
     held = given.values.get("audit")
     unit = given.word("unit", "trials", "records") or "trials"
     if given.confidence is None:

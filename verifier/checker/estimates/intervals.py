@@ -1,4 +1,4 @@
-"""What fails rarely: of distributions and of events, in rational numbers."""
+"""Confidence bounds for distributions and events, in rational numbers."""
 
 from __future__ import annotations
 

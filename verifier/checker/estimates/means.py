@@ -1,4 +1,4 @@
-"""Lower bounds of the means of draws in [0, 1], by betting, with every rounding charged."""
+"""Lower bounds of means of draws in [0, 1], by betting, with rounding charged."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def means_above(values: Floats, error: Fraction) -> Floats:
 
 
 def _reaches(values: Floats, mean: Floats, error: Fraction) -> NDArray[np.bool_]:
-    """Whether the average over the bets is shown to reach 1 / error, for each column.
+    """Return whether the average over the bets provably reaches 1 / error, by column.
 
-    Only sums, products and quotients of numbers that are not negative: each rounds relative to
-    itself, and what leaves float64's range below is taken for 0.
+    Only sums, products and quotients of non-negative numbers, whose rounding is relative and
+    charged.
     """
     trials, columns = values.shape
     product = np.ones((len(_BETS), columns))

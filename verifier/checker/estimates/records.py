@@ -1,4 +1,4 @@
-"""The advantage of an attacker who sees one forgotten row, drawn at random from a trial."""
+"""The advantage of an attacker who sees one random forgotten row of a trial."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def of_records(seen: Seen, error: Fraction) -> tuple[Fraction, Fraction, str]:
 
 
 def _reached(seen: Seen, row: Scores) -> tuple[_Reached, _Reached, Floats]:
-    """Count rows of either arm at each threshold, and return the thresholds."""
+    """Count rows of both arms at each threshold; return the thresholds too."""
     gone = np.flatnonzero(seen.forgotten)
     place = seen.place[gone]
     chose = ~seen.estimates[place]

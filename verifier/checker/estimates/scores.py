@@ -1,4 +1,4 @@
-"""The attacks of an audit, computed anew: a score a row, higher the more it looks trained on."""
+"""Recomputed attacks of an audit: scores that are higher for likely training rows."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def scores(seen: Seen) -> tuple[Scores, ...]:
 
 
 def _trained(seen: Seen, told: bool, both: bool) -> Scores:
-    """Return the scores of attacks that learn membership, or told which arm is which, the arms."""
+    """Return the scores of trained attacks, on membership or, if ``told``, on arms."""
     tables = [_features(seen, arm, both) for arm in (seen.unlearned, seen.retrained)]
     found = [np.zeros(len(seen.trial)) for _ in tables]
     places = np.flatnonzero(~seen.estimates)

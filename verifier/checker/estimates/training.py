@@ -1,4 +1,4 @@
-"""Logistic regressions, trained by Newton's method: attacks that learn from the choosing trials.
+"""Logistic regressions by Newton's method, trained on the choosing trials.
 
 Nothing is believed of them: whatever is learned from trials that do not count is an attack that was
 fixed before those that do.
@@ -36,7 +36,7 @@ class Line:
 
 
 def trained(features: Floats, apart: NDArray[np.bool_]) -> Line:
-    """Train with classes that weigh the same, and half the squared slopes added to the loss."""
+    """Train with balanced classes and half the squared slopes as a penalty."""
     mean, scale = features.mean(axis=0), features.std(axis=0)
     # A column that does not vary has rounding for a deviation.
     scale = np.where(scale <= 10 * np.finfo(float).eps * (1 + np.abs(mean)), 1.0, scale)

@@ -1,4 +1,4 @@
-"""The advantage of an attacker who sees all forgotten rows of a model: one number a trial."""
+"""The advantage of an attacker who sees all forgotten rows, a number per trial."""
 
 from __future__ import annotations
 
@@ -65,15 +65,16 @@ def farthest(unlearned: Floats, retrained: Floats) -> int:
 
 
 def _reaching(values: Floats, cuts: Floats) -> NDArray[np.int64]:
+    """Return how many values are at least each cut."""
     return len(values) - np.searchsorted(np.sort(values), cuts, side="left").astype(np.int64)
 
 
 def _chosen(
     found: Sequence[Statistic], chooses: NDArray[np.bool_]
 ) -> tuple[Statistic, float, bool]:
-    """Choose the event that tells the arms apart best in the trials that do not count.
+    """Choose the event that best separates the arms in the choosing trials.
 
-    Of several, that whose means lie farthest apart for their spread. Any choice would do.
+    Of several, the one whose means are farthest apart for their spread. Any choice is valid.
     """
     best: tuple[tuple[float, float], tuple[Statistic, float, bool]] | None = None
     for item in found:

@@ -1,1 +1,1 @@
-"""Numbers that are not rounded, and where they are rounded on purpose."""
+"""Exact numbers, rounded only on purpose."""

@@ -1,4 +1,4 @@
-"""Arrays of dyadic rationals: integers times one power of two, of which nothing is rounded.
+"""Arrays of dyadic rationals: integers times one power of two, never rounded.
 
 Every finite float is one, and so are sums and products of them. An `Exact` takes the place of an
 array of float64 in code that adds, multiplies and compares; it never divides, and becomes floats
@@ -61,22 +61,22 @@ class Exact:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """As of an array."""
+        """The shape, as of a numpy array."""
         return self.integers.shape
 
     @property
     def ndim(self) -> int:
-        """As of an array."""
+        """The number of axes, as of a numpy array."""
         return self.integers.ndim
 
     @property
     def size(self) -> int:
-        """As of an array."""
+        """The number of elements, as of a numpy array."""
         return self.integers.size
 
     @property
     def T(self) -> Exact:  # noqa: N802
-        """As of an array."""
+        """The transpose, as of a numpy array."""
         return Exact(self.integers.T, self.exponent)
 
     def __len__(self) -> int:
@@ -93,23 +93,23 @@ class Exact:
         self.integers, self.exponent = own, exponent
 
     def copy(self) -> Exact:
-        """As of an array."""
+        """Return a copy, as a numpy array does."""
         return Exact(self.integers.copy(), self.exponent)
 
     def transpose(self, *axes: int) -> Exact:
-        """As of an array."""
+        """Return the transpose, as a numpy array does."""
         return Exact(self.integers.transpose(*axes), self.exponent)
 
     def reshape(self, *shape: int) -> Exact:
-        """As of an array."""
+        """Return the numbers in another shape, as a numpy array does."""
         return Exact(self.integers.reshape(*shape), self.exponent)
 
     def sum(self, axis: int | None = None) -> Exact:
-        """As of an array."""
+        """Return sums along an axis, as a numpy array does."""
         return Exact(_array(self.integers.sum(axis=axis)), self.exponent)
 
     def any(self, axis: int | None = None) -> Any:
-        """As of an array."""
+        """Return whether any number is not 0, as a numpy array does."""
         return (self.integers != 0).astype(bool).any(axis=axis)
 
     # Arithmetic.
@@ -164,6 +164,7 @@ class Exact:
         return self._compared(other, np.greater_equal)
 
     def _compared(self, other: Any, how: np.ufunc) -> Any:
+        """Compare numbers element by element."""
         one, two, _ = _aligned(self, Exact.of(other))
         return np.asarray(how(one, two)).astype(bool)
 
@@ -190,10 +191,9 @@ class Exact:
             return np.asarray(np.ldexp(whole.astype(np.float64), exponent))
 
     def up(self) -> Floats:
-        """Round to a float64 that is no less.
+        """Round to a float64 that is no less; infinite beyond the range.
 
-        What is beyond float64's largest becomes infinite; above, and not equal to, 0 nothing is
-        smaller than its smallest normal number.
+        Nothing above 0 becomes smaller than the smallest normal float64.
         """
         whole, exponent = self._short()
         floats = whole.astype(np.float64)
@@ -231,7 +231,7 @@ def _array(value: Any) -> Array:
 
 
 def _aligned(one: Exact, two: Exact) -> tuple[Array, Array, int]:
-    """Return integers of one exponent."""
+    """Return the integers of two arrays over a common exponent."""
     apart = one.exponent - two.exponent
     if apart == 0:
         return one.integers, two.integers, one.exponent
@@ -242,6 +242,7 @@ def _aligned(one: Exact, two: Exact) -> tuple[Array, Array, int]:
 
 def _extreme(how: np.ufunc) -> Callable[[Exact, Exact], Exact]:
     def chosen(one: Exact, two: Exact) -> Exact:
+        """Return the elementwise extreme of two arrays."""
         first, second, exponent = _aligned(one, two)
         return Exact(_array(how(first, second)), exponent)
 
@@ -254,6 +255,7 @@ def _where(condition: Array, one: Any, two: Any) -> Exact:
 
 
 def _joined(how: Callable[..., Array]) -> Callable[..., Exact]:
+    """Return a function that joins exact arrays as numpy's does."""
     def together(parts: Sequence[Any], axis: int = 0) -> Exact:
         found = [Exact.of(each) for each in parts]
         exponent = min(each.exponent for each in found)

@@ -1,1 +1,1 @@
-"""Statements about values of functions, checked with functions of the checker's own."""
+"""Statements about values, checked by functions of the checker's own."""

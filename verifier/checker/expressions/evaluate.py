@@ -1,4 +1,4 @@
-"""The value of an expression, by the checker's own functions in exact arithmetic."""
+"""Evaluation of expressions by the checker's own functions, exactly."""
 
 from __future__ import annotations
 
@@ -66,10 +66,7 @@ def key_of(number: int, bound: Bindings) -> str:
 
 @dataclass(eq=False)
 class Steps:
-    """The values that all ``forall`` of a certificate go over, of which there may be so many.
-
-    A few lists within each other have more than can be gone over.
-    """
+    """A limit on the values that all ``forall`` of a certificate range over."""
 
     left: int = _MOST_VALUES
 
@@ -183,7 +180,7 @@ class Evaluation:
         return bool(one == other) == (operator == "==")
 
     def _joined(self, part: BinaryPart, bound: Bindings) -> bool | None:
-        """Join two claims; the right one is not looked at where the left one settles it."""
+        """Join two claims, without the right one if the left one decides."""
         left = self.truth(part.left, bound)
         if part.operator == "=>":
             left = None if left is None else not left

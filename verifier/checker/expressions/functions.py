@@ -1,4 +1,4 @@
-"""The functions that the checker computes by itself; of others nothing is certified."""
+"""Functions that the checker computes itself; no others are certified."""
 
 from __future__ import annotations
 

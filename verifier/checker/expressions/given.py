@@ -1,4 +1,4 @@
-"""What the checker's functions are given, and what they may say."""
+"""Arguments of the checker's functions, and what these may report."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Kind = TypeVar("_Kind")
 
 @dataclass(frozen=True)
 class HeldFile:
-    """A file whose digest is the one that the certificate says."""
+    """A file whose digest is the certificate's."""
 
     path: Path
     sha256: str
@@ -28,13 +28,13 @@ class HeldFile:
 
 @dataclass(frozen=True)
 class Text:
-    """A text in quotes that is no path; never taken for a bare word."""
+    """A quoted text that is not a path; never taken for a bare word."""
 
     value: str
 
 
 class Compared:
-    """What a statement may hold against another of its kind, by ``==``; numbers apart."""
+    """A value that ``==`` can compare with another of its kind; numbers are separate."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,7 @@ class Given:
         return value
 
     def held(self, name: str, kind: type[_Kind], what: str) -> _Kind:
-        """Return what another function gave; raises RejectedError if it is nothing of the kind."""
+        """Return what another function gave; raise RejectedError for another kind."""
         value = self.values.get(name)
         if not isinstance(value, kind):
             raise RejectedError(f"{name!r} is no {what}")

@@ -1,4 +1,4 @@
-"""What a manifest says of statements about values: expressions as trees, and files by digest."""
+"""Manifest entries on statements about values: expression trees, files by digest."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class WordPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="wor
 
 
 class TextPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="text"):
-    """A text that is no path: the name of a label."""
+    """A text that is not a path: the name of a label."""
 
     value: str
 
@@ -41,7 +41,7 @@ class InputsPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="i
 
 
 class NamePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="name"):
-    """What a let, ``forall`` or ``find`` gives a name to."""
+    """A name defined by a let, ``forall`` or ``find``."""
 
     name: str
 
@@ -106,7 +106,7 @@ Part: TypeAlias = (
 
 
 class FindPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a ``find`` asks for, and between which numbers the answer is."""
+    """The goal of a ``find``, and the bounds of its answer."""
 
     direction: Literal["least", "greatest"]
     variable: str
@@ -115,7 +115,7 @@ class FindPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StatementPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A statement, and what is claimed of it."""
+    """A statement and its claimed result."""
 
     name: str
     claim: Part
@@ -136,7 +136,7 @@ class ValuesPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def canonical(part: Part) -> str:
-    """Return a text that two expressions share only if they say the same."""
+    """Return a text that is equal only for expressions with the same meaning."""
     return msgspec.json.encode(part, order="sorted").decode()
 
 

@@ -1,4 +1,4 @@
-"""Numbers known between two fractions, and claims that may not be known."""
+"""Numbers known between two fractions, and claims of unknown truth."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Range:
 
     @property
     def known(self) -> Fraction:
-        """The number."""
+        """The number, which must be known exactly."""
         if self.lower != self.upper or isinstance(self.lower, float):
             raise RejectedError("a number that must be known is only bounded")
         return self.lower

@@ -1,4 +1,4 @@
-"""What of expressions is refused before any is evaluated, since it would be read as something else.
+"""Refusal of expressions that a reader would take for something else.
 
 A claim is printed in the words of the specification language. So names are what that calls names,
 none stands for two things, and a call is given nothing but what its function takes.

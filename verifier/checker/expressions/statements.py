@@ -1,4 +1,4 @@
-"""Statements about values: each is evaluated anew and held against what is claimed of it."""
+"""Statements about values: evaluated again and compared with their claims."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from leaveout.verifier.checker.expressions.words import decimal, said, text
 
 @dataclass(frozen=True, eq=False)
 class ValueSubject:
-    """What one statement about values says."""
+    """Description of one statement about values."""
 
     statement: StatementPart
     lets: Mapping[str, Part]  # those it needs
@@ -44,15 +44,15 @@ class ValueSubject:
 
     @property
     def members(self) -> int | None:
-        """None: it is about no family."""
+        """None, as it is not about a family."""
         return None
 
     def lines(self) -> Iterator[str]:
-        """Say it."""
+        """Yield the lines of the statement."""
         yield from said(self.statement, self._paths)
 
     def rests_on(self) -> Iterator[str]:
-        """Say what its names stand for, its files, and what is taken on trust; a line each."""
+        """Yield a line for each definition, file and assumption it rests on."""
         for name, part in self.lets.items():
             yield f"{name} = {text(part, self._paths)}"
         for each in self.files.values():
@@ -66,7 +66,7 @@ class ValueSubject:
 
 @dataclass(eq=False)
 class Statements:
-    """Checks the statements about values of one certificate."""
+    """Checker of one certificate's statements about values."""
 
     part: ValuesPart
     file: Callable[[int], HeldFile]
@@ -76,7 +76,7 @@ class Statements:
     _steps: Steps = field(default_factory=Steps)
 
     def check(self, statement: StatementPart) -> ValueSubject:
-        """Evaluate a statement anew.
+        """Evaluate a statement again.
 
         Raises
         ------
@@ -108,7 +108,7 @@ class Statements:
         return ValueSubject(statement, needed, files, evaluation.told)
 
     def _evaluation(self, statement: StatementPart, needed: Mapping[str, Part]) -> Evaluation:
-        """Return what evaluates a statement: several numbers that are sampled share the risk."""
+        """Return the evaluator of a statement, whose sampled numbers share the risk."""
         each: Fraction | None = None
         if statement.confidence is not None:
             level = number(statement.confidence)
@@ -141,7 +141,7 @@ class Statements:
         return {name: part for name, part in lets.items() if name in found}
 
     def _find(self, statement: StatementPart, asked: FindPart, evaluation: Evaluation) -> None:
-        """Hold the bounds of what is sought against the claim at numbers beside them."""
+        """Compare the claimed bounds with the claim at numbers next to them."""
         claim, variable = statement.claim, asked.variable
         if statement.verdict == "proved" and asked.lower is None and asked.upper is None:
             raise RejectedError(f"nothing is claimed of {variable}")
@@ -190,7 +190,7 @@ class Statements:
                 )
 
     def _holds_below(self, claim: Part, variable: str) -> bool:
-        """Whether a claim that holds of a number holds of every smaller one."""
+        """Return whether the claim, if true of a number, is true of all smaller ones."""
         wrong = RejectedError(f"how the claim changes with {variable} is not known")
         if not isinstance(claim, BinaryPart) or claim.operator not in ("<", "<=", ">", ">="):
             raise wrong
@@ -210,7 +210,7 @@ class Statements:
 
 
 def _compared(claim: Part, variable: str) -> Part | None:
-    """Return what a variable is itself compared with; None where it is an argument."""
+    """Return what a variable is directly compared with; None if it is an argument."""
     if isinstance(claim, BinaryPart):
         for one, other in ((claim.left, claim.right), (claim.right, claim.left)):
             if one == NamePart(variable) and not _mentions(other, variable):
@@ -219,7 +219,7 @@ def _compared(claim: Part, variable: str) -> Part | None:
 
 
 def _right_way(claim: Part, asked: FindPart) -> None:
-    """Refuse a least or greatest number that there is not."""
+    """Refuse a least or greatest number that does not exist."""
     assert isinstance(claim, BinaryPart)
     below = "<=" if claim.left == NamePart(asked.variable) else ">="
     above = ">=" if below == "<=" else "<="

@@ -1,4 +1,4 @@
-"""Statements about values as text, in the words of the specification language."""
+"""Statements about values as text in the specification language."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def text(part: Part, files: Mapping[int, Path]) -> str:
 
 
 def said(statement: StatementPart, files: Mapping[int, Path]) -> Iterator[str]:
-    """Say a statement and what is claimed of it."""
+    """Yield the lines of a statement and its claim."""
     claim = text(statement.claim, files)
     if statement.confidence is not None:
         claim += f" with confidence {decimal(number(statement.confidence))}"
@@ -121,7 +121,7 @@ def decimal(value: Fraction) -> str:
 
 
 def _rounded(value: Fraction) -> str:
-    """Return twelve digits; of numbers beyond those of float64 too."""
+    """Return twelve digits, also of numbers beyond float64's range."""
     near = Context(prec=12).divide(Decimal(value.numerator), Decimal(value.denominator))
     plain = not value or Decimal("1e-300") < abs(near) < Decimal("1e300")
     return f"{float(value):.12g}" if plain else f"{near:.12g}"
@@ -137,7 +137,7 @@ def _arguments(part: CallPart, files: Mapping[int, Path]) -> Iterator[str]:
 
 
 def _inputs(box: BoxPart) -> str:
-    """Say a set of inputs: its range where that is one, else its digest too."""
+    """Return a set of inputs in words: its range, or else also its digest."""
     sides = sorted(set(zip(box.lower, box.upper, strict=True)))
     if len(sides) == 1 and not box.choices:
         low, high = sides[0]

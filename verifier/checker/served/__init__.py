@@ -1,1 +1,1 @@
-"""What a guard's answers rest on, proved anew."""
+"""What a guard's answers rest on, proved again."""

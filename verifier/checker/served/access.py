@@ -1,4 +1,4 @@
-"""The folder that a guard serves: a network, its family, and a bound of every member and label."""
+"""A guard's folder: a network, its family, and bounds by member and label."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 
 
 class _Manifest(msgspec.Struct, frozen=True):
-    """Of the file of bounds; what it says of its network and family, its folder shows."""
+    """Manifest of the file of bounds; the folder itself shows network and family."""
 
     choices: int
 

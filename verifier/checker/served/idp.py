@@ -1,4 +1,4 @@
-"""Whether a guard noises every leak: each bound it rests on is proved anew by a tree."""
+"""Whether a guard noises every leak, each bound proved again by a tree."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def idp(given: Given) -> bool | None:
 
 
 def _prove(given: Given, served: Access, share: Share, arrays: TreeArrays, name: str) -> None:
-    """Go through the tree of one share."""
+    """Walk the tree of one share."""
     # Numbers that leave float64's range are looked for where they would matter.
     with np.errstate(over="ignore", invalid="ignore"):
         try:

@@ -1,1 +1,1 @@
-"""Services that unlearn: the accounting of what their answers tell, in rational numbers."""
+"""Services that unlearn: accounting of what answers reveal, in rationals."""

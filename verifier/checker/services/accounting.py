@@ -1,4 +1,4 @@
-"""What the answers of a service tell of its seeds, derived in ``docs/sharded.md``, in rationals.
+"""What a service's answers reveal about its seeds, in rational numbers.
 
 Each route returns an alpha with which the service is (alpha, beta, gamma)-unlearning. Free numbers
 of a route may be any: a poor one only gives a larger alpha.
@@ -15,8 +15,8 @@ from leaveout.verifier.checker.services.settings import Service
 def added(service: Service) -> Fraction:
     """Return the alpha of group privacy, with beta = gamma = 0.
 
-    Answers are ``predictions * epsilon``-private in one seed, so that all seeds together move the
-    chance of any transcript by no more than a factor of e to the ``shards`` times that.
+    Answers are ``predictions * epsilon``-private in one seed, so all seeds move any transcript's
+    chance by at most e to ``shards`` times that.
     """
     return service.shards * service.predictions * service.epsilon
 

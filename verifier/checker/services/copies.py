@@ -1,4 +1,4 @@
-"""Why a service that answers by majority is not unlearning: points in copies, in exact chances."""
+"""Refutation of unlearning by majority vote: copied points, with exact chances."""
 
 from __future__ import annotations
 
@@ -47,6 +47,7 @@ def is_refuted(
     factor = exp(alpha)[1]
 
     def telling(left: int) -> bool:
+        """Return whether the attack refutes the claim with that many points left."""
         return factor * power(1 - least, left)[1] + beta < 1
 
     if not telling(points):

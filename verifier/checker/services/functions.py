@@ -1,4 +1,4 @@
-"""The functions of services: their settings, and whether they unlearn."""
+"""Functions of services: their settings, and whether they unlearn."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def sharded(given: Given) -> Service:
 
 
 def unlearns(given: Given) -> bool | None:
-    """Decide (alpha, beta, gamma)-unlearning anew, as far as the proof shows it."""
+    """Decide (alpha, beta, gamma)-unlearning again, as far as the proof shows it."""
     service = given.values.get("service")
     if not isinstance(service, Service | Counts):
         raise RejectedError("'service' is no service, and no counts of events")
@@ -69,6 +69,7 @@ def unlearns(given: Given) -> bool | None:
 def _accounted(
     given: Given, service: Service, alpha: Fraction, beta: Fraction, gamma: Fraction
 ) -> bool | None:
+    """Prove a claim by the accounting of the proof's route, if that suffices."""
     shown, words = _route(given, service, beta, gamma)
     if shown is None or shown > alpha:
         least = "nothing" if shown is None else f"alpha of at most {upwards(shown)}"
@@ -114,7 +115,7 @@ def _route(
 def _attacked(
     given: Given, service: Service, alpha: Fraction, beta: Fraction, gamma: Fraction
 ) -> bool | None:
-    """Refute a claim about a majority vote by chances that are computed: no trial counts."""
+    """Refute a claim about a majority vote by computed chances, without trials."""
     if not given.proof:
         given.tell("nothing bounds what a majority vote tells, and the proof names no attack")
         return None
@@ -132,10 +133,10 @@ def _attacked(
 
 
 def _counted(given: Given, counts: Counts, alpha: Fraction, left_out: Fraction) -> bool | None:
-    """Refute a claim by events counted in both arms; they never prove one.
+    """Refute a claim by events counted in both arms, which never prove one.
 
-    Either end of either arm of every event has its share of the error. A share gamma of updates is
-    exempt, so that gamma is added to beta.
+    Each end of either arm of each event gets a share of the error; gamma is added to beta, as a
+    share gamma of updates is exempt.
     """
     if given.confidence is None:
         raise RejectedError("what is counted in trials is never certain")

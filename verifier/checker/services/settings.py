@@ -1,4 +1,4 @@
-"""The settings of a service, read for the accounting alone."""
+"""Settings of a service, read for the accounting alone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _INACCURATE = Fraction(1, 2**100)
 
 @dataclass(frozen=True)
 class Service:
-    """What is known of a service."""
+    """Known settings of a service."""
 
     shards: int  # models, and points that it holds at most
     rows: int  # models, and points that it holds at most
@@ -44,7 +44,7 @@ class Service:
 
     @property
     def span(self) -> Fraction:
-        """How far one seed moves ln(Pr[a] / Pr[b]) of two answers at most."""
+        """The most that one seed moves ln(Pr[a] / Pr[b]) of two answers."""
         return self.epsilon if self.mechanism == "exponential" else 2 * self.epsilon
 
 

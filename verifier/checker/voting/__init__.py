@@ -1,1 +1,1 @@
-"""Claims about votes of base classifiers: counted anew, in whole numbers."""
+"""Claims about votes of base classifiers, counted again in integers."""

@@ -1,4 +1,4 @@
-"""The answers that one attack on all test points could change, and what it takes for each."""
+"""Answers that one attack on all test points could change, and what each requires."""
 
 from __future__ import annotations
 
@@ -23,11 +23,10 @@ Gains = NDArray[np.uint8] | NDArray[np.uint16]
 
 @dataclass(frozen=True, eq=False)
 class AtStake:
-    """Pairs of a test point that is answered right and another label it may be lost to.
+    """Pairs of a rightly answered test point and a rival label.
 
-    An attack poisons up to ``budget`` units of each family, and whoever is a member that one of
-    them reaches votes as the attacker likes, at every point anew. A point is lost to a label once
-    the members reached gain what the pair needs.
+    An attack poisons up to ``budget`` units of each family, and their members vote as the attacker
+    likes.
     """
 
     budget: int
@@ -44,7 +43,7 @@ class AtStake:
 
     @property
     def quotas(self) -> tuple[int, ...]:
-        """How many units of each family an attack poisons at most."""
+        """The most units of each family that an attack poisons."""
         return tuple(min(self.budget, size) for size in self.sizes)
 
     def only(self, points: Counts) -> AtStake:
@@ -56,7 +55,7 @@ class AtStake:
 
     @property
     def count(self) -> int:
-        """How many points could be lost, each attacked by itself, at most."""
+        """The most points that could be lost one at a time."""
         return len(np.unique(self.points))
 
     def of_units(self, gains: NDArray[np.uint8]) -> Gains:
@@ -77,10 +76,9 @@ def at_stake(
     offsets: tuple[int, ...] = (0,),
     sizes: tuple[int, ...] = (),
 ) -> AtStake:
-    """Return what an attack can reach; pairs that no attack of this size decides are left out.
+    """Return the pairs an attack can decide, leaving out those beyond its size.
 
-    A point that is answered wrong already is none: an attacker who chooses votes at every point by
-    itself need not make it right.
+    Points answered wrong already do not count.
     """
     members = votes.shape[1]
     empty = AtStake(budget, offsets, *_no_pairs(members), sizes or (members,))

@@ -1,4 +1,4 @@
-"""The most that some units lose together, of all attacks there are: points as bits of words."""
+"""The greatest loss of all attacks by enumeration, with points as bits."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Bits = NDArray[np.uint64]
 
 @dataclass(frozen=True, eq=False)
 class Slots:
-    """What units gain, as bits: a slot for the first pair of each point, for the second, ...
+    """Gains of units as bits, with a slot for the n-th pair of each point.
 
-    Points with more pairs come first, so that later slots are shorter; a point is the same bit of
-    each slot.
+    Points with more pairs come first, so that later slots are shorter; a point has the same bit in
+    each.
     """
 
     some: Bits  # shape (units, words): pairs that a unit gains at least 1, and 2
@@ -29,7 +29,7 @@ class Slots:
 
     @property
     def work(self) -> float:
-        """How many words an enumeration looks at, at most, about."""
+        """The most words that an enumeration reads, approximately."""
         left = len(self.needs) // 2
         return float(math.comb(len(self.some), left) * self.some.shape[1])
 
@@ -60,6 +60,7 @@ def slots_of(
 
 
 def _joined(slots: list[Bits]) -> Bits:
+    """Return slots side by side."""
     return np.ascontiguousarray(np.concatenate(slots, axis=1))
 
 
@@ -102,9 +103,9 @@ def _chosen(
     some: Bits, twos: Bits, starts: NDArray[np.int64], width: int,
     needs: Bits, lost: Bits, after: Bits, then: Bits, own: Bits,
 ) -> int:  # fmt: skip
-    """Poison a unit: fill in what pairs need then, ``after``, and what is lost, ``then``.
+    """Poison a unit: fill in pairs' remaining needs ``after``, and losses ``then``.
 
-    Returns how many points are lost by then, or may be to as many units as are left.
+    Returns how many points are lost by then, or may be to the units left.
     """
     then[:] = lost
     own[:] = lost
@@ -131,9 +132,9 @@ def _chosen(
 def _lose(
     some: Bits, twos: Bits, needs: Bits, starts: NDArray[np.int64], most: int, allowed: float
 ) -> tuple[int, int]:
-    """Whether some of the attacks loses more than ``most`` points, -1 if that takes too long.
+    """Return whether any attack loses more than ``most`` points, -1 if too slow to tell.
 
-    Stops at the first. Returns the words that were looked at, too.
+    It stops at the first such attack, and returns the number of words read too.
     """
     units, words = some.shape
     left = len(needs) // 2

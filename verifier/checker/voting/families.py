@@ -1,4 +1,4 @@
-"""How many edits change a plurality where each reaches one member of every family: counting."""
+"""Edits that change a plurality if each reaches one member per family."""
 
 from __future__ import annotations
 

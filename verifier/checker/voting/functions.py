@@ -1,4 +1,4 @@
-"""The functions of the specification language about votes, as the checker computes them."""
+"""Functions of the specification language about votes, as the checker computes them."""
 
 from __future__ import annotations
 
@@ -56,6 +56,7 @@ def ballots(given: Given) -> Ballots:
 
 
 def _listed(given: Given, name: str) -> tuple[int, ...]:
+    """Return a list argument as integers."""
     listed = given.values[name]
     if not isinstance(listed, tuple) or not all(isinstance(each, Range) for each in listed):
         raise RejectedError(f"'{name}' is no list of numbers")
@@ -121,7 +122,7 @@ def run_off(given: Given) -> Vote:
 
 
 def certified_accuracy(given: Given) -> Range:
-    """Return the share of test points answered right whatever changes, each attacked by itself."""
+    """Return the share of points answered right under any changes, one point at a time."""
     vote = vote_of(given)
     # What survives any number is known to survive `FAR`.
     edits = min(threat_of(given, vote), FAR)
@@ -202,6 +203,7 @@ def _unit(given: Given, vote: Vote) -> int:
 
 
 def _told(given: Given, vote: Vote, threat: str) -> int:
+    """Return how many parts one change reaches, and report why."""
     parts, why = reach_of(vote.ballots, vote.kind, threat)
     most = f"{parts} part{'s' * (parts != 1)} of "
     most += (
@@ -269,6 +271,6 @@ def _median(radii: Counts, points: int) -> int:
 
 
 def _changes(low: int, high: int, parts: int) -> Range:
-    """Return between how many changes so many edits leave room for; -1 stays."""
+    """Return the range of changes that these numbers of edits allow; -1 stays."""
     upper = math.inf if high >= FAR else Fraction(high if high < 0 else high // parts)
     return Range(Fraction(low if low < 0 else low // parts), upper)

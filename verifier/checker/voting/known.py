@@ -1,4 +1,4 @@
-"""Members with thresholds: what these say of changes of a kind, and what an attack costs."""
+"""Members with thresholds: what these imply for a threat, and attack costs."""
 
 from __future__ import annotations
 
@@ -79,10 +79,10 @@ def bought(
     labels: int,
     units: Sequence[int],
 ) -> Flags:
-    """Return which right answers change if members have so many changes: a recount.
+    """Recount and return the right answers that changes of these members turn.
 
-    A label passes the answer if any votes that members can be made to give let it. So each votes
-    for it that can; of the others those for the answer vote any further label that they can.
+    For each label, members vote for it if they can be made to; others that vote for the answer vote
+    for any further label they can.
     """
     spent = np.bincount(np.array(units, np.int64), minlength=votes.shape[1])
     lost = np.zeros(len(votes), np.bool_)
@@ -120,7 +120,7 @@ def prices_of(
     labels: int,
     budget: int,
 ) -> Prices:
-    """Return the pairs that so many changes might decide, by gaps alone."""
+    """Return the pairs that this many changes might decide, by gaps alone."""
     members = votes.shape[1]
     never = budget + 1
     one, two = [np.zeros((0, members), np.int64)], [np.zeros((0, members), np.int64)]

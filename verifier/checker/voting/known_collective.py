@@ -1,4 +1,4 @@
-"""One attack on all points of members with thresholds: its recount, and that none loses more."""
+"""One attack on all points of members with thresholds: recount and upper bound."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def known_collective(given: Given, vote: Vote) -> Range:
 
 
 def _lost(given: Given, vote: Vote, truth: Truth, budget: int) -> int:
-    """Return how many points the attack of a proof loses, by what is known to suffice."""
+    """Return the loss of a proof's attack, by thresholds known to suffice."""
     if "units" not in given.proof:
         return 0
     held, units = vote.ballots, given.array("units", np.int64)

@@ -1,4 +1,4 @@
-"""No attack on members with thresholds loses more than a number of points: by what is spent.
+"""Proof that no attack on members with thresholds loses more points.
 
 The proof is the number. Attacks are gone through by what they spend on one member after the other;
 where shares of points, weighed by prices, show that too little is lost, they are not told apart any
@@ -86,9 +86,9 @@ class _Search:
     asked: Counts
 
     def told(self, node: _Node, left: int, turns: int) -> tuple[_Node, int | None]:
-        """Return a node without what is out of reach, and the member by which to divide it.
+        """Return a node without unreachable pairs, and the member to branch on.
 
-        None where no attack of the node loses too many points.
+        None if no attack of the node loses too many points.
         """
         if node.lost + len(np.unique(node.points)) <= self.upper:
             return node, None
@@ -130,7 +130,7 @@ def _with(node: _Node, member: int, spent: int) -> _Node:
 
 
 def _counted(node: _Node) -> _Node:
-    """Return a node without the points that are lost by now."""
+    """Return a node without the points already lost."""
     lost = np.unique(node.points[node.needs <= 0])
     if not len(lost):
         return node

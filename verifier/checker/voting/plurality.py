@@ -1,4 +1,4 @@
-"""How many parts must be poisoned to change a plurality: a closed formula, and a knapsack."""
+"""Parts to poison to change a plurality: a closed form, and a knapsack."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _threshold_radii(votes: Votes, thresholds: Counts, labels: int) -> Counts:
 
 
 def _passing(votes: Votes, costs: Counts, chosen: Counts, target: int, need: Counts) -> Counts:
-    """Return the least cost at which the gains of a label reach what it needs, (points,)."""
+    """Return the least cost for a label's gains to reach its need, shape (points,)."""
     points, parts, labels = costs.shape
     names = np.arange(labels)
     worth = (names == target).astype(np.int64) - (names == chosen[:, None])

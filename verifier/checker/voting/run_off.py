@@ -1,4 +1,4 @@
-"""Run-off elections: who wins, and whether some number of poisoned parts can change that."""
+"""Run-off elections: the winner, and whether poisoned parts can change it."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def run_off_falls(
 
 
 def _may(counts: Counts, t: int, s: int, edits: Counts) -> Flags:
-    """Whether t and s could at all get past every other label: an edit closes a gap by 2."""
+    """Return whether t and s could pass every other label, as edits close gaps by 2."""
     near = np.ones(len(counts), np.bool_)
     for u in range(counts.shape[1]):
         if u not in (t, s):

@@ -1,4 +1,4 @@
-"""Run-offs of members that a change reaches several of: what survives, and attacks."""
+"""Run-offs of members with spread samples: survival, and attacks."""
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ def published_run_offs(
 def _published(
     votes: Votes, scores: Scores, labels: int, answers: Counts, offsets: tuple[int, ...]
 ) -> Counts:
+    """Return the published number of units that each answer survives."""
     points, members = votes.shape
     rows = np.arange(points)
     counts = counts_of(votes, labels)
@@ -56,7 +57,7 @@ def _published(
     is_rival = (votes == rival[:, None]).astype(np.int64)
 
     def survived(gains: NDArray[np.int64], needs: Counts) -> Counts:
-        """Return the most units whose gains, added up, fall short of what is needed."""
+        """Return the most units whose summed gains fall short of the needs."""
         sums = np.zeros_like(gains)
         for offset in offsets:
             sums += np.roll(gains, -offset, axis=1)
@@ -95,7 +96,7 @@ def run_off_survives(
     point: int,
     edits: int,
 ) -> bool:
-    """Return whether no so many units change an answer; False too where that takes too long."""
+    """Return whether ``edits`` units provably change no answer; False if too slow."""
     try:
         stake = run_offs_at_stake(
             votes, scores, labels, answers, np.array([point]), min(edits, votes.shape[1]), offsets

@@ -1,4 +1,4 @@
-"""The run-offs that one attack could change, and what each of them takes: counts that add up."""
+"""Run-offs that one attack could change, and the counts that each requires."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class RunOffsAtStake:
 
     @property
     def count(self) -> int:
-        """How many points could be lost, each attacked by itself, at most."""
+        """The most points that could be lost one at a time."""
         return len(np.unique(self.points))
 
     def of_units(self, gains: NDArray[np.uint8]) -> NDArray[Any]:

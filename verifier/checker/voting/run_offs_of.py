@@ -1,4 +1,4 @@
-"""What one attack may do to all run-offs of a vote: which could be lost, and which are."""
+"""One attack on all run-offs of a vote: those at stake, and those lost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from leaveout.verifier.checker.voting.vote import Vote
 
 
 def run_offs_of(vote: Vote, truth: NDArray[np.integer[Any]], budget: int) -> RunOffsAtStake:
-    """Return the right answers that so many units could change, and what each takes."""
+    """Return the right answers that ``budget`` units could change, with requirements."""
     held = vote.ballots
     assert held.scores is not None
     if vote.kind == "run_off":

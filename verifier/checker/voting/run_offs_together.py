@@ -1,4 +1,4 @@
-"""No attack on all test points changes more than a number of run-offs: attacks one after another.
+"""Proof that no attack on all test points changes more run-offs.
 
 As for pluralities (`together.py`), but a pair has several rows, each of which must be met. A point
 that is lost meets whichever row of its pair is looked at, so that one of them, the one that seems
@@ -228,7 +228,7 @@ def _undo(facts: _Facts, held: _Held, depth: int) -> None:
 
 @kept(nogil=True)
 def _below(facts: _Facts, held: _Held, work: float) -> tuple[int, float]:
-    """Go through the node at depth 1; return whether it holds, and the work left; below 0: none."""
+    """Search the node at depth 1; return whether it holds, and the work left."""
     rows = held.needs.shape[1]
     depth, fresh = 1, True
     while depth >= 1:

@@ -1,4 +1,4 @@
-"""Finite Aggregation: hash values that reach several members, and logs of why too few change none.
+"""Finite Aggregation: hash values, and logs of why too few change nothing.
 
 Poisoned hash values gain a label at most what the members they reach do. With weights y from 0 to
 a member's gain a, some hash values gain at most the sum of all a - y and of the weights of the
@@ -57,7 +57,7 @@ def falls_to(
     values: Sequence[int],
     target: int | None = None,
 ) -> bool:
-    """Whether the members that hash values reach can change an answer: a recount."""
+    """Recount and return whether hash values' members can change an answer."""
     members = len(ballot)
     reached = np.unique([(value + offset) % members for value in values for offset in offsets])
     answer = int(np.bincount(ballot, minlength=labels).argmax())
@@ -115,7 +115,7 @@ def follow_log(
     rows: NDArray[np.int32],
     weights: NDArray[np.uint16],  # shape (number of -1, members)
 ) -> None:
-    """Follow a log of why so many poisoned hash values do not let a label pass the answer."""
+    """Follow a log of why ``edits`` hash values do not let a label pass the answer."""
     members = len(ballot)
     counts = np.bincount(ballot, minlength=labels)
     answer = int(counts.argmax())

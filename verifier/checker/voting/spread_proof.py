@@ -1,4 +1,4 @@
-"""Proofs about Finite Aggregation: logs for the lower ends of radii, attacks for the upper ones."""
+"""Proofs about Finite Aggregation: logs for lower bounds of radii, attacks for upper."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No attack on all test points loses more than a sum: of batches, of shares, and of what is left.
+"""Upper bound of any attack's loss: sums of batches, shares and remainders.
 
 Where y of the shares of a point count and m of the bound of its batch, a point that is lost counts
 at most ``y + m + max(0, 1 - y - m)`` times: its shares are at least 1 together, and a batch loses

@@ -1,4 +1,4 @@
-"""Votes counted: what is answered, and what each other label lacks."""
+"""Counted votes: the answer, and what each other label lacks."""
 
 from __future__ import annotations
 

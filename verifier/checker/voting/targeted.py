@@ -1,4 +1,4 @@
-"""How many poisoned parts force one answer: counted part by part, or shown by prices and votes."""
+"""Poisoned parts that force one answer: counted, or proved by prices and votes."""
 
 from __future__ import annotations
 

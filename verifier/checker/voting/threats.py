@@ -1,4 +1,4 @@
-"""What one change of a training set reaches, by what is known of how the members were trained."""
+"""How many parts one change reaches, by what is known of the members' training."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def reach_of(ballots: Ballots, kind: str, threat: str) -> tuple[int, str]:
 
 
 def is_spread(ballots: Ballots) -> bool:
-    """Whether a sample may reach several members."""
+    """Return whether a sample may reach several members."""
     return ballots.origin.method == "finite_aggregation" or len(ballots.origin.offsets) > 1
 
 
 def refuse_for_edits(
     ballots: Ballots, *, spread: bool = False, certified: bool = False, families: bool = False
 ) -> None:
-    """Refuse ballots of members that one edit reaches more of than are counted."""
+    """Refuse ballots where one edit reaches more members than are counted."""
     method = ballots.origin.method
     if not certified:
         _refuse_alone(ballots)

@@ -1,4 +1,4 @@
-"""No attack on all test points loses more than a number of them: attacks by what they begin with.
+"""Proof that no attack on all test points loses more points.
 
 The proof is the number. Attacks are gone through by the units they poison; where even a share of
 each point that every unit could take adds up to no more than that number, they are not told apart
@@ -69,7 +69,7 @@ class _Search:
     nodes: int = 0
 
     def holds(self, node: _Node, free: tuple[int, ...]) -> bool:
-        """Whether no attack of a node, with so many units more of each family, loses too many."""
+        """Return whether no attack of a node, with ``free`` more units, loses too many."""
         node = _counted(node)
         if node.lost > self.upper:
             return False
@@ -132,7 +132,7 @@ class _Search:
 
 
 def _counted(node: _Node) -> _Node:
-    """Return a node without the points that are lost by now."""
+    """Return a node without the points already lost."""
     done = node.needs <= 0
     if not done.any():
         return node
@@ -150,7 +150,7 @@ def starts_of(points: NDArray[np.int64]) -> NDArray[np.int64]:
 def _within(
     units: NDArray[Any], family: NDArray[np.int64], free: tuple[int, ...]
 ) -> NDArray[np.int64]:
-    """Return what so many units of each family gain at most, shape (pairs,)."""
+    """Return the most that the allowed units of each family gain, shape (pairs,)."""
     total = np.zeros(units.shape[1], np.int64)
     for number, left in enumerate(free):
         own = units if len(free) == 1 else units[family == number]

@@ -1,4 +1,4 @@
-"""A vote as the checker counts it: what it answers, and which answers survive."""
+"""A vote as the checker counts it: its answers, and which survive."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _NOT_FORCED: Mapping[Kind, str] = {
 
 @dataclass(frozen=True, eq=False)
 class Vote:
-    """How members' votes become an answer."""
+    """A way of turning members' votes into an answer."""
 
     kind: Kind
     ballots: Ballots  # what is declared of their hash is in their origin
@@ -59,7 +59,7 @@ class Vote:
 
     @property
     def is_run_off(self) -> bool:
-        """Whether there are two rounds."""
+        """Whether it has two rounds."""
         return self.kind in ("run_off", "spread_run_off")
 
     @property
@@ -70,7 +70,7 @@ class Vote:
 
     @cached_property
     def answers(self) -> Counts:
-        """What is answered, shape (points,)."""
+        """The answers, shape (points,)."""
         held = self.ballots
         if self.is_run_off:
             assert held.scores is not None
@@ -79,13 +79,13 @@ class Vote:
 
     @cached_property
     def right(self) -> Flags:
-        """Whether the true label is answered, shape (points,)."""
+        """Whether each answer is right, shape (points,)."""
         right: Flags = self.answers == self.ballots.truth
         return right
 
     @cached_property
     def radii(self) -> Counts | None:
-        """How many edits each answer survives, shape (points,); None where no formula says it."""
+        """The edits each answer survives, shape (points,); None if no formula gives them."""
         held = self.ballots
         if self.kind in ("finite_aggregation", "spread_run_off"):
             return None
@@ -100,11 +100,12 @@ class Vote:
 
     @cached_property
     def withstood(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """What is too little for each vote of a member with thresholds, and what is enough."""
+        """The changes too few for each vote of a member with thresholds, and enough for it."""
         return withstood(self.ballots, self.threat)
 
     @cached_property
     def _published(self) -> Counts:
+        """The published number of units that each answer survives."""
         held = self.ballots
         if self.kind == "spread_run_off":
             assert held.scores is not None
@@ -165,5 +166,5 @@ class Vote:
 
     @cached_property
     def _radii_to(self) -> dict[int, Counts]:
-        """How many edits leave each answer other than a label, by label, as it is asked for."""
+        """The edits that keep each answer from a label, by label, computed on demand."""
         return {}

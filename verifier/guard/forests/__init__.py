@@ -1,1 +1,1 @@
-"""What a guard needs of an exact forest, and of all its deletions."""
+"""Guard support for an exact forest and all its deletions."""

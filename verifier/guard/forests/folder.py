@@ -1,4 +1,4 @@
-"""The folder of a forest that a guard serves: the forest, and all its deletions kept beside it."""
+"""The folder of a guarded forest, with all its deletions stored beside it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OnProgress = Callable[[int, int], None]
 
 @dataclass(frozen=True, eq=False)
 class ForestAccess:
-    """What is served."""
+    """The forest and deletions that a guard serves."""
 
     folder: Path
     ensemble: Ensemble  # the forest, in plain form
@@ -33,10 +33,9 @@ class ForestAccess:
 
 
 def load_forest_access(folder: Path, progress: OnProgress | None = None) -> ForestAccess:
-    """Read a forest, and its deletions if they are kept; else make and keep them.
+    """Read a forest and its deletions, which are computed and stored if missing.
 
-    A file of deletions is of one forest, down to the last bit of it, and of this user: that of
-    another is made anew.
+    A file of deletions is used only for exactly this forest and user.
     """
     ensemble = DareForestClassifier.load(folder / FOREST).ensemble()
     columns = _columns(folder / COLUMNS, ensemble)

@@ -1,4 +1,4 @@
-"""Compiled loops: what a forest answers at an input, and whose deletion would change that."""
+"""Compiled loops: a forest's answer, and whose deletion would change it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Places = NDArray[np.int64]
 
 @kept(nogil=True)
 def ask(nodes: Nodes, x: Floats, room: Room) -> int:
-    """Fill in the leaves of an input and its sums of shares; return the label.
+    """Fill in the leaves and share sums of an input; return the label.
 
-    The sums are made as `predict_proba` makes them: tree after tree from 0 on, divided once; the
-    label is the first of the greatest quotients.
+    Summed as `predict_proba` does: tree by tree from 0, divided once; the first greatest label
+    wins.
     """
     first, feature, threshold, right = nodes.first, nodes.feature, nodes.threshold, nodes.right
     shares, leaf, total = nodes.shares, room.leaf, room.total
@@ -44,7 +44,7 @@ def _first_greatest(total: Floats, trees: int) -> int:
 
 @kept(nogil=True)
 def _member_label(nodes: Nodes, deletions: Deletions, room: Room, x: Floats, member: int) -> int:
-    """Return what a member answers: shares of its own leaves where it differs, in tree order."""
+    """Return a member's answer, using its own leaves where it differs, in tree order."""
     leaf, other, shares = room.leaf, room.other, nodes.shares
     other[:] = 0.0
     at, end = deletions.start[member], deletions.start[member + 1]
@@ -79,7 +79,7 @@ def _member_label(nodes: Nodes, deletions: Deletions, room: Room, x: Floats, mem
 def suspects(
     nodes: Nodes, lookup: Lookup, room: Room, label: int, padding: float, every: bool
 ) -> int:
-    """Find the members that may answer an input with another label; return how many there are."""
+    """Find the members that may answer differently; return their number."""
     total, shares = room.total, nodes.shares
     labels = len(total)
     margin = np.inf
@@ -131,7 +131,7 @@ def find_flip(
     members: NDArray[np.int32],
     every: bool,
 ) -> int:
-    """Return a member that answers an input with another label; -1 if none does."""
+    """Return a member that answers with another label; -1 if none does."""
     found = -1
     for member in members:
         if _member_label(nodes, deletions, room, x, member) != label:
@@ -143,7 +143,7 @@ def find_flip(
 
 @kept(nogil=True)
 def extents(nodes: Nodes, ends: Places, most: Floats, least: Floats) -> None:
-    """Fill in where the nodes below each node end, and the shares that leaves below it have."""
+    """Fill in where each node's subtree ends, and the shares of its leaves."""
     labels = nodes.shares.shape[1]
     for i in range(len(ends) - 1, -1, -1):
         if nodes.feature[i] < 0:
@@ -167,7 +167,7 @@ def spans(
     most: Floats,  # shape (changes, labels)
     least: Floats,  # shape (changes, labels)
 ) -> None:
-    """Fill in the greatest and least share of each label in what stands in for a changed node."""
+    """Fill in the range of each label's share in the replacements of changed nodes."""
     labels = nodes.shares.shape[1]
     stack = np.empty(64, np.int64)
     for k in range(len(deletions.root)):

@@ -1,4 +1,4 @@
-"""A forest and all its deletions as compiled loops read them."""
+"""A forest and all its deletions, laid out for compiled loops."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Places = NDArray[np.int64]
 
 
 class Nodes(NamedTuple):
-    """All trees, one after the other, each in preorder: a left child is the next node."""
+    """All trees in sequence, each in preorder: a left child is the next node."""
 
     first: Places  # shape (trees + 1,): where the nodes of each tree begin, and where the last end
     feature: NDArray[np.int32]  # shape (nodes,): -1 for a leaf
@@ -26,7 +26,7 @@ class Nodes(NamedTuple):
 
 
 class Deletions(NamedTuple):
-    """What each row's deletion changes; see `Changes`, whose nodes of trees are counted there."""
+    """What each row's deletion changes; node numbers as in `Changes`."""
 
     start: Places  # shape (members + 1,)
     tree: NDArray[np.int32]  # shape (changes,)
@@ -41,7 +41,7 @@ class Deletions(NamedTuple):
 
 
 class Lookup(NamedTuple):
-    """The changes at each node, those of the members that change most first."""
+    """The changes at each node, most-changed members first."""
 
     start: Places  # shape (nodes + 1,): where the changes at each node begin
     member: NDArray[np.int32]  # shape (changes,)
@@ -52,7 +52,7 @@ class Lookup(NamedTuple):
 
 
 class Room(NamedTuple):
-    """What one input is worked out in; of no two threads at once."""
+    """Working arrays for one input, never shared between threads."""
 
     leaf: Places  # shape (trees,): that the input falls into
     total: Floats  # shape (labels,): sums of shares, of the forest and of a member
@@ -82,7 +82,7 @@ def nodes_of(forest: ScoredForest) -> Nodes:
 
 
 def deletions_of(changes: Changes, nodes: Nodes, ends: Places) -> Deletions:
-    """Lay out what deletions change; ``ends`` is where the nodes below each node end."""
+    """Lay out the changes by deletions; ``ends`` is the end of each node's subtree."""
     node = nodes.first[changes.tree] + changes.node
     return Deletions(
         changes.start, changes.tree, node, ends[node], changes.root, changes.feature,
@@ -91,7 +91,7 @@ def deletions_of(changes: Changes, nodes: Nodes, ends: Places) -> Deletions:
 
 
 def room_for(nodes: Nodes, members: int) -> Room:
-    """Return room to work one input out in."""
+    """Return working arrays for one input."""
     trees, labels = len(nodes.first) - 1, nodes.shares.shape[1]
     return Room(
         np.zeros(trees, np.int64), np.zeros(labels), np.zeros(labels), np.zeros((members, labels)),

@@ -1,4 +1,4 @@
-"""Which inputs some row's deletion changes the answer to: exactly, and asking few of the rows."""
+"""Inputs whose answer some row's deletion changes, exactly, asking few rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ROUNDING = 2.0**-45
 
 
 class ForestLeakTest(LeakFinder):
-    """Tells the inputs at which a member has another label than the forest from all others."""
+    """Finds the inputs at which a member's label differs from the forest's."""
 
     def __init__(self, family: ForestFamily) -> None:
         self._everyone = np.arange(len(family), dtype=np.int32)
@@ -39,26 +39,26 @@ class ForestLeakTest(LeakFinder):
         self._rooms: list[Room] = []
 
     def label(self, x: Point) -> int:
-        """Return what the forest answers: the first of the greatest mean shares."""
+        """Return the forest's answer: the first greatest mean share."""
         with self._room() as room:
             return int(ask(self._nodes, x, room))
 
     def glance(self, x: Point) -> Glance:
-        """Ask the forest, and whether anybody's changes here could matter."""
+        """Evaluate the forest, and whether any change here could matter."""
         with self._room() as room:
             label = int(ask(self._nodes, x, room))
             margin = (room.total[label] - np.delete(room.total, label)).min(initial=np.inf)
             return Glance(label, float(margin) / self._trees, not self._suspects(room, label))
 
     def leaks(self, x: Point, seen: Glance) -> bool:
-        """Whether the deletion of some row changes the label."""
+        """Return whether the deletion of some row changes the label."""
         with self._room() as room:
             ask(self._nodes, x, room)
             members = room.touched[: self._suspects(room, seen.label)]
             return self._flip(x, room, seen.label, members) >= 0
 
     def flips(self, x: Point) -> tuple[int, NDArray[np.int64]]:
-        """Return the label, and all members whose deletion changes it, ascending."""
+        """Return the label and all members whose deletion changes it, ascending."""
         with self._room() as room:
             label = int(ask(self._nodes, x, room))
             left = np.sort(room.touched[: self._suspects(room, label)])
@@ -72,10 +72,10 @@ class ForestLeakTest(LeakFinder):
             return label, np.asarray(found, np.int64)
 
     def ask_all(self, x: Point) -> None:
-        """Do more than the most work that any input is.
+        """Do more than the most work any input needs.
 
-        In each tree the path with the most changes is looked at, whether or not one input takes
-        them all, and every member is asked.
+        Each tree's path with the most changes is used, reachable together or not, and every member
+        is asked.
         """
         with self._room() as room:
             label = int(ask(self._nodes, x, room))
@@ -93,7 +93,7 @@ class ForestLeakTest(LeakFinder):
 
     @contextmanager
     def _room(self) -> Iterator[Room]:
-        """Lend room to one thread; room in which work ended early is not lent again."""
+        """Lend working arrays to a thread; not reused after an error."""
         try:
             room = self._rooms.pop()
         except IndexError:
@@ -103,7 +103,7 @@ class ForestLeakTest(LeakFinder):
 
 
 def _laid_out(family: ForestFamily, nodes: Nodes) -> tuple[Deletions, Lookup]:
-    """Lay out what deletions change, by member and by node."""
+    """Lay out the changes by deletions, per member and per node."""
     labels = nodes.shares.shape[1]
     ends = np.empty(len(nodes.feature), np.int64)
     most_below, least_below = np.empty_like(nodes.shares), np.empty_like(nodes.shares)
@@ -131,7 +131,7 @@ def _laid_out(family: ForestFamily, nodes: Nodes) -> tuple[Deletions, Lookup]:
 
 
 def _busiest(nodes: Nodes, at_node: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return of each tree the leaf on whose path most changes lie."""
+    """Return each tree's leaf whose path has the most changes."""
     on_path = at_node.copy()
     inner = nodes.feature >= 0
     # Level by level: parents are done before their children.
@@ -146,6 +146,6 @@ def _busiest(nodes: Nodes, at_node: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _up(values: Floats) -> NDArray[np.float32]:
-    """Return float32 numbers that are not less."""
+    """Return float32 numbers that are at least the values."""
     singles = values.astype(np.float32)
     return np.where(singles < values, np.nextafter(singles, np.float32(np.inf)), singles)

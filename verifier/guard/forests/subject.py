@@ -1,4 +1,4 @@
-"""A forest and all its deletions, as a guard serves them."""
+"""A guarded forest with all its deletions."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _INPUTS = ("X_test", "X")
 
 
 class ForestSubject(Subject):
-    """A forest; its members are the forests without one of its rows.
+    """A forest whose members are the forests without one of its rows.
 
-    A memory outlives deletions and additions: it is bound to the settings, the seed, the features
-    and the labels alone. Which inputs may be noised depends on the rows.
+    A memory is bound to settings, seed, features and labels only, so it outlives deletions and
+    additions; which inputs may be noised depends on the rows.
     """
 
     def __init__(self, access: ForestAccess) -> None:
@@ -72,7 +72,7 @@ class ForestSubject(Subject):
         return points
 
     def sample(self, rng: np.random.Generator, count: int) -> NDArray[np.float64]:
-        """Draw inputs on both sides of where the trees split."""
+        """Draw inputs on both sides of the trees' thresholds."""
         points = np.zeros((count, self.domain.dimension))
         for at, thresholds in enumerate(self._thresholds):
             if len(thresholds):

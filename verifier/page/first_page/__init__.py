@@ -1,1 +1,1 @@
-"""The first page: what was found in plain sentences, what that covers, and room to sign."""
+"""The first page: the findings in plain sentences, their scope, and lines to sign."""

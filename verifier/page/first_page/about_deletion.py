@@ -1,4 +1,4 @@
-"""What is left of deleted records, in services, forests and audits, in plain sentences."""
+"""Plain sentences on what remains of deleted records in services, forests and audits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from leaveout.verifier.records import Fact
 
 
 def guarded(asked: Asked) -> Claimed | None:
-    """Say what answers through a guard tell of one record."""
+    """Describe what answers through a guard reveal about one record."""
     epsilon, members = asked.number(asked.given("epsilon")), asked.facts.get("members")
     if epsilon is None:
         return None
@@ -36,7 +36,7 @@ def guarded(asked: Asked) -> Claimed | None:
 
 
 def forgets(asked: Asked) -> Claimed | None:
-    """Say what a service that deletes records may still hold of them."""
+    """Describe what a service may still hold of the records it deletes."""
     numbers = [asked.number(asked.given(name)) for name in ("alpha", "beta", "gamma")]
     if any(each is None for each in numbers):
         return None
@@ -67,7 +67,7 @@ def forgets(asked: Asked) -> Claimed | None:
 
 
 def deletions(asked: Asked) -> Claimed | None:
-    """Say whether deleting from a forest is as good as training anew."""
+    """Describe whether deleting from a forest equals retraining it."""
     claim, call = asked.claim, asked.call
     if not isinstance(claim, ForAll) or call is None or len(claim.binders) != 1:
         return None
@@ -89,7 +89,7 @@ def deletions(asked: Asked) -> Claimed | None:
 
 
 def stored(asked: Asked) -> Claimed | None:
-    """Say whether what a forest keeps is what training gives."""
+    """Describe whether a forest's stored state equals what training gives."""
     that = (
         f"the forest{_of(asked, 'forest')}, and everything it stores for later deletions, is what "
         "training on the records that it holds gives"
@@ -102,7 +102,7 @@ def stored(asked: Asked) -> Claimed | None:
 
 
 def same(asked: Asked) -> Claimed | None:
-    """Say whether two forests answer alike."""
+    """Describe whether two forests give the same answers."""
     that = (
         "the two forests give the same answer to every input of the set that the specification "
         "names"
@@ -111,7 +111,7 @@ def same(asked: Asked) -> Claimed | None:
 
 
 def advantage(asked: Asked) -> Claimed | None:
-    """Say how well attacks could tell models that forgot from models that never knew."""
+    """Describe how well attacks could tell unlearned models from retrained ones."""
     compared, result = asked.compared(), asked.result
     if compared is None or compared[0] not in {"<=", "<"}:
         return None
@@ -155,7 +155,7 @@ def _function(node: object) -> str:
 
 
 def _factor(exponent: float) -> str:
-    """Return what a privacy parameter multiplies chances by at most, rounded up."""
+    """Return the factor e^exponent that bounds a change of probability, rounded up."""
     return bound(math.exp(exponent), up=True) if exponent < 700 else "any number of"
 
 

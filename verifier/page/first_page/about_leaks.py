@@ -1,4 +1,4 @@
-"""What one training record can change of a model's answers, in plain sentences."""
+"""Plain sentences on what one training record can change of a model's answers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FEW = 6
 
 
 def leaks(asked: Asked) -> Claimed | None:
-    """Return what a statement about leaks says; None of another one."""
+    """Describe a statement about leaks; None for any other statement."""
     try:
         read = recognise(asked.claimed, asked.resolver)
     except LeaveoutError:
@@ -35,7 +35,7 @@ def leaks(asked: Asked) -> Claimed | None:
 
 
 def records(model: ModelRecord | None, members: int) -> str:
-    """Return which records are left out, to follow ``any one of``."""
+    """Return the phrase for the left-out records that follows ``any one of``."""
     if model is None or model.rows is None:
         return f"{members:,} training records"
     if model.members < model.rows:
@@ -44,7 +44,7 @@ def records(model: ModelRecord | None, members: int) -> str:
 
 
 def within(page: Page, box: BoxRecord) -> str:
-    """Return a phrase that names a set of inputs; empty where there is none."""
+    """Return the phrase for a set of inputs; empty if there is none."""
     if not box.lower:
         return ""
     which = f"range {page.boxes[box]}" if len(page.boxes) > 1 else "the range"
@@ -52,13 +52,14 @@ def within(page: Page, box: BoxRecord) -> str:
 
 
 def _unchanged(pair: bool, model: ModelRecord | None, members: int) -> str:
+    """Return the phrase for an answer that stays the same."""
     if pair:
         return "is the same from both models"
     return f"stays the same whichever one of {records(model, members)} is left out of training"
 
 
 def _limits(asked: Asked, inside: str, of: str, pair: bool, model: ModelRecord | None) -> Claimed:
-    """Say above which confidence nothing changes, as far as it is proved."""
+    """Describe the proved confidence above which no answer changes."""
     results, unchanged = asked.results, _unchanged(pair, model, asked.result.members)
     topics = ("pair",) if pair else ("leaks",)
     if any(each.verdict == "refuted" for each in results):
@@ -83,7 +84,7 @@ def _limits(asked: Asked, inside: str, of: str, pair: bool, model: ModelRecord |
 
 
 def _limited(known: list[Result], of: str) -> str:
-    """Return which answers are covered: those with a confidence above a bound."""
+    """Return the phrase for the covered answers: those above a bound."""
     if len(known) > _FEW:
         least, most = (bound(pick(map(_upper, known)), up=True) for pick in (min, max))
         return (
@@ -149,6 +150,7 @@ def _guarantee(
 
 
 def _listed(found: list[tuple[Result, str]]) -> str:
+    """Return the numbers of the labels as a list in words."""
     said = [
         f"{number} for {_label(each)}" if each.label is not None else number
         for each, number in found
@@ -161,6 +163,7 @@ def _label(result: Result) -> str:
 
 
 def _quoted(label: int, name: str) -> str:
+    """Return a label's name in quotes, or its number."""
     return labelled(label, "") if not name or name == str(label) else f"‘{name}’"
 
 
@@ -170,4 +173,5 @@ def _upper(result: Result) -> float:
 
 
 def _begun(text: str) -> str:
+    """Return a text with its first letter in upper case."""
     return f"{text[:1].upper()}{text[1:]}"

@@ -1,4 +1,4 @@
-"""What changes of a training set leave of votes, in plain sentences."""
+"""Plain sentences on what changes of a training set leave of votes."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _DONE: Mapping[str, str] = {
 
 
 def certified(asked: Asked) -> Claimed | None:
-    """Say how many answers are right whatever changes, each attacked by itself."""
+    """Describe how many answers stay right when each row is attacked separately."""
     return _share(asked, "the worst ones for each row")
 
 
 def collective(asked: Asked) -> Claimed | None:
-    """Say how many answers are right whatever one attack on all of them does."""
+    """Describe how many answers stay right under one joint attack on all rows."""
     return _share(asked, "the same ones for all rows")
 
 
 def targeted(asked: Asked) -> Claimed | None:
-    """Say how many answers no changes turn into one label."""
+    """Describe how many answers no change can turn into a given label."""
     to = _label(asked, "to")
     rows = f"{' and' if asked.given('label') is not None else ''} that are not answered {to}"
     return _share(asked, "the worst ones for each row", rows, f"cannot be turned into {to}")
@@ -74,7 +74,7 @@ def _share(
 
 
 def _found(asked: Asked, threat: str, node: object, who: str, how: str) -> Claimed | None:
-    """Say how many changes leave that share, where their number is sought."""
+    """Describe the number of changes found to leave that share."""
     written = asked.claimed
     variable = written.variable if isinstance(written, Find) else None
     if not (isinstance(node, Name) and node.name == variable):
@@ -94,7 +94,7 @@ def _found(asked: Asked, threat: str, node: object, who: str, how: str) -> Claim
 
 
 def median(asked: Asked) -> Claimed | None:
-    """Say how many changes half of all answers survive."""
+    """Describe how many changes half of all answers survive."""
     compared, votes = asked.compared(), asked.votes
     if compared is None or compared[0] not in {">=", ">"} or votes is None or compared[1] < 0:
         return None
@@ -110,7 +110,7 @@ def median(asked: Asked) -> Claimed | None:
 
 
 def _by_label(asked: Asked) -> tuple[str, ...]:
-    """Say how many test rows there are, who is worst off, and what one answer to all would do."""
+    """Describe the test rows per label, the worst label, and a constant answer."""
     if len(asked.result.accuracies) != 1:
         return _counted_to(asked)
     (record,) = asked.result.accuracies
@@ -146,7 +146,7 @@ def _by_label(asked: Asked) -> tuple[str, ...]:
 
 
 def _counted_to(asked: Asked) -> tuple[str, ...]:
-    """Say of how many test rows it is asked what turns them into a label."""
+    """Describe how many test rows are attacked towards a label."""
     points, right, otherwise = (asked.facts.get(each) for each in ("points", "right", "otherwise"))
     if not (isinstance(points, int) and isinstance(right, int) and isinstance(otherwise, int)):
         return ()
@@ -157,24 +157,26 @@ def _counted_to(asked: Asked) -> tuple[str, ...]:
 
 
 def _quoted(label: int, name: str) -> str:
+    """Return a label's name in quotes, or its number."""
     return f"‘{name}’" if name else str(label)
 
 
 def _done(threat: str, count: float) -> str:
+    """Return the phrase for a number of changes under a threat."""
     whole = int(count)
     records = "one training record" if whole == 1 else f"up to {whole:,} training records"
     return _DONE[threat].format(records)
 
 
 def _rows(asked: Asked) -> str:
-    """Return which test rows a statement is about."""
+    """Return the phrase for the test rows of a statement."""
     label = _label(asked, "label")
     of = f" whose true label is {label}" if label else ""
     return f"the test rows{_of(asked)}{of}"
 
 
 def _label(asked: Asked, name: str) -> str:
-    """Return a label that is an argument of the call, empty where it is not given."""
+    """Return a label argument of the call; empty if it is not given."""
     node = asked.given(name)
     if node is None:
         return ""

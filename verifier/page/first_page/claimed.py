@@ -1,4 +1,4 @@
-"""A statement as a plain sentence needs it, and the sentence that its verdict makes of it."""
+"""A statement as input for plain sentences, and the sentence for its verdict."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WHY = {
 
 @dataclass(frozen=True)
 class Claimed:
-    """What a statement claims, in plain words."""
+    """The claim of a statement in plain words."""
 
     that: str = ""  # the claim as a clause, from its first word on, without a full stop
     where: str = ""  # what it is claimed of, to stand before it and its verdict; may be empty
@@ -40,7 +40,7 @@ class Claimed:
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """A statement that passed the check of its specification, and its results."""
+    """A statement whose specification passed the check, with its results."""
 
     page: Page
     run: Run
@@ -53,7 +53,7 @@ class Asked:
 
     @staticmethod
     def of(page: Page, run: Run, statement: Statement) -> Asked | None:
-        """Return a statement; None where the specification is not there, or does not pass."""
+        """Return a statement; None if its specification is missing or fails the check."""
         reading = run.specification.reading
         if reading is None or statement.written is None:
             return None
@@ -67,28 +67,28 @@ class Asked:
 
     @property
     def results(self) -> tuple[Result, ...]:
-        """Of the statement."""
+        """The results of the statement."""
         return self.statement.results
 
     @property
     def result(self) -> Result:
-        """The first one; of a guarantee there is no other."""
+        """The first result; the only one of a guarantee."""
         return self.statement.results[0]
 
     @property
     def model(self) -> ModelRecord | None:
-        """The model it is about, as the results keep it; None where they do not."""
+        """The model of the statement; None if the results do not store it."""
         own = [each for each in self.run.report.models if self.statement.name in each.statements]
         return own[0] if len(own) == 1 else None
 
     @property
     def facts(self) -> Mapping[str, Fact]:
-        """What was computed of its call, where that is one record."""
+        """The computed facts of the call, if there is one record of them."""
         own = self.result.facts
         return own[0].facts if len(own) == 1 else {}
 
     def given(self, name: str) -> Expression | None:
-        """Return an argument of its call, names followed; None where it is not given."""
+        """Return an argument of the call, with names resolved; None if missing."""
         if self.call is None:
             return None
         found = self.resolver.given(self.call).get(name)
@@ -96,11 +96,11 @@ class Asked:
 
     @property
     def votes(self) -> Expression | None:
-        """The votes that its call is about."""
+        """The votes that the call reads."""
         return self.given("votes")
 
     def number(self, node: Expression | None) -> float | None:
-        """Return the value of a constant expression, None of any other."""
+        """Return the value of a constant expression; None for any other."""
         try:
             value = None if node is None else self.resolver.number(node)
         except (LeaveoutError, Slip):
@@ -108,12 +108,12 @@ class Asked:
         return value if value is not None and math.isfinite(value) else None
 
     def word(self, name: str) -> str:
-        """Return an argument that is a bare word; empty where it is not given."""
+        """Return a bare-word argument of the call; empty if missing."""
         found = None if self.call is None else self.resolver.given(self.call).get(name)
         return found.name if isinstance(found, Name) else ""
 
     def file(self, node: Expression | None, parts: int = 1) -> str:
-        """Return the end of the path of the file that a call reads; empty where it reads none."""
+        """Return the end of the path of the file a call reads; empty if none."""
         node = None if node is None else self.resolver.value(node)
         if not isinstance(node, Call):
             return ""
@@ -126,7 +126,7 @@ class Asked:
         return ""
 
     def compared(self) -> tuple[str, float] | None:
-        """Return how the value of the call is compared, as ``>=``, and with what number."""
+        """Return the operator and number that the call is compared with, or None."""
         claim = self.claim
         if not isinstance(claim, Compare):
             return None
@@ -139,7 +139,7 @@ class Asked:
 
 
 def main_call(claim: Expression) -> Call | None:
-    """Return the function that a claim is about: its own, or that which it compares."""
+    """Return the call a claim is about: the claim itself or the side it compares."""
     if isinstance(claim, ForAll):
         claim = claim.body
     if isinstance(claim, Compare):
@@ -149,7 +149,7 @@ def main_call(claim: Expression) -> Call | None:
 
 
 def sentence(claimed: Claimed, statement: Statement) -> str:
-    """Return what is said of a statement: its claim as its verdict leaves it, and what is known."""
+    """Return the sentence for a statement: its claim, its verdict and what is known."""
     if claimed.instead:
         return " ".join((claimed.instead, *claimed.more))
     verdict, level = statement.verdict, statement.confidence

@@ -1,4 +1,4 @@
-"""The files that a page is about, each with what tells it from another of the same name."""
+"""The files of a page, each with what distinguishes it from files of the same name."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _OTHERS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class NamedFile:
-    """A file."""
+    """A file with its name, kind and digest."""
 
     role: str  # what it is
     name: str  # its path, as short as it can be told from others
@@ -55,7 +55,7 @@ class NamedFile:
 
 
 def named_files(page: Page, everything: bool = False) -> tuple[NamedFile, ...]:
-    """Return the files that a page was made of: specifications and results."""
+    """Return the files a page was made from: specifications and results."""
     found: list[NamedFile] = []
     for run in page.runs:
         found.append(NamedFile("results", run.name, run.digest))
@@ -71,7 +71,7 @@ def named_files(page: Page, everything: bool = False) -> tuple[NamedFile, ...]:
 
 
 def models(page: Page) -> tuple[NamedFile, ...]:
-    """Return the models that statements are about, as far as results or specification name them."""
+    """Return the models of the statements, as far as results or specification name them."""
     found: dict[NamedFile, None] = {}
     for run in page.runs:
         kept = [
@@ -86,7 +86,7 @@ def models(page: Page) -> tuple[NamedFile, ...]:
 
 
 def spec_name(run: Run) -> str:
-    """Return what the specification of a run is called."""
+    """Return the name of a run's specification."""
     first = clean(run.report.spec.partition("\n")[0])
     built = "\n" in run.report.spec or (first.startswith("<") and first.endswith(">"))
     return "built in Python" if built else short(first)
@@ -106,5 +106,5 @@ def _read(written: Written | None) -> list[NamedFile]:
 
 
 def short(path: str) -> str:
-    """Return the end of a path: the file and the folder it lies in."""
+    """Return the end of a path: the file and its folder."""
     return "/".join(PurePath(path).parts[-2:]) if "/" in path else path

@@ -1,4 +1,4 @@
-"""What the results rest on: each assumption once, numbered, with the statements that rest on it."""
+"""The assumptions behind the results, each numbered once with its statements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TRUST = ("taken on trust: ", "rests on: ")
 
 @dataclass(frozen=True)
 class Assumption:
-    """Something that was not checked.
+    """An assumption that was not checked.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class _Gathered:
 
 
 def assumptions(page: Page) -> tuple[Assumption, ...]:
-    """Return what the results of a page were told and did not check, each once."""
+    """Return the unchecked assumptions behind a page's results, each once."""
     found: dict[str, _Gathered] = {}
     for run in page.runs:
         named = {each.anchor: _names(run, each) for each in run.statements}
@@ -69,12 +69,12 @@ def refers(found: Iterable[Assumption], statement: Statement) -> tuple[int, ...]
 
 
 def is_assumption(note: str) -> bool:
-    """Whether a note says what was not checked."""
+    """Return whether a note states an unchecked assumption."""
     return bool(_parted(note)[1])
 
 
 def _parted(note: str) -> tuple[str, str]:
-    """Return what a note is said of and what is assumed; empty where nothing is."""
+    """Return the subject and the assumption of a note; empty if it has none."""
     for mark in _TRUST:
         head, found, words = note.partition(mark)
         if found and (not head or head.endswith(": ")):
@@ -83,7 +83,7 @@ def _parted(note: str) -> tuple[str, str]:
 
 
 def _names(run: Run, statement: Statement) -> frozenset[str]:
-    """Return the functions a statement calls and the files these read, as notes name them."""
+    """Return the functions a statement calls and the files they read, as named in notes."""
     if statement.written is None:
         return frozenset({statement.name})
     nodes: tuple[Node, ...] = (statement.written.statement, *statement.written.definitions)

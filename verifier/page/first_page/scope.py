@@ -1,4 +1,4 @@
-"""What the results cover and what they do not, in plain words, in the units of the table."""
+"""What the results cover and do not cover, in plain words and the table's units."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ _VOTES = (
 
 @dataclass(frozen=True)
 class Scope:
-    """What results cover."""
+    """What the results cover and do not cover."""
 
     covered: tuple[str, ...]  # sentences
     not_covered: tuple[str, ...]  # sentences
 
 
 def scope(page: Page, topics: Iterable[str]) -> Scope:
-    """Return what a page covers."""
+    """Return the scope of a page's results."""
     about = [each for each in TOPICS if each in set(topics)]
     covered = [*_trained(page), *_inputs(page)]
     if "votes" in about:
@@ -107,7 +107,7 @@ def _columns(page: Page) -> list[ColumnRecord]:
 
 
 def _trained(page: Page) -> list[str]:
-    """Say of which records it is known what the model would be without them."""
+    """Return sentences on the records whose absence is covered."""
     found = []
     for model in _models(page):
         which = counted(model.members, "training record")
@@ -121,6 +121,7 @@ def _trained(page: Page) -> list[str]:
 
 
 def _left(page: Page) -> list[str]:
+    """Return sentences on the records that were never left out."""
     found = []
     for run in page.runs:
         certain = {each.name for each in run.report.results if each.confidence is None}
@@ -138,7 +139,7 @@ def _left(page: Page) -> list[str]:
 
 
 def _inputs(page: Page) -> list[str]:
-    """Say which inputs are covered: in the units of the table where they are known."""
+    """Return sentences on the covered inputs, in the table's units where known."""
     found = []
     for box, number in page.boxes.items():
         which = f"Range {number} of inputs" if len(page.boxes) > 1 else "Inputs"
@@ -153,7 +154,7 @@ def _inputs(page: Page) -> list[str]:
 
 
 def columns_of(runs: Iterable[Run], box: BoxRecord) -> tuple[ColumnRecord, ...]:
-    """Return the columns of the models that results about a box are about, where they agree."""
+    """Return the columns shared by the models of all results about a box."""
     about = {
         model.columns
         for run in runs
@@ -166,7 +167,7 @@ def columns_of(runs: Iterable[Run], box: BoxRecord) -> tuple[ColumnRecord, ...]:
 
 
 def ranges_of(box: BoxRecord, columns: tuple[ColumnRecord, ...]) -> list[str]:
-    """Return a phrase a column that says what is covered of it; none where columns do not fit."""
+    """Return a phrase per column on the covered values; empty if columns do not fit."""
     width = len(box.lower)
     if [at for column in columns for at in column.at] != list(range(width)):
         return []

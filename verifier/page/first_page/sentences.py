@@ -1,4 +1,4 @@
-"""One plain sentence a statement, and one for all answers to given rows."""
+"""One plain sentence per statement, and one for all answers to given rows."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _Plain = Callable[[Asked], object]
 
 @dataclass(frozen=True)
 class Said:
-    """What the first page says of a statement."""
+    """The first page's sentence for a statement."""
 
     words: str  # one sentence, or few
     topics: tuple[str, ...] = ()  # what it is about, of `leaveout.verifier.page.first_page.scope`
 
 
 def of_statement(page: Page, run: Run, statement: Statement) -> Said:
-    """Return what a statement comes to, in words that need no knowledge of the language.
+    """Return the plain sentence for a statement.
 
-    Where a statement has no such words they are put together from those of its functions; where its
-    specification is not there, its verdict alone is said.
+    Without a sentence of its own it is composed from the words of its functions; without its
+    specification only the verdict is stated.
     """
     asked = Asked.of(page, run, statement)
     claimed = None if asked is None else _plain(asked)
@@ -53,7 +53,7 @@ def _plain(asked: Asked) -> Claimed | None:
 
 
 def _put_together(page: Page, run: Run, statement: Statement) -> Claimed:
-    """Say a statement in the words of its functions, now or as the run said them."""
+    """Compose a statement from its functions' words, current or stored."""
     written = None if statement.written is None else statement.written.statement
     if isinstance(written, Guarantee):
         return Claimed(claim_in_words(written.claim, page.functions), topics=("other",))
@@ -70,7 +70,7 @@ def _put_together(page: Page, run: Run, statement: Statement) -> Claimed:
 
 
 def _sought(statement: Statement, said: str, variable: str) -> Claimed:
-    """Say what number a statement asks for, and between what it lies."""
+    """Describe the number a statement asks for, and its bounds."""
     if statement.verdict == "refuted":
         return Claimed(instead=f"There is no such number: {said}", topics=("other",))
     values = "; ".join(
@@ -82,7 +82,7 @@ def _sought(statement: Statement, said: str, variable: str) -> Claimed:
 
 
 def _named(statement: Statement) -> Claimed:
-    """Say the verdict of a statement whose text is not there."""
+    """Describe the verdict of a statement whose text is missing."""
     what = f"The statement called {statement.name}"
     ends = [span(*each.claimed) for each in statement.results]
     if statement.kind == "find" and statement.verdict != "refuted" and len(ends) == 1:
@@ -96,7 +96,7 @@ def _named(statement: Statement) -> Claimed:
 
 
 def of_answers(found: AnswersRecord) -> str:
-    """Return how many answers to given rows owe nothing to any one record."""
+    """Return how many answers to given rows no single record can change."""
     count = len(found.answers)
     free = sum(each.owe_nothing for each in found.labels)
     them = f"the {counted(count, 'answer')} to {found.data}"

@@ -1,4 +1,4 @@
-"""The first page as markup: what was found, what that covers, and lines to sign on."""
+"""The first page as markup: findings, scope, and lines to sign."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ROOM = 3
 
 
 def subject(page: Page) -> Html:
-    """Return what the page is about: models, files with the start of their digests, the date."""
+    """Return the subject of the page: models, files with short digests, and the date."""
     named = [joined(f"{each.role} ", _file(each)) for each in models(page)]
     rows: list[tuple[str, Child]] = [("Models" if len(named) > 1 else "Model", _listed(named))]
     if not named:
@@ -40,7 +40,7 @@ def subject(page: Page) -> Html:
 
 
 def findings(said: Summary) -> Html:
-    """Return a sentence a statement, and what all of them cover."""
+    """Return one sentence per statement, and the scope of all of them."""
     answers = [tag("p", _kept(each), class_="answers") for each in said.answers]
     lines = tag("ol", [_line(each) for each in said.lines], class_="found-list")
     covered, missing = said.scope.covered, said.scope.not_covered
@@ -57,7 +57,7 @@ def findings(said: Summary) -> Html:
 
 
 def form() -> Html:
-    """Return lines to sign on."""
+    """Return the lines to sign on."""
     titles = ("Name", "Role", "Date", "Signature")
     head = tag("tr", [tag("th", each, scope="col") for each in titles])
     # What is written by hand has no text yet.
@@ -96,7 +96,7 @@ def _line(line: Line) -> Html:
 
 
 def _kept(words: str) -> str:
-    """Keep a sign on the line of its number."""
+    """Keep each percent sign on the line of its number."""
     return words.replace(" %", "\u00a0%")
 
 
@@ -112,6 +112,7 @@ def _list(anchor: str, title: str, lines: Iterable[str]) -> Html | None:
 
 
 def _listed(parts: Iterable[Html]) -> Child:
+    """Return a bulleted list."""
     return tag("ul", [tag("li", each) for each in parts])
 
 

@@ -1,4 +1,4 @@
-"""The verdict of a page: what all of its statements come to, in a sentence."""
+"""The verdict of a page: one sentence on all its statements."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from leaveout.verifier.report import Verdict
 
 
 def state(page: Page) -> str:
-    """Return what the statements of a page come to, without a full stop."""
+    """Return what the page's statements amount to, without a full stop."""
     statements = page.statements
     counts = Counter(statement.verdict for statement in statements)
     total = len(statements)
@@ -28,7 +28,7 @@ def state(page: Page) -> str:
 
 
 def _sampled(page: Page, verdict: Verdict) -> str:
-    """Say how many of the statements with a verdict hold with a confidence only."""
+    """Return how many statements with a verdict hold only with a confidence."""
     same = [each for each in page.statements if each.verdict == verdict]
     levels = [each.confidence for each in same if each.confidence is not None]
     if not levels:

@@ -1,4 +1,4 @@
-"""Everything the first page says, as text: the page and the Markdown summary are made of it."""
+"""The text of the first page, from which the page and the Markdown summary are made."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from leaveout.verifier.page.model import Page, Statement
 
 @dataclass(frozen=True)
 class Line:
-    """What is said of a statement."""
+    """The text for one statement."""
 
     statement: Statement
     words: str  # one sentence, or few
@@ -22,7 +22,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Summary:
-    """The first page in text."""
+    """The text of the first page."""
 
     answers: tuple[str, ...]  # a sentence for each network that rows were given to
     lines: tuple[Line, ...]  # one a statement
@@ -31,7 +31,7 @@ class Summary:
 
 
 def summary(page: Page) -> Summary:
-    """Return what the first page of a page says."""
+    """Return the text of a page's first page."""
     rests = assumptions(page)
     lines: list[Line] = []
     topics: list[str] = []

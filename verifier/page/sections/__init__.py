@@ -1,4 +1,4 @@
-"""The sections of a page, each a function from a page to markup, or None where it has nothing."""
+"""The sections of a page: functions from a page to markup, or None if empty."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Show: TypeAlias = Callable[[Page], Html | None]
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page under a heading of its own."""
+    """A part of the page under its own heading."""
 
     anchor: str
     title: str

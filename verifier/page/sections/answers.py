@@ -1,4 +1,4 @@
-"""How many answers to the rows of a run owe nothing to any one record."""
+"""How many answers to a run's rows no single record can change."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ _COLUMNS = ("Answers", "Bound", "Owe nothing", "Not above the bound", "Bound unk
 
 
 def answers(page: Page) -> Html | None:
-    """Return a sentence and a table for each network that rows were given to; None without any."""
+    """Return a sentence and table per network that rows were given to, or None."""
     found = [each for run in page.runs for each in run.report.answers]
     return joined(_shown(each) for each in found) if found else None
 
 
 def _shown(found: AnswersRecord) -> Html:
+    """Return the table of the answers of one network."""
     rows: list[list[Child]] = [
         [
             f"{each.label} ({each.name})" if each.name else str(each.label),

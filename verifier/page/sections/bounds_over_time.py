@@ -1,4 +1,4 @@
-"""Bounds over time: how fast the two ends of each result met."""
+"""Bounds over time: how fast the bounds of each result converged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HIGH = 5.0
 
 
 def courses(page: Page) -> Html | None:
-    """Return a chart a search, None where no search left its course."""
+    """Return a chart per search; None if no search stored its bounds over time."""
     found = [
         _chart(_named(result, trace, run.name if page.several else ""), trace)
         for run in page.runs
@@ -37,6 +37,7 @@ def courses(page: Page) -> Html | None:
 
 
 def _named(result: Result, trace: TraceRecord, file: str) -> Html:
+    """Return the title of a chart: its result, label and file."""
     where = f" ({file})" if file else ""
     label = "" if trace.label is None else f", label {result.called(trace.label)}"
     return joined(code(result.name), f"{label}{where}")
@@ -65,7 +66,7 @@ def _chart(name: Html, trace: TraceRecord) -> Html:
 
 
 def _end(trace: TraceRecord) -> str:
-    """Say what is known at last."""
+    """Describe the final bounds."""
     return f"after {duration(trace.seconds[-1])}: {span(trace.lower[-1], trace.upper[-1])}"
 
 

@@ -1,4 +1,4 @@
-"""How confidently a network answers points that were given, against the bound of each label."""
+"""The confidences of a network's answers to given points, against each label's bound."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Counts = NDArray[np.int64]
 
 
 def histograms(page: Page) -> Html | None:
-    """Return a histogram a label, None where no points were given."""
+    """Return a histogram per label; None if no points were given."""
     if not page.confidences:
         return None
     said = (
@@ -89,7 +89,7 @@ def _name(page: Page, each: Confidences) -> str:
 
 
 def _parts(each: Confidences) -> tuple[int, int, int]:
-    """Return how many points lie above the bound, at or below it, and outside the inputs."""
+    """Return how many points lie above the bound, at or below it, and outside the box."""
     above = int(np.count_nonzero(owe_nothing(each.values, each.inside, each.upper)))
     inside = int(np.count_nonzero(each.inside))
     return above, inside - above, len(each.values) - inside
@@ -113,7 +113,7 @@ def _panel(page: Page, each: Confidences) -> Html:
 
 
 def histogram(each: Confidences) -> Html:
-    """Return the chart of the points that get one label as an SVG element."""
+    """Return the chart of the points with one label as an SVG element."""
     above, below, _ = _parts(each)
     x, counts = _counts(each)
     frame = framed(x, linear(0.0, float(np.sum(counts, axis=0).max()), "points"))
@@ -130,7 +130,7 @@ Kind = tuple[str, str, NDArray[np.bool_]]
 
 
 def _kinds(each: Confidences) -> list[Kind]:
-    """Return what is told apart: a style, a name and which points, in the order of the stack."""
+    """Return the style, name and points of each layer, in stacking order."""
     if each.right is None:
         kinds = [("right", "points", each.inside)]
     else:
@@ -144,7 +144,7 @@ def _kinds(each: Confidences) -> list[Kind]:
 
 
 def _counts(each: Confidences) -> tuple[Axis, list[Counts]]:
-    """Return the axis of confidences, and of each kind how many points fall into each bin."""
+    """Return the confidence axis and the bin counts of each layer."""
     x = linear(0.0, max(float(each.values.max()), each.upper), "confidence")
     return x, [np.histogram(each.values[mask], _edges(x))[0] for _, _, mask in _kinds(each)]
 

@@ -1,4 +1,4 @@
-"""Curves: what is certified against how much of the training set changes."""
+"""Curves of what is certified against how much of the training set changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HALF = 0.5
 
 
 def curves(page: Page) -> Html | None:
-    """Return the charts, None where there is nothing to draw."""
+    """Return the charts; None if there is nothing to draw."""
     found = charts(page)
     return joined(_figure(chart) for chart in found) if found else None
 
@@ -28,6 +28,7 @@ def _figure(chart: Chart) -> Html:
 
 
 def _said(chart: Chart) -> str:
+    """Return the text alternative of a chart."""
     count = len(chart.series)
     names = ", ".join(each.label for each in chart.series)
     ends = "; ".join(
@@ -40,6 +41,7 @@ def _said(chart: Chart) -> str:
 
 
 def _reading(chart: Chart) -> list[str]:
+    """Return notes on how to read a chart."""
     said = [f"Higher and further right is better: how much is left after so many {chart.unit}."]
     if not chart.shares:
         said = []
@@ -71,7 +73,7 @@ def _legend_row(chart: Chart, each: Series, at: int) -> list[Child]:
 
 
 def _half(each: Series) -> str:
-    """Return the largest place with at least half; the number falls, so later ones have less."""
+    """Return the largest place where at least half is left; the numbers only fall."""
     lower, upper = (
         max((at for at, end in zip(each.curve.at, ends, strict=True) if end >= _HALF), default=None)
         for ends in (each.curve.lower, each.curve.upper)

@@ -1,4 +1,4 @@
-"""Every result in a row of one table."""
+"""The overview table with one row per result."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from leaveout.verifier.report import Result
 
 
 def glance(page: Page) -> Html | None:
-    """Return the table of results, None where there are none."""
+    """Return the table of results; None if there are none."""
     results = [result for run in page.runs for result in run.report.results]
     if not results:
         return None

@@ -1,4 +1,4 @@
-"""Which members a bound rests on: a tree of groups of members whose networks are alike."""
+"""The members a bound rests on, as a tree of groups of similar networks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FEW = 6
 
 
 def groups(page: Page) -> Html | None:
-    """Return a tree a search, None where no search left one."""
+    """Return a tree per search; None if no search stored one."""
     found = [
         _tree(joined(code(statement.name), _label(result, tree), where), tree)
         for run in page.runs
@@ -42,31 +42,31 @@ def _label(result: Result, tree: GroupsRecord) -> str:
 
 @dataclass(frozen=True)
 class _Scale:
-    """How bounds of groups are shown."""
+    """The scale on which the bounds of groups are shown."""
 
     tree: GroupsRecord
 
     def badness(self, group: GroupRecord) -> float:
-        """Return a number that is higher the worse a group may be."""
+        """Return a number that grows with how bad a group may be."""
         return -group.upper if self.tree.about == "greatest" else group.upper
 
     @property
     def most(self) -> float:
-        """That of all members together."""
+        """The badness of all members together."""
         return self.badness(self.tree.groups[0])
 
     def told(self, badness: float) -> str:
-        """Return a bound in digits that hold what it claims."""
+        """Return a bound rounded to the side that keeps it true."""
         if self.tree.about == "greatest":
             return bound(-badness, up=False)
         return bound(badness, up=True)
 
     def reaches(self, group: GroupRecord) -> bool:
-        """Whether a group's bound is shown as the worst is."""
+        """Return whether a group's displayed bound equals the worst one."""
         return self.told(self.badness(group)) == self.told(self.most)
 
     def width(self, group: GroupRecord) -> str:
-        """Return how long a bar is: from 0, or from the best of all where that is below."""
+        """Return the length of a bar, from 0 or from the best group if that is below."""
         least = min(0.0, *(self.badness(each) for each in self.tree.groups))
         whole = self.most - least
         return f"{100 * (self.badness(group) - least) / whole:.1f}" if whole > 0 else "0"
@@ -79,6 +79,7 @@ def _tree(name: Html, tree: GroupsRecord) -> Html:
         parts.setdefault(tree.groups[at].parent, []).append(at)
 
     def shown(at: int) -> Html:
+        """Return the list item of a group and its parts."""
         group = tree.groups[at]
         inner = [shown(part) for part in parts.get(at, [])]
         return tag(
@@ -105,7 +106,7 @@ _CAN: Final = {
 
 
 def _summary(scale: _Scale) -> str:
-    """Say how many members could reach the bound, as far as the groups tell."""
+    """Return how many members could reach the bound, as far as the groups show."""
     tree = scale.tree
     may, beyond = _CAN[tree.about]
     whole = tree.groups[0].members
@@ -150,7 +151,7 @@ def _group(group: GroupRecord, scale: _Scale, leaf: bool) -> Html:
 
 
 def _named(group: GroupRecord) -> list[tuple[int, str]]:
-    """Return the rows that are listed, each with its name, empty where it has none."""
+    """Return the listed rows with their names, empty where unnamed."""
     names = group.ids if len(group.ids) == len(group.rows) else ("",) * len(group.rows)
     return list(zip(group.rows, names, strict=True))
 

@@ -16,7 +16,7 @@ _OPEN = 12
 
 
 def inputs(page: Page) -> Html | None:
-    """Return the sets of inputs, None where no result is about inputs."""
+    """Return the sets of inputs; None if no result is about inputs."""
     if not page.boxes:
         return None
     return joined(
@@ -55,7 +55,7 @@ def _box(box: BoxRecord, number: int, units: list[str]) -> Html:
 
 
 def _units(named: list[str]) -> Html | None:
-    """Say the same in the units of the table, where it is known how the model reads them."""
+    """Return the same sets in the table's units, where the encoding is known."""
     if not named:
         return None
     said = "; ".join(named[:_MOST])

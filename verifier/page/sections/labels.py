@@ -1,4 +1,4 @@
-"""How right votes are, label by label: what one share of all test points would hide."""
+"""The accuracy of votes per label, which one overall share would hide."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _TOGETHER = (
 
 
 def labels(page: Page) -> Html | None:
-    """Return a table for each vote that statements are about, None without any."""
+    """Return a table per vote that statements are about, or None."""
     found = [
         _vote(each, run.name if page.several else "")
         for run in page.runs

@@ -1,4 +1,4 @@
-"""What the words of the page mean."""
+"""The meaning of the page's words."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LEAKS = {
 
 
 def meaning(page: Page) -> Html:
-    """Return the words that this page uses and what they mean."""
+    """Return the words used on this page with their meanings."""
     results = [result for run in page.runs for result in run.report.results]
     words: list[tuple[Child, str]] = [
         (

@@ -1,4 +1,4 @@
-"""What a reader should know of the results: what was assumed, and what was set."""
+"""Notes for the reader: assumptions and settings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from leaveout.verifier.page.model import Page, Run
 
 
 def notes(page: Page) -> Html | None:
-    """Return what was assumed, numbered, then the notes of all runs; None where there are none."""
+    """Return the numbered assumptions, then the notes of all runs, or None."""
     trusted = [_assumption(page, each) for each in assumptions(page)]
     found = [each for run in page.runs if (each := _run(page, run)) is not None]
     if not trusted and not found:
@@ -49,7 +49,7 @@ def _run(page: Page, run: Run) -> Html | None:
 
 
 def _gathered(notes: tuple[str, ...], functions: Container[str]) -> list[str]:
-    """Return notes, each once; what several functions say alike is said once of all of them."""
+    """Return each note once, joining the functions that share it."""
     about: dict[str, dict[str, None]] = {}
     for note in notes:
         if is_assumption(note):

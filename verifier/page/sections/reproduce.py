@@ -1,4 +1,4 @@
-"""The command that gives these results again, and what tells one file from another."""
+"""The command that reproduces the results, and the digests of their files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NOT_KEPT = ("--time", "--seed", "--workers", "--kernel", "--variant", "--set")
 
 
 def reproduce(page: Page) -> Html:
-    """Return a command a run, and the digests of its files."""
+    """Return a command per run and the digests of its files."""
     options = [tag("code", each, class_="whole") for each in _NOT_KEPT]
     kept = (
         "The file of results does not keep ",
@@ -43,7 +43,7 @@ def _run(run: Run) -> Html:
 
 
 def _files(run: Run) -> Html:
-    """Return a table of the files of a run, each with its whole digest."""
+    """Return a table of a run's files with their full digests."""
     found = named_files(Page((run,)), everything=True)
     rows = [
         [code(each.name), each.role, tag("span", each.digest or MISSING, class_="digest")]

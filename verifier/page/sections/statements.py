@@ -1,4 +1,4 @@
-"""Each statement: what it says, what was found, and what shows it."""
+"""Each statement: its text, its result and its evidence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from leaveout.verifier.report import Result
 
 
 def statements(page: Page) -> Html | None:
-    """Return the statements of all runs, None where there are none."""
+    """Return the statements of all runs; None if there are none."""
     if not page.statements:
         return None
     return joined(_run(page, run) for run in page.runs)
@@ -53,6 +53,7 @@ def _statement(page: Page, run: Run, statement: Statement) -> Html:
 
 
 def _written(page: Page, run: Run, written: Written) -> Html:
+    """Return the text of a statement and the words it uses."""
     nodes = (*written.definitions, written.statement)
     text = "\n".join(str(each) for each in nodes)
     words = [
@@ -73,7 +74,7 @@ def _written(page: Page, run: Run, written: Written) -> Html:
 
 
 def _params(run: Run, written: Written) -> list[str]:
-    """Return the notes on params of a statement that the run gave other values."""
+    """Return notes on the params of a statement that the run overrode."""
     names = [each.name for each in written.definitions if isinstance(each, Param)]
     starts = tuple(f"param {name} = " for name in names)
     return [
@@ -106,6 +107,7 @@ def _result(page: Page, statement: Statement, result: Result, several: bool) -> 
 
 
 def _found(statement: Statement, result: Result) -> str:
+    """Return what was found for a statement, in words."""
     known = result.lower is not None or result.upper is not None
     # Of a guarantee only leaks and values are given bounds.
     # Of a sample a leak is no bound of what is sought.

@@ -1,1 +1,1 @@
-"""What computes the built-in functions that are no formulas over points, a file a subject."""
+"""Deciders of the built-in functions that are not formulas over points, by subject."""

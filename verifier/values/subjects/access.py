@@ -1,4 +1,4 @@
-"""Whether a guard noises every leak: each bound it rests on is proved anew."""
+"""Whether a guard noises every leak: each of its bounds is proved again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LISTED = 6
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """Members that share a bound: none has a leak with this label above it."""
+    """Members that share a bound: none has a leak of this label above it."""
 
     label: int
     bound: float
@@ -42,11 +42,10 @@ def access(given: Arguments) -> Access:
 
 
 def idp(given: Arguments) -> Decided:
-    """Decide epsilon-iDP of the answers of a guard: LUCID, Definition 2.3 and Lemma 3.2.
+    """Decide epsilon-iDP of a guard's answers: LUCID, Definition 2.3 and Lemma 3.2.
 
-    The exponential mechanism gives it where an answer is noised, whatever the networks are. Where
-    none is, all members must answer alike: where a confidence is above the bound of a member, that
-    member is not asked. So that no leak is above its member's bound is all there is to prove.
+    Noised answers have it by the exponential mechanism. Others need all members to agree, so it
+    suffices that no leak exceeds its member's bound.
     """
     served = given["access"]
     assert isinstance(served, Access)
@@ -99,7 +98,7 @@ def idp(given: Arguments) -> Decided:
 
 
 def _parts(served: Access) -> Iterator[_Part]:
-    """Yield members by bound, the highest first: there a leak is likeliest."""
+    """Yield members by bound, highest first, where leaks are likeliest."""
     for label, upper in enumerate(served.bounds.upper):
         for level in np.unique(upper)[::-1].tolist():
             yield _Part(label, level, np.flatnonzero(upper == level))
@@ -114,13 +113,14 @@ def _of(instance: Instance, part: _Part) -> Instance:
 
 
 def _searched(instance: Instance, part: _Part, options: NativeOptions) -> EngineResult:
+    """Search the leaks of a part above its bound."""
     return search(_of(instance, part), part.label, options, floor=part.bound, decide=True)
 
 
 def _proved(
     instance: Instance, part: _Part, options: NativeOptions
 ) -> tuple[EngineResult | None, ProofTree | None]:
-    """Search to a little below the bound, so that a proof of it has room for rounding."""
+    """Search to slightly below the bound, leaving a proof room for rounding."""
     own, records = _of(instance, part), list[Record]()
     below = part.bound - Leaks(own, part.label).room.below(part.bound)
     found = search(own, part.label, options, floor=below, decide=True, proofs=records.extend)
@@ -136,7 +136,7 @@ def _proved(
 
 
 def _arrays(trees: Sequence[ProofTree]) -> dict[str, NDArray[Any]]:
-    """Return what proves all bounds, a tree each, numbered in their order."""
+    """Return the proofs of all bounds, one tree each, numbered in order."""
     found: dict[str, NDArray[Any]] = {}
     for number, tree in enumerate(trees):
         found |= tree_arrays(f"tree{number}", tree)
@@ -153,7 +153,7 @@ def _open(part: _Part, found: EngineResult) -> str:
 
 
 def _unguarded(served: Access, part: _Part, witness: Witness) -> Decided | None:
-    """Refute with a leak, if the guard does answer it without noise."""
+    """Refute with a leak that the guard answers without noise, if it does."""
     if LeakTest(served.instance, served.bounds).find(witness.x).leak:
         return None
     member = int(part.members[witness.member])

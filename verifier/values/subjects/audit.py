@@ -1,4 +1,4 @@
-"""The membership advantage that trials of an unlearner show, beside retraining."""
+"""The membership advantage in trials of an unlearner against retraining."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def audit(given: Arguments) -> Audit:
 
 
 def membership_advantage(given: Arguments) -> Bounds:
-    """Return how much better than retraining allows an attacker tells who was deleted."""
+    """Return an attacker's advantage in telling who was deleted, beyond retraining."""
     held = given["audit"]
     if not isinstance(held, Views | Events):
         raise TypeError(f"'audit' is a {type(held).__name__}, no audit")

@@ -1,4 +1,4 @@
-"""Whether events that were counted in trials made elsewhere refute that a service unlearns."""
+"""Whether event counts of trials made elsewhere refute unlearning."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OUTWARDS = 1e-6
 
 
 def counted(given: Arguments) -> Decided:
-    """Hold counts of events in both arms against (alpha, beta, gamma)-unlearning."""
+    """Compare event counts of both arms with (alpha, beta, gamma)-unlearning."""
     events = given["service"]
     if not isinstance(events, Events):
         raise AuditError(
@@ -72,5 +72,5 @@ def counted(given: Arguments) -> Decided:
 
 
 def _down(alpha: float) -> str:
-    """Return four digits behind the point that are no larger."""
+    """Return a number as text with four decimals, rounded down."""
     return f"{math.floor(10_000 * alpha) / 10_000:g}"

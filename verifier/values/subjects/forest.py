@@ -1,4 +1,4 @@
-"""Forests that unlearn: deletions against training anew, cached statistics, equal answers."""
+"""Unlearning forests: deletion against retraining, cached statistics, equal answers."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _COLUMN = "row"
 
 
 def forest(given: Arguments) -> Forest:
-    """Read a forest, exact or of scikit-learn."""
+    """Read an exact or scikit-learn forest."""
     return read_forest(given.path("path"))
 
 
 def points(given: Arguments) -> list[tuple[int, ...]]:
-    """Read which rows are deleted: a record a line, several rows of one with blanks between."""
+    """Read the deletions: one record per line, rows separated by blanks."""
     path = given.path("path")
     found: list[tuple[int, ...]] = []
     try:
@@ -73,7 +73,7 @@ def points(given: Arguments) -> list[tuple[int, ...]]:
 
 
 def unlearn(given: Arguments) -> DareForestClassifier:
-    """Delete the rows of a record, one after the other."""
+    """Delete the rows of a record one after another."""
     whole = _forest(given, "forest")
     first, *others = _rows(given)
     regrown = whole.deletion_cost(first)
@@ -98,12 +98,12 @@ def unlearn(given: Arguments) -> DareForestClassifier:
 
 
 def retrain(given: Arguments) -> DareForestClassifier:
-    """Train anew without the rows of a record."""
+    """Train again without the rows of a record."""
     return _forest(given, "forest").retrained(_rows(given))
 
 
 def caches_sound(given: Arguments) -> Decided:
-    """Compute every cached statistic again from the rows, and train anew to compare draws."""
+    """Recompute every cached statistic from the rows; retrain to compare draws."""
     held = _forest(given, "forest")
     wrong = first_unsound(held) or held.difference(held.retrained())
     given.tell({"trees": held.n_estimators, "rows": len(held.rows_)})
@@ -111,7 +111,7 @@ def caches_sound(given: Arguments) -> Decided:
 
 
 def same_function(given: Arguments) -> Decided:
-    """Look for an input of a box that two forests give different labels."""
+    """Search a box for an input with different labels from two forests."""
     one, other, box = given["forest"], given["other"], given["inputs"]
     assert isinstance(one, Forest)
     assert isinstance(other, Forest)
@@ -154,7 +154,7 @@ def same_function(given: Arguments) -> Decided:
 
 
 def _prove_same(given: Arguments, question: Question, labels: int) -> None:
-    """Leave the trees of boxes of every label, or say why there are none."""
+    """Store the trees of boxes of every label, or note why there are none."""
     found = {}
     try:
         for label in range(labels):
@@ -178,7 +178,7 @@ _ANY = -1e-9
 
 
 def _outside(known: Sequence[NDArray[np.float64]], box: Box) -> str:
-    """Say how many of the forests' rows, as far as they know them, a claim leaves out."""
+    """Return a note on the known rows of the forests that a claim leaves out."""
     rows = np.concatenate(known)
     left = int(np.count_nonzero(~box.contains(rows)))
     if not left:
@@ -188,7 +188,7 @@ def _outside(known: Sequence[NDArray[np.float64]], box: Box) -> str:
 
 
 def _apart(question: Question, witness: ForestWitness) -> Decided:
-    """Return the refutation by a leak."""
+    """Return the refutation by an input with different labels."""
     scores = witness.scores, witness.member_scores
     one, two = (
         known[int(each.argmax())] for known, each in zip(question.labels, scores, strict=True)

@@ -1,4 +1,4 @@
-"""What a deletion changed of a forest's trees, as a certificate keeps it."""
+"""What a deletion changed in a forest's trees, as stored in certificates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from leaveout.models.forest.plain import Ensemble, PlainTree
 
 
 def changes_between(before: Ensemble, after: Ensemble) -> dict[str, NDArray[Any]]:
-    """Return the nodes of each tree at and below which splits are others, and a digest."""
+    """Return the nodes of each tree where splits changed, and a digest."""
     changes: list[tuple[int, int, int]] = []
     features = [np.zeros(0, np.int32)]
     thresholds = [np.zeros(0)]
@@ -43,7 +43,7 @@ def changes_between(before: Ensemble, after: Ensemble) -> dict[str, NDArray[Any]
 
 
 def _ends(tree: PlainTree) -> NDArray[np.int64]:
-    """Return the node behind the last one below each."""
+    """Return the end of each node's subtree."""
     ends = np.arange(1, len(tree.feature) + 1, dtype=np.int64)
     for node in range(len(ends) - 1, -1, -1):
         if tree.feature[node] >= 0:

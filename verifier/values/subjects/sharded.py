@@ -53,11 +53,12 @@ def unlearns(given: Arguments) -> Decided:
 
 
 def _asked(given: Arguments) -> dict[str, float]:
+    """Return alpha, beta and gamma of a claim."""
     return {name: given.number(name) for name in ("alpha", "beta", "gamma")}
 
 
 def _accounted(given: Arguments, settings: ServiceSettings, beta: float, gamma: float) -> Decided:
-    """Compare what the accounting shows of all predictions with what is claimed."""
+    """Compare the accounting of all predictions with a claim."""
     assert settings.predictions is not None
     alpha = given.number("alpha")
     declared = settings.predictions
@@ -98,7 +99,7 @@ def _accounted(given: Arguments, settings: ServiceSettings, beta: float, gamma: 
 
 
 def _attacked(given: Arguments, settings: ServiceSettings) -> Decided:
-    """Attack a majority vote, of which nothing can be shown."""
+    """Attack a majority vote, for which nothing can be proved."""
     alpha, beta, gamma = (given.number(name) for name in ("alpha", "beta", "gamma"))
     attack = Duplicated.against(settings.shards, settings.probability, settings.rows)
     nothing = "numerical: nothing bounds what a majority vote tells of the seeds"
@@ -126,6 +127,7 @@ def _attacked(given: Arguments, settings: ServiceSettings) -> Decided:
 def _refuted(
     attack: Duplicated, found: Audit, lower: float, confidence: float, given: Arguments
 ) -> Decided:
+    """Return the refutation by an attack."""
     alpha, beta, gamma = (given.number(name) for name in ("alpha", "beta", "gamma"))
     seed = given.seed
     (counts,), (trial,) = found.counts, found.shown
@@ -168,6 +170,7 @@ def _refuted(
 
 
 def _retrained(settings: ServiceSettings, points: int | None) -> str:
+    """Return a note on how many shards an update retrains."""
     most = retrained_at_most(settings.shards, settings.probability, _RISK, points)
     whose = "" if points is None else f" of any of {points:,} points"
     return (
@@ -177,7 +180,7 @@ def _retrained(settings: ServiceSettings, points: int | None) -> str:
 
 
 def _up(alpha: float) -> str:
-    """Return four digits that are no smaller."""
+    """Return a number as text with four decimals, rounded up."""
     if not 0 < alpha < math.inf:
         return f"{alpha:g}"
     unit = 10.0 ** (math.floor(math.log10(alpha)) - 3)

@@ -1,4 +1,4 @@
-"""What a certificate needs of services: which route of the accounting, or which attack."""
+"""Certificates of services: the route of the accounting, or the attack."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from leaveout.verifier.checker.services.functions import ROUTES
 
 
 def proof_of_accounting(settings: ServiceSettings, shown: Guarantee) -> dict[str, NDArray[Any]]:
-    """Return the route to a guarantee, and the numbers in it that were chosen."""
+    """Return the route to a guarantee with its chosen numbers."""
     assert settings.predictions is not None
     each = rounded_up(settings.epsilon)
     if shown.route == "composed":
@@ -32,7 +32,7 @@ def proof_of_accounting(settings: ServiceSettings, shown: Guarantee) -> dict[str
 
 
 def proof_of_attack(attack: Duplicated) -> dict[str, NDArray[Any]]:
-    """Return the points and copies with which a claim is refuted."""
+    """Return the points and copies that refute a claim."""
     return {"points": np.array([attack.points]), "copies": np.array([attack.copies])}
 
 

@@ -1,4 +1,4 @@
-"""Certified accuracy, radii and collective attacks over ballots."""
+"""Certified accuracy, radii and collective attacks from ballots."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _NEVER = "numerical: no number of changes suffices"
 
 
 def ballots(given: Arguments) -> Ballots:
-    """Read ballots; what the specification declares of their hash must not contradict the file."""
+    """Read ballots; raise if their hash contradicts what the specification declares."""
     read = read_ballots(given.path("path"))
     reads = {"reads_label": True, "label_independent": False, None: None}[_word(given, "hash")]
     offsets = _whole(given, "offsets", f"{read.source}: offsets are whole numbers, one a member")
@@ -76,14 +76,14 @@ def dpa(given: Arguments) -> Vote:
 
 
 def ss_dpa(given: Arguments) -> Vote:
-    """Count ballots of members that see all points and the labels of a part."""
+    """Count ballots of members that see all points, but the labels of one part only."""
     read = _ballots(given)
     fit_for_relabels(read)
     return RelabelVote(read)
 
 
 def finite_aggregation(given: Arguments) -> Vote:
-    """Count ballots of members among which each point is spread."""
+    """Count ballots of members over which each point is spread."""
     read = _ballots(given)
     fit_for_edits(read, spread=True)
     return FiniteVote(
@@ -92,14 +92,14 @@ def finite_aggregation(given: Arguments) -> Vote:
 
 
 def hash_bagging(given: Arguments) -> Vote:
-    """Count ballots of members of several families, of each of which an edit changes one."""
+    """Count ballots of several families, in each of which an edit changes one member."""
     read = _ballots(given)
     fit_for_edits(read, families=True)
     return FamilyVote(read)
 
 
 def run_off(given: Arguments) -> Vote:
-    """Hold run-offs over ballots with scores, of parts or of members that samples are spread on."""
+    """Hold run-offs over ballots with scores, for parts or for spread samples."""
     read = _ballots(given)
     fit_for_edits(read, spread=True)
     published = _word(given, "certificate") == "published"
@@ -109,7 +109,7 @@ def run_off(given: Arguments) -> Vote:
 
 
 def certified_accuracy(given: Arguments) -> Bounds:
-    """Return the share of points answered right whatever changes, each attacked by itself."""
+    """Return the share of points that stay right, each attacked separately."""
     vote = _vote(given)
     threat, count = _threat(given)
     vote, cost = counted_against(vote, threat)
@@ -132,7 +132,7 @@ def certified_accuracy(given: Arguments) -> Bounds:
 
 
 def collective_accuracy(given: Arguments) -> Bounds:
-    """Return the share of points answered right whatever one attack on all of them changes."""
+    """Return the share of points that stay right under one joint attack."""
     vote = _vote(given)
     threat, count = _threat(given)
     vote, cost = counted_against(vote, threat)
@@ -207,7 +207,7 @@ def median_radius(given: Arguments) -> Bounds:
 
 
 def targeted_robustness(given: Arguments) -> Bounds:
-    """Return the share of points answered otherwise that no changes turn into one label."""
+    """Return the share of points that no change turns into a label."""
     threat, count = _threat(given)
     vote, cost = counted_against(_vote(given), threat)
     return robustness_to(given, vote, threat, count, cost, lambda: _reason(vote))
@@ -219,7 +219,7 @@ def test_points(given: Arguments) -> range:
 
 
 def radius(given: Arguments) -> Bounds:
-    """Return how many changes leave one answer as it is."""
+    """Return how many changes leave one answer unchanged."""
     vote = _vote(given)
     threat = _against(given, vote)
     vote, cost = counted_against(vote, threat)
@@ -244,7 +244,7 @@ def radius(given: Arguments) -> Bounds:
 
 
 def answered_right(given: Arguments) -> Decided:
-    """Return whether a point is answered with its true label."""
+    """Return whether a point gets its true label."""
     vote = _vote(given)
     point = _point(given, vote)
     if vote.right[point]:
@@ -298,7 +298,7 @@ def _word(given: Arguments, name: str) -> str | None:
 
 
 def _places(counted: NDArray[np.bool_]) -> NDArray[np.int64] | None:
-    """Return the numbers of the test points that count, None where all do."""
+    """Return the numbers of the counted test points; None if all count."""
     return None if counted.all() else np.flatnonzero(counted)
 
 
@@ -315,7 +315,7 @@ def _prove_spread(
     survived: int,
     falling: int,
 ) -> None:
-    """Leave what shows which answers of spread samples survive; others are counted anew."""
+    """Store proofs of which spread answers survive; other votes are recounted."""
     at = np.flatnonzero(counted)
     if not given.proving:
         return
@@ -339,7 +339,7 @@ def _against(given: Arguments, vote: Vote) -> Threat:
 
 
 def _units(low: int, high: int, cost: Cost) -> tuple[int, float]:
-    """Return between how many changes a number of edits makes room for; -1 stays."""
+    """Return how many changes a range of edits allows; -1 stays."""
     lower = low // cost.parts if low >= 0 else low
     upper = high // cost.parts if high >= 0 else high
     return lower, math.inf if high == UNBOUNDED else upper

@@ -1,4 +1,4 @@
-"""What it takes to make a vote answer one label, at a test point and over all of them."""
+"""Attacks that force one label, at a test point or over all of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def robustness_to(
     cost: Cost,
     reason: Callable[[], str],
 ) -> Bounds:
-    """Return the share of the points answered otherwise that no changes turn into one label."""
+    """Return the share of other answers that no change turns into a label."""
     target = _target(given, vote)
     counted = counted_points(given, vote.ballots)
     others = counted & (vote.predictions != target)
@@ -59,7 +59,7 @@ def robustness_to(
 
 
 def radii_to(given: Arguments, vote: Vote, point: int) -> tuple[Radii, Evidence]:
-    """Return how many edits leave one answer other than a label, and an attack of one more."""
+    """Return how many edits never force a label, and an attack with one more."""
     known = toward(vote, _target(given, vote))
     places = np.array([point])
     radii = known.radii(places, seconds=given.seconds)
@@ -82,7 +82,7 @@ def _first(vote: Vote, counted: NDArray[np.bool_]) -> int:
 def _prove(
     given: Arguments, known: Toward, points: NDArray[np.int64], survived: int, falling: int
 ) -> None:
-    """Leave what counting alone does not prove again."""
+    """Store proofs beyond what counting alone shows."""
     if not given.proving:
         return
     arrays, missing = known.proof(points, survived, falling)

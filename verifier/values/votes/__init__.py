@@ -1,4 +1,4 @@
-"""Votes of base classifiers, and how much poisoning each answer survives."""
+"""Votes of base classifiers, and how much poisoning their answers survive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How right a vote is, label by label, before an attack and after: what one share would hide."""
+"""The accuracy of a vote per label, before and after an attack."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def accuracy_of(
     possible: Bools,  # shape (points,)
     together: tuple[int, int] | None = None,
 ) -> Accuracy:
-    """Return how many test points of each true label are answered right, and stay so."""
+    """Return how many test points per true label are right, and stay right."""
     ballots, right = vote.ballots, vote.right
     points = np.bincount(ballots.truth, minlength=ballots.labels)
     common = int(points.argmax())

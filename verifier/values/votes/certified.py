@@ -1,4 +1,4 @@
-"""Majorities of members that themselves survive some changes, as their thresholds say."""
+"""Majority votes of members that survive some changes, given by thresholds."""
 
 from __future__ import annotations
 
@@ -24,10 +24,7 @@ Wide = NDArray[np.int64]
 
 
 class KnapsackVote(Vote):
-    """Most votes win; each member survives the changes that its thresholds say.
-
-    How many that are depends on what changes: see `against`.
-    """
+    """A plurality of members with thresholds; see `against` for a kind of change."""
 
     name = "dpa, certified members"
 
@@ -44,11 +41,11 @@ class KnapsackVote(Vote):
 
     @property
     def predictions(self) -> Ints:
-        """What is answered at each test point, shape (points,)."""
+        """The answer at each test point, shape (points,)."""
         return self._tallied.predictions
 
     def against(self, threat: Threat) -> tuple[CountedVote, Cost]:
-        """Return what is known of one kind of change, and what one of them counts as."""
+        """Return the vote against one kind of change, and what a change costs."""
         if threat not in self._counted:
             self._counted[threat] = self._against(threat)
         return self._counted[threat]
@@ -77,16 +74,16 @@ class KnapsackVote(Vote):
     def radii(
         self, need: int | None = None, seconds: float | None = None, points: Wide | None = None
     ) -> Radii:
-        """Not known before what changes is: see `against`."""
+        """Raise: unknown before the kind of change; see `against`."""
         raise TypeError("what changes is not said")
 
     def attack(self, point: int, seconds: float | None = None) -> Attack | None:
-        """Not known before what changes is: see `against`."""
+        """Raise: unknown before the kind of change; see `against`."""
         raise TypeError("what changes is not said")
 
 
 class CountedVote(Vote):
-    """The same, against one kind of change."""
+    """A plurality of members with thresholds, against one kind of change."""
 
     name = KnapsackVote.name
 
@@ -100,13 +97,13 @@ class CountedVote(Vote):
 
     @property
     def predictions(self) -> Ints:
-        """What is answered at each test point, shape (points,)."""
+        """The answer at each test point, shape (points,)."""
         return self._tallied.predictions
 
     def radii(
         self, need: int | None = None, seconds: float | None = None, points: Wide | None = None
     ) -> Radii:
-        """Return how many changes each answer survives; what is learnt is kept."""
+        """Return how many changes each answer survives; results are kept."""
         deadline = Deadline.after(seconds)
         asked = np.flatnonzero(self._open)
         if points is not None:
@@ -124,20 +121,20 @@ class CountedVote(Vote):
 
     @property
     def gap(self) -> str:
-        """Why radii are open from above once all are computed; empty until then."""
+        """Why radii have no upper bound after all are computed; empty until then."""
         return "" if self._open.any() else self.known.gap
 
     def attack(self, point: int, seconds: float | None = None) -> Attack | None:
-        """Return a cheapest attack on a point, None if no changes are known to suffice."""
+        """Return a cheapest known attack on a point; None if there is none."""
         found = knapsack_attack(self.ballots.votes, self.known.enough, self._tallied, point)
         return None if found is None else counted(self.ballots, found)
 
     def together(self, edits: int) -> CollectiveProblem:
-        """Return what one attack of so many changes may do to all test points at most."""
+        """Return the most that one joint attack can do to all test points."""
         return self._together(self.known.at_least, edits)
 
     def shown(self, edits: int) -> CollectiveProblem | None:
-        """Return what one is known to do, by thresholds that suffice; None where these are all."""
+        """Return what a joint attack surely does; None if `together` is exact."""
         return None if self.known.is_exact else self._together(self.known.enough, edits)
 
     def _together(self, thresholds: Ints, edits: int) -> CollectiveProblem:
@@ -147,7 +144,7 @@ class CountedVote(Vote):
         )
 
     def lost_to(self, units: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the points that an attack on all of them loses: a recount."""
+        """Return the points that a joint attack loses, by a recount."""
         held = self.ballots
         spent = np.bincount(np.array(units, np.int64), minlength=held.parts)
         return affordable_losses(held.votes, held.truth, self.known.enough, spent)

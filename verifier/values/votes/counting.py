@@ -1,4 +1,4 @@
-"""Whether ballots may be counted in a certain way, and what that rests on."""
+"""Whether ballots may be counted in a certain way, and on which assumptions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def declared(
     offsets: tuple[int, ...] | None,
     families: tuple[int, ...] | None = None,
 ) -> Ballots:
-    """Return ballots with what a specification says of their hash."""
+    """Return ballots with the specification's statements on their hash."""
     origin = ballots.origin
     if reads_label is not None and origin.hash_reads_label not in (None, reads_label):
         file = "reads" if origin.hash_reads_label else "does not read"
@@ -49,14 +49,14 @@ def declared(
 
 
 def is_spread(ballots: Ballots) -> bool:
-    """Whether an edit may reach several members, as in Finite Aggregation."""
+    """Return whether an edit may reach several members, as in Finite Aggregation."""
     return ballots.origin.method == "finite_aggregation" or len(ballots.origin.offsets) > 1
 
 
 def fit_for_edits(
     ballots: Ballots, *, spread: bool = False, certified: bool = False, families: bool = False
 ) -> None:
-    """Refuse ballots of members that more edits reach than a vote allows for."""
+    """Raise if edits reach more members than a vote allows for."""
     method, source = ballots.origin.method, ballots.source
     if not certified:
         _several_parts(ballots)
@@ -78,7 +78,7 @@ def fit_for_edits(
 
 
 def fit_for_relabels(ballots: Ballots) -> None:
-    """Refuse ballots of which a relabel may reach more than one member."""
+    """Raise if a relabel may reach more than one member."""
     _several_parts(ballots)
     origin, source = ballots.origin, ballots.source
     if origin.hash_reads_label:
@@ -104,7 +104,7 @@ def fit_for_relabels(ballots: Ballots) -> None:
 
 
 def counted_against(vote: Vote, threat: Threat) -> tuple[Vote, Cost]:
-    """Return a vote under one kind of change, what one change reaches, and why."""
+    """Return a vote against one kind of change, and that change's cost."""
     if isinstance(vote, KnapsackVote):
         return vote.against(threat)
     if isinstance(vote, RelabelVote) and vote.ballots.origin.method in (None, "ss_dpa"):
@@ -120,7 +120,7 @@ def counted_against(vote: Vote, threat: Threat) -> tuple[Vote, Cost]:
 
 
 def rests_on(ballots: Ballots, relabels: bool = False) -> tuple[str, ...]:
-    """Return, a sentence each, what was not checked of how ballots came about."""
+    """Return the unchecked assumptions on ballots, one sentence each."""
     origin, source = ballots.origin, ballots.source
     found = []
     if origin.method is None:

@@ -1,4 +1,4 @@
-"""A plurality of members of several families, of each of which an edit changes one."""
+"""A plurality over several families, in each of which an edit changes one member."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class FamilyVote(PluralityVote):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Members of each family, one family after another."""
+        """The number of members of each family."""
         return self.ballots.origin.families
 
     @cached_property
@@ -46,7 +46,7 @@ class FamilyVote(PluralityVote):
         return counted(self.ballots, found)
 
     def together(self, edits: int) -> CollectiveProblem:
-        """Return what one attack of so many edits may do to all test points."""
+        """Return the most that one attack of some edits can do to all points."""
         held = self.ballots
         budget = min(edits, max(self.sizes))
         stakes = stakes_of(held.votes, held.truth, self.tallied, budget, sizes=self.sizes)

@@ -1,4 +1,4 @@
-"""Labels as a specification writes them: by number, or by name."""
+"""Labels in a specification, by number or by name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LISTED = 10
 
 
 def label_asked(given: Arguments, name: str, ballots: Ballots) -> int | None:
-    """Return the label that an argument is, None where it is not given."""
+    """Return the label argument of a call; None if not given."""
     value = given.get(name)
     if value is None:
         return None
@@ -41,7 +41,7 @@ def label_asked(given: Arguments, name: str, ballots: Ballots) -> int | None:
 
 
 def counted_points(given: Arguments, ballots: Ballots) -> NDArray[np.bool_]:
-    """Return which test points count: all of them, or those of the true label that is asked for."""
+    """Return which test points count: all, or those of the given true label."""
     label = label_asked(given, "label", ballots)
     if label is None:
         return np.ones(ballots.points, np.bool_)
@@ -56,7 +56,7 @@ def counted_points(given: Arguments, ballots: Ballots) -> NDArray[np.bool_]:
 
 
 def name_of(ballots: Ballots, label: int) -> str:
-    """Return what a label is called; empty where labels have no names."""
+    """Return the name of a label; empty if it has none."""
     names = ballots.origin.label_names
     return names[label] if names else ""
 

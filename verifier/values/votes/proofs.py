@@ -1,4 +1,4 @@
-"""What a certificate has of a claim about votes, where counting alone does not prove it again."""
+"""Certificate data of claims about votes that counting alone does not prove."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _WORK = 3e9
 
 
 def collective_arrays(found: CollectiveBounds) -> Arrays:
-    """Return the attack, how many points none loses more than, and the sum that shows it."""
+    """Return the attack, the bound of lost points, and the sum that proves it."""
     arrays: dict[str, NDArray[Any]] = {
         "units": np.array(found.attack.units, np.int64),
         "upper": np.array(found.upper, np.int64),
@@ -43,7 +43,7 @@ def collective_arrays(found: CollectiveBounds) -> Arrays:
 
 
 def _sum_of(found: CollectiveBounds) -> Arrays:
-    """Return a sum over batches and shares, as the checker reads it."""
+    """Return a sum over batches and shares in the checker's form."""
     summed = found.summed
     assert summed is not None
     batches = np.full(len(found.points), -1, np.int64)
@@ -60,7 +60,7 @@ def _sum_of(found: CollectiveBounds) -> Arrays:
 def collective_unproved(
     vote: Vote, counted: NDArray[np.bool_], edits: int, found: CollectiveBounds
 ) -> str:
-    """Return why a bound of one attack on all points cannot be shown again; empty if it can."""
+    """Return why a bound of one joint attack has no proof; empty if it has."""
     if isinstance(vote, RunOffVote):
         return run_offs_unproved(vote, counted, edits, found)
     if isinstance(vote, CountedVote):
@@ -108,7 +108,7 @@ def _known_unproved(
 
 @dataclass(eq=False)
 class SpreadProof(ShownPoints):
-    """Logs of hash values that are too few for Finite Aggregation, and attacks that are enough."""
+    """Proofs that hash values are too few for Finite Aggregation, and attacks."""
 
     vote: FiniteVote = field(kw_only=True)
     _logs: list[tuple[int, int, int, FiniteLog]] = field(default_factory=list)
@@ -151,7 +151,7 @@ class SpreadProof(ShownPoints):
 def spread_proof(
     vote: FiniteVote, radii: Radii, points: Wide, survived: int, falling: int
 ) -> SpreadProof:
-    """Return what shows which answers survive, and which do not: see `ShownPoints.gather`."""
+    """Return the proof of which answers survive; see `ShownPoints.gather`."""
     found = SpreadProof(vote=vote)
     found.gather(radii, points, survived, min(falling, vote.ballots.parts))
     return found

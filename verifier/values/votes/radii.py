@@ -1,4 +1,4 @@
-"""How many edits each answer survives, from below and from above."""
+"""Bounds on how many edits each answer survives."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Shares:
-    """A share of the test points, from below and from above."""
+    """Bounds on a share of the test points."""
 
     lower: Fraction
     upper: Fraction
@@ -26,11 +26,11 @@ class Radii:
     right: NDArray[np.bool_]  # shape (points,): whether the true label is answered
 
     def of(self, points: NDArray[np.bool_]) -> Radii:
-        """Return those of some test points, shape (points,), alone."""
+        """Return the radii of some test points, shape (points,)."""
         return Radii(self.lower[points], self.upper[points], self.right[points])
 
     def accuracy(self, edits: int) -> Shares:
-        """Return the share of points answered right whatever so many edits change."""
+        """Return the share of points that stay right under some edits."""
         low, high = (
             int(np.count_nonzero(self.right & (radii >= edits)))
             for radii in (self.lower, self.upper)
@@ -38,10 +38,9 @@ class Radii:
         return Shares(Fraction(low, len(self.right)), Fraction(high, len(self.right)))
 
     def median(self) -> tuple[int, int]:
-        """Return the greatest number of edits at which half of all points are certified.
+        """Return the most edits at which half of all points are certified.
 
-        That is the attack size the papers ask for, at which at least half of the test points are
-        answered right whatever happens; -1 if no edits at all are too many (r = 0 counts as 0).
+        The papers' attack size: at least half of all points stay right; -1 if not even at r = 0.
         """
         low, high = (self._median(radii) for radii in (self.lower, self.upper))
         return low, high

@@ -1,4 +1,4 @@
-"""What a certificate has of run-offs, where counting alone does not prove it again."""
+"""Certificate data of run-offs that counting alone does not prove."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _WORK = 3e9
 def run_offs_unproved(
     vote: RunOffVote, counted: NDArray[np.bool_], edits: int, found: CollectiveBounds
 ) -> str:
-    """Return why a bound of one attack on all run-offs cannot be shown again; empty if it can."""
+    """Return why a joint bound on run-offs has no proof; empty if it has."""
     checked = CheckedVote(
         "spread_run_off" if isinstance(vote, SpreadRunOffVote) else "run_off", vote.ballots
     )
@@ -48,7 +48,7 @@ def run_offs_unproved(
 
 @dataclass(eq=False)
 class SpreadRunOffProof(ShownPoints):
-    """Too few hash values for run-offs of spread parts, and attacks that are enough."""
+    """Proofs that hash values are too few for spread run-offs, and attacks."""
 
     vote: SpreadRunOffVote = field(kw_only=True)
     _survived: list[tuple[int, int]] = field(default_factory=list)
@@ -72,7 +72,7 @@ class SpreadRunOffProof(ShownPoints):
 def spread_run_off_proof(
     vote: SpreadRunOffVote, radii: Radii, points: Wide, survived: int, falling: int
 ) -> SpreadRunOffProof:
-    """Return what shows which answers survive, and which do not: see `ShownPoints.gather`."""
+    """Return the proof of which answers survive; see `ShownPoints.gather`."""
     found = SpreadRunOffProof(vote=vote)
     known = published_run_offs(*_given(vote))
     found.gather(radii, points, survived, min(falling, vote.ballots.parts), known)
@@ -80,7 +80,7 @@ def spread_run_off_proof(
 
 
 def _given(vote: SpreadRunOffVote) -> _Given:
-    """Return a vote as the checker's functions take it."""
+    """Return a vote as arguments of the checker's functions."""
     held = vote.ballots
     assert held.scores is not None
     answers = vote.predictions.astype(np.int64)

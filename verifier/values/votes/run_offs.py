@@ -1,4 +1,4 @@
-"""Run-offs over members among which samples are spread, as in Finite Aggregation."""
+"""Run-offs over members with spread samples, as in Finite Aggregation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Wide = NDArray[np.int64]
 
 
 class SpreadRunOffVote(RunOffVote):
-    """A run-off in which an edit changes every member its hash reaches (Finite Aggregation)."""
+    """A run-off in which an edit changes every member its hash reaches."""
 
     unit = "hash value"
 
@@ -48,7 +48,7 @@ class SpreadRunOffVote(RunOffVote):
         seconds: float | None = None,
         points: Wide | None = None,
     ) -> Radii:
-        """Return how many edits each answer survives; what is learnt is kept."""
+        """Return how many edits each answer survives; results are kept."""
         if self.published:
             return Radii(self._lower, self._upper, self.right)
         deadline = Deadline.after(seconds)
@@ -71,7 +71,7 @@ class SpreadRunOffVote(RunOffVote):
         return Radii(self._lower.copy(), self._upper.copy(), self.right)
 
     def attack(self, point: int, seconds: float | None = None) -> Attack | None:
-        """Return a smallest attack on a point, or the smallest found in time."""
+        """Return the smallest attack on a point found in time."""
         deadline = Deadline.after(seconds)
         found = self._state(point)
         if not found.is_settled(None):
@@ -95,11 +95,12 @@ class SpreadRunOffVote(RunOffVote):
         return attack
 
     def units_within(self, point: int, edits: int) -> tuple[int, ...] | None:
-        """Return an attack of at most so many hash values on a point, of those that were found."""
+        """Return a found attack of at most ``edits`` hash values on a point."""
         units = self._state(point).units
         return tuple(units.tolist()) if len(units) <= edits else None
 
     def _settled(self, point: int, need: int | None) -> bool:
+        """Return whether a point's bounds decide the need."""
         low, high = int(self._lower[point]), int(self._upper[point])
         return low >= high or (need is not None and (low >= need or high < need))
 

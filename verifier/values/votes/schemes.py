@@ -1,4 +1,4 @@
-"""The votes there are: pluralities over parts or spread parts, and run-offs."""
+"""Voting schemes: pluralities over parts or spread parts, and run-offs."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class PluralityVote(Vote):
 
     @cached_property
     def tallied(self) -> Tally:
-        """The votes, counted."""
+        """The tally of the votes."""
         return tally(self.ballots.votes, self.ballots.labels)
 
     @property
     def predictions(self) -> Ints:
-        """What is answered at each test point, shape (points,)."""
+        """The answer at each test point, shape (points,)."""
         return self.tallied.predictions
 
     @cached_property
@@ -57,7 +57,7 @@ class PluralityVote(Vote):
         seconds: float | None = None,
         points: Wide | None = None,
     ) -> Radii:
-        """Return how many edits each answer survives: a closed form."""
+        """Return how many edits each answer survives, in closed form."""
         return Radii(self._radii, self._radii, self.right)
 
     def attack(self, point: int, seconds: float | None = None) -> Attack | None:
@@ -70,14 +70,14 @@ class PluralityVote(Vote):
         return self.ballots.origin.offsets or (0,)
 
     def together(self, edits: int) -> CollectiveProblem:
-        """Return what one attack of so many edits may do to all test points."""
+        """Return the most that one attack of some edits can do to all points."""
         held = self.ballots
         budget = min(edits, held.parts)
         stakes = stakes_of(held.votes, held.truth, self.tallied, budget, self._offsets)
         return PluralityProblem(stakes)
 
     def lost_to(self, units: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the points that an attack on all of them loses: a recount."""
+        """Return the points that a joint attack loses, by a recount."""
         held = self.ballots
         freed = np.add.outer(np.array(units, np.int64), np.array(self._offsets)) % held.parts
         return lost_points(held.votes, held.truth, self.tallied, freed.ravel())
@@ -90,7 +90,7 @@ class RelabelVote(PluralityVote):
 
 
 class FiniteVote(PluralityVote):
-    """Most votes win; an edit changes every member its hash reaches (Finite Aggregation)."""
+    """A plurality; an edit changes every member its hash reaches (Finite Aggregation)."""
 
     name = "finite_aggregation"
     unit = "hash value"
@@ -113,7 +113,7 @@ class FiniteVote(PluralityVote):
         seconds: float | None = None,
         points: Wide | None = None,
     ) -> Radii:
-        """Return how many edits each answer survives; what is learnt is kept."""
+        """Return how many edits each answer survives; results are kept."""
         if self.published:
             return Radii(self._lower, self._upper, self.right)
         open_points = self._lower < self._upper
@@ -136,7 +136,7 @@ class FiniteVote(PluralityVote):
         return Radii(self._lower.copy(), self._upper.copy(), self.right)
 
     def attack(self, point: int, seconds: float | None = None) -> Attack | None:
-        """Return a smallest attack on a point, or the smallest found in time."""
+        """Return the smallest attack on a point found in time."""
         buckets, members, votes = self._attack(point, seconds)
         after = np.array(self.ballots.votes[point])
         after[members] = votes
@@ -164,7 +164,7 @@ class FiniteVote(PluralityVote):
 
 
 class RunOffVote(Vote):
-    """The two labels with most votes stand; the members' scores decide (Run-Off Election)."""
+    """A run-off of the two labels with most votes, by scores (Run-Off Election)."""
 
     name = "run_off"
 
@@ -181,7 +181,7 @@ class RunOffVote(Vote):
 
     @property
     def predictions(self) -> Ints:
-        """What is answered at each test point, shape (points,)."""
+        """The answer at each test point, shape (points,)."""
         return self._predictions
 
     @cached_property
@@ -207,7 +207,7 @@ class RunOffVote(Vote):
         return Radii(*self._radii, self.right)
 
     def attack(self, point: int, seconds: float | None = None) -> Attack | None:
-        """Return a smallest attack on a point; poisoned members score 1 for what they vote."""
+        """Return a smallest attack; poisoned members score 1 for their vote."""
         ballot, scores = self.ballots.votes[point].copy(), self._scores[point].copy()
         parts, votes, turned = run_off_attack(ballot, scores, self.ballots.labels)
         ballot[parts], scores[parts] = votes, turned
@@ -232,11 +232,11 @@ class RunOffVote(Vote):
 
     @property
     def _at_least(self) -> Wide:
-        """Edits that each answer survives, as far as is known without a search."""
+        """Edits that each answer survives, as known without a search."""
         return self._radii[0]
 
     def together(self, edits: int) -> CollectiveProblem:
-        """Return what one attack of so many edits may do to all test points."""
+        """Return the most that one attack of some edits can do to all points."""
         held, budget = self.ballots, min(edits, self.ballots.parts)
         at_stake = np.flatnonzero(self.right & (self._at_least < budget))
         stakes = run_off_stakes(
@@ -245,7 +245,7 @@ class RunOffVote(Vote):
         return RunOffProblem(stakes)
 
     def lost_to(self, units: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the points that an attack on all of them loses: both rounds are held again."""
+        """Return the points that a joint attack loses; both rounds are held again."""
         held, right = self.ballots, np.flatnonzero(self.right)
         freed = np.add.outer(np.array(units, np.int64), np.array(self._offsets)) % held.parts
         lost = run_off_lost(

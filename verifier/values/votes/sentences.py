@@ -1,4 +1,4 @@
-"""What is said of a result about votes: reach of a change, attacks in words, curves."""
+"""Sentences on votes: reach of a change, attacks and curves."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SECONDS = 60.0
 
 
 def note_of(vote: Vote, threat: Threat, cost: Cost) -> str:
-    """Return what one change reaches and why, and what that rests on; a line each."""
+    """Return notes on what one change reaches, why, and on which assumptions."""
     parts = f"{_counted(cost.parts, 'part')} of the training set"
     if vote.unit != "part":
         parts += f" and {cost.parts * len(vote.ballots.origin.offsets)} members"
@@ -39,7 +39,7 @@ def note_of(vote: Vote, threat: Threat, cost: Cost) -> str:
 
 
 def chosen_note(vote: Vote) -> str:
-    """Return what an attack on all points takes for granted of members with thresholds."""
+    """Return a note on what a joint attack assumes of members with thresholds."""
     if not isinstance(vote, CountedVote):
         return ""
     return (
@@ -52,7 +52,7 @@ def chosen_note(vote: Vote) -> str:
 def fallen(
     vote: Vote, radii: Radii, counted: Bools, threat: Threat, count: int, edits: int
 ) -> Evidence:
-    """Return which points that count an attack each takes, and the attack on the hardest."""
+    """Return which points fall to an attack each, and the hardest one's attack."""
     falls = np.flatnonzero(counted & radii.right & (radii.upper < edits))
     words = _wrong(vote, counted)
     if not len(falls):
@@ -73,7 +73,7 @@ def fallen_point(vote: Vote, point: int) -> Evidence:
 def forced(
     known: Toward, radii: Radii, counted: Bools, threat: Threat, count: int, edits: int
 ) -> Evidence:
-    """Return how many points that count can be made to have one answer, and an attack on one."""
+    """Return how many points can be forced to a label, and an attack on one."""
     falls = np.flatnonzero(counted & (radii.upper < edits))
     if not len(falls):
         return Evidence()
@@ -89,7 +89,7 @@ def forced(
 
 
 def forced_point(known: Toward, point: int) -> Evidence:
-    """Return an attack that makes one point have one answer."""
+    """Return an attack that forces one point to a label."""
     attack = known.attack(point)
     if attack is not None:
         return Evidence(_attack(known.vote, attack), _facts(attack))
@@ -101,7 +101,7 @@ def forced_point(known: Toward, point: int) -> Evidence:
 
 
 def collective_evidence(vote: Vote, counted: Bools, attack: CollectiveAttack) -> Evidence:
-    """Return which points that count one attack takes."""
+    """Return the counted points that one joint attack loses."""
     words = _wrong(vote, counted)
     if attack.lost:
         points = _counted(len(attack.lost), "point")
@@ -115,7 +115,7 @@ def collective_evidence(vote: Vote, counted: Bools, attack: CollectiveAttack) ->
 
 
 def curve_of(vote: Vote, radii: Radii, counted: Bools, threat: Threat, cost: Cost) -> Curve:
-    """Return certified accuracy against the number of changes, up to where it ends."""
+    """Return certified accuracy by number of changes, up to its end."""
     radii = radii.of(counted)
     known = np.where(radii.upper == UNBOUNDED, radii.lower, radii.upper)
     reached = known[radii.right & (known != UNBOUNDED)]
@@ -139,7 +139,7 @@ def _wrong(vote: Vote, counted: Bools) -> str:
 
 
 def _of_label(vote: Vote, counted: Bools) -> str:
-    """Say which label the test points that count have, where they are not all there are."""
+    """Return the phrase for the counted points' label, if not all points count."""
     if counted.all():
         return ""
     return f", label {called(vote.ballots, int(vote.ballots.truth[counted][0]))}"
@@ -172,6 +172,7 @@ def _some(numbers: tuple[int, ...]) -> str:
 
 
 def _counted(count: int, noun: str) -> str:
+    """Return a number of things in words."""
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 

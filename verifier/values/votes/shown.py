@@ -1,4 +1,4 @@
-"""What shows, point by point, that answers survive some edits and change with others."""
+"""Proofs per point that answers survive some edits and change with others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Wide = NDArray[np.int64]
 
 
 def too_long(found: CollectiveBounds) -> str:
-    """Return that a bound of one attack on all points takes too long to be shown again."""
+    """Return that a joint bound takes too long to prove again."""
     return (
         f"that no attack loses more than {found.upper:,} points is {found.proof}, and takes "
         "too long to be shown again"
@@ -27,7 +27,7 @@ def too_long(found: CollectiveBounds) -> str:
 
 @dataclass(eq=False)
 class ShownPoints(ABC):
-    """Why hash values are too few, and attacks that are enough."""
+    """Proofs that hash values are too few, and attacks."""
 
     missing: int = 0  # points of which that cannot be shown
     _attacks: list[tuple[int, Sequence[int] | NDArray[np.int32]]] = field(default_factory=list)
@@ -35,7 +35,7 @@ class ShownPoints(ABC):
     def gather(
         self, radii: Radii, points: Wide, survived: int, falling: int, known: Wide | None = None
     ) -> None:
-        """Add what shows which answers survive some edits, and which do not."""
+        """Add proofs of which answers survive some edits and which do not."""
         for point in points.tolist():
             counted = 0 if known is None else max(0, int(known[point]))
             if counted < survived <= radii.lower[point]:
@@ -48,7 +48,7 @@ class ShownPoints(ABC):
                     self._attacks.append((point, units))
 
     def arrays(self) -> Arrays:
-        """Return them as arrays; none where there is nothing to show."""
+        """Return the proofs as arrays; none if there is nothing to prove."""
         found = dict(self.survivals())
         if self._attacks:
             found["attacks"] = np.array([(at, len(units)) for at, units in self._attacks], np.int64)
@@ -58,12 +58,12 @@ class ShownPoints(ABC):
 
     @abstractmethod
     def survives(self, point: int, edits: int) -> None:
-        """Add why so many edits do not change an answer, or count it as missing."""
+        """Add a proof that some edits change no answer, or count it as missing."""
 
     @abstractmethod
     def attack(self, point: int, edits: int) -> Sequence[int] | NDArray[np.int32] | None:
-        """Return at most so many hash values that change an answer, if there are."""
+        """Return at most ``edits`` hash values that change an answer, if any."""
 
     @abstractmethod
     def survivals(self) -> Arrays:
-        """Return what was added, as arrays."""
+        """Return the added proofs as arrays."""

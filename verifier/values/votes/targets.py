@@ -1,4 +1,4 @@
-"""How many edits it takes to make a vote answer one label, and attacks that do so."""
+"""How many edits force a vote to a label, and attacks that do so."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SECONDS = 10.0
 
 @dataclass(eq=False)
 class Toward:
-    """What is known of making a vote answer one label; it only ever narrows."""
+    """Bounds on forcing a vote to one label; they only narrow."""
 
     vote: Vote
     target: int
@@ -47,11 +47,11 @@ class Toward:
     buckets: dict[int, Wide] = field(default_factory=dict)
 
     def known(self) -> Radii:
-        """Return the bounds as radii of all test points; every point counts as right."""
+        """Return the bounds as radii, counting every point as right."""
         return Radii(self.lower.copy(), self.upper.copy(), np.ones(len(self.lower), np.bool_))
 
     def radii(self, points: Wide, need: int | None = None, seconds: float | None = None) -> Radii:
-        """Return how many edits leave another answer at some points."""
+        """Return how many edits never force the label at some points."""
         deadline = Deadline.after(seconds)
         if isinstance(self.vote, FiniteVote) and not self.vote.published:
             self._survived(self.vote, points, need, deadline)
@@ -66,7 +66,7 @@ class Toward:
         return self.known()
 
     def attack(self, point: int) -> Attack | None:
-        """Return the smallest attack known that makes the vote answer the label, counted again."""
+        """Return the smallest known attack that forces the label, recounted."""
         vote, target = self.vote, self.target
         if vote.predictions[point] == target:
             return None
@@ -89,7 +89,7 @@ class Toward:
         return self._counted(point, len(members), members, members, self._all(members))
 
     def proof(self, points: Wide, survived: int, falling: int) -> tuple[Arrays, int]:
-        """Return what shows which points survive some edits and which do not, where needed."""
+        """Return proofs of which points survive some edits, where needed."""
         if isinstance(self.vote, CountedVote):
             return self._prices(points)
         if not isinstance(self.vote, FiniteVote):
@@ -106,6 +106,7 @@ class Toward:
     def _counted(
         self, point: int, edits: int, units: Wide, members: Wide, votes: NDArray[np.int32]
     ) -> Attack:
+        """Return an attack; raise if a recount does not give the label."""
         changed = self.vote.ballots.votes[point].copy()
         changed[members] = votes
         after = int(np.bincount(changed, minlength=self.vote.ballots.labels).argmax())
@@ -158,7 +159,7 @@ class Toward:
     def _survived(
         self, vote: FiniteVote, points: Wide, need: int | None, deadline: Deadline
     ) -> None:
-        """Use what is known of any change of the answer: of two labels there is no other."""
+        """Use untargeted radii; with two labels both are the same."""
         own = [point for point in points.tolist() if self._is_open(point, need)]
         if not own:
             return
@@ -169,7 +170,7 @@ class Toward:
             self.upper[places] = np.minimum(self.upper[places], known.upper[places])
 
     def _poisoned(self, vote: FiniteVote, point: int) -> Wide:
-        """Return buckets that force the label: one more than the upper bound, or all of them."""
+        """Return buckets that force the label: upper bound plus one, or all."""
         found = self.buckets.get(point)
         if found is None and self.upper[point] < vote.ballots.parts - 1:
             held, offsets = vote.ballots, np.array(vote.ballots.origin.offsets, np.int64)
@@ -215,7 +216,7 @@ class Toward:
 
 
 def toward(vote: Vote, target: int) -> Toward:
-    """Return what is known of making a vote answer a label, before any search."""
+    """Return the bounds on forcing a label before any search."""
     kept = vote.learnt.get(target)
     if isinstance(kept, Toward):
         return kept

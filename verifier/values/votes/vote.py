@@ -1,4 +1,4 @@
-"""A vote over ballots: what it answers, what that survives, and what changes it."""
+"""A vote over ballots: its answers, their radii, and attacks on them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from leaveout.verifier.values.votes.radii import Radii
 
 
 class Vote(ABC):
-    """How the members' votes become one answer, and what poisoning that survives."""
+    """The rule that turns members' votes into an answer, and its robustness."""
 
     name: ClassVar[str]  # as in a specification
     unit: ClassVar[str] = "part"
@@ -27,7 +27,7 @@ class Vote(ABC):
     @property
     @abstractmethod
     def predictions(self) -> NDArray[np.int32]:
-        """What is answered at each test point, shape (points,)."""
+        """The answer at each test point, shape (points,)."""
 
     @property
     def right(self) -> NDArray[np.bool_]:
@@ -46,25 +46,22 @@ class Vote(ABC):
 
     @abstractmethod
     def attack(self, point: int, seconds: float | None = None) -> Attack | None:
-        """Return an attack that changes the answer at a point, counted again; None if none is.
+        """Return a recounted attack on a point, or None.
 
-        It has one edit more than the point survives where there is time to find it.
+        It has one edit more than the point survives if there is time to find it.
         """
 
     def together(self, edits: int) -> CollectiveProblem | None:
-        """Return what one attack of so many edits may do to all test points.
-
-        None where that is not known of this vote.
-        """
+        """Return the most that one attack of some edits can do; None if unknown."""
         return None
 
     def lost_to(self, units: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the points that an attack on all of them loses: a recount, ascending."""
+        """Return the points that a joint attack loses, by a recount, ascending."""
         raise NotImplementedError
 
 
 def counted(ballots: Ballots, attack: Attack) -> Attack:
-    """Return an attack that a count of the changed votes confirms."""
+    """Return an attack; raise if a recount does not confirm it."""
     answer = recount(ballots.votes[attack.point], ballots.labels, attack)
     if answer != attack.after or answer == attack.before:
         raise AssertionError(f"{attack} was counted as {answer}")

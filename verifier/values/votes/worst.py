@@ -1,4 +1,4 @@
-"""The worst attack on all test points, of any vote, held against a recount."""
+"""The worst joint attack on all test points, for any vote, with a recount."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def worst_of(
     points: NDArray[np.int64] | None = None,
     say: Say = nothing_said,
 ) -> CollectiveBounds:
-    """Return bounds of how many points one attack on all of them loses."""
+    """Return bounds on how many points one joint attack loses."""
     problem = vote.together(edits)
     if problem is None:
         raise BallotError(
