@@ -47,12 +47,12 @@ class Tree:
         """Return the set with exactly these ascending members, or None."""
         if not len(members):
             return None
-        at = self._named.get((int(members[0]), len(members)))
+        at = self._sets_by_key.get((int(members[0]), len(members)))
         found = at is not None and np.array_equal(self.members(at), members)
         return at if found else None
 
     @cached_property
-    def _named(self) -> dict[tuple[int, int], int]:
+    def _sets_by_key(self) -> dict[tuple[int, int], int]:
         """Return sets by first member and size, which are unique for a tree."""
         least = [int(self.order[a:b].min()) for a, b in zip(self.starts, self.ends, strict=True)]
         return {name: at for at, name in enumerate(zip(least, self.sizes.tolist(), strict=True))}

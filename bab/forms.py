@@ -110,7 +110,7 @@ class Forms:
         return np.asarray(linear + self.constant[rows, None])
 
 
-def stacked(parts: Sequence[Forms]) -> Forms:
+def concatenate_forms(parts: Sequence[Forms]) -> Forms:
     """Return the cases of all parts, one after the other."""
     names = ("inputs", "scores", "change", "constant", "errors", "goal", "sums", "sizes")
     arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
@@ -142,4 +142,4 @@ def leak_forms(label: int, labels: int, inputs: int, error: float, tie: float) -
                 np.array([[labels - 1, k]]),
             )
         )
-    return stacked(parts)
+    return concatenate_forms(parts)

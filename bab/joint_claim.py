@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.forms import Forms, stacked
+from leaveout.bab.forms import Forms, concatenate_forms
 from leaveout.encoders import Applied, Box, Interval
 from leaveout.encoders.joint import Joint, join
 from leaveout.encoders.query import Case, Form, Query
@@ -66,7 +66,9 @@ def join_claim(query: Query, cases: Sequence[Case], *, apart: bool = False) -> J
     errors.over([form for own in rows for form in own])
     for case, own in zip(whole, rows, strict=True):
         parts.append(_forms(own, joint, errors.over(own), len(case.goals)))
-    return JointClaim(query, tuple(whole), joint, stacked(parts), tuple(rows), tuple(sides), errors)
+    return JointClaim(
+        query, tuple(whole), joint, concatenate_forms(parts), tuple(rows), tuple(sides), errors
+    )
 
 
 def _expect_moderate(forms: Sequence[Form]) -> None:
@@ -133,14 +135,14 @@ class FormErrors:
     ) -> Floats:
         """Bound how far rounding may move some forms."""
         if boxes is not None:
-            return self._bounded(forms, boxes, members, hidden)
+            return self._bound_errors(forms, boxes, members, hidden)
         new = {form.scores: form for form in forms if form.scores not in self._anywhere}
         if new:
-            found = self._bounded([*new.values()])
+            found = self._bound_errors([*new.values()])
             self._anywhere.update(zip(new, found.tolist(), strict=True))
         return np.array([self._anywhere[form.scores] for form in forms])
 
-    def _bounded(
+    def _bound_errors(
         self,
         forms: Sequence[Form],
         boxes: Sequence[Box] | None = None,

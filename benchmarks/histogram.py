@@ -16,17 +16,17 @@ from numpy.typing import NDArray
 import leaveout
 from leaveout.models import confidence, load_family, load_network
 from leaveout.verifier.guard import Guard
-from leaveout.verifier.page.markup import Child, Html, joined, tag
+from leaveout.verifier.page.markup import Child, Html, join_children, tag
 from leaveout.verifier.page.plot import (
     Axis,
     Frame,
     axes,
     bar,
-    framed,
+    chart_frame,
     linear,
     outline,
     picture,
-    upright,
+    vertical_marker,
 )
 
 __all__ = ["Answered", "answered", "histogram"]
@@ -125,8 +125,10 @@ def histogram(path: Path, found: Answered) -> None:
         ]
         x = Axis(0.0, last, tuple(np.arange(0, last + 1, 2).tolist()), "confidence")
         y = linear(0.0, float(np.sum(counts, axis=0).max()), f"answers {name!r}", about=3)
-        frame = framed(x, y)
-        upper = upright(frame, found.uppers[label], f"proved bound {_up(found.uppers[label])}")
+        frame = chart_frame(x, y)
+        upper = vertical_marker(
+            frame, found.uppers[label], f"proved bound {_up(found.uppers[label])}"
+        )
         chart = axes(frame, _bars(frame, edges, counts), upper)
         drawn.append(tag("svg", chart, x=16, y=80 + HEIGHT * label, width=440, height=HEIGHT))
         frames.append(frame)
@@ -149,7 +151,7 @@ def _bars(frame: Frame, edges: NDArray[np.float64], counts: Sequence[NDArray[np.
             ends = float(below[place]), float(below[place] + own[place])
             bars.append(bar(frame, sides, ends, style))
         below += own
-    return joined(*bars)
+    return join_children(*bars)
 
 
 def _corners(left: float, top: float) -> list[tuple[float, float]]:

@@ -39,7 +39,7 @@ from leaveout.models.votes import (
 )
 from leaveout.solvers import find_solver
 from leaveout.verifier.page.markup import Child, tag
-from leaveout.verifier.page.plot import axes, framed, linear, picture, staircase
+from leaveout.verifier.page.plot import axes, chart_frame, linear, picture, staircase
 from leaveout.verifier.values.votes import (
     FiniteVote,
     PluralityVote,
@@ -253,7 +253,7 @@ def plot(rows: list[Row], path: Path) -> None:
         own = [row for row in rows if row.data == name]
         most = max(int(row.radii.lower[row.radii.right].max(initial=0)) for row in own) + 2
         x = linear(0.0, float(most), "edits or relabels")
-        frame = framed(x, linear(0.0, 1.0, f"{name}: certified accuracy"))
+        frame = chart_frame(x, linear(0.0, 1.0, f"{name}: certified accuracy"))
         lines: list[Child] = []
         for at, row in enumerate(own):
             shares = [float(row.radii.accuracy(edits).lower) for edits in range(most)]

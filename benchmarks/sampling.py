@@ -24,10 +24,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.models.train.draws import drawn_rows
+from leaveout.models.train.draws import draw_rows
 from leaveout.verifier.audits.intervals import clopper_pearson
 from leaveout.verifier.checker.sampled import few_drawn
-from leaveout.verifier.points.sampling import Sampling, smallest_sample, tolerated
+from leaveout.verifier.points.sampling import Sampling, smallest_sample, tolerated_count
 
 SIZES = ((569, 100), (2_800, 500), (32_561, 3_000))
 ROWS = (569, 32_561, 1_000_000)
@@ -58,7 +58,7 @@ def bounds(rng: np.random.Generator, rows: int, share: Fraction) -> Floats:
 
 def wrong(every: Floats, drawn: NDArray[np.int64], asked: Sampling) -> bool:
     """Whether more rows exceed the rule's bound than are allowed; what says nothing is right."""
-    most = tolerated(asked)
+    most = tolerated_count(asked)
     if most is None:
         return False
     at = len(drawn) - 1 - most
@@ -88,7 +88,7 @@ def print_coverage(families: int) -> None:
         for share in SHARES:
             for error in ERRORS:
                 asked = Sampling(rows, size, share, error)
-                most = tolerated(asked)
+                most = tolerated_count(asked)
                 head = f"| {rows:,} | {size:,} | {float(share)} | {1 - float(error):g} |"
                 if most is None:
                     print(f"{head} too few | | | |")
@@ -96,7 +96,7 @@ def print_coverage(families: int) -> None:
                 seen = 0
                 for family in range(families):
                     every = bounds(rng, rows, share)
-                    seen += wrong(every, drawn_rows(family, rows, size), asked)
+                    seen += wrong(every, draw_rows(family, rows, size), asked)
                 exact = float(few_drawn(rows, size, asked.exceptions + 1, most))
                 end = clopper_pearson(seen, families, 0.998)[1]
                 print(
@@ -107,7 +107,7 @@ def print_coverage(families: int) -> None:
 def _fixed(every: Floats, seed: int, error: Fraction) -> bool:
     """Ask several shares of one sample, fixed before it is looked at."""
     rows, size = LOOKED
-    drawn = drawn_rows(seed, rows, size)
+    drawn = draw_rows(seed, rows, size)
     shared = [Sampling(rows, size, share, error / len(NESTED)) for share in NESTED]
     return any(wrong(every, drawn, each) for each in shared)
 
@@ -126,8 +126,8 @@ def _uncounted(every: Floats, seed: int, error: Fraction) -> bool:
 
 
 def _luckiest(every: Floats, seed: int, asked: Sampling, draws: int) -> bool:
-    samples = [drawn_rows(seed, asked.rows, asked.size, draw + 1) for draw in range(draws)]
-    most = tolerated(asked)
+    samples = [draw_rows(seed, asked.rows, asked.size, draw + 1) for draw in range(draws)]
+    most = tolerated_count(asked)
     assert most is not None
     lowest = min(samples, key=lambda drawn: np.sort(every[drawn])[-1 - most])
     return wrong(every, lowest, asked)
@@ -146,9 +146,9 @@ def _registered(every: Floats, seed: int, error: Fraction) -> bool:
 def _chosen(every: Floats, seed: int, error: Fraction, results: int) -> bool:
     rows, size = LOOKED
     asked = Sampling(rows, size, NESTED[1], error / results)
-    drawn, rng = drawn_rows(seed, rows, size), np.random.default_rng(seed)
+    drawn, rng = draw_rows(seed, rows, size), np.random.default_rng(seed)
     parts = [rng.permutation(every) for _ in range(20)]
-    most = tolerated(asked)
+    most = tolerated_count(asked)
     assert most is not None
     lowest = min(parts, key=lambda each: np.sort(each[drawn])[-1 - most])
     return wrong(lowest, drawn, asked)

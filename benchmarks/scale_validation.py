@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.children import importable
+from leaveout.children import import_environment
 from leaveout.models.train import Recipe
 from leaveout.models.train.pool import processes
 from leaveout.models.train.stacked_task import StackedTask
@@ -60,7 +60,7 @@ def _run(task: Task, blocks: list[range], workers: int) -> tuple[float, Floats]:
     """Run blocks in a real pool: seconds from the first one's begin, and when each ended."""
     orders = [Block(each) for each in blocks]
     ended = np.zeros(len(blocks))
-    with processes(task, workers, importable()) as pool:
+    with processes(task, workers, import_environment()) as pool:
         # Each worker first does an empty block, so that start-up is behind all of them.
         begun = time.perf_counter()
         for order, said in pool.work(orders):

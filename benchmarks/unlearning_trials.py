@@ -26,7 +26,7 @@ from leaveout.models.unlearning import Deletion, Game, GraphNetwork, Schedule, p
 from leaveout.verifier.audits.membership import Plan, Rate, Trial, Views, run_trials
 from leaveout.verifier.audits.membership.means import mean_lower, mean_upper
 from leaveout.verifier.audits.membership.paired_trials import Arm
-from leaveout.verifier.audits.membership.statistics import row_scores, selecting
+from leaveout.verifier.audits.membership.statistics import row_scores, selecting_trials
 
 from forest_data import SETS
 
@@ -147,7 +147,7 @@ def eq_12(views: Views, seed: int) -> dict[str, Rate]:
     rows against rows that no model saw, and answers for the forgotten rows of the others.
     """
     rows = next(row for row in row_scores(views, seed) if row.attack == "trained on both models")
-    chosen = selecting(len(views.trials))
+    chosen = selecting_trials(len(views.trials))
     counts = views.forgotten & ~chosen[views.place]
     found = {}
     for arm, scores in (("retrained", rows.retrained), ("unlearned", rows.unlearned)):

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 from leaveout.specs.table import BUILT_IN
-from leaveout.specs.table.reference import described, grammar
+from leaveout.specs.table.reference import describe_function, grammar
 
 ROOT = Path(__file__).resolve().parent.parent
 GRAMMAR = ROOT / "editors" / "leaveout.tmLanguage.json"
@@ -23,7 +23,7 @@ _END = "<!-- end of functions -->\n"
 def with_table(page: str) -> str:
     """Return the reference with the functions of today."""
     pattern = re.escape(_BEGIN) + ".*" + re.escape(_END)
-    table = "\n".join(map(described, BUILT_IN))
+    table = "\n".join(map(describe_function, BUILT_IN))
     return re.sub(pattern, lambda _: f"{_BEGIN}\n{table}\n{_END}", page, flags=re.DOTALL)
 
 

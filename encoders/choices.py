@@ -149,14 +149,16 @@ class Choices:
         # Most sub-boxes of a search leave most tables whole.
         cut = ((lower > low) | (upper < high)).any(axis=1)
         for part in self._parts(np.flatnonzero(cut)):
-            left = self._left_wide if self._is_wide else self._left
+            left = self._remaining_rows_wide if self._is_wide else self._remaining_rows
             within, first, last = left(lower[part], upper[part])
             empty[part] = ~within
             shrunk[part] = np.where(within[:, None], first, lower[part])
             grown[part] = np.where(within[:, None], last, upper[part])
         return shrunk, grown, empty
 
-    def _left(self, lower: Floats, upper: Floats) -> tuple[NDArray[np.bool_], Floats, Floats]:
+    def _remaining_rows(
+        self, lower: Floats, upper: Floats
+    ) -> tuple[NDArray[np.bool_], Floats, Floats]:
         """Return which rows are inside each sub-box, and those rows' hulls."""
         low, high = self.hull
         inside = np.ones((len(lower), len(self)), bool)
@@ -172,7 +174,9 @@ class Choices:
             last[:, column] = known[len(known) - 1 - ranked[:, ::-1].argmax(axis=1)]
         return np.asarray(inside.any(axis=1)), first, last
 
-    def _left_wide(self, lower: Floats, upper: Floats) -> tuple[NDArray[np.bool_], Floats, Floats]:
+    def _remaining_rows_wide(
+        self, lower: Floats, upper: Floats
+    ) -> tuple[NDArray[np.bool_], Floats, Floats]:
         """Do the same by matrix products, for many columns of few distinct values."""
         known, owner, starts, uses = self._distinct
         outside = (known < lower[:, owner]) | (known > upper[:, owner])

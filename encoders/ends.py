@@ -68,9 +68,9 @@ def computed_ends(error: RoundingError, box: Box) -> Interval:
     for step in error.evaluation.steps:
         first = ends[step.inputs[0]]
         if step.sums is not None:
-            found = _summed(first, step.sums, error, step)
+            found = _propagate_ends(first, step.sums, error, step)
         elif step.sign:
-            found = _joined(first, ends[step.inputs[1]], step.sign)
+            found = _join_ends(first, ends[step.inputs[1]], step.sign)
         else:
             found = _Ends.of(np.maximum(first.lower, 0.0), np.maximum(first.upper, 0.0))
         ends[step.output] = _within(found, error.values, step)
@@ -87,7 +87,7 @@ def _within(ends: _Ends, values: Mapping[str, Floats], step: Step) -> _Ends:
     return replace(ends, lower=lower, upper=upper)
 
 
-def _joined(first: _Ends, second: _Ends, sign: int) -> _Ends:
+def _join_ends(first: _Ends, second: _Ends, sign: int) -> _Ends:
     """Add two tensors with the terms of both, as a runtime may start sums at a residual."""
     unknown = np.full(first.lower.shape, np.inf)
     if first.low is None or first.high is None or second.low is None or second.high is None:
@@ -102,13 +102,13 @@ def _joined(first: _Ends, second: _Ends, sign: int) -> _Ends:
         exact = _is_exact(side.size, side.bit) & ((least >= _LEAST_BIT) | (side.size == 0.0))
         lost = 2 * gamma(roundings, _UNIT32) * side.size + 2 * roundings * _TINY32
         sides.append(side)
-        room.append(np.where(exact, 0.0, lost + _given(first, one) + _given(second, other)))
+        room.append(np.where(exact, 0.0, lost + _excess(first, one) + _excess(second, other)))
     lower, upper = sides[0].value - room[0], sides[1].value + room[1]
     matrices = max(first.matrices, second.matrices)
     return _Ends(lower, upper, sides[0], sides[1], matrices, terms, least, joined=True)
 
 
-def _given(ends: _Ends, side: _Side) -> Floats:
+def _excess(ends: _Ends, side: _Side) -> Floats:
     """Return how far a tensor may already exceed one of its sides."""
     beyond = ends.upper - side.value if side is ends.high else side.value - ends.lower
     return np.maximum(beyond, 0.0)
@@ -120,7 +120,7 @@ def _is_exact(size: Floats, bit: Integers) -> NDArray[np.bool_]:
     return np.asarray((size == 0.0) | fits)
 
 
-def _summed(ends: _Ends, sums: Sums, error: RoundingError, step: Step) -> _Ends:
+def _propagate_ends(ends: _Ends, sums: Sums, error: RoundingError, step: Step) -> _Ends:
     """Propagate ends through a linear operator."""
     width = sums.constant.size
     unknown = np.full(width, np.inf)
@@ -132,7 +132,7 @@ def _summed(ends: _Ends, sums: Sums, error: RoundingError, step: Step) -> _Ends:
     if matrices > 1:
         # Two matrices may be multiplied first, which rounds, and changes signs.
         return _Ends(-unknown, unknown, None, None)
-    low, high = _moved(ends.low, ends.high, sums), _moved(ends.high, ends.low, sums)
+    low, high = _shift_side(ends.low, ends.high, sums), _shift_side(ends.high, ends.low, sums)
     terms, least = ends.terms * max(1, sums.terms) + 1, ends.least + _exponent(sums.sides)
     reach = sums.chain.reach(error.values[sums.chain.head][:-1])
     roundings = 2 * (terms + _SPARE)
@@ -147,7 +147,7 @@ def _summed(ends: _Ends, sums: Sums, error: RoundingError, step: Step) -> _Ends:
     return _Ends(low.value - room[0], high.value + room[1], low, high, matrices, terms, least)
 
 
-def _moved(own: _Side, other: _Side, sums: Sums) -> _Side:
+def _shift_side(own: _Side, other: _Side, sums: Sums) -> _Side:
     """Return an operator's side with each term at one end, subtracted ones at the other."""
     up, down = sums.sides
     assert sums.shift is not None

@@ -137,7 +137,7 @@ def _largest(
         sides = np.maximum(found, sides, out=found)
         fixed = operator.constant_magnitude(shape, constants).max(axis=0).reshape(-1)
         constant = np.maximum(constant, fixed)
-        regrouped = max(regrouped, operator.regrouped(constants))
+        regrouped = max(regrouped, operator.regrouping_bound(constants))
     return sides, constant, after, regrouped
 
 

@@ -77,7 +77,7 @@ def exact_layers(evaluation: Evaluation) -> tuple[bool, ...]:
         if step.sums is not None:
             forms[step.output] = _through(first, step.sums)
         elif step.sign:
-            forms[step.output] = _joined(first, forms[step.inputs[1]])
+            forms[step.output] = _join_forms(first, forms[step.inputs[1]])
         else:
             layers.append(first.exact)
             forms[step.output] = _Form({len(layers): (basis, True)}, _NOTHING, True)
@@ -114,7 +114,7 @@ def _copies(sides: Floats) -> bool:
     return bool((mantissas == 0.5).all())
 
 
-def _joined(first: _Form, second: _Form) -> _Form:
+def _join_forms(first: _Form, second: _Form) -> _Form:
     """Return the sum of two forms."""
     linear = dict(first.linear)
     exact = first.exact and second.exact

@@ -127,7 +127,7 @@ def join(query: Query, cases: Sequence[Case], *, apart: bool = False) -> Joint:
         own = tuple(before[: len(stack.layers) - 1].tolist())
         places_.append(Place(start, each.family is not None, own))
         start += stack.labels
-        before += [layer.width for layer in _deepened(stack, depth).layers]
+        before += [layer.width for layer in _deepen(stack, depth).layers]
     whole = _side_by_side(stacks, box.dimension, 1)
     members = JointMembers(query, points, tuple(range(len(stacks))))
     return Joint(whole, members, box, regions, points, tuple(places_))
@@ -213,7 +213,7 @@ def _side_by_side(stacks: Sequence[Stack], inputs: int, count: int) -> Stack:
     if len(stacks) == 1 and len(stacks[0]) == count:
         return stacks[0]
     depth = max(len(stack.layers) for stack in stacks)
-    padded = [_deepened(stack, depth) for stack in stacks]
+    padded = [_deepen(stack, depth) for stack in stacks]
     layers = []
     for k in range(depth):
         parts = [stack.layers[k] for stack in padded]
@@ -237,7 +237,7 @@ def _side_by_side(stacks: Sequence[Stack], inputs: int, count: int) -> Stack:
     return Stack(inputs, tuple(layers))
 
 
-def _deepened(stack: Stack, depth: int) -> Stack:
+def _deepen(stack: Stack, depth: int) -> Stack:
     """Add layers that change nothing, as z = relu(z) - relu(-z)."""
     layers = list(stack.layers)
     while len(layers) < depth:

@@ -113,7 +113,7 @@ class Bounded:
     open: Mapping[tuple[int, int], Fraction]
 
 
-def bounded(
+def bound_scores(
     layers: Sequence[Rows],
     inputs: Sequence[Affine],
     lower: Sequence[Fraction],
@@ -218,7 +218,7 @@ class Polytope:
 
     def add(self, form: Affine) -> bool:
         """Add a function; return whether any point is left."""
-        coefficients, constant_ = self._expressed(form)
+        coefficients, constant_ = self._in_nonbasic(form)
         variable = len(self._ends)
         self._ends.append((_ZERO, None))
         self._table.append((variable, coefficients, constant_))
@@ -228,7 +228,7 @@ class Polytope:
 
     def most(self, form: Affine) -> tuple[Fraction, list[Fraction]]:
         """Return the greatest value of a function, and its position."""
-        coefficients, constant_ = self._expressed(form)
+        coefficients, constant_ = self._in_nonbasic(form)
         self._table.append((-1, coefficients, constant_))
         value = self._ascend(len(self._table) - 1, None)
         self._table.pop()
@@ -249,7 +249,7 @@ class Polytope:
         _, coefficients, total = self._table[row]
         return total + sum((c * self._at(v) for v, c in coefficients.items()), _ZERO)
 
-    def _expressed(self, form: Affine) -> tuple[dict[int, Fraction], Fraction]:
+    def _in_nonbasic(self, form: Affine) -> tuple[dict[int, Fraction], Fraction]:
         """Return a function in terms of the non-basic variables."""
         found: dict[int, Fraction] = {}
         total = form.constant

@@ -51,8 +51,8 @@ class RoundingError:
         if not self.finite:
             return np.full(len(forms), np.inf)
         parts = range(0, max(1, len(forms)), _TOGETHER)
-        moved = [self._moved(forms[start : start + _TOGETHER]) for start in parts]
-        return self._padded(np.concatenate(moved))
+        moved = [self._form_error(forms[start : start + _TOGETHER]) for start in parts]
+        return self._pad(np.concatenate(moved))
 
     def of_margins(self, label: int, rivals: Sequence[int]) -> float:
         """Bound ``|float32 margin - exact margin|`` over all given rivals."""
@@ -64,7 +64,7 @@ class RoundingError:
         forms[np.arange(len(others)), others] = -1.0
         # The margin itself is one more subtraction of two computed scores.
         last = _UNIT32 * (size[label] + size[others]) + _TINY32
-        return float(self._padded(self._moved(forms) + last).max(initial=0.0))
+        return float(self._pad(self._form_error(forms) + last).max(initial=0.0))
 
     def of_confidence(self) -> float:
         """Bound ``|float32 confidence - exact confidence|``, for any label."""
@@ -72,21 +72,21 @@ class RoundingError:
             return math.inf
         error = self.values[self.evaluation.graph.output][-1]
         two, sizes = np.sort(error)[-2:].sum(), np.sort(self._size)[-2:].sum()
-        return float(self._padded(two + _UNIT32 * sizes + _TINY32))
+        return float(self._pad(two + _UNIT32 * sizes + _TINY32))
 
     @property
     def _size(self) -> Floats:
         """The largest absolute value of each computed score."""
         return np.asarray(self.values[self.evaluation.graph.output][:-1].max(axis=0))
 
-    def _padded(self, found: Floats) -> Floats:
+    def _pad(self, found: Floats) -> Floats:
         """Pad a bound for the rounding of its own computation."""
         # All that was rounded here are sums of non-negative numbers.
         longest = self.values[self.evaluation.graph.input].shape[1]
         longest += sum(s.sums.constant.size + 4 for s in self.evaluation.steps if s.sums)
         return found * (1.0 + gamma(8 * longest + 64)) + _TINY32
 
-    def _moved(self, forms: Floats) -> Floats:
+    def _form_error(self, forms: Floats) -> Floats:
         """Bound the difference of forms of computed and of exact scores.
 
         Each sum's error moves a form by its slope towards the output; networks without common
@@ -106,14 +106,16 @@ class RoundingError:
                 total += np.maximum(np.abs(low), np.abs(high)) @ self.local[step.output]
             if step.sums and step.inputs[0] == graph.input:
                 continue
-            for source, pulled in zip(step.inputs, self._pulled(step, low, high), strict=True):
+            for source, pulled in zip(
+                step.inputs, self._input_slopes(step, low, high), strict=True
+            ):
                 known = slopes.get(source)
                 slopes[source] = (
                     pulled if known is None else (known[0] + pulled[0], known[1] + pulled[1])
                 )
         return total
 
-    def _pulled(self, step: Step, low: Floats, high: Floats) -> list[tuple[Floats, Floats]]:
+    def _input_slopes(self, step: Step, low: Floats, high: Floats) -> list[tuple[Floats, Floats]]:
         """Return the slopes in an operator's inputs, given those in its output."""
         if step.sign:
             return [(low, high), (low, high) if step.sign > 0 else (-high, -low)]
@@ -140,7 +142,7 @@ def rounding_error(evaluation: Evaluation, bounds: Sequence[Interval], box: Box)
     for step in evaluation.steps:
         first, out = values[step.inputs[0]], step.output
         if step.sums or step.sign:
-            value, local[out] = _summed(step, values, signed)
+            value, local[out] = _value_and_error(step, values, signed)
             value += local[out]
         else:
             exact, error = bounds[layer], first[-1]
@@ -159,7 +161,9 @@ def rounding_error(evaluation: Evaluation, bounds: Sequence[Interval], box: Box)
     return RoundingError(evaluation, values, local, slope, True)
 
 
-def _summed(step: Step, values: Mapping[str, Floats], signed: bool) -> tuple[Floats, Floats]:
+def _value_and_error(
+    step: Step, values: Mapping[str, Floats], signed: bool
+) -> tuple[Floats, Floats]:
     """Return an operator's exact result, and a bound on what rounding adds."""
     first, sums = values[step.inputs[0]], step.sums
     if sums is None:
@@ -170,7 +174,7 @@ def _summed(step: Step, values: Mapping[str, Floats], signed: bool) -> tuple[Flo
             lost = (2 + step.terms) * _TINY32
             return value, gamma(step.terms, _UNIT32) * value[0] + lost
         value = first + (second if step.sign > 0 else second.take(_NEGATED, axis=0))
-        return value, _signed(value[0], value[1], np.full(1, float(step.terms)), 1.0)
+        return value, _signed_error(value[0], value[1], np.full(1, float(step.terms)), 1.0)
     parts = first @ sums.sides
     value = parts[0]
     if signed:
@@ -182,12 +186,12 @@ def _summed(step: Step, values: Mapping[str, Floats], signed: bool) -> tuple[Flo
     if not reach < _LARGEST32:
         return value, np.full(value.shape[1], np.inf)
     if not signed:
-        return value, _unsigned(value[0], sums.terms + _SLACK, reach)
+        return value, _unsigned_error(value[0], sums.terms + _SLACK, reach)
     live = (first[0] + first[1] > 0).astype(np.float32) @ sums.present
-    return value, _signed(value[0], value[1], live.astype(np.float64), reach)
+    return value, _signed_error(value[0], value[1], live.astype(np.float64), reach)
 
 
-def _unsigned(size: Floats, roundings: int, reach: float) -> Floats:
+def _unsigned_error(size: Floats, roundings: int, reach: float) -> Floats:
     """Bound the rounding error of sums of products of a given size.
 
     Underflow, also of flushed denormals, loses all of a term, times its later factors.
@@ -195,7 +199,7 @@ def _unsigned(size: Floats, roundings: int, reach: float) -> Floats:
     return np.asarray(gamma(roundings, _UNIT32) * size + roundings * _TINY32 * reach)
 
 
-def _signed(above: Floats, below: Floats, terms: Floats, reach: float) -> Floats:
+def _signed_error(above: Floats, below: Floats, terms: Floats, reach: float) -> Floats:
     """Bound the rounding error of sums of products that are not 0.
 
     Products and fused constants round relative to themselves, additions relative to partial sums,

@@ -38,7 +38,7 @@ class ScaledPair:
         return max(float(np.abs(part).max(initial=0.0)) for part in parts)
 
 
-def scaled(network: Stack, hyper: HyperNetwork, bounds: PairBounds, box: Box) -> ScaledPair:
+def scale_pair(network: Stack, hyper: HyperNetwork, bounds: PairBounds, box: Box) -> ScaledPair:
     """Scale each neuron of a pair by a power of two, without rounding.
 
     ReLUs commute with positive factors. A neuron of N and its match share a factor, so that their

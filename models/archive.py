@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import LeaveoutError
-from leaveout.files import ARCHIVE, open_file, why_unread, written_whole
+from leaveout.files import ARCHIVE, open_atomically, open_file, why_unread
 from leaveout.models.npz import Streamed, array_names, put_array, read_arrays
 from leaveout.names import hint
 from leaveout.user_key import leave_room, mark_file
@@ -42,7 +42,7 @@ def write_archive(
     """Write arrays atomically in numpy's format; equal arrays give equal bytes."""
     method = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
     try:
-        with written_whole(path, most) as stream:
+        with open_atomically(path, most) as stream:
             with zipfile.ZipFile(stream, "w", method) as archive:
                 for name, array in arrays.items():
                     put_array(archive, name, array)
@@ -76,13 +76,13 @@ def read_archive(
     path: Path, kind: type[LeaveoutError], only: Collection[str] | None = None
 ) -> dict[str, NDArray[Any]]:
     """Return the arrays of an archive."""
-    with _refused(path, kind):
+    with _refuse_unreadable(path, kind):
         return read_arrays(path, only=only)
 
 
 def archive_names(path: Path, kind: type[LeaveoutError]) -> tuple[str, ...]:
     """Return the array names of an archive; errors are those of `read_archive`."""
-    with _refused(path, kind):
+    with _refuse_unreadable(path, kind):
         return array_names(path)
 
 
@@ -95,7 +95,7 @@ def holds_arrays(path: Path, names: Collection[str]) -> bool:
 
 
 @contextmanager
-def _refused(path: Path, kind: type[LeaveoutError]) -> Iterator[None]:
+def _refuse_unreadable(path: Path, kind: type[LeaveoutError]) -> Iterator[None]:
     """Turn errors of reading an archive into refusals."""
     try:
         yield

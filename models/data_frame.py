@@ -22,7 +22,7 @@ def is_frame(given: object) -> bool:
 def frame_table(frame: Any, source: str) -> Table:
     """Return a data frame as a table whose texts read back as the same values."""
     header = header_of(frame, source)
-    columns = [[_shown(value) for value in values_of(frame[name])] for name in frame.columns]
+    columns = [[_display_text(value) for value in values_of(frame[name])] for name in frame.columns]
     rows = range(len(columns[0]) if columns else 0)
     return Table(Path(source), header, tuple(map(Cells.of, columns)), rows, "row")
 
@@ -59,7 +59,7 @@ def cell(value: Any) -> str | None:
     return None
 
 
-def _shown(value: Any) -> str:
+def _display_text(value: Any) -> str:
     """Return a value of any type as text, for a column that is never parsed."""
     text = cell(value)
     return str(value) if text is None else text

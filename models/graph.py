@@ -53,10 +53,10 @@ class Graph:
 
     def needed(self) -> tuple[Node, ...]:
         """Return the nodes the output depends on, in topological order."""
-        return self._needed
+        return self._needed_nodes
 
     @cached_property
-    def _needed(self) -> tuple[Node, ...]:
+    def _needed_nodes(self) -> tuple[Node, ...]:
         """The nodes the output depends on, in topological order."""
         wanted, found = {self.output}, []
         for node in reversed(self.nodes):

@@ -69,7 +69,7 @@ class Members:
         if self._whole is not None:
             return self._whole.take(chosen)
         # No reshaping operator can tell the shape of no members at all.
-        return self._lowered(chosen) if len(chosen) else self._first.take(chosen)
+        return self._lower_members(chosen) if len(chosen) else self._first.take(chosen)
 
     def member(self, index: int) -> Stack:
         """Return the stack of the single member at ``index``."""
@@ -102,15 +102,15 @@ class Members:
 
     @cached_property
     def _first(self) -> Stack:
-        return self._lowered(np.zeros(1, dtype=np.int64))
+        return self._lower_members(np.zeros(1, dtype=np.int64))
 
     @cached_property
     def _whole(self) -> Stack | None:
         if 8 * self.size * len(self) > _KEPT:
             return None
-        return self._lowered(np.arange(len(self), dtype=np.int64))
+        return self._lower_members(np.arange(len(self), dtype=np.int64))
 
-    def _lowered(self, chosen: NDArray[np.int64]) -> Stack:
+    def _lower_members(self, chosen: NDArray[np.int64]) -> Stack:
         """Return the stack of the chosen members."""
         # Weights that divide by zero are for the reader to refuse, by name of the member.
         with np.errstate(all="ignore"):

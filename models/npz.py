@@ -91,7 +91,7 @@ def read_arrays(
     Uncompressed float32 arrays in C order are mapped read-only, so their size does not matter.
     """
     # One descriptor throughout: a file that is replaced meanwhile is still read to its end.
-    with refusing_damage(), open_file(path, ARCHIVE) as file, zipfile.ZipFile(file) as archive:
+    with refuse_damage(), open_file(path, ARCHIVE) as file, zipfile.ZipFile(file) as archive:
         size = os.fstat(file.fileno()).st_size
         refuse_bombs(archive, size, only, strangers=strangers)
         content = None if mapped_from is None or size < mapped_from else _map(file)
@@ -100,7 +100,7 @@ def read_arrays(
             if only is not None and name.removesuffix(".npy") not in only:
                 continue
             info = archive.getinfo(name)
-            array = None if content is None else _mapped(archive, info, file, content)
+            array = None if content is None else _map_array(archive, info, file, content)
             arrays[name.removesuffix(".npy")] = _read(archive, info) if array is None else array
         if content is not None and os.fstat(file.fileno()).st_size != len(content):
             raise ChangedError
@@ -123,7 +123,7 @@ def put_array(
 
 def array_names(path: Path) -> tuple[str, ...]:
     """Return the array names of an archive; errors are those of `read_arrays`."""
-    with refusing_damage(), open_file(path, ARCHIVE) as file, zipfile.ZipFile(file) as archive:
+    with refuse_damage(), open_file(path, ARCHIVE) as file, zipfile.ZipFile(file) as archive:
         return tuple(name.removesuffix(".npy") for name in archive.namelist())
 
 
@@ -151,7 +151,7 @@ def refuse_bombs(
 
 
 @contextmanager
-def refusing_damage() -> Iterator[None]:
+def refuse_damage() -> Iterator[None]:
     """Turn any zipfile or numpy error on damaged files into a ``ValueError``."""
     try:
         yield
@@ -180,7 +180,7 @@ def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
         return array
 
 
-def _mapped(
+def _map_array(
     archive: zipfile.ZipFile, info: zipfile.ZipInfo, file: IO[bytes], content: mmap.mmap
 ) -> NDArray[np.float32] | None:
     """Return a view of an array in the mapped file; None unless stored plainly."""

@@ -22,7 +22,7 @@ def only(value: Any) -> Accepted:
     return Accepted(lambda found: bool(found == value), f"only {value} is supported")
 
 
-def accepting(**attributes: Accepted) -> Mapping[str, Accepted]:
+def accepted_values(**attributes: Accepted) -> Mapping[str, Accepted]:
     """Return the supported attributes with the values accepted for them."""
     return MappingProxyType(attributes)
 

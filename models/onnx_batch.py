@@ -47,7 +47,7 @@ def batch_axis(use: Use, bare: Set[str]) -> Operator | None:
         return None
     kind = use.proto.op_type
     if not use.bare:
-        return _dropped(use, kind)
+        return _read_batch_drop(use, kind)
     if not all(name in bare for name in use.variables):
         raise UnsupportedError(f"it joins data with and without a batch axis; {_CURE}")
     width = math.prod(use.shape)
@@ -63,7 +63,7 @@ def batch_axis(use: Use, bare: Set[str]) -> Operator | None:
     return None
 
 
-def _dropped(use: Use, kind: str) -> Operator | None:
+def _read_batch_drop(use: Use, kind: str) -> Operator | None:
     """Return the operator of a node that drops a flat sample's batch axis."""
     if len(use.shape) == 1 and kind == "Squeeze" and use.integers(1, "axes") == [0]:
         return Identity()

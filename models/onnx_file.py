@@ -19,7 +19,7 @@ from leaveout.models.architecture import architecture_hash
 from leaveout.models.graph import Graph
 from leaveout.models.lowering import lower
 from leaveout.models.onnx_external import take_in
-from leaveout.models.onnx_prepare import prepared
+from leaveout.models.onnx_prepare import prepare_model
 from leaveout.models.onnx_reader import read_graph
 from leaveout.models.onnx_values import read_parameters, refuse_other_files
 from leaveout.models.operator_check import check_operators
@@ -111,7 +111,7 @@ def load_network(path: Path | str) -> Network:
 
 def network_from(model: onnx.ModelProto, source: str) -> Network:
     """Wrap a model already in memory, without a check against onnxruntime."""
-    found = prepared(model, source)
+    found = prepare_model(model, source)
     graph = read_graph(found.model, source, found.notes)
     if found.columns not in {0, graph.labels}:
         raise ModelError(

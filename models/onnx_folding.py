@@ -43,7 +43,7 @@ _IR = 8
 _WHOLE = {onnx.TensorProto.INT64, onnx.TensorProto.INT32}
 
 
-def folded(
+def fold_node(
     proto: onnx.NodeProto, values: Mapping[str, NDArray[Any]], opset: int, where: str
 ) -> list[NDArray[Any]]:
     """Compute a node whose inputs are constants, none of them parameters."""
@@ -55,7 +55,7 @@ def folded(
                 "it computes with the size of the batch; export with a fixed batch of 1 (without "
                 "dynamic axes)"
             )
-    if _asked(proto.op_type, list(given.values())) > _LARGEST:
+    if _output_size_bound(proto.op_type, list(given.values())) > _LARGEST:
         raise UnsupportedError(
             f"it computes more than {_LARGEST:,} numbers of constants; simplify the model"
         )
@@ -85,7 +85,7 @@ def folded(
     return found
 
 
-def _asked(kind: str, given: list[NDArray[Any]]) -> int:
+def _output_size_bound(kind: str, given: list[NDArray[Any]]) -> int:
     """Return a bound on how many numbers a node makes, before running it."""
     if not given:
         return 0

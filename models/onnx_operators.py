@@ -21,7 +21,7 @@ from leaveout.models.onnx_attributes import (
 )
 from leaveout.models.onnx_picks import gather, pad, reduction, slices, split
 from leaveout.models.onnx_shapes import flatten, reshape, squeeze, transpose, unsqueeze
-from leaveout.models.onnx_use import TRAINING, Modelled, UnsupportedError, Use
+from leaveout.models.onnx_use import TRAINING, SupportedOperator, UnsupportedError, Use
 from leaveout.models.onnx_windows import average_pool, conv
 from leaveout.models.operators import Operator, Relu
 from leaveout.models.operators.dense import Gemm, MatMul
@@ -85,13 +85,13 @@ _WINDOW = {
 
 _REDUCTION = {"axes": ANY, "keepdims": FLAG, "noop_with_empty_axes": FLAG}
 
-OPERATORS: Mapping[str, Modelled] = {
-    "Add": Modelled(_sum(1), ("data", "data")),
-    "AveragePool": Modelled(
+OPERATORS: Mapping[str, SupportedOperator] = {
+    "Add": SupportedOperator(_sum(1), ("data", "data")),
+    "AveragePool": SupportedOperator(
         average_pool,
         attributes={**_WINDOW, "ceil_mode": FLAG, "count_include_pad": FLAG},
     ),
-    "BatchNormalization": Modelled(
+    "BatchNormalization": SupportedOperator(
         _batch_normalization,
         ("data", "floats", "floats", "floats", "floats"),
         {
@@ -102,11 +102,13 @@ OPERATORS: Mapping[str, Modelled] = {
         },
         trains=True,
     ),
-    "Conv": Modelled(conv, ("data", "floats", "floats"), {**_WINDOW, "group": POSITIVE}),
-    "Div": Modelled(lambda use: Scale(use.constant(1), "divide"), ("data", "floats")),
-    "Dropout": Modelled(_dropout, ("data", "floats", "truth"), {"ratio": ANY, "seed": ANY}),
-    "Flatten": Modelled(flatten, attributes={"axis": ANY}),
-    "Gemm": Modelled(
+    "Conv": SupportedOperator(conv, ("data", "floats", "floats"), {**_WINDOW, "group": POSITIVE}),
+    "Div": SupportedOperator(lambda use: Scale(use.constant(1), "divide"), ("data", "floats")),
+    "Dropout": SupportedOperator(
+        _dropout, ("data", "floats", "truth"), {"ratio": ANY, "seed": ANY}
+    ),
+    "Flatten": SupportedOperator(flatten, attributes={"axis": ANY}),
+    "Gemm": SupportedOperator(
         _gemm,
         ("data", "floats", "floats"),
         {
@@ -116,29 +118,29 @@ OPERATORS: Mapping[str, Modelled] = {
             "transB": FLAG,
         },
     ),
-    "Gather": Modelled(gather, ("data", "integers"), {"axis": ANY}),
-    "GlobalAveragePool": Modelled(lambda use: GlobalAveragePool()),
-    "Identity": Modelled(lambda use: Identity()),
-    "MatMul": Modelled(lambda use: MatMul(use.constant(1)), ("data", "floats")),
-    "Mul": Modelled(_multiply, ("data", "data")),
-    "Pad": Modelled(
+    "Gather": SupportedOperator(gather, ("data", "integers"), {"axis": ANY}),
+    "GlobalAveragePool": SupportedOperator(lambda use: GlobalAveragePool()),
+    "Identity": SupportedOperator(lambda use: Identity()),
+    "MatMul": SupportedOperator(lambda use: MatMul(use.constant(1)), ("data", "floats")),
+    "Mul": SupportedOperator(_multiply, ("data", "data")),
+    "Pad": SupportedOperator(
         pad, ("data", "integers", "floats", "integers"), {"mode": ANY, "pads": ANY, "value": FINITE}
     ),
-    "ReduceMean": Modelled(reduction(mean=True), ("data", "integers"), _REDUCTION),
-    "ReduceSum": Modelled(reduction(mean=False), ("data", "integers"), _REDUCTION),
-    "Relu": Modelled(lambda use: Relu()),
-    "Reshape": Modelled(reshape, ("data", "integers"), {"allowzero": only(0)}),
-    "Slice": Modelled(
+    "ReduceMean": SupportedOperator(reduction(mean=True), ("data", "integers"), _REDUCTION),
+    "ReduceSum": SupportedOperator(reduction(mean=False), ("data", "integers"), _REDUCTION),
+    "Relu": SupportedOperator(lambda use: Relu()),
+    "Reshape": SupportedOperator(reshape, ("data", "integers"), {"allowzero": only(0)}),
+    "Slice": SupportedOperator(
         slices,
         ("data", "integers", "integers", "integers", "integers"),
         {"axes": ANY, "ends": ANY, "starts": ANY},
     ),
-    "Split": Modelled(
+    "Split": SupportedOperator(
         split, ("data", "integers"), {"axis": ANY, "num_outputs": POSITIVE, "split": ANY}
     ),
-    "Squeeze": Modelled(squeeze, ("data", "integers"), {"axes": ANY}),
-    "Sub": Modelled(_sum(-1), ("data", "data")),
-    "Transpose": Modelled(transpose, attributes={"perm": ANY}),
-    "Unsqueeze": Modelled(unsqueeze, ("data", "integers"), {"axes": ANY}),
+    "Squeeze": SupportedOperator(squeeze, ("data", "integers"), {"axes": ANY}),
+    "Sub": SupportedOperator(_sum(-1), ("data", "data")),
+    "Transpose": SupportedOperator(transpose, attributes={"perm": ANY}),
+    "Unsqueeze": SupportedOperator(unsqueeze, ("data", "integers"), {"axes": ANY}),
 }
 """By ONNX operator type."""

@@ -28,7 +28,7 @@ class Prepared:
     columns: int = 0
 
 
-def prepared(model: onnx.ModelProto, where: str) -> Prepared:
+def prepare_model(model: onnx.ModelProto, where: str) -> Prepared:
     """Return an equivalent model for reading, with notes on what was changed.
 
     skl2onnx's labels and probability dictionaries are dropped, half-precision weights become

@@ -16,7 +16,7 @@ from leaveout.models.flaws import first_flaw
 from leaveout.models.graph import Graph, Node
 from leaveout.models.onnx_batch import batch_axis
 from leaveout.models.onnx_cures import TELLING, cure, with_cure
-from leaveout.models.onnx_folding import FOLDED, folded
+from leaveout.models.onnx_folding import FOLDED, fold_node
 from leaveout.models.onnx_operators import OPERATORS
 from leaveout.models.onnx_padding import refuse_padded
 from leaveout.models.onnx_signature import (
@@ -31,7 +31,7 @@ from leaveout.models.onnx_use import UnsupportedError, Use
 from leaveout.models.onnx_values import initial_values
 from leaveout.models.operators import Affine, Shape
 from leaveout.models.operators.moving import BesideZero
-from leaveout.models.rewrites import REWRITES, Draft, Last, Rewrite, rewritten
+from leaveout.models.rewrites import REWRITES, Draft, Last, Rewrite, rewrite_node
 
 SEVERAL = {"Split"}
 """Operators of which every output is read."""
@@ -148,7 +148,7 @@ class _Reader:
             self.add(Node(proto.name or proto.output[0], added, use.variables, proto.output[0]))
             self.bare ^= set() if bare else {proto.output[0]}
             return
-        found = rewritten(use, rewrites, self.last, self.taken)
+        found = rewrite_node(use, rewrites, self.last, self.taken)
         if isinstance(found, str) and not use.variables:
             self.fold(proto, found)
         elif isinstance(found, str):
@@ -187,7 +187,7 @@ class _Reader:
                 f"it computes on the parameter {varying[0]!r} alone, which members change; fold "
                 "it into the weights before exporting (onnxsim, or onnxruntime's optimised model)"
             )
-        found = folded(proto, self.values, self.opset, self.where)
+        found = fold_node(proto, self.values, self.opset, self.where)
         for name, value in zip((name for name in proto.output if name), found, strict=True):
             self.values[name] = value
             self.constant_shapes[name] = value.shape

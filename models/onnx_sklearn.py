@@ -35,7 +35,7 @@ def write_out(model: onnx.ModelProto, where: str) -> None:
             model.graph.node.append(node)
             continue
         if node.op_type == "Scaler":
-            made, constants, output = _scaler(node), _scaling(node), node.output[0]
+            made, constants, output = _scaler(node), _scaler_parameters(node), node.output[0]
         else:
             made, constants, output = _linear(node), _matrices(node), node.output[-1]
         if taken.intersection((*constants, *(each.output[0] for each in made[:-1]))):
@@ -46,7 +46,7 @@ def write_out(model: onnx.ModelProto, where: str) -> None:
         model.graph.node.extend(made)
 
 
-def _scaling(node: onnx.NodeProto) -> dict[str, Floats]:
+def _scaler_parameters(node: onnx.NodeProto) -> dict[str, Floats]:
     """Return the offset and scale of a scaler as named arrays."""
     given = {each.name: list(each.floats) for each in node.attribute}
     target = node.output[0]

@@ -127,7 +127,7 @@ class Use:
 
 
 @dataclass(frozen=True)
-class Modelled:
+class SupportedOperator:
     """A supported ONNX operator."""
 
     read: Callable[[Use], Operator | tuple[Operator, ...]]

@@ -50,7 +50,7 @@ def check_operators(
     feeds = {
         fresh: _samples(rng, graph.shapes[name])
         for part in parts
-        for fresh, name in part.fed.items()
+        for fresh, name in part.feed_names.items()
     }
     read = [part for part in parts if part.nodes]
     apart = _apart(model, graph, parts, 1 if alone else "batch")
@@ -58,7 +58,7 @@ def check_operators(
     bare = {
         name
         for part in parts
-        for name in (*(f for f, of in part.fed.items() if of in graph.bare), part.output)
+        for name in (*(f for f, of in part.feed_names.items() if of in graph.bare), part.output)
         if name != part.output or name in graph.bare
     }
     results = _run(running, [part.output for part in read], feeds, bare, alone, source)
@@ -100,7 +100,7 @@ class _Part:
         return len(self.nodes) == 1 and self.nodes[0].inputs == names
 
     @property
-    def fed(self) -> dict[str, str]:
+    def feed_names(self) -> dict[str, str]:
         """Original names of the variable inputs, by the names of their stand-ins."""
         return {self.fresh(i): self.proto.input[i] for i in self.variable}
 
@@ -156,7 +156,7 @@ def _apart(
                     TensorProto.FLOAT,
                     [*([] if name in graph.bare else [batch]), *graph.shapes[name]],
                 )
-                for fresh, name in part.fed.items()
+                for fresh, name in part.feed_names.items()
             )
         if part.nodes:
             apart.graph.output.append(
@@ -209,11 +209,11 @@ def _compare(
     shapes: Shapes,
 ) -> bool:
     """Return whether our results equal onnxruntime's, up to the operators' rounding."""
-    given = {fresh: _Value.exactly(feeds[fresh]) for fresh in part.fed}
+    given = {fresh: _Value.exactly(feeds[fresh]) for fresh in part.feed_names}
     if part.direct:
         result = _after(part.nodes[0], list(given.values()), constants, shapes)
     else:
-        values = {name: given[fresh] for fresh, name in part.fed.items()}
+        values = {name: given[fresh] for fresh, name in part.feed_names.items()}
         for node in part.nodes:
             inputs = [values[name] for name in node.inputs]
             values[node.output] = _after(node, inputs, constants, shapes)
@@ -253,7 +253,7 @@ def _after(node: Node, inputs: Sequence[_Value], constants: _Constants, shapes: 
                 for each in (size, first.error)
             )
         terms = terms + fixed
-        largest = operator.regrouped(constants.exact)
+        largest = operator.regrouping_bound(constants.exact)
         live = np.count_nonzero(size.reshape(len(size), -1), axis=1) + _OWN
         count = np.minimum(operator.roundings(shape, shapes), live)
         k = count.reshape(-1, *(1,) * (terms.ndim - 1))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from leaveout.errors import TrainingError
-from leaveout.files import TABLE, opened_text, why_unread
+from leaveout.files import TABLE, open_text_file, why_unread
 from leaveout.models.cells import Cells, CellsReader
 from leaveout.names import hint
 
@@ -156,7 +156,7 @@ def read_table(
     lines = array("q")
     last = 0
     try:
-        with opened_text(path, TABLE) as stream:
+        with open_text_file(path, TABLE) as stream:
             size = path.stat().st_size
             reader = csv.reader(stream, skipinitialspace=True, strict=True)
             header = [name.strip() for name in next(reader, [])]

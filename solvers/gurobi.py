@@ -9,7 +9,14 @@ import numpy as np
 
 from leaveout.errors import SolverError
 from leaveout.solvers.numerics import clip, finite_or
-from leaveout.solvers.outcomes import failed, infeasible, prepared, settled, solution, worthless
+from leaveout.solvers.outcomes import (
+    failed_outcome,
+    infeasible_outcome,
+    run_prepared,
+    settle_unbounded,
+    solution,
+    worthless,
+)
 from leaveout.solvers.problem import Problem
 from leaveout.solvers.protocol import Feature, Licence, Outcome, Settings, Solver, Status
 from leaveout.solvers.vendor import vendor
@@ -35,7 +42,7 @@ class Gurobi(Solver):
         """Solve ``problem``; see `Solver.solve`."""
         gurobipy = vendor(Gurobi)
         try:
-            return prepared(_solve, problem, settings, dropped=DROPPED)
+            return run_prepared(_solve, problem, settings, dropped=DROPPED)
         except gurobipy.GurobiError as error:
             codes = gurobipy.GRB.Error
             if error.errno == codes.SIZE_LIMIT_EXCEEDED:
@@ -52,7 +59,7 @@ class Gurobi(Solver):
                     f"Gurobi has no usable licence ({words}): set GRB_LICENSE_FILE to a valid one, "
                     "or use --solver highs, which needs none"
                 ) from error
-            return failed(problem, f"Gurobi error {error.errno}: {error}")
+            return failed_outcome(problem, f"Gurobi error {error.errno}: {error}")
 
 
 def _solve(problem: Problem, settings: Settings) -> Outcome:
@@ -69,7 +76,7 @@ def _solve(problem: Problem, settings: Settings) -> Outcome:
     if outcome is not None:
         return outcome
     # Gurobi's "unbounded" is a ray; whether a point exists is left open.
-    return settled(_solve, problem, settings, started, "infeasible or unbounded")
+    return settle_unbounded(_solve, problem, settings, started, "infeasible or unbounded")
 
 
 def _build(model: Any, problem: Problem) -> None:
@@ -119,11 +126,11 @@ def _outcome(model: Any, problem: Problem) -> Outcome | None:
     }
     message = words.get(model.Status, f"Gurobi status {model.Status}")
     if model.Status == grb.INFEASIBLE:
-        return infeasible(problem, message)
+        return infeasible_outcome(problem, message)
     if model.Status in (grb.INF_OR_UNBD, grb.UNBOUNDED):
         return None
     if model.Status in (grb.LOADED, grb.NUMERIC):
-        return failed(problem, message)
+        return failed_outcome(problem, message)
     status = Status.OPTIMAL if model.Status == grb.OPTIMAL else Status.STOPPED
     mixed = bool(problem.integer.any())
     bound = worthless(problem)

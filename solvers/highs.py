@@ -8,7 +8,14 @@ from typing import Any
 import numpy as np
 
 from leaveout.solvers.numerics import clip, finite_or
-from leaveout.solvers.outcomes import failed, infeasible, prepared, settled, solution, worthless
+from leaveout.solvers.outcomes import (
+    failed_outcome,
+    infeasible_outcome,
+    run_prepared,
+    settle_unbounded,
+    solution,
+    worthless,
+)
 from leaveout.solvers.problem import Problem
 from leaveout.solvers.protocol import Feature, Licence, Outcome, Settings, Solver, Status
 from leaveout.solvers.vendor import vendor
@@ -33,7 +40,7 @@ class Highs(Solver):
     def solve(self, problem: Problem, settings: Settings | None = None) -> Outcome:
         """Solve ``problem``; see `Solver.solve`."""
         vendor(Highs)
-        return prepared(_solve, problem, settings, dropped=DROPPED)
+        return run_prepared(_solve, problem, settings, dropped=DROPPED)
 
 
 def _solve(problem: Problem, settings: Settings) -> Outcome:
@@ -44,15 +51,15 @@ def _solve(problem: Problem, settings: Settings) -> Outcome:
     model.silent()
     _configure(model, settings)
     if _pass(model, problem) != highspy.HighsStatus.kOk:
-        return failed(problem, "HiGHS could not read the problem as it is")
+        return failed_outcome(problem, "HiGHS could not read the problem as it is")
     model.run()
     status = model.getModelStatus()
     message = model.modelStatusToString(status)
     codes = highspy.HighsModelStatus
     if status == codes.kInfeasible:
-        return infeasible(problem, message)
+        return infeasible_outcome(problem, message)
     if status in (codes.kUnbounded, codes.kUnboundedOrInfeasible):
-        return settled(_solve, problem, settings, started, message)
+        return settle_unbounded(_solve, problem, settings, started, message)
     if status == codes.kOptimal:
         return _outcome(model, problem, Status.OPTIMAL, message)
     if status in (
@@ -62,7 +69,7 @@ def _solve(problem: Problem, settings: Settings) -> Outcome:
         codes.kInterrupt,
     ):
         return _outcome(model, problem, Status.STOPPED, message)
-    return failed(problem, message)
+    return failed_outcome(problem, message)
 
 
 def _configure(model: Any, settings: Settings) -> None:

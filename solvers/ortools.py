@@ -12,12 +12,12 @@ from leaveout.errors import SolverError
 from leaveout.solvers.numerics import clip, finite_or
 from leaveout.solvers.outcomes import (
     along_a_ray,
-    failed,
-    infeasible,
-    left,
-    prepared,
-    settled,
+    failed_outcome,
+    infeasible_outcome,
+    run_prepared,
+    settle_unbounded,
     solution,
+    with_time_left,
     worthless,
 )
 from leaveout.solvers.problem import Problem
@@ -68,7 +68,7 @@ class OrTools(Solver):
             raise SolverError(
                 f"ortools:{self.backend} takes no integer variables: use --solver ortools"
             )
-        return prepared(self._solve, problem, settings, dropped=DROPPED)
+        return run_prepared(self._solve, problem, settings, dropped=DROPPED)
 
     def _solve(self, problem: Problem, settings: Settings) -> Outcome:
         mathopt = vendor(OrTools, "ortools.math_opt.python.mathopt")
@@ -79,27 +79,27 @@ class OrTools(Solver):
             decided = along_a_ray(glop._solve, self._solve, problem, settings, started)
             if decided is not None:
                 return decided
-            settings = left(settings, started)
+            settings = with_time_left(settings, started)
         model, variables = _build(mathopt, problem)
         kind = mathopt.SolverType["GSCIP" if self.backend == "SCIP" else self.backend]
         try:
             result = mathopt.solve(model, kind, params=self._parameters(mathopt, settings))
         except (AttributeError, RuntimeError, ValueError) as error:
             # OR-Tools 9.15 trips over its own errors with an AttributeError.
-            return failed(problem, f"OR-Tools: {str(error).splitlines()[0]}")
+            return failed_outcome(problem, f"OR-Tools: {str(error).splitlines()[0]}")
         reasons = mathopt.TerminationReason
         termination = result.termination
         message = termination.detail or termination.reason.name.lower().replace("_", " ")
         if termination.reason == reasons.INFEASIBLE:
-            return infeasible(problem, message)
+            return infeasible_outcome(problem, message)
         if termination.reason in (reasons.UNBOUNDED, reasons.INFEASIBLE_OR_UNBOUNDED):
-            return settled(self._solve, problem, settings, started, message)
+            return settle_unbounded(self._solve, problem, settings, started, message)
         if termination.reason == reasons.OPTIMAL:
             status = Status.OPTIMAL
         elif termination.reason in (reasons.FEASIBLE, reasons.NO_SOLUTION_FOUND):
             status = Status.STOPPED
         else:
-            return failed(problem, message)
+            return failed_outcome(problem, message)
         found = None
         if result.has_primal_feasible_solution():
             values = result.variable_values(variables)

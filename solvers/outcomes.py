@@ -28,22 +28,22 @@ def solution(problem: Problem, point: NDArray[np.float64]) -> Solution:
     return Solution(point=point, objective=problem.value(point))
 
 
-def failed(problem: Problem, message: str, seconds: float = 0.0) -> Outcome:
+def failed_outcome(problem: Problem, message: str, seconds: float = 0.0) -> Outcome:
     """Return the outcome of a call that proved nothing."""
     return Outcome(Status.FAILED, None, worthless(problem), seconds=seconds, message=message)
 
 
-def stopped(problem: Problem, message: str) -> Outcome:
+def stopped_outcome(problem: Problem, message: str) -> Outcome:
     """Return the outcome of a call stopped before it proved anything."""
     return Outcome(Status.STOPPED, None, worthless(problem), message=message)
 
 
-def infeasible(problem: Problem, message: str = "") -> Outcome:
+def infeasible_outcome(problem: Problem, message: str = "") -> Outcome:
     """Return the outcome of a problem proved infeasible."""
     return Outcome(Status.INFEASIBLE, None, -worthless(problem), message=message)
 
 
-def unbounded(problem: Problem, message: str = "") -> Outcome:
+def unbounded_outcome(problem: Problem, message: str = "") -> Outcome:
     """Return the outcome of a feasible problem with an unlimited objective."""
     return Outcome(Status.UNBOUNDED, None, worthless(problem), message=message)
 
@@ -52,11 +52,11 @@ def _without_variables(problem: Problem, settings: Settings) -> Outcome:
     """Decide a problem without variables, which few back ends accept."""
     nothing = np.zeros(0)
     if problem.violation(nothing) > settings.feasibility_tolerance:
-        return infeasible(problem, "a row without variables cannot hold")
+        return infeasible_outcome(problem, "a row without variables cannot hold")
     return Outcome(Status.OPTIMAL, solution(problem, nothing), problem.offset)
 
 
-def left(settings: Settings, started: float) -> Settings:
+def with_time_left(settings: Settings, started: float) -> Settings:
     """Return ``settings`` with the remaining time limit since ``started``."""
     if settings.time_limit is None:
         return settings
@@ -64,7 +64,7 @@ def left(settings: Settings, started: float) -> Settings:
     return replace(settings, time_limit=max(LEAST_TIME, settings.time_limit - spent))
 
 
-def settled(
+def settle_unbounded(
     solve: Solve, problem: Problem, settings: Settings, started: float, message: str
 ) -> Outcome:
     """Decide between infeasible and unbounded by solving without the objective.
@@ -73,19 +73,19 @@ def settled(
     """
     if not problem.objective.any():
         # Nothing can be unbounded without an objective.
-        return infeasible(problem, message)
-    settings = left(settings, started)
+        return infeasible_outcome(problem, message)
+    settings = with_time_left(settings, started)
     feasibility = replace(problem, objective=np.zeros(problem.variables), offset=0.0)
     outcome = solve(feasibility, settings)
     match outcome.status:
         case Status.INFEASIBLE:
-            return infeasible(problem, outcome.message)
+            return infeasible_outcome(problem, outcome.message)
         case Status.OPTIMAL:
-            return unbounded(problem, message)
+            return unbounded_outcome(problem, message)
         case Status.STOPPED:
-            return stopped(problem, f"{message}; stopped before telling which")
+            return stopped_outcome(problem, f"{message}; stopped before telling which")
         case _:
-            return failed(problem, f"{message}; could not tell which")
+            return failed_outcome(problem, f"{message}; could not tell which")
 
 
 def along_a_ray(
@@ -102,10 +102,10 @@ def along_a_ray(
     relaxed = replace(problem, integer=np.zeros_like(problem.integer))
     if relaxation(relaxed, settings).status is not Status.UNBOUNDED:
         return None
-    return settled(solve, problem, settings, started, "the relaxation is unbounded")
+    return settle_unbounded(solve, problem, settings, started, "the relaxation is unbounded")
 
 
-def prepared(
+def run_prepared(
     solve: Solve, problem: Problem, settings: Settings | None, *, dropped: float = 0.0
 ) -> Outcome:
     """Run a back end on a problem it can read, and time it."""
@@ -115,7 +115,7 @@ def prepared(
     started = time.perf_counter()
     cleaned = without_tiny(problem, dropped, settings.feasibility_tolerance)
     if cleaned is None:
-        return failed(
+        return failed_outcome(
             problem,
             f"a coefficient below {dropped:g} matters, and this solver would drop it: "
             "scale the problem",

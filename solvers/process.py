@@ -8,10 +8,10 @@ import time
 from types import TracebackType
 from typing import Self
 
-from leaveout.children import Child, importable
+from leaveout.children import Child, import_environment
 from leaveout.errors import SolverError
 from leaveout.solvers.messages import Reply, Request
-from leaveout.solvers.outcomes import failed, left
+from leaveout.solvers.outcomes import failed_outcome, with_time_left
 from leaveout.solvers.problem import Problem
 from leaveout.solvers.protocol import Outcome, Settings
 
@@ -64,7 +64,7 @@ class SolverProcess:
 
     def start(self) -> None:
         """Start the child without waiting, so that the first ``solve`` need not."""
-        self._living()
+        self._live_child()
 
     def kill(self) -> None:
         """End the child; a ``solve`` that blocks in another thread returns "cancelled"."""
@@ -104,9 +104,9 @@ class SolverProcess:
         settings = settings or Settings()
         with self._one_call:
             started = time.perf_counter()
-            child = self._living()
+            child = self._live_child()
             if child is None:
-                return failed(problem, "cancelled", 0.0)
+                return failed_outcome(problem, "cancelled", 0.0)
             guard = self._guard(child, settings.time_limit)
             try:
                 reply = child.ask(problem, settings, started)
@@ -125,7 +125,7 @@ class SolverProcess:
                 raise SolverError(reply.error)
             if reply.outcome is None:
                 message = reply.failure or "no answer"
-                return failed(problem, message, time.perf_counter() - started)
+                return failed_outcome(problem, message, time.perf_counter() - started)
             return reply.outcome
 
     def _guard(self, child: _Child, limit: float | None) -> threading.Timer | None:
@@ -137,7 +137,7 @@ class SolverProcess:
         guard.start()
         return guard
 
-    def _living(self) -> _Child | None:
+    def _live_child(self) -> _Child | None:
         """Return the child, started if needed; None once retired."""
         with self._change:
             if self._retired:
@@ -164,13 +164,13 @@ class _Child(Child):
     def __init__(self, spec: str) -> None:
         self.cause = ""
         self._is_ready = False
-        super().__init__(WORKER, spec, settings=importable())
+        super().__init__(WORKER, spec, settings=import_environment())
 
     def ask(self, problem: Problem, settings: Settings, started: float) -> Reply:
         if not self._is_ready:
             self.read(Reply)
             self._is_ready = True
-        self.send(Request(problem, left(settings, started)))
+        self.send(Request(problem, with_time_left(settings, started)))
         self.wait()
         return self.read(Reply)
 

@@ -15,12 +15,12 @@ from leaveout.errors import SolverError
 from leaveout.solvers.cbc_log import CbcLog
 from leaveout.solvers.numerics import clip
 from leaveout.solvers.outcomes import (
-    failed,
-    infeasible,
-    prepared,
-    settled,
+    failed_outcome,
+    infeasible_outcome,
+    run_prepared,
+    settle_unbounded,
     solution,
-    stopped,
+    stopped_outcome,
     worthless,
 )
 from leaveout.solvers.problem import Problem
@@ -58,9 +58,9 @@ class Pulp(Solver):
             self._check_backend(pulp)
         solve = _solve_cbc if self.backend == CBC else self._solve_other
         try:
-            return prepared(solve, problem, settings, dropped=DROPPED)
+            return run_prepared(solve, problem, settings, dropped=DROPPED)
         except pulp.PulpSolverError as error:
-            return failed(problem, f"PuLP: {error}")
+            return failed_outcome(problem, f"PuLP: {error}")
 
     def _check_backend(self, pulp: Any) -> None:
         names = pulp.listSolvers()
@@ -83,9 +83,9 @@ class Pulp(Solver):
         message = f"{self.backend}: {pulp.LpStatus[model.status]}"
         if model.status in (pulp.LpStatusInfeasible, pulp.LpStatusUnbounded):
             # PuLP files "infeasible or unbounded" under "infeasible".
-            outcome = settled(self._solve_other, problem, settings, started, message)
+            outcome = settle_unbounded(self._solve_other, problem, settings, started, message)
             wrong = model.status == pulp.LpStatusInfeasible and outcome.status is Status.UNBOUNDED
-            return failed(problem, f"{message}, yet a point exists") if wrong else outcome
+            return failed_outcome(problem, f"{message}, yet a point exists") if wrong else outcome
         found = _solution(problem, variables)
         if model.sol_status == pulp.LpSolutionOptimal and found is not None:
             return Outcome(Status.OPTIMAL, found, worthless(problem), message=message)
@@ -93,8 +93,8 @@ class Pulp(Solver):
             model.sol_status == pulp.LpSolutionIntegerFeasible
             or Deadline.after(settings.time_limit, started).over
         ):
-            return replace(stopped(problem, message), solution=found)
-        return failed(problem, message)
+            return replace(stopped_outcome(problem, message), solution=found)
+        return failed_outcome(problem, message)
 
 
 def _solve_cbc(problem: Problem, settings: Settings) -> Outcome:
@@ -117,22 +117,22 @@ def _solve_cbc(problem: Problem, settings: Settings) -> Outcome:
     message = log.verdict or str(pulp.LpStatus[model.status])
     # Only CBC's last words count: its preprocessing says "infeasible or unbounded" in passing.
     if log.infeasible:
-        return infeasible(problem, message)
+        return infeasible_outcome(problem, message)
     mixed = bool(problem.integer.any())
     if log.optimal or log.stopped:
         status = Status.STOPPED if log.stopped else Status.OPTIMAL
         found = _solution(problem, variables) if model.sol_status in _POINT else None
         if status is Status.OPTIMAL and found is None:
-            return failed(problem, f"{message}, without a usable point")
+            return failed_outcome(problem, f"{message}, without a usable point")
         # A stopped simplex method has proved nothing.
         lower = log.lower_bound if mixed or log.optimal else float("-inf")
         bound = (-lower if problem.maximise else lower) + problem.offset
         return Outcome(status, found, bound, nodes=log.nodes if mixed else None, message=message)
     if log.open_ended:
-        return settled(_solve_cbc, problem, settings, started, message)
+        return settle_unbounded(_solve_cbc, problem, settings, started, message)
     if Deadline.after(settings.time_limit, started).over:
-        return stopped(problem, message)
-    return failed(problem, message)
+        return stopped_outcome(problem, message)
+    return failed_outcome(problem, message)
 
 
 # PuLP's codes for "optimal" and "a feasible point".

@@ -92,14 +92,14 @@ def _solver_class(name: str) -> type[Solver] | None:
     return _plugin_class(name) if name in _plugins() else None
 
 
-def known() -> tuple[str, ...]:
+def known_solvers() -> tuple[str, ...]:
     """Return the names of all known solvers, installed or not, built-in first."""
     return (*BUILT_IN, *(name for name in _plugins() if _plugin_class(name) is not None))
 
 
 def available() -> tuple[str, ...]:
     """Return the names of solvers with installed packages; takes no licence."""
-    classes = ((name, _solver_class(name)) for name in known())
+    classes = ((name, _solver_class(name)) for name in known_solvers())
     return tuple(name for name, solver in classes if solver is not None and solver.is_available())
 
 
@@ -126,7 +126,7 @@ def find_solver(spec: str = "highs") -> Solver:
     name, _, option = spec.partition(":")
     solver = _solver_class(name)
     if solver is None:
-        names = known()
+        names = known_solvers()
         near = nearest_name(name, names)
         hint = f", did you mean {near!r}?" if near is not None else ""
         raise SolverError(f"unknown solver {name!r}{hint} (known: {', '.join(names)})")
@@ -144,7 +144,7 @@ def _takes_backend(solver: type[Solver]) -> bool:
 def describe() -> tuple[SolverRow, ...]:
     """Describe every known solver, for ``leaveout solvers``; takes no licence."""
     rows = []
-    for name in known():
+    for name in known_solvers():
         solver = _solver_class(name)
         if solver is None:
             continue

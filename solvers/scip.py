@@ -10,12 +10,12 @@ import numpy as np
 from leaveout.solvers.numerics import clip, finite_or
 from leaveout.solvers.outcomes import (
     along_a_ray,
-    failed,
-    infeasible,
-    left,
-    prepared,
-    settled,
+    failed_outcome,
+    infeasible_outcome,
+    run_prepared,
+    settle_unbounded,
     solution,
+    with_time_left,
     worthless,
 )
 from leaveout.solvers.problem import Problem
@@ -39,7 +39,7 @@ class Scip(Solver):
     def solve(self, problem: Problem, settings: Settings | None = None) -> Outcome:
         """Solve ``problem``; see `Solver.solve`."""
         vendor(Scip)
-        return prepared(_solve, problem, settings, dropped=DROPPED)
+        return run_prepared(_solve, problem, settings, dropped=DROPPED)
 
 
 def parameters(settings: Settings) -> dict[str, float]:
@@ -68,7 +68,7 @@ def _solve(problem: Problem, settings: Settings) -> Outcome:
         decided = along_a_ray(_solve, _solve, problem, settings, started)
         if decided is not None:
             return decided
-        settings = left(settings, started)
+        settings = with_time_left(settings, started)
     model = vendor(Scip).Model()
     model.hideOutput()
     for name, value in parameters(settings).items():
@@ -83,15 +83,15 @@ def _solve(problem: Problem, settings: Settings) -> Outcome:
     model.optimizeNogil()
     message = str(model.getStatus())
     if message == "infeasible":
-        return infeasible(problem, message)
+        return infeasible_outcome(problem, message)
     if message in ("inforunbd", "unbounded"):
-        return settled(_solve, problem, settings, started, message)
+        return settle_unbounded(_solve, problem, settings, started, message)
     if message in ("optimal", "gaplimit"):
         status = Status.OPTIMAL
     elif message.endswith("limit") or message == "userinterrupt":
         status = Status.STOPPED
     else:
-        return failed(problem, message)
+        return failed_outcome(problem, message)
     found = None
     if model.getNSols() > 0:
         best = model.getBestSol()

@@ -29,7 +29,7 @@ Say: TypeAlias = Callable[[str], None]
 """Is told, in words, how far something is."""
 
 
-def nothing_said(words: str) -> None:
+def discard_message(words: str) -> None:
     """Discard a progress message."""
 
 
@@ -213,7 +213,7 @@ class Arguments(Mapping[str, object]):
         seed: int = 0,
         solver: str = "highs",
         proving: bool = False,
-        say: Say = nothing_said,
+        say: Say = discard_message,
     ) -> None:
         self._values = dict(values)
         self.folder = folder

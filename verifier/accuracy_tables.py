@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from leaveout.specs.deciders import Accuracy, LabelAccuracy
-from leaveout.verifier.amounts import counted, share
+from leaveout.verifier.amounts import count_noun, share
 from leaveout.verifier.report import Result
 
 
@@ -30,7 +30,7 @@ class AccuracyTable:
     def titles(self) -> list[str]:
         """Return the column titles: each statement and its threat."""
         return [
-            f"{name}: {counted(record.count, record.unit.removesuffix('s'))}"
+            f"{name}: {count_noun(record.count, record.unit.removesuffix('s'))}"
             for name, record in self.columns
         ]
 
@@ -89,7 +89,7 @@ def baseline(record: Accuracy) -> str:
     """Return the accuracy of the vote and of its baselines, in words."""
     common = label_text(record.common, record.common_name)
     said = (
-        f"{counted(record.points, 'test point')}: {right_share(record)} answered right where "
+        f"{count_noun(record.points, 'test point')}: {right_share(record)} answered right where "
         f"nothing changes; always answering {common} would be right for "
         f"{share(record.common_points / record.points, up=True)}"
     )

@@ -34,7 +34,7 @@ def ends(lower: float | None, upper: float | None, missing: str = "-") -> tuple[
     )
 
 
-def given(value: float, up: bool = False) -> str:
+def written_number(value: float, up: bool = False) -> str:
     """Return a number as someone wrote it; many digits are rounded as a bound."""
     return _digits(Decimal(repr(float(value))), up)
 
@@ -85,6 +85,6 @@ def duration(seconds: float) -> str:
     return "under 0.1 s" if seconds < 0.05 else f"{seconds:,.1f} s"
 
 
-def counted(count: int, noun: str) -> str:
+def count_noun(count: int, noun: str) -> str:
     """Return a number of things in words."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

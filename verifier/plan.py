@@ -54,7 +54,7 @@ class Planned:
         searches = self.searches
         plural = "s" * (searches != 1)
         source = f"{self.family}: " if self.family else ""
-        compared = f"members   {source}{_counted(self.members, 'member')}"
+        compared = f"members   {source}{_count_noun(self.members, 'member')}"
         if self.other:
             compared = f"against   {self.other}"
         return "\n".join(
@@ -177,7 +177,7 @@ class Plan:
     def __str__(self) -> str:
         by = self.engine if self.solver is None else f"{self.engine} with {self.solver}"
         searches = sum(each.searches for each in self.statements)
-        total = f"{_counted(searches, 'search', 'searches')} by the engine {by}"
+        total = f"{_count_noun(searches, 'search', 'searches')} by the engine {by}"
         last = f"{total if searches else 'no search'}; nothing was solved"
         notes = [f"note: {note}" for note in self.notes]
         return "\n".join([*map(str, self.statements), "", last, *notes]) + "\n"
@@ -217,12 +217,12 @@ def plan(
         spec=reading.checked.source.name,
         engine=options.engine,
         solver=options.solver if options.engine == "lucid" else None,
-        statements=tuple(_planned(task, resolver) for task in statements.tasks),
+        statements=tuple(_plan_task(task, resolver) for task in statements.tasks),
         notes=(*reading.notes, *resolver.notes, *decider.notes, *statements.notes),
     )
 
 
-def _planned(
+def _plan_task(
     task: Task, resolver: Resolver
 ) -> Planned | PlannedForests | PlannedFormula | PlannedValue:
     """Return the plan of one statement."""
@@ -288,7 +288,7 @@ def _formula(job: FormulaJob, kind: str) -> PlannedFormula:
     )
 
 
-def _counted(number: int, one: str, many: str = "") -> str:
+def _count_noun(number: int, one: str, many: str = "") -> str:
     """Return a number of things in words."""
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from leaveout.errors import LeaveoutError
 from leaveout.specs import CheckedSpec, Spec, check, expand, params, parse, with_params
 from leaveout.specs.text.errors import Slip
-from leaveout.specs.text.parse import decoded, read_bytes, with_text
-from leaveout.specs.text.place import pointed
-from leaveout.specs.typing.params import Value, shown
+from leaveout.specs.text.parse import decode_text, read_bytes, with_text
+from leaveout.specs.text.place import error_in_file
+from leaveout.specs.typing.params import Value, value_text
 from leaveout.verifier.resolve_names import Resolver
 
 
@@ -34,9 +34,9 @@ class Reading:
 class _Resolver(Resolver):
     """A resolver whose errors also point into included files."""
 
-    def pointing(self, slip: Slip) -> LeaveoutError:
+    def slip_error(self, slip: Slip) -> LeaveoutError:
         """Return the error that shows a slip in any of the files."""
-        return pointed(self._spec.source, slip)
+        return error_in_file(self._spec.source, slip)
 
 
 def read_spec(
@@ -51,15 +51,15 @@ def read_spec(
         parsed, digest = with_text(spec), ""
     else:
         data = read_bytes(spec)
-        parsed, digest = parse(decoded(data, str(spec)), str(spec)), sha256(data).hexdigest()
+        parsed, digest = parse(decode_text(data, str(spec)), str(spec)), sha256(data).hexdigest()
     base = Path(folder) if folder is not None else Path() if file is None else file.parent
     written = expand(parsed, base, file, allowed)
     tree = with_params(written, values or {})
     same = tree is written and not tree.source.included
     before, now = params(written), params(tree)
     notes = (
-        f"param {name} = {shown(value)}"
-        + (f", not {shown(before[name])} as written" if value != before[name] else "")
+        f"param {name} = {value_text(value)}"
+        + (f", not {value_text(before[name])} as written" if value != before[name] else "")
         for name, value in now.items()
     )
     text = tree.source.text if same else str(tree)

@@ -50,7 +50,7 @@ def frame(report: Report) -> Any:
         {**{name: getattr(each, name) for name in columns}, "reason": each.reason}
         for each in report.results
     ]
-    made: Any = _needed("pandas:DataFrame", "pandas", "a table of results")
+    made: Any = _require("pandas:DataFrame", "pandas", "a table of results")
     return made(rows, columns=[*columns, "reason"])
 
 
@@ -60,7 +60,7 @@ def chart(report: Report, ax: Any = None) -> Any:
     if not shown:
         raise LeaveoutError("no result has a bound to draw; report.results holds what there is")
     if ax is None:
-        subplots: Any = _needed("matplotlib.pyplot:subplots", "matplotlib", "a chart of results")
+        subplots: Any = _require("matplotlib.pyplot:subplots", "matplotlib", "a chart of results")
         _, ax = subplots(figsize=(7.0, 1.2 + 0.6 * len(shown)), layout="constrained")
     for place, result in enumerate(shown):
         low = result.lower if result.lower is not None else result.upper
@@ -96,7 +96,7 @@ def _points(ax: Any, place: int, result: Result, answers: AnswersRecord) -> None
     )
 
 
-def _needed(reference: str, library: str, what: str) -> object:
+def _require(reference: str, library: str, what: str) -> object:
     """Return an object of an optional library; raise with the install hint."""
     try:
         return find_reference(reference)

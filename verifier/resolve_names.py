@@ -16,7 +16,7 @@ from leaveout.specs.table.functions import is_built_in
 from leaveout.specs.table.listed import Unknown
 from leaveout.specs.table.signatures import Bound
 from leaveout.specs.text.constants import constant
-from leaveout.specs.text.errors import Slip, pointing
+from leaveout.specs.text.errors import Slip, error_in_source
 from leaveout.specs.types import INPUTS, Type
 from leaveout.specs.typing.arguments import bind
 
@@ -38,11 +38,11 @@ class Resolver:
 
     def fail(self, node: Node, wrong: str, cure: str = "") -> LeaveoutError:
         """Return the error that points at ``node`` in the specification."""
-        return self.pointing(Slip(node.at, wrong, cure))
+        return self.slip_error(Slip(node.at, wrong, cure))
 
-    def pointing(self, slip: Slip) -> LeaveoutError:
+    def slip_error(self, slip: Slip) -> LeaveoutError:
         """Return the error that shows a slip in the specification."""
-        return pointing(self._spec.source, slip)
+        return error_in_source(self._spec.source, slip)
 
     @property
     def lets(self) -> Mapping[str, Let]:
@@ -85,7 +85,7 @@ class Resolver:
         try:
             return constant(node, self.value)
         except Slip as slip:
-            raise self.pointing(slip) from None
+            raise self.slip_error(slip) from None
 
     def network(self, node: Expression) -> Network:
         """Load the network of an expression."""

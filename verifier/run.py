@@ -56,11 +56,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def _watched(run: Callable[P, R]) -> Callable[P, R]:
+def _with_display(run: Callable[P, R]) -> Callable[P, R]:
     """Make ``progress=True`` show a live line on standard error or in a notebook."""
 
     @functools.wraps(run)
-    def watched(*args: P.args, **given: P.kwargs) -> R:
+    def run_with_display(*args: P.args, **given: P.kwargs) -> R:
         """Run with a live line where it is asked for."""
         if given.get("progress") is not True:
             return run(*args, **given)
@@ -71,10 +71,10 @@ def _watched(run: Callable[P, R]) -> Callable[P, R]:
                 given["say"] = display.say
             return run(*args, **given)
 
-    return watched
+    return run_with_display
 
 
-@_watched
+@_with_display
 def verify(
     spec: Path | str | Spec,
     *,
@@ -182,17 +182,17 @@ def verify(
     # What is done once for all runs is not charged to the first.
     started += warm(statements.kernels, say)
     whole = Clock(time, started, 1)
-    clock = Clock(_searching(time, statements), started, statements.searches)
+    clock = Clock(_search_seconds(time, statements), started, statements.searches)
     with nullcontext() if explorers is None else closing(explorers):
         results = statements.decide(clock)
     whole.interrupted = clock.interrupted
     by_row = statements.by_row(whole)
     if decider.contradicted:
         # Earlier statements rested on the same solver.
-        results = statements.distrusted()
+        results = statements.without_solver_proofs()
         by_row = statements.by_row(whole)
     results = [structs.replace(each, reason=whole.told(each.reason)) for each in results]
-    results = statements.advised(results)
+    results = statements.with_advice(results)
     if features is not None and Feature.TOLERANCES not in features:
         decider.notes.append(
             f"solver {solver!r} takes no tolerances: its bounds are padded for {LOOSE:g}"
@@ -201,7 +201,7 @@ def verify(
         if decider.contradicted:
             target.notes = ["no certificate was written, because a bound was refuted"]
         else:
-            target.write(_finishing(time, whole))
+            target.write(_finish_deadline(time, whole))
         decider.notes += target.notes
     if guarded is not None:
         decider.notes.append(guarded.write(decider))
@@ -234,14 +234,14 @@ def _file_of(given: Any) -> Path | None:
     return Path(given) if isinstance(given, str | os.PathLike) else None
 
 
-def _searching(time: float | None, statements: Statements) -> float | None:
+def _search_seconds(time: float | None, statements: Statements) -> float | None:
     """Return the search time; of a long run some is kept for single rows."""
     if time is None or time < _LONG or not any(not job.pair for job in statements.leaks):
         return time
     return time - min(_FOR_ROWS * time, _MOST_FOR_ROWS)
 
 
-def _finishing(time: float | None, clock: Clock) -> Deadline:
+def _finish_deadline(time: float | None, clock: Clock) -> Deadline:
     """Return the deadline of the final steps, slightly after the run's time."""
     if time is None:
         return NEVER

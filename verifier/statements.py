@@ -18,14 +18,14 @@ from leaveout.verifier.engines import (
     engines,
 )
 from leaveout.verifier.points.advice import Case, advice
-from leaveout.verifier.points.asked_models import forest_record, gathered, network_record
+from leaveout.verifier.points.asked_models import forest_record, merge_models, network_record
 from leaveout.verifier.points.network_job import Job
 from leaveout.verifier.records import ModelRecord
 from leaveout.verifier.report import Result
 from leaveout.verifier.resolve_names import Resolver
 from leaveout.verifier.tasks import Context, Engine, Task
 from leaveout.verifier.time_sharing import Clock
-from leaveout.verifier.unused_options import in_vain
+from leaveout.verifier.unused_options import unused_option_notes
 
 
 class Statements:
@@ -67,7 +67,7 @@ class Statements:
         # What is said of values comes last.
         said = [note for engine in reversed(self._engines) for note in engine.notes]
         kinds = [(task.statement.name, task.kind) for task in self.tasks]
-        return [*said, *in_vain(self._options, kinds)]
+        return [*said, *unused_option_notes(self._options, kinds)]
 
     def models(self, resolver: Resolver) -> tuple[ModelRecord, ...]:
         """Return the models whose leaks statements ask about, each once."""
@@ -80,7 +80,7 @@ class Statements:
             elif isinstance(task, ForestTask):
                 file = resolver.forest_file(task.job.statement.network)
                 found.append(forest_record(task.job, str(file)))
-        return gathered(found)
+        return merge_models(found)
 
     def resume(self, store: Checkpoints) -> list[Checkpoint]:
         """Resume from checkpoints; return those of these statements."""
@@ -91,7 +91,7 @@ class Statements:
         self._found = [task.decide(clock) for task in self.tasks]
         return [result for found in self._found for result in found]
 
-    def advised(self, results: list[Result]) -> list[Result]:
+    def with_advice(self, results: list[Result]) -> list[Result]:
         """Return results with advice where one is unknown."""
         cases = {task.statement.name: case for task in self.tasks if (case := _case(task))}
         return [
@@ -112,7 +112,7 @@ class Statements:
             found += forests[0].decider.by_row([task.job for task in forests])
         return tuple(found)
 
-    def distrusted(self) -> list[Result]:
+    def without_solver_proofs(self) -> list[Result]:
         """Return the results without any proof on leaks, as a solver erred."""
         ended = Clock.ended()
         return [

@@ -31,7 +31,7 @@ USED: Mapping[Kind, frozenset[str]] = {
 """Options of `VerifyOptions` that each kind of claim reads."""
 
 
-def in_vain(options: VerifyOptions, claims: Iterable[tuple[str, Kind]]) -> list[str]:
+def unused_option_notes(options: VerifyOptions, claims: Iterable[tuple[str, Kind]]) -> list[str]:
     """Return a note for each option set that some claims ignore."""
     listed = list(claims)
     notes = []

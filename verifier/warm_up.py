@@ -107,10 +107,10 @@ def _votes(claim: str) -> Callable[[], None]:
 
 def _finite_aggregation() -> None:
     """Compile Finite Aggregation, with one point over two members."""
-    from leaveout.bab.votes.finite_weights import weighted
+    from leaveout.bab.votes.finite_weights import weighted_bound
 
     _votes("certified_accuracy(finite_aggregation(U), edits = 1) >= 0.1")()
-    weighted(np.ones(2, np.int64), np.arange(2), 1, 0, 1, 1)
+    weighted_bound(np.ones(2, np.int64), np.arange(2), 1, 0, 1, 1)
 
 
 def _collective() -> None:

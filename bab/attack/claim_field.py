@@ -15,7 +15,7 @@ from leaveout.bab.attack.confidences import Nets
 from leaveout.bab.attack.counterexamples import Found
 from leaveout.bab.attack.field import View
 from leaveout.bab.attack.local_networks import jacobians
-from leaveout.bab.attack.multistart import SEEN, sample_of
+from leaveout.bab.attack.multistart import SEEN, sample_box
 from leaveout.bab.attack.slp import KNAPSACK, PROGRAM, Problem, Step
 from leaveout.bab.attack.smoothing import COARSE, FINE, PLAIN, Pass, layer_sizes
 from leaveout.bab.forms import Forms
@@ -74,13 +74,13 @@ class ClaimField:
     ) -> ClaimField:
         """Lay out a question, with typical sizes from random points."""
         joint = claim.joint
-        forms = _balanced(claim, sample_of(joint.box, rng, _SLOPES))
+        forms = _balance_forms(claim, sample_box(joint.box, rng, _SLOPES))
         network, box = Nets.of(joint.first), joint.box
         sides = np.array(joint.regions).transpose(1, 0, 2)
         most = np.maximum(np.abs(box.lower), np.abs(box.upper))
         terms = np.abs(forms.constant) + np.abs(forms.inputs) @ most
         terms += np.abs(forms.scores).sum(axis=1) + np.abs(forms.change).sum(axis=1)
-        sizes = layer_sizes(network, sample_of(box, rng, SEEN))
+        sizes = layer_sizes(network, sample_box(box, rng, SEEN))
         return ClaimField(claim, forms, replayer, network, sizes, sides, terms)
 
     @property
@@ -235,11 +235,11 @@ class ClaimExact:
 
     def whole(self, row: int, point: Floats) -> Problem | None:
         """See `Exact.whole`."""
-        return self._whole(row, point, 0) if self._tied(row) else None
+        return self._whole(row, point, 0) if self._may_tie(row) else None
 
     def safer(self, row: int, point: Floats, level: int) -> tuple[Problem, Step]:
         """See `Exact.safer`."""
-        if self._tied(row):
+        if self._may_tie(row):
             return self._whole(row, point, level), PROGRAM
         nets = self.field.nets(self.lanes[row : row + 1])
         return self.field.made(nets, point[None, None], level), KNAPSACK
@@ -248,7 +248,7 @@ class ClaimExact:
         """Return a lane's goals and limits, with discrete features relaxed."""
         return self._whole(row, None, 0)
 
-    def _tied(self, row: int) -> bool:
+    def _may_tie(self, row: int) -> bool:
         """Return whether a lane has several goals or several limits."""
         forms = self.field.forms
         goal = forms.goal[forms.case(int(self.lanes[row]) % self.field.cases)]
@@ -264,7 +264,7 @@ class ClaimExact:
         return WholeForms(joint.first, second, field.forms, case, lower, upper, slack)
 
 
-def _balanced(claim: JointClaim, points: NDArray[np.float64]) -> Forms:
+def _balance_forms(claim: JointClaim, points: NDArray[np.float64]) -> Forms:
     """Return forms with conditions scaled to be about as steep as the goals.
 
     Missed conditions are priced in units of goals: far steeper ones would dominate, far flatter

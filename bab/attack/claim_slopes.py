@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.attack.confidences import Nets, Passed, Sloped
+from leaveout.bab.attack.confidences import ForwardPass, Nets, Sloped
 from leaveout.bab.attack.local_networks import jacobians
 from leaveout.bab.attack.slp import Model
 from leaveout.bab.forms import Forms
@@ -82,8 +82,8 @@ class FormPairs:
     def at(self, points: Floats, widths: tuple[float, ...] | None) -> Model:
         """See `leaveout.bab.attack.slp.Problem`."""
         rows = self.rows
-        own = Passed.through(self.network, points, widths)
-        other = None if self.seconds is None else Passed.through(self.seconds, points, widths)
+        own = ForwardPass.through(self.network, points, widths)
+        other = None if self.seconds is None else ForwardPass.through(self.seconds, points, widths)
         values = rows.values(
             points, own.scores, None if other is None else other.scores - own.scores
         )
@@ -98,7 +98,7 @@ class FormPairs:
         value, weights = np.where(some, value, 1.0), np.where(some[..., None], weights, 0.0)
         return Model((goal,), (Sloped(-value, -self._slope(weights, own, other)),))
 
-    def _slope(self, weights: Floats, own: Passed, other: Passed | None) -> Floats:
+    def _slope(self, weights: Floats, own: ForwardPass, other: ForwardPass | None) -> Floats:
         """Return the slopes of weighted sums of forms, weights (m, p, k)."""
         rows = self.rows
         top = weights @ rows.scores

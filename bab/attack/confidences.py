@@ -88,14 +88,14 @@ def evaluate(
     nets: Nets, points: Floats, label: int, widths: tuple[float, ...] | None = None
 ) -> Sloped:
     """Return each network's confidence in ``label`` and its gradient at its points."""
-    passed = Passed.through(nets, points, widths)
+    passed = ForwardPass.through(nets, points, widths)
     last = 0.0 if widths is None else widths[-1]
     margin, top = _margin(passed.scores, label, last)
     return Sloped(margin, passed.slopes(top))
 
 
 @dataclass(frozen=True, eq=False)
-class Passed:
+class ForwardPass:
     """Networks evaluated at points, stored for computing slopes."""
 
     nets: Nets
@@ -104,7 +104,7 @@ class Passed:
     shape: tuple[int, ...]  # of the points
 
     @staticmethod
-    def through(nets: Nets, points: Floats, widths: tuple[float, ...] | None = None) -> Passed:
+    def through(nets: Nets, points: Floats, widths: tuple[float, ...] | None = None) -> ForwardPass:
         """Evaluate networks; arguments as in `evaluate`."""
         shape = points.shape
         if len(nets) == 1:
@@ -118,7 +118,7 @@ class Passed:
             gates.append(gate)
             sources.append(output)
         scores = _affine(nets.weights[last], nets.biases[last], sources)
-        return Passed(nets, scores.reshape(*shape[:-1], scores.shape[-1]), gates, shape)
+        return ForwardPass(nets, scores.reshape(*shape[:-1], scores.shape[-1]), gates, shape)
 
     def slopes(self, top: Floats) -> Floats:
         """Return the slopes of linear functions of the scores, shape (m, p, d)."""

@@ -41,7 +41,7 @@ class ClaimReplayer:
     def replay(self, joint: Floats, case: int, member: int) -> Found | None:
         """Round a joint point to float32; return it if it is a counter-example."""
         query, asked = self.claim.query, self.claim.cases[case]
-        points = self._rounded(joint)
+        points = self._round_points(joint)
         if points is None:
             return None
         wide = [each.astype(np.float64) for each in points]
@@ -83,7 +83,7 @@ class ClaimReplayer:
                 found.append(scores_at(rows, [Fraction(float(v)) for v in points[each.point]]))
         return found
 
-    def _rounded(self, joint: Floats) -> list[NDArray[np.float32]] | None:
+    def _round_points(self, joint: Floats) -> list[NDArray[np.float32]] | None:
         """Return the points as float32 within their boxes; None if impossible."""
         points: list[NDArray[np.float32]] = []
         for box, matrix in zip(self.claim.query.points, self.joint.points, strict=True):

@@ -18,7 +18,7 @@ Floats = NDArray[np.floating[Any]]
 Lanes = NDArray[np.int64]
 
 
-class Sought(Protocol):
+class CounterExample(Protocol):
     """A replayed counter-example."""
 
     @property
@@ -27,7 +27,7 @@ class Sought(Protocol):
         ...
 
 
-W_co = TypeVar("W_co", bound=Sought, covariant=True)
+W_co = TypeVar("W_co", bound=CounterExample, covariant=True)
 
 
 @dataclass(frozen=True, eq=False)

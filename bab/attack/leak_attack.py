@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab.attack.leak_field import make_field
-from leaveout.bab.attack.multistart import SEEN, attack, sample_of
+from leaveout.bab.attack.multistart import SEEN, attack, sample_box
 from leaveout.bab.attack.refine import better, finish, refine
 from leaveout.bab.instance import Instance
 from leaveout.bab.witness import Replayer, Witness
@@ -37,7 +37,7 @@ def find_leak(
 ) -> Witness | None:
     """Search for a leak of high confidence in ``label`` over all members."""
     rng = np.random.default_rng(seed)
-    field = make_field(instance, label, replayer, sample_of(instance.box, rng, SEEN))
+    field = make_field(instance, label, replayer, sample_box(instance.box, rng, SEEN))
     return attack(field, rng, ascents=ascents, deadline=deadline, enough=enough)
 
 

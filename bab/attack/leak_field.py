@@ -87,13 +87,13 @@ class LeakField:
             other = self.margins(edge, lanes, until)
             return np.where(np.isfinite(other), self.values(edge) - other, -np.inf)
 
-        def leaking(lanes: Indices, until: Deadline) -> Floats:
+        def leak_values(lanes: Indices, until: Deadline) -> Floats:
             """Return N's confidence where points leak, else -inf."""
             # Elsewhere only what leaks as it is counts.
             own, other = self.values(inside), self.margins(inside, lanes, until)
             return np.where((other <= 0) & (own > 0), own, -np.inf)
 
-        return [View(edge, ahead, (PLAIN, COARSE)), View(inside, leaking, (PLAIN, FINE))]
+        return [View(edge, ahead, (PLAIN, COARSE)), View(inside, leak_values, (PLAIN, FINE))]
 
     def score(self, points: Floats, lanes: Indices, until: Deadline) -> Floats:
         """See `Field.score`: N's margin and the members'."""

@@ -76,17 +76,17 @@ class Margins:
         rivals = [c for c in range(scores.shape[1]) if c != label]
         strongest = np.array(rivals)[others[:, rivals].argmax(axis=1)]
 
-        def sloped(value: Floats, slope: Floats) -> Sloped:
+        def make_sloped(value: Floats, slope: Floats) -> Sloped:
             """Return a value and its slope in the shapes of a model."""
             return Sloped(value.reshape(shape), slope.reshape(points.shape))
 
         return Model(
             tuple(
-                sloped(scores[:, label] - scores[:, c], slopes[:, label] - slopes[:, c])
+                make_sloped(scores[:, label] - scores[:, c], slopes[:, label] - slopes[:, c])
                 for c in rivals
             ),
             (
-                sloped(
+                make_sloped(
                     others[:, label] - others[every, strongest],
                     other_slopes[:, label] - other_slopes[every, strongest],
                 ),

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from leaveout.bab.attack.field import Field, Sought
+from leaveout.bab.attack.field import CounterExample, Field
 from leaveout.bab.attack.refine import finish
 from leaveout.bab.attack.smoothing import COARSE, FINE, Pass, smooth_ascent
 from leaveout.deadline import NEVER, Deadline
@@ -20,7 +20,7 @@ from leaveout.encoders import Box
 Floats = NDArray[np.floating[Any]]
 Lanes = NDArray[np.int64]
 
-W = TypeVar("W", bound=Sought)
+W = TypeVar("W", bound=CounterExample)
 
 SEEN = 256
 """Points that tell typical sizes."""
@@ -70,7 +70,7 @@ def attack(
         return finish(field, points.astype(np.float64), lanes, deadline=deadline)
 
 
-def sample_of(box: Box, rng: np.random.Generator, count: int) -> NDArray[np.float64]:
+def sample_box(box: Box, rng: np.random.Generator, count: int) -> NDArray[np.float64]:
     """Draw points, shape (count, d), half of them mostly at the ends of ranges."""
     points = box.sample(rng, count)
     half = count // 2
@@ -134,17 +134,17 @@ class _Search(Generic[W]):
             if self.field.box.choices:
                 self._swap()
             if self.elite.best and self.elite.value > self.enough:
-                found = finish(self.field, *_doubled(self.top(_TRIED)))
+                found = finish(self.field, *_to_float64(self.top(_TRIED)))
                 if found is not None and found.value > self.enough:
                     return found
-            idle = 0 if _gained(before, self.elite.value) else idle + 1
+            idle = 0 if _is_gain(before, self.elite.value) else idle + 1
             if number + 1 >= _ENOUGH and idle >= _PATIENCE:
                 return None
         return None
 
     def _explore(self) -> None:
         """Ascend from the starts of the question."""
-        sample = sample_of(self.field.box, self.rng, _STARTS).astype(self.field.lower.dtype)
+        sample = sample_box(self.field.box, self.rng, _STARTS).astype(self.field.lower.dtype)
         views = self.field.views(sample, self.seen, _STARTS)
         # Where time runs short some lanes are never scored: any, not the last.
         everyone = self.rng.permutation(len(self.promise)).astype(np.int64)
@@ -252,13 +252,13 @@ def _first(count: int, usable: Lanes) -> Lanes:
     return np.asarray(np.arange(count) % usable)
 
 
-def _doubled(top: tuple[Lanes, Floats]) -> tuple[NDArray[np.float64], Lanes]:
+def _to_float64(top: tuple[Lanes, Floats]) -> tuple[NDArray[np.float64], Lanes]:
     """Return points in float64, and their lanes."""
     lanes, points = top
     return points.astype(np.float64), lanes
 
 
-def _gained(before: float, after: float) -> bool:
+def _is_gain(before: float, after: float) -> bool:
     """Return whether a round was worth it."""
     if not np.isfinite(before):
         return after > before

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.attack.field import Exact, Field, Sought
+from leaveout.bab.attack.field import CounterExample, Exact, Field
 from leaveout.bab.attack.slp import PROGRAM, ascend
 from leaveout.bab.attack.smoothing import QUICK, smooth_ascent
 from leaveout.deadline import NEVER, Deadline
@@ -16,7 +16,7 @@ Floats = NDArray[np.floating[Any]]
 Points = NDArray[np.float64]
 Lanes = NDArray[np.int64]
 
-W = TypeVar("W", bound=Sought)
+W = TypeVar("W", bound=CounterExample)
 
 _COPIES = 8
 """Starts about a single candidate: a batch of them costs hardly more than one."""

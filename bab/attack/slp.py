@@ -133,17 +133,17 @@ def ascend(
         there = problem.at(trial, widths)
         reached = _worth(there, clearances, penalty)
         met = there.met & (reached > best_worth)
-        best, best_worth = _chosen(met, trial, best), np.where(met, reached, best_worth)
+        best, best_worth = _choose(met, trial, best), np.where(met, reached, best_worth)
         value = np.where(met, there.value, value)
         # Gains below what rounding makes of them would keep a region wide for nothing.
         pays = reached > worth + 1e-12 * np.maximum(1, np.abs(worth))
         worth = np.where(pays, reached, worth)
-        points = _chosen(pays, trial, points)
+        points = _choose(pays, trial, points)
         model = Model(
-            _merged(pays, there.goals, model.goals), _merged(pays, there.limits, model.limits)
+            _merge(pays, there.goals, model.goals), _merge(pays, there.limits, model.limits)
         )
         reach = np.where(pays, np.minimum(step.growth * reach, 1), step.shrinkage * reach)
-    return Ascent(_chosen(value > -np.inf, best, points), value, worth, points)
+    return Ascent(_choose(value > -np.inf, best, points), value, worth, points)
 
 
 def _worth(model: Model, clearances: list[Floats], penalty: float) -> Floats:
@@ -235,16 +235,16 @@ PROGRAM: Final = Step(_programs, 2.0, 0.25, 1e-7)
 """For any, at far more a point."""
 
 
-def _chosen(where: NDArray[np.bool_], first: Floats, second: Floats) -> Floats:
+def _choose(where: NDArray[np.bool_], first: Floats, second: Floats) -> Floats:
     """Return slopes of the first where a condition holds, else the second."""
     return np.asarray(np.where(where[..., None], first, second))
 
 
-def _merged(
+def _merge(
     where: NDArray[np.bool_], first: tuple[Sloped, ...], second: tuple[Sloped, ...]
 ) -> tuple[Sloped, ...]:
     """Return values and slopes of the first where a condition holds, else the second."""
     return tuple(
-        Sloped(np.where(where, a.value, b.value), _chosen(where, a.slope, b.slope))
+        Sloped(np.where(where, a.value, b.value), _choose(where, a.slope, b.slope))
         for a, b in zip(first, second, strict=True)
     )

@@ -14,7 +14,7 @@ from leaveout.bab.forests.ascent import ascend, near, settle_on, surround
 from leaveout.bab.forests.bounding import begin, bound, narrow
 from leaveout.bab.forests.descent import OPTIONS, copy_into, subroutine
 from leaveout.bab.forests.layout import Frontier, Listed, Scratch, Trees
-from leaveout.compiling import kept
+from leaveout.compiling import cached_njit
 
 DONE, FOUND, FULL, STOPPED = 0, 1, 2, 3
 """Why `explore` returns: all members are done; a leak; no slot is free; it was told to stop."""
@@ -139,7 +139,7 @@ def _root(trees: Trees, most: Any, front: Frontier) -> int:
 def _compile(stamp: int) -> tuple[Callable[..., Any], ...]:
     """Compile anew if a source of this package changes: the stamp keys the cache."""
 
-    @kept(**OPTIONS)
+    @cached_njit(**OPTIONS)
     def ranges(
         nodes: NDArray[np.int32], shares: NDArray[np.float64], first: NDArray[np.int64], label: int,
         low: NDArray[np.float64], high: NDArray[np.float64], done: NDArray[np.bool_],
@@ -170,7 +170,7 @@ def _compile(stamp: int) -> tuple[Callable[..., Any], ...]:
                     stack[count] = left if not done[left] else right
                     count += 1
 
-    @kept(**OPTIONS)
+    @cached_njit(**OPTIONS)
     def explore(
         trees: Trees, listed: Listed, most: NDArray[np.int32], members: NDArray[np.int64],
         budget: int, levels: int, cutoff: NDArray[np.float64], stop: NDArray[np.int64],
@@ -212,7 +212,7 @@ def _compile(stamp: int) -> tuple[Callable[..., Any], ...]:
             state[2] = -1
             state[5] += 1
 
-    @kept(**OPTIONS)
+    @cached_njit(**OPTIONS)
     def ascend_near(
         trees: Trees, listed: Listed, most: NDArray[np.int32], member: int, rounds: int,
         reward: float, cells: NDArray[np.int32], room: Scratch, found: NDArray[np.int32],

@@ -15,7 +15,7 @@ from leaveout.bab.forests.descent import OPTIONS, copy_into
 from leaveout.bab.forests.exploring import package_stamp
 from leaveout.bab.forests.layout import Listed, Scratch, Trees, scratch
 from leaveout.bab.forests.question import Question
-from leaveout.compiling import kept
+from leaveout.compiling import cached_njit
 
 _LEVELS = 4
 """How many open splits of a tree the bound follows, as the last rounds of the search do."""
@@ -56,10 +56,10 @@ def record_boxes(
     ]
 
     def run(members: NDArray[np.int64]) -> BoxTrees:
-        return _joined(list(_each(question, trees, members, upper, padding, most)))
+        return _join_trees(list(_each(question, trees, members, upper, padding, most)))
 
     with ThreadPoolExecutor(threads) as pool:
-        found = _joined(list(pool.map(run, parts)))
+        found = _join_trees(list(pool.map(run, parts)))
     if len(found.feature) > most:
         raise NotProvedError(_too_many(most))
     return found
@@ -99,7 +99,7 @@ def _too_many(most: int) -> str:
     return f"its proof takes more than {most:,} boxes"
 
 
-def _joined(parts: list[BoxTrees]) -> BoxTrees:
+def _join_trees(parts: list[BoxTrees]) -> BoxTrees:
     """Return several trees of boxes as one."""
     return BoxTrees(
         np.concatenate([each.size for each in parts]),
@@ -109,7 +109,7 @@ def _joined(parts: list[BoxTrees]) -> BoxTrees:
 
 
 def _compile(stamp: int) -> Callable[..., Any]:
-    @kept(**OPTIONS)
+    @cached_njit(**OPTIONS)
     def record(
         trees: Trees, listed: Listed, most: NDArray[np.int32], member: int, upper: float,
         padding: float, depth: int, room: Scratch, box: NDArray[np.int32], at: NDArray[np.int32],

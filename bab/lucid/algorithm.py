@@ -140,7 +140,7 @@ class _Search:
                     )
                 )
             with SolverPool(self.options.solver, self.options.workers) as pool:
-                while not self._done():
+                while not self._is_done():
                     self._feed(pool)
                     if not self.running:
                         break
@@ -149,16 +149,16 @@ class _Search:
             self.interrupted = True
         return self._result()
 
-    def _done(self) -> bool:
+    def _is_done(self) -> bool:
         """Return whether the search is over."""
         over = self.contradicted or self.deadline.over
-        return over or self._refuted() or self._closed()
+        return over or self._is_refuted() or self._is_closed()
 
-    def _refuted(self) -> bool:
+    def _is_refuted(self) -> bool:
         """Return whether a leak decides the question."""
         return self.decide and self.witness is not None and self.lower > self.asked
 
-    def _closed(self) -> bool:
+    def _is_closed(self) -> bool:
         """Return whether the question is answered.
 
         The gap is widened by float32 rounding, but to at most `_ROUNDED`.
@@ -230,14 +230,14 @@ class _Search:
             self.solved += bounded.solved
             if bounded.point is not None and self.options.witnesses:
                 self._try(bounded.point, task)
-            entry = self._believed(bounded.result, task)
+            entry = self._trusted_set(bounded.result, task)
             if not self.contradicted:
                 known = self.member_upper[entry.members]
                 self.member_upper[entry.members] = np.minimum(known, entry.upper)
             heapq.heappush(self.queue, (-entry.upper, next(self.order), entry))
         self._tell()
 
-    def _believed(self, found: MemberSet, task: MemberSet) -> MemberSet:
+    def _trusted_set(self, found: MemberSet, task: MemberSet) -> MemberSet:
         """Return a bound as found, or the old one if a leak contradicts it."""
         # Later calls of an unlimited set keep the limit they were given, not what was left.
         entry = replace(found, limit=task.limit)
@@ -281,7 +281,7 @@ class _Search:
         )
 
     def _result(self) -> EngineResult:
-        closed = self._refuted() or (self._closed() and not self.contradicted)
+        closed = self._is_refuted() or (self._is_closed() and not self.contradicted)
         reason, detail = (None, "") if closed else self._why()
         return EngineResult(
             self.label,

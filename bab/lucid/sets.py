@@ -12,7 +12,7 @@ from leaveout.bab.instance import Instance
 from leaveout.deadline import Deadline
 from leaveout.encoders import Encoding, IdpProblem, encode_idp, hyper_network, pair_bounds
 from leaveout.encoders.bounds import hyper_bounds
-from leaveout.encoders.scaling import ScaledPair, scaled
+from leaveout.encoders.scaling import ScaledPair, scale_pair
 from leaveout.solvers import Outcome, Settings, SolverProcess, Status
 
 Floats = NDArray[np.float64]
@@ -62,7 +62,7 @@ def bound_set(
     else:
         # Without matching dependencies the two networks are bounded apart, as in the paper.
         pair = replace(pair, hyper=hyper_bounds(hyper, box))
-    both = scaled(network, hyper, pair, box)
+    both = scale_pair(network, hyper, pair, box)
     if not both.largest <= _LARGEST:
         detail = f"sums of weights cancel almost wholly (scaled weights up to {both.largest:.0e})"
         return Bounded(replace(task, state="numerical", detail=detail), None, 0)

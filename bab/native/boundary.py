@@ -22,7 +22,15 @@ from leaveout.bab.native.space import Space
 from leaveout.encoders import Box, Interval
 from leaveout.encoders.ends import computed_ends
 from leaveout.encoders.query import Form
-from leaveout.encoders.rational import Affine, Bounded, Phases, Polytope, Rows, bounded, scores_at
+from leaveout.encoders.rational import (
+    Affine,
+    Bounded,
+    Phases,
+    Polytope,
+    Rows,
+    bound_scores,
+    scores_at,
+)
 
 Floats = NDArray[np.float64]
 Neuron = tuple[int, int, int]
@@ -169,10 +177,10 @@ class Boundary:
             if work > _WORK + self._pass:
                 return _UNKNOWN
             found = [
-                bounded(rows or (), reads, lower, upper, _own(phases, a))
+                bound_scores(rows or (), reads, lower, upper, _own(phases, a))
                 for a, (rows, reads) in enumerate(zip(self._rows, self._reads, strict=True))
             ]
-            points, pivots = self._meeting(node.case, found, lower, upper)
+            points, pivots = self._possible_points(node.case, found, lower, upper)
             work += pivots
             if points is None:
                 continue
@@ -187,7 +195,7 @@ class Boundary:
             waiting += [{**phases, split: side} for side in (-1, 1)]
         return Settled(True)
 
-    def _meeting(
+    def _possible_points(
         self,
         case: int,
         found: list[Bounded],

@@ -91,7 +91,7 @@ class Brancher:
         if tied:
             splits.append(Split("untied"))
         if len(splits) > 1:
-            splits = self._preferred(splits, node)
+            splits = self._preferred_kinds(splits, node)
         if not splits and len(node.members) > 1:
             return [Split("members")]
         return splits
@@ -118,7 +118,7 @@ class Brancher:
         tried, gains = self._gains(splits, node)
         return int(np.argmax(won if tried.min() <= _TRIED else gains))
 
-    def _preferred(self, splits: list[Split], node: Node) -> list[Split]:
+    def _preferred_kinds(self, splits: list[Split], node: Node) -> list[Split]:
         """Return splits of the best kind for such nodes; all while still learning."""
         tried, gains = self._gains(splits, node)
         if len(node.members) == 1 and (tried.min() < _TRIED or self._rng.random() < _EXPLORE):

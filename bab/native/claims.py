@@ -51,7 +51,7 @@ _NARROWER = 0.7
 """... and the region has shrunk this much since they last were."""
 
 
-def paced(options: NativeOptions, *, decides: bool) -> NativeOptions:
+def tune_ascents(options: NativeOptions, *, decides: bool) -> NativeOptions:
     """Return options whose ascents suit deciding a claim, or bounding its value."""
     if decides:
         return replace(options, steps=_FEW_STEPS, reach=1.0)
@@ -126,7 +126,7 @@ class Claims:
             forms,
             self.clusters,
             ClaimRounding(self.claim, space),
-            tuple(_shifted(space, *region) for region in joint.regions),
+            tuple(_shift_region(space, *region) for region in joint.regions),
             tuple(not joint.is_pair or count <= 1 for count in touching),
             Boundary(self.claim, space),
         )
@@ -235,7 +235,7 @@ class ClaimRounding:
         return replace(node, errors=errors, rounding_width=width)
 
 
-def _shifted(space: Space, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+def _shift_region(space: Space, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
     """Return part of the region in the kernels' coordinates, slightly widened."""
     least = np.maximum(np.nextafter(lower - space.origin, -np.inf), space.lower)
     return least, np.minimum(np.nextafter(upper - space.origin, np.inf), space.upper)

@@ -57,6 +57,6 @@ class Criterion:
         return upper <= enough or upper - found.value <= min(_ROUNDED * abs(upper), rounding)
 
 
-def shown(upper: float) -> float:
+def displayed_upper(upper: float) -> float:
     """Return an upper bound, or minus infinity if no counter-example exists at all."""
     return upper if upper > NOTHING else -math.inf

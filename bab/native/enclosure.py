@@ -61,7 +61,7 @@ class Enclosure(Generic[W]):
         return self.criterion.is_met(self.witness, self.upper, rounding, at=cut)
 
     @property
-    def agreed(self) -> bool:
+    def is_exactly_settled(self) -> bool:
         """Whether nothing is left to find out, without allowance for rounding."""
         return self.criterion.is_met(self.witness, self.upper, 0.0, at=self.criterion.cut)
 

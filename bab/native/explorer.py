@@ -16,7 +16,7 @@ from leaveout.bab.forms import Forms
 from leaveout.bab.native.branching import Brancher
 from leaveout.bab.native.files.records import Proof, Record
 from leaveout.bab.native.kernels.interface import CLOSED, EMPTY, OPEN, Kernel, Work
-from leaveout.bab.native.nodes import Node, Split, batch_of, untied, with_bounds
+from leaveout.bab.native.nodes import Node, Split, batch_of, untie, with_bounds
 from leaveout.bab.native.question import Hint, Settling
 from leaveout.bab.native.space import Space
 from leaveout.deadline import Deadline
@@ -146,13 +146,13 @@ class Explorer:
         deadline = Deadline.after(seconds)
         while not deadline.over:
             threshold = max(target, self.unresolved)
-            if self.value <= threshold or self._in_vain(threshold):
+            if self.value <= threshold or self._is_stalled(threshold):
                 self._drop()
                 break
             self._round(threshold)
         return self.stand(target)
 
-    def _in_vain(self, target: float) -> bool:
+    def _is_stalled(self, target: float) -> bool:
         """Return whether all open nodes have been near the target for too long.
 
         What is left may hold with equality, which padded bounds never show.
@@ -234,7 +234,7 @@ class Explorer:
     def _children(self, node: Node, split: Split) -> list[Node]:
         if split.kind == "members":
             few = len(node.members) <= FEW
-            groups = np.split(node.members, len(node.members)) if few else self._clustered(node)
+            groups = np.split(node.members, len(node.members)) if few else self._split_members(node)
             return [
                 replace(
                     node, ident=self.name(), parent=node.ident, split=replace(split, side=side),
@@ -245,7 +245,7 @@ class Explorer:
         if split.kind == "untied":
             # A certificate holds what is proved of the child, not what was of its parent.
             cap = math.inf if self.records is not None else node.value
-            return [untied(node, split, self.name(), self.space.layout, cap)]
+            return [untie(node, split, self.name(), self.space.layout, cap)]
         pair = []
         for side in (0, 1):
             child = replace(
@@ -262,7 +262,7 @@ class Explorer:
             pair.append(child)
         return pair
 
-    def _clustered(self, node: Node) -> list[NDArray[np.int64]]:
+    def _split_members(self, node: Node) -> list[NDArray[np.int64]]:
         """Return the clusters that split a node's members."""
         assert self.clusters is not None, "sets of members need clusters"
         return list(self.clusters.split(node.members))
@@ -271,7 +271,7 @@ class Explorer:
         """Bound nodes in the given order, without adding them to the frontier."""
         result: dict[int, _Bounded] = {}
         given = [node.ident for node in nodes]
-        nodes, gone = self._snapped(nodes)
+        nodes, gone = self._snap_regions(nodes)
         for node in gone:
             empty = replace(node, value=-math.inf)
             self._note(empty, target, EMPTY, None)
@@ -293,7 +293,7 @@ class Explorer:
                 is_open = status == OPEN and done.value > target
                 if is_open and self.records is None:
                     # What proves a bound says of its children that they are empty.
-                    is_open = bool(self._snapped([done])[0])
+                    is_open = bool(self._snap_regions([done])[0])
                 result[node.ident] = _Bounded(done, is_open)
         return [result[ident] for ident in given]
 
@@ -327,7 +327,7 @@ class Explorer:
         result[np.flatnonzero(many)[known]] = values[many][known] - bounded[known]
         return result
 
-    def _snapped(self, nodes: list[Node]) -> tuple[list[Node], list[Node]]:
+    def _snap_regions(self, nodes: list[Node]) -> tuple[list[Node], list[Node]]:
         """Shrink regions to listed values; return the remaining nodes and the empty ones."""
         listed = self.space.listed
         if not listed.tables or not nodes:

@@ -67,7 +67,7 @@ def grow(
     return groups
 
 
-def capped(groups: list[Group], known: Floats, least: float) -> list[Group]:
+def cap_bounds(groups: list[Group], known: Floats, least: float) -> list[Group]:
     """Lower the bounds of groups to the known bounds of their members and parts."""
     uppers = [max(least, min(each.upper, float(known[each.members].max()))) for each in groups]
     most = [least] * len(groups)
@@ -86,11 +86,11 @@ def root_bounds(explorer: Explorer, prepared: Prepared, parts: list[Members]) ->
     """Bound sets of members over the whole region, leaving the frontier unchanged."""
     cases = range(prepared.forms.cases)
     nodes = [prepared.root(part, case, -1) for part in parts for case in cases]
-    values = np.array([node.bound for node in _bounded(explorer, nodes)])
+    values = np.array([node.bound for node in _bound_nodes(explorer, nodes)])
     return [float(each) for each in values.reshape(len(parts), -1).max(axis=1)]
 
 
-def _bounded(explorer: Explorer, nodes: list[Node]) -> list[Node]:
+def _bound_nodes(explorer: Explorer, nodes: list[Node]) -> list[Node]:
     """Return the nodes with bounds, without splitting them."""
     batch, groups = batch_of(nodes, 0.0, 0.0)
     sets = explorer.space.sets(groups)

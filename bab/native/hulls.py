@@ -89,7 +89,7 @@ class Hulls:
         """Return the hulls of some non-empty sets."""
         found: dict[int, _Ends] = {}
         for i, group in enumerate(groups):
-            ends = self._known(group)
+            ends = self._find_kept(group)
             if ends is not None:
                 found[i] = ends
         others = [i for i in range(len(groups)) if i not in found]
@@ -101,7 +101,7 @@ class Hulls:
                 found[i] = found[i].union(ends) if i in found else ends
         return [self._difference(found[i]) for i in range(len(groups))]
 
-    def _known(self, group: Members) -> _Ends | None:
+    def _find_kept(self, group: Members) -> _Ends | None:
         """Return the kept ends of a large set, or None."""
         if self._tree is None or len(group) <= FEW:
             return None
@@ -146,7 +146,7 @@ class Hulls:
             if self._origin.any():
                 # The difference is shifted, not the two sides of it: rounding then is relative
                 # to itself.
-                bias = shifted(layout, weights - self._weights, bias, self._origin)
+                bias = shift_biases(layout, weights - self._weights, bias, self._origin)
             parts: tuple[Floats, ...] = (weights, weights, bias, bias)
             if len(cuts) < len(weights):
                 parts = (
@@ -176,7 +176,7 @@ def _narrow(ends: _Ends) -> _Ends:
     return _Ends(ends.low.copy(), ends.high.copy(), ends.low_bias.copy(), ends.high_bias.copy())
 
 
-def shifted(layout: Layout, weights: Floats, bias: Floats, origin: Floats) -> Floats:
+def shift_biases(layout: Layout, weights: Floats, bias: Floats, origin: Floats) -> Floats:
     """Return biases for inputs shifted by ``origin``; arguments may be stacks."""
     if not origin.any():
         return bias

@@ -101,7 +101,7 @@ def root_node(
     )
 
 
-def untied(node: Node, split: Split, ident: int, layout: Layout, cap: float) -> Node:
+def untie(node: Node, split: Split, ident: int, layout: Layout, cap: float) -> Node:
     """Return the node of the same region without tied phases or virtual differences.
 
     Every counter-example of the node is one of it; bounds of z and of bands concern true ones.

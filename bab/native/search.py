@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.native.criterion import Criterion, shown
+from leaveout.bab.native.criterion import Criterion, displayed_upper
 from leaveout.bab.native.enclosure import Enclosure
 from leaveout.bab.native.files.checkpoint import Checkpoint
 from leaveout.bab.native.files.records import Record
@@ -57,7 +57,7 @@ def search_question(
     executor: Executor | None = None,
 ) -> SearchResult[W]:
     """Bound the largest value of a counter-example, from both sides."""
-    with _lent(executor, options) as lent:
+    with _executor_context(executor, options) as lent:
         made = NativeSearch(
             question, options, lent, floor=floor, decide=decide, known=known, progress=progress,
             checkpoint=checkpoint, grouping=groups is not None,
@@ -70,7 +70,9 @@ def search_question(
     return result
 
 
-def _lent(executor: Executor | None, options: NativeOptions) -> AbstractContextManager[Executor]:
+def _executor_context(
+    executor: Executor | None, options: NativeOptions
+) -> AbstractContextManager[Executor]:
     """Return a context with the given executor, or with a new one to be closed."""
     return closing(make_executor(options)) if executor is None else nullcontext(executor)
 
@@ -164,7 +166,7 @@ class NativeSearch(Generic[W]):
         if saved is None and self.question.seeks_first:
             if self.question.opens_slowly and self.options.workers > 1:
                 # Workers read the members meanwhile.
-                self.coordinator = self._started()
+                self.coordinator = self._make_coordinator()
             self._attack(self.seeking.first_share)
         elif saved is None and not self.known.settled:
             # Some bound from below is better than none.
@@ -172,7 +174,7 @@ class NativeSearch(Generic[W]):
         if self.known.settled:
             return
         if self.coordinator is None:
-            self.coordinator = self._started()
+            self.coordinator = self._make_coordinator()
         if saved is not None:
             self.coordinator.resume(saved, self.known.target)
             self.known.prove(self.coordinator.value)
@@ -185,7 +187,7 @@ class NativeSearch(Generic[W]):
                 self._attack(self.seeking.first_share)
         self._explore(self.coordinator)
 
-    def _started(self) -> Coordinator:
+    def _make_coordinator(self) -> Coordinator:
         """Return a coordinator with a new pool."""
         return Coordinator(
             pool=self.executor.pool(self.question, self.options),
@@ -228,7 +230,7 @@ class NativeSearch(Generic[W]):
             # Nothing is left to bound, and not all is known.
             self._attack(self.deadline)
             self._explore(coordinator)
-        elif self.stop is None and not self.known.agreed:
+        elif self.stop is None and not self.known.is_exactly_settled:
             # What rounding may explain is not always rounding.
             self.seeking.follow_all(coordinator.hints)
 
@@ -332,7 +334,7 @@ class NativeSearch(Generic[W]):
             Progress(
                 label=self.question.label,
                 lower=max(self.known.lower, self.question.least),
-                upper=max(shown(self.known.upper), self.question.least),
+                upper=max(displayed_upper(self.known.upper), self.question.least),
                 open_sets=coordinator.open_nodes if coordinator else 0,
                 solved=coordinator.bounded if coordinator else 0,
                 seconds=self._seconds,
@@ -347,7 +349,7 @@ class NativeSearch(Generic[W]):
         return SearchResult(
             label=self.question.label,
             lower=self.known.lower,
-            upper=shown(upper),
+            upper=displayed_upper(upper),
             witness=self.known.witness,
             closed=closed,
             reason=reason,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from leaveout.bab.clusters import Clusters
 from leaveout.bab.forms import Forms
-from leaveout.bab.native.hulls import Difference, Hulls, shifted
+from leaveout.bab.native.hulls import Difference, Hulls, shift_biases
 from leaveout.bab.native.kernels.interface import MemberSets, Numbers
 from leaveout.bab.native.layout import Layout, layout_of
 from leaveout.bab.native.listed_values import Listed
@@ -102,7 +102,7 @@ def make_space(first: Stack, members: Others, box: Box, clusters: Clusters | Non
     layout = layout_of(first)
     origin = np.minimum(box.lower, 0.0)
     weights = layout.weights_of(first)[0]
-    bias = shifted(layout, weights, layout.biases_of(first)[0], origin)
+    bias = shift_biases(layout, weights, layout.biases_of(first)[0], origin)
     most = np.nextafter(box.upper - origin, np.inf)
     least = np.maximum(np.nextafter(box.lower - origin, -np.inf), 0.0)
     bare = Numbers(layout, weights, bias, bias, bias, 0.0)

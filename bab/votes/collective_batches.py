@@ -42,7 +42,7 @@ def in_batches(
         if deadline.over or vain == _IN_VAIN:
             break
         points = np.sort(order[start : start + _FIRST])
-        found = _searched(problem, [Batch(points, len(points))], deadline)
+        found = _search_joined(problem, [Batch(points, len(points))], deadline)
         vain = 0 if found is not None else vain + 1
         joins = 0
         while found is not None:
@@ -50,7 +50,7 @@ def in_batches(
             if len(growing) < 2 or growing[-2][0] != joins:
                 break
             parts = [growing.pop(-2)[1], growing.pop()[1]]
-            found = _searched(problem, parts, deadline)
+            found = _search_joined(problem, parts, deadline)
             joins += 1
             known += parts if found is None else []
         saved = sum(batch.saved for batch in (*known, *(each for _, each in growing)))
@@ -58,11 +58,11 @@ def in_batches(
         yield (*known, *(batch for _, batch in growing))
 
 
-def _searched(
+def _search_joined(
     problem: CollectiveProblem, parts: Sequence[Batch], deadline: Deadline
 ) -> Batch | None:
     """Return batches as one, if a joint attack loses less than separate ones."""
-    whole = _joined(parts)
+    whole = _join_batches(parts)
     spell = min(deadline.left, max(_BRIEF, _SPELL * deadline.left))
     found = problem.only(whole.points).search(Deadline.after(spell))
     if found.upper >= whole.upper:
@@ -70,7 +70,7 @@ def _searched(
     return Batch(whole.points, found.upper, found.units)
 
 
-def _joined(parts: Sequence[Batch]) -> Batch:
+def _join_batches(parts: Sequence[Batch]) -> Batch:
     """Return batches as one, with the sum of their bounds."""
     return Batch(
         np.sort(np.concatenate([part.points for part in parts])), sum(part.upper for part in parts)

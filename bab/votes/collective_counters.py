@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.compiling import kept
+from leaveout.compiling import cached_njit
 from leaveout.encoders.votes.collective import Stakes
 
 Bits = NDArray[np.uint64]
@@ -66,8 +66,8 @@ def _words(flags: NDArray[np.bool_]) -> Bits:
     return np.ascontiguousarray(np.packbits(padded, axis=1)).view(np.uint64)
 
 
-@kept(nogil=True)
-def _added(gains: Bits, held: Bits, lost: Bits, after: Bits, then: Bits) -> None:
+@cached_njit(nogil=True)
+def _add_unit(gains: Bits, held: Bits, lost: Bits, after: Bits, then: Bits) -> None:
     """Add a unit to the counters; an overflow marks a point as lost for good."""
     for word in range(held.shape[1]):
         carry = gains[0, word]
@@ -80,8 +80,10 @@ def _added(gains: Bits, held: Bits, lost: Bits, after: Bits, then: Bits) -> None
         then[word] = lost[word] | carry
 
 
-@kept(nogil=True)
-def _lost(gains: Bits, held: Bits, lost: Bits, widths: NDArray[np.int64], points: Bits) -> int:
+@cached_njit(nogil=True)
+def _count_lost(
+    gains: Bits, held: Bits, lost: Bits, widths: NDArray[np.int64], points: Bits
+) -> int:
     """Count the points lost with one more unit."""
     points[:] = 0
     start = 0
@@ -103,7 +105,7 @@ def _lost(gains: Bits, held: Bits, lost: Bits, widths: NDArray[np.int64], points
     return total
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def _task(
     gains: Bits,
     start: Bits,
@@ -131,13 +133,13 @@ def _task(
                 chosen[depth] += 1
             continue
         if depth == budget - 1:
-            total = _lost(gains[unit], held[depth], lost[depth], widths, points)
+            total = _count_lost(gains[unit], held[depth], lost[depth], widths, points)
             if total > best:
                 best = total
                 kept[:] = chosen
             chosen[depth] += 1
             continue
-        _added(gains[unit], held[depth], lost[depth], held[depth + 1], lost[depth + 1])
+        _add_unit(gains[unit], held[depth], lost[depth], held[depth + 1], lost[depth + 1])
         depth += 1
         chosen[depth] = unit + 1
     return best

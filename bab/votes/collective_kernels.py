@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.compiling import kept
+from leaveout.compiling import cached_njit
 
 _SLACK = 1e-6
 """Added to sums of quotients before they are rounded down."""
@@ -14,7 +14,7 @@ _EASY = (np.inf, 1.0, 0.7)
 """What units must take of a point on the average for it to be counted as lost; each is tried."""
 
 
-@kept()
+@cached_njit()
 def add(
     unit: int,
     sign: int,
@@ -37,7 +37,7 @@ def add(
                     sums[pair] -= gains[member, pair]
 
 
-@kept()
+@cached_njit()
 def open_pairs(
     sums: NDArray[np.int32],
     needs: NDArray[np.int32],
@@ -66,7 +66,7 @@ def open_pairs(
     return lost, count
 
 
-@kept()
+@cached_njit()
 def losses(
     unit: int,
     reach: NDArray[np.int64],
@@ -94,7 +94,7 @@ def losses(
     return lost
 
 
-@kept()
+@cached_njit()
 def bound(
     position: int,
     reach: NDArray[np.int64],
@@ -148,7 +148,7 @@ def bound(
     return int(np.floor(least + _SLACK))
 
 
-@kept()
+@cached_njit()
 def _top(
     position: int, weights: NDArray[np.float64], family: NDArray[np.int64], free: NDArray[np.int64]
 ) -> float:
@@ -167,7 +167,7 @@ def _top(
     return total
 
 
-@kept()
+@cached_njit()
 def explore(
     reach: NDArray[np.int64],
     family: NDArray[np.int64],
@@ -242,7 +242,7 @@ def explore(
     return depth, fresh, best
 
 
-@kept()
+@cached_njit()
 def heaviest(
     reach: NDArray[np.int64],
     family: NDArray[np.int64],
@@ -277,7 +277,7 @@ def heaviest(
     return top
 
 
-@kept()
+@cached_njit()
 def bound_from(
     reach: NDArray[np.int64],
     family: NDArray[np.int64],

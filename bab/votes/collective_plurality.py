@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from leaveout.bab.votes.collective import Batch, SearchResult, Summed
 from leaveout.bab.votes.collective_search import search
-from leaveout.bab.votes.collective_shares import hardest_first, summed
+from leaveout.bab.votes.collective_shares import hardest_first, least_sum
 from leaveout.deadline import Deadline
 from leaveout.encoders.votes.collective import Stakes
 from leaveout.encoders.votes.collective_problem import collective_problem
@@ -53,7 +53,7 @@ class PluralityProblem:
 
     def summed(self, batches: tuple[Batch, ...]) -> Summed | None:
         """Return the least sum of batches and shares that bounds the loss."""
-        return summed(self.stakes, batches)
+        return least_sum(self.stakes, batches)
 
     def programme(self, at_least: int) -> Problem | None:
         """Return a MILP whose optimum is how many points one attack can lose."""

@@ -47,7 +47,7 @@ class RunOffProblem:
         stakes = self.stakes
         if not len(stakes.points) or not stakes.budget:
             return SearchResult((), 0, 0)
-        order, facts = _ordered(stakes)
+        order, facts = _order_units(stakes)
         best_units, best = _greedy(facts, stakes.budget, deadline)
         upper = 0
         for first in range(stakes.units):
@@ -75,7 +75,7 @@ class RunOffProblem:
         return self.stakes.lost_to(units)
 
 
-def _ordered(stakes: RunOffStakes) -> tuple[NDArray[np.int64], Facts]:
+def _order_units(stakes: RunOffStakes) -> tuple[NDArray[np.int64], Facts]:
     """Return the units by decreasing gain, and the search's constant data."""
     _, owner = np.unique(stakes.points, return_inverse=True)
     tops = np.zeros(len(stakes.needs), np.int32)

@@ -41,7 +41,7 @@ def hardest_first(stakes: Stakes) -> Wide:
     return np.asarray(points[np.argsort(_shares(stakes).sum(axis=0), kind="stable")])
 
 
-def summed(stakes: Stakes, batches: tuple[Batch, ...] = ()) -> Summed | None:
+def least_sum(stakes: Stakes, batches: tuple[Batch, ...] = ()) -> Summed | None:
     """Return the least sum that bounds the loss; None if too large, or if it fails."""
     points = np.unique(stakes.points)
     gains = stakes.units * len(stakes.needs)

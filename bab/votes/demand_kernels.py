@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.compiling import kept
+from leaveout.compiling import cached_njit
 
 _SLACK = 1e-6
 """Added to sums of quotients before they are rounded down."""
@@ -36,7 +36,7 @@ class State(NamedTuple):
     keys: NDArray[np.int64]  # shape (pairs,)
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def add(facts: Facts, state: State, unit: int, sign: int) -> None:
     """Poison a unit, or undo it."""
     sums = state.sums
@@ -53,7 +53,7 @@ def add(facts: Facts, state: State, unit: int, sign: int) -> None:
                     sums[row] -= own[row]
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def _open(facts: Facts, state: State, left: int) -> tuple[int, int]:
     """Count lost points; list the pairs of the others that ``left`` more units could decide."""
     sums, needs, tops = state.sums, facts.needs, facts.tops
@@ -86,14 +86,14 @@ def _open(facts: Facts, state: State, left: int) -> tuple[int, int]:
     return lost, count
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def lost_now(facts: Facts, state: State) -> int:
     """Count the points that are lost."""
     return int(_open(facts, state, 0)[0])
 
 
-@kept(nogil=True)
-def _gained(facts: Facts, state: State, unit: int, row: int) -> int:
+@cached_njit(nogil=True)
+def _extra_gain(facts: Facts, state: State, unit: int, row: int) -> int:
     """Return how much one more unit gains for a demand."""
     total = 0
     for member in facts.reach[unit]:
@@ -102,7 +102,7 @@ def _gained(facts: Facts, state: State, unit: int, row: int) -> int:
     return total
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def _losses(facts: Facts, state: State, unit: int, count: int) -> int:
     """Count the additional points that one unit loses."""
     lost, last = 0, -1
@@ -113,7 +113,7 @@ def _losses(facts: Facts, state: State, unit: int, count: int) -> int:
         met = True
         for row in range(facts.starts[pair], facts.starts[pair + 1]):
             short = facts.needs[row] - state.sums[row]
-            if short > 0 and _gained(facts, state, unit, row) < short:
+            if short > 0 and _extra_gain(facts, state, unit, row) < short:
                 met = False
                 break
         if met:
@@ -122,7 +122,7 @@ def _losses(facts: Facts, state: State, unit: int, count: int) -> int:
     return lost
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def _bound(facts: Facts, state: State, position: int, left: int, count: int) -> int:
     """Bound the further points that ``left`` units from a position on lose.
 
@@ -145,7 +145,7 @@ def _bound(facts: Facts, state: State, position: int, left: int, count: int) -> 
                 share = 0.0
                 last = owner
             short = facts.needs[key] - state.sums[key]
-            share = max(share, min(1.0, _gained(facts, state, unit, key) / short))
+            share = max(share, min(1.0, _extra_gain(facts, state, unit, key) / short))
         weight += share
         low = top.argmin()
         if weight > top[low]:
@@ -153,7 +153,7 @@ def _bound(facts: Facts, state: State, position: int, left: int, count: int) -> 
     return min(points, int(np.floor(top.sum() + _SLACK)))
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def explore(
     facts: Facts,
     state: State,
@@ -209,7 +209,7 @@ def explore(
     return depth, fresh, best
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def heaviest(facts: Facts, state: State, taken: NDArray[np.bool_]) -> int:
     """Return the unit, of those not taken, that brings the points left closest to being lost."""
     _, count = _open(facts, state, len(facts.reach))
@@ -226,7 +226,7 @@ def heaviest(facts: Facts, state: State, taken: NDArray[np.bool_]) -> int:
                 last = facts.owner[pair]
             near = 1.0
             for row in range(facts.starts[pair], facts.starts[pair + 1]):
-                held = state.sums[row] + _gained(facts, state, unit, row)
+                held = state.sums[row] + _extra_gain(facts, state, unit, row)
                 near = min(near, held / facts.needs[row])
             nearest = max(nearest, near)
         value += nearest * nearest
@@ -235,7 +235,7 @@ def heaviest(facts: Facts, state: State, taken: NDArray[np.bool_]) -> int:
     return top
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def bound_from(facts: Facts, state: State, budget: int, first: int) -> int:
     """Bound the points that units from ``first`` on lose; nothing may be poisoned."""
     lost, count = _open(facts, state, budget)

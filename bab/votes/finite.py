@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from leaveout.bab.votes.finite_closing import Bracket, bracketed, solve
+from leaveout.bab.votes.finite_closing import Bracket, bracket_radius, solve
 from leaveout.deadline import Deadline
 from leaveout.encoders.votes import finite_kernels as kernels
-from leaveout.encoders.votes.finite_ballots import checked
+from leaveout.encoders.votes.finite_ballots import check_ballots
 from leaveout.errors import SpecError
 from leaveout.solvers import CanSolve, find_solver
 
@@ -22,7 +22,7 @@ def finite_published(votes: ArrayLike, labels: int, offsets: ArrayLike) -> Ints:
     than it lacks (Wang, Levine and Feizi, ICML 2022). A lower bound, because a member that two
     poisoned buckets reach is counted twice.
     """
-    ballots, spots = checked(votes, labels, offsets)
+    ballots, spots = check_ballots(votes, labels, offsets)
     found = np.empty(len(ballots), np.int32)
     kernels.published_all(ballots, spots, labels, found)
     return found - np.int32(1)
@@ -45,17 +45,17 @@ def finite_exact(
     attack. What they leave open goes to one mixed-integer programme for each label that may still
     pass the prediction.
     """
-    ballots, spots = checked(votes, labels, offsets)
+    ballots, spots = check_ballots(votes, labels, offsets)
     points, members = ballots.shape
-    lowest = _given(lower, 0, points)
-    highest = _given(upper, members - 1, points)
+    lowest = _initial_bounds(lower, 0, points)
+    highest = _initial_bounds(upper, members - 1, points)
     deadline = Deadline.after(seconds)
     solver = solver or find_solver()
     found = np.empty((2, points), np.int32)
     left: list[tuple[int, Bracket]] = []
     for j in range(points):
         known = (int(lowest[j]), int(highest[j]))
-        bracket = bracketed(ballots[j], labels, spots, known, need)
+        bracket = bracket_radius(ballots[j], labels, spots, known, need)
         if bracket.lower > bracket.upper:
             raise SpecError(
                 f"finite aggregation: the bounds given for point {j}, {known[0]} and {known[1]}, "
@@ -81,10 +81,10 @@ def finite_attack(
     seconds: float | None = None,
 ) -> tuple[Ints, Ints]:
     """Return an attack on one test point with one bucket more than it survives."""
-    ballots, spots = checked(np.asarray(votes)[None], labels, offsets)
+    ballots, spots = check_ballots(np.asarray(votes)[None], labels, offsets)
     known = (0, ballots.shape[1] - 1)
     deadline = Deadline.after(seconds)
-    found = bracketed(ballots[0], labels, spots, known, None)
+    found = bracket_radius(ballots[0], labels, spots, known, None)
     if not found.is_settled(None):
         solve(found, None, solver or find_solver(), deadline.limit)
     return found.buckets, found.turned
@@ -100,14 +100,14 @@ def finite_attack_within(
     seconds: float | None = None,
 ) -> Ints | None:
     """Return some buckets, no more than ``most``, that change one prediction when poisoned."""
-    ballots, spots = checked(np.asarray(votes)[None], labels, offsets)
-    found = bracketed(ballots[0], labels, spots, (0, ballots.shape[1] - 1), most)
+    ballots, spots = check_ballots(np.asarray(votes)[None], labels, offsets)
+    found = bracket_radius(ballots[0], labels, spots, (0, ballots.shape[1] - 1), most)
     if not found.is_settled(most):
         solve(found, most, solver or find_solver(), seconds)
     return found.buckets if len(found.buckets) <= most else None
 
 
-def _given(bounds: ArrayLike | None, default: int, points: int) -> NDArray[np.int64]:
+def _initial_bounds(bounds: ArrayLike | None, default: int, points: int) -> NDArray[np.int64]:
     """Return validated initial bounds, or defaults."""
     if bounds is None:
         return np.full(points, default)

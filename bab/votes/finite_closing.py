@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from leaveout.bab.votes.finite_search import attack
 from leaveout.bab.votes.finite_solving import least_whole
-from leaveout.bab.votes.finite_weights import weighted
+from leaveout.bab.votes.finite_weights import weighted_bound
 from leaveout.deadline import Deadline
 from leaveout.encoders.votes import finite_kernels as kernels
 from leaveout.encoders.votes.finite_programme import finite_problem
@@ -77,7 +77,7 @@ class Bracket:
             self.cheapest = min(self.cheapest, len(buckets))
 
 
-def bracketed(
+def bracket_radius(
     votes: Ints, labels: int, offsets: Counts, known: tuple[int, int], need: int | None
 ) -> Bracket:
     """Bound how many poisoned buckets a prediction survives, without a solver."""
@@ -103,7 +103,7 @@ def bracketed(
             break
         most = found.cheapest if need is None else min(found.cheapest, need + 1)
         gain, least = found.gain(label), int(edits[label])
-        edits[label], _ = weighted(gain, offsets, int(gap[label]), least, most, _WEIGHTS)
+        edits[label], _ = weighted_bound(gain, offsets, int(gap[label]), least, most, _WEIGHTS)
     return found
 
 
@@ -120,7 +120,7 @@ def solve(found: Bracket, need: int | None, solver: CanSolve, seconds: float | N
         known, left = int(found.edits[label]), deadline.limit
         if found.is_settled(need) or known > most or (left is not None and left <= 0):
             continue
-        known, fit = weighted(gain, found.offsets, gap, known, most + 1, _MORE_WEIGHTS)
+        known, fit = weighted_bound(gain, found.offsets, gap, known, most + 1, _MORE_WEIGHTS)
         found.edits[label] = known
         if known > most:
             continue

@@ -43,7 +43,7 @@ class _Node:
     gap: int
     left: int
 
-    def narrowed(self, weights: Counts, offsets: Counts) -> tuple[_Node | None, Counts]:
+    def narrow(self, weights: Counts, offsets: Counts) -> tuple[_Node | None, Counts]:
         """Return what weights leave open, and their sums over each bucket's members."""
         sums = np.zeros_like(weights)
         for offset in offsets.tolist():
@@ -58,7 +58,7 @@ class _Node:
         fit = self.fit & (bound - top[-1] + np.minimum(sums, top[-1]) >= enough)
         return replace(self, fit=fit), sums
 
-    def divided(self, bucket: int, offsets: Counts) -> tuple[_Node, _Node]:
+    def branch(self, bucket: int, offsets: Counts) -> tuple[_Node, _Node]:
         """Return the attacks without a bucket, and those with it."""
         without, gain = self.fit.copy(), self.gain.copy()
         without[bucket] = False
@@ -91,14 +91,14 @@ def log_of(
     stack = [_Node(np.ones(members, np.bool_), gain, int(gap[label]), edits)]
     while stack:
         top = stack.pop()
-        node, sums = top.narrowed(UNIT * top.gain, offsets)
+        node, sums = top.narrow(UNIT * top.gain, offsets)
         for _ in range(_AGAIN):
             if node is None:
                 break
             before, weights = int(node.fit.sum()), np.zeros(members, np.int64)
             goal = UNIT * (node.gap + 1) - 1
             best_weights(node.gain, offsets, goal, node.left, node.fit, _STEPS, weights)
-            node, sums = node.narrowed(weights, offsets)
+            node, sums = node.narrow(weights, offsets)
             if node is not None and int(node.fit.sum()) == before:
                 break
             rows.append(-1)
@@ -109,6 +109,6 @@ def log_of(
             return None
         bucket = int(np.where(node.fit, sums, -1).argmax())
         rows.append(bucket)
-        stack += node.divided(bucket, offsets)
+        stack += node.branch(bucket, offsets)
     weights_of = np.array(written, np.uint16).reshape(len(written), members)
     return FiniteLog(np.array(rows, np.int32), weights_of)

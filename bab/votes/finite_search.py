@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.compiling import kept
+from leaveout.compiling import cached_njit
 
 Counts = NDArray[np.int64]
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def _shift(state: Any, h: int, step: int) -> int:
     """Add a bucket (step 1) or take one out (-1); return by how much the gain changes."""
     gain, offsets, cover, new, own, inside = state
@@ -38,7 +38,7 @@ def _shift(state: Any, h: int, step: int) -> int:
     return change
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def attack(gain: Counts, offsets: Counts, gap: int, least: int, most: int, steps: int) -> Counts:
     """Search for few buckets that let a label pass the prediction.
 
@@ -79,7 +79,7 @@ def attack(gain: Counts, offsets: Counts, gap: int, least: int, most: int, steps
     return np.flatnonzero(kept)
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def _without(
     state: Any, barred: Counts, clock: int, value: int, count: int
 ) -> tuple[int, int, int]:
@@ -95,7 +95,7 @@ def _without(
     return clock + 1, value + _shift(state, worst, -1), count - 1
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def _with(state: Any, barred: Counts, clock: int, value: int, count: int) -> tuple[int, int, int]:
     """Put in the bucket that adds most, of those that did not just leave."""
     new, inside = state[3], state[5]

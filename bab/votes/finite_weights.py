@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.compiling import kept
+from leaveout.compiling import cached_njit
 
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -14,8 +14,8 @@ UNIT = 256
 """Weights are whole multiples of one over this, so that what they prove is free of rounding."""
 
 
-@kept(nogil=True)
-def _bounded(
+@cached_njit(nogil=True)
+def _bound_gain(
     weight: Floats, gain: Counts, offsets: Counts, left: int, fit: NDArray[np.bool_],
     whole: Counts, sums: Counts, tally: Counts,
 ) -> tuple[int, int, int]:  # fmt: skip
@@ -45,8 +45,8 @@ def _bounded(
     return int(bound), cut, rest
 
 
-@kept(nogil=True)
-def _moved(
+@cached_njit(nogil=True)
+def _step_weights(
     weight: Floats, gain: Counts, offsets: Counts, fit: NDArray[np.bool_], sums: Counts,
     slope: Floats, cut: int, share: float, stride: float,
 ) -> bool:  # fmt: skip
@@ -76,8 +76,8 @@ def _moved(
     return True
 
 
-@kept(nogil=True)
-def weighted(
+@cached_njit(nogil=True)
+def weighted_bound(
     gain: Counts, offsets: Counts, gap: int, least: int, most: int, steps: int
 ) -> tuple[int, NDArray[np.bool_]]:
     """Bound the edits towards a label from below, better than by adding gains.
@@ -94,7 +94,7 @@ def weighted(
     while least < most:
         proved = False
         for _ in range(steps):
-            bound, cut, rest = _bounded(weight, gain, offsets, least, fit, whole, sums, tally)
+            bound, cut, rest = _bound_gain(weight, gain, offsets, least, fit, whole, sums, tally)
             if bound <= goal:
                 proved = True
                 break
@@ -103,7 +103,9 @@ def weighted(
             for h in range(members):
                 fit[h] = fit[h] and bound - cut + min(cut, sums[h]) > goal
             stride = (bound - goal + 0.5 * UNIT) / UNIT
-            if not _moved(weight, gain, offsets, fit, sums, slope, cut, rest / tally[cut], stride):
+            if not _step_weights(
+                weight, gain, offsets, fit, sums, slope, cut, rest / tally[cut], stride
+            ):
                 break
         if not proved:
             break
@@ -112,7 +114,7 @@ def weighted(
     return least, fit
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def best_weights(
     gain: Counts,  # shape (members,)
     offsets: Counts,  # shape (d,)
@@ -129,7 +131,7 @@ def best_weights(
     tally = np.zeros(2 * spread * UNIT + 1, np.int64)
     least = 2**62
     for _ in range(steps):
-        bound, cut, rest = _bounded(weight, gain, offsets, left, fit, whole, sums, tally)
+        bound, cut, rest = _bound_gain(weight, gain, offsets, left, fit, whole, sums, tally)
         if bound < least:
             least = bound
             found[:] = whole
@@ -137,6 +139,6 @@ def best_weights(
             break
         share = rest / tally[cut] if tally[cut] else 0.0
         stride = (bound - goal + 0.5 * UNIT) / UNIT
-        if not _moved(weight, gain, offsets, fit, sums, slope, cut, share, stride):
+        if not _step_weights(weight, gain, offsets, fit, sums, slope, cut, share, stride):
             break
     return least

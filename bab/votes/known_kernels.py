@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.compiling import kept
+from leaveout.compiling import cached_njit
 
 _FIRST, _TURNS = 60, 6
 """Turns of looking for better prices of points, at the root and at any other node."""
@@ -16,7 +16,7 @@ _SLACK = 1e-6
 """Added to sums of quotients before they are rounded down."""
 
 
-@kept()
+@cached_njit()
 def count_lost(
     ones: NDArray[Any],
     twos: NDArray[Any],
@@ -39,7 +39,7 @@ def count_lost(
     return lost
 
 
-@kept()
+@cached_njit()
 def _cheapest(
     pair: int,
     need: int,
@@ -87,7 +87,7 @@ def _cheapest(
     return (paid + 1) // 2, members
 
 
-@kept()
+@cached_njit()
 def _shares(
     pair: int,
     need: int,
@@ -124,7 +124,7 @@ def _shares(
     return 1.0 / need, 2.0 / need, 0.0
 
 
-@kept()
+@cached_njit()
 def _measure(
     left: int,
     ones: NDArray[Any],
@@ -146,7 +146,7 @@ def _measure(
         shares[pair] = _shares(pair, needs[pair], least, members, left, ones, twos, free)
 
 
-@kept()
+@cached_njit()
 def _share(pair: int, one: int, two: int, spent: int, shares: NDArray[np.float64]) -> float:
     """Return what a member takes of a pair if so much is spent on it."""
     share = 0.0
@@ -157,7 +157,7 @@ def _share(pair: int, one: int, two: int, spent: int, shares: NDArray[np.float64
     return share
 
 
-@kept()
+@cached_njit()
 def _weigh(
     left: int,
     ones: NDArray[Any],
@@ -211,7 +211,7 @@ def _weigh(
     return beyond
 
 
-@kept()
+@cached_njit()
 def _move_prices(
     plan: NDArray[np.int64],
     step: float,
@@ -243,7 +243,7 @@ def _move_prices(
         start = end
 
 
-@kept()
+@cached_njit()
 def _plan(
     left: int,
     free: NDArray[np.bool_],
@@ -279,7 +279,7 @@ def _plan(
     return float(table[members, left])
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def explore(
     ones: NDArray[Any],
     twos: NDArray[Any],

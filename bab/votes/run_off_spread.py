@@ -12,7 +12,7 @@ from leaveout.bab.votes.finite_solving import least_whole
 from leaveout.deadline import Deadline
 from leaveout.encoders.votes import run_off_demand_kernels as kernels
 from leaveout.encoders.votes.run_off import run_off_predictions
-from leaveout.encoders.votes.run_off_ballots import Scores, checked
+from leaveout.encoders.votes.run_off_ballots import Scores, check_ballots
 from leaveout.encoders.votes.run_off_problem import run_off_pair_problem
 from leaveout.encoders.votes.run_off_stakes import RunOffStakes, run_off_stakes
 from leaveout.solvers import CanSolve
@@ -35,7 +35,7 @@ def spread_run_off_published(
     Each of these gaps is closed by the units that gain most, as if no two shared a member and as
     if an edit served that gap alone.
     """
-    ballots, numbers = checked(votes, scores, labels)
+    ballots, numbers = check_ballots(votes, scores, labels)
     found = np.empty(len(ballots), np.int64)
     spots = np.array(offsets, np.int64)
     kernels.published_units(ballots, numbers, spots, labels, found)
@@ -121,7 +121,7 @@ class SpreadRunOff:
 
         They score 1 for their vote and 0 for all else.
         """
-        found = self._turned(self.units, *self.finalists)
+        found = self._changed_ballots(self.units, *self.finalists)
         assert found is not None
         return found
 
@@ -161,11 +161,11 @@ class SpreadRunOff:
 
     def _try(self, units: NDArray[np.integer[Any]], t: int, s: int) -> None:
         """Carry an attack out, hold the run-off again, and keep it if it is the smallest yet."""
-        if len(units) < len(self.units) and self._turned(units, t, s) is not None:
+        if len(units) < len(self.units) and self._changed_ballots(units, t, s) is not None:
             self.units = np.sort(units).astype(np.int32)
             self.finalists = (t, s)
 
-    def _turned(
+    def _changed_ballots(
         self, units: NDArray[np.integer[Any]], t: int, s: int
     ) -> tuple[Ints, Ints, Scores] | None:
         """Return votes and scores with which t wins against s; None if impossible."""

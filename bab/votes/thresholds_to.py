@@ -57,10 +57,10 @@ def thresholds_to(
     if parts * never * UNIT >= _MOST:
         return ForcedVotes(0, prices, None, ballot)
     costs = np.where(finite == NEVER, never, finite)
-    tried = [_solved(costs, target, None)]
+    tried = [_solve_programme(costs, target, None)]
     free = tried[0]
     if free is not None and not _wins(free.votes, labels, target, costs, free.value):
-        tried += [_solved(costs, target, each) for each in (free.most, free.most + 1)]
+        tried += [_solve_programme(costs, target, each) for each in (free.most, free.most + 1)]
     best: tuple[int, NDArray[np.int32]] | None = None
     for place, each in enumerate(tried):
         if each is None:
@@ -70,7 +70,7 @@ def thresholds_to(
         counts = np.bincount(each.votes, minlength=labels)
         if counts.argmax() == target and paid < never and (best is None or paid < best[0]):
             best = paid, each.votes
-    least: int | None = _proved(costs, prices, target)
+    least: int | None = _proved_bound(costs, prices, target)
     if least is not None and least >= never:
         least = None
     return ForcedVotes(least, prices, *((None, ballot) if best is None else best))
@@ -86,7 +86,7 @@ class _Solved:
     most: int
 
 
-def _solved(costs: NDArray[np.int64], target: int, votes: int | None) -> _Solved | None:
+def _solve_programme(costs: NDArray[np.int64], target: int, votes: int | None) -> _Solved | None:
     """Solve the programme, optionally for fixed target votes; None if infeasible."""
     parts, labels = costs.shape
     others = np.array([label for label in range(labels) if label != target])
@@ -134,7 +134,7 @@ def _wins(
     return wins and paid <= math.ceil(value - 1e-6)
 
 
-def _proved(costs: NDArray[np.int64], prices: NDArray[np.int64], target: int) -> int:
+def _proved_bound(costs: NDArray[np.int64], prices: NDArray[np.int64], target: int) -> int:
     """Return what prices prove for every feasible number of target votes."""
     parts, labels = costs.shape
     others = [label for label in range(labels) if label != target]

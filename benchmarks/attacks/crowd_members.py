@@ -135,7 +135,7 @@ class Maker:
         return found
 
     def _agreement(self, parameters: Values) -> NDArray[np.float64]:
-        return margins(self.fed.scores(parameters, self.focal), self.labels)
+        return margins(self.feed_names.scores(parameters, self.focal), self.labels)
 
     def _moved(self, way: Mapping[str, NDArray[np.float64]], step: float) -> Values:
         found = {}

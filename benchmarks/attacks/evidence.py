@@ -24,11 +24,11 @@ from msgspec import structs
 
 import leaveout
 from leaveout.errors import LeaveoutError
-from leaveout.verifier.evidence.attest import Made, closed, statement_of
+from leaveout.verifier.evidence.attest import Made, seal_statement, statement_of
 from leaveout.verifier.evidence.certified import Standing
 from leaveout.verifier.evidence.checking import check_evidence
 from leaveout.verifier.evidence.keys import make_keys, read_signer
-from leaveout.verifier.evidence.placing import placed
+from leaveout.verifier.evidence.placing import relocate_report
 from leaveout.verifier.origin.records import FileRecord
 from leaveout.verifier.report import Report, Result
 
@@ -127,7 +127,7 @@ class _Forger:
     def seal(self, report: Report, certificate: Path) -> None:
         """Write results, certificate and an attestation of them as they are."""
         self.proof.mkdir(exist_ok=True)
-        report = placed(report, self.proof.resolve())
+        report = relocate_report(report, self.proof.resolve())
         report = structs.replace(report, files=(*report.files, *self.extra))
         made = []
         (self.proof / "result.json").write_bytes(report.to_json())
@@ -146,7 +146,7 @@ class _Forger:
         statement = statement_of(report, made)
         kept = tuple(each for each in statement.subject if each.name not in self.drop)
         statement = structs.replace(statement, subject=kept)
-        (self.proof / "attestation.json").write_bytes(closed(statement, signer).content)
+        (self.proof / "attestation.json").write_bytes(seal_statement(statement, signer).content)
 
     def judged(self, told: Report, true: Report, *, honest: bool) -> Outcome:
         label = f"{self.case['world']}, {self.case['forgery']}"

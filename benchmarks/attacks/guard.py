@@ -23,7 +23,7 @@ from leaveout.models.onnx_file import network_from
 from leaveout.models.replay import with_parameters
 from leaveout.verifier.guard import Guard
 from leaveout.verifier.guard.bounds import ProvedBounds, save_bounds
-from leaveout.verifier.guard.noise import noised
+from leaveout.verifier.guard.noise import draw_noisy_label
 
 from attacks.kind import Case, Outcome
 from attacks.warm import memory_folder
@@ -304,7 +304,7 @@ class _Evenly:
 def _law(case: Case) -> str | None:
     """Compare how often each label is drawn with the formula of the exponential mechanism."""
     labels, epsilon, chance = case["widths"][-1], case["epsilon"], _Evenly()
-    drawn = [noised(labels - 1, labels, epsilon, chance) for _ in range(_DRAWS)]  # type: ignore[arg-type]
+    drawn = [draw_noisy_label(labels - 1, labels, epsilon, chance) for _ in range(_DRAWS)]  # type: ignore[arg-type]
     found = np.bincount(drawn, minlength=labels) / _DRAWS
     weights = np.exp(epsilon / 2 * (np.arange(labels) == labels - 1))
     if np.abs(found - weights / weights.sum()).max() > 2 / _DRAWS:

@@ -15,7 +15,7 @@ import numpy as np
 
 from leaveout.errors import LeaveoutError
 from leaveout.models.votes import Ballots, Origin, write_ballots
-from leaveout.specs.text.quoting import quoted
+from leaveout.specs.text.quoting import quote_text
 from leaveout.verifier.run import verify
 
 from attacks.kind import Case, Outcome
@@ -279,7 +279,7 @@ def _text(case: Case) -> str:
 
 def _label(claim: dict[str, Any], name: str) -> str:
     """Return a label as a specification has it: by number, or by the name that `_write` gives."""
-    return quoted(_NAMES[claim[name]]) if claim.get("named") else str(claim[name])
+    return quote_text(_NAMES[claim[name]]) if claim.get("named") else str(claim[name])
 
 
 def _mistake(case: Case, result: Any) -> str | None:

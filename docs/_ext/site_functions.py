@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from leaveout.specs.table import SUBJECTS
-from leaveout.specs.table.reference import described
+from leaveout.specs.table.reference import describe_function
 from leaveout.specs.table.signatures import Function
 
 __all__ = ["links", "page"]
@@ -17,7 +17,7 @@ def page() -> str:
     for subject, words, functions in _subjects():
         lines += [f"## {subject}", "", words, ""]
         for function in functions:
-            lines.append(described(function, "spec"))
+            lines.append(describe_function(function, "spec"))
     return "\n".join(lines)
 
 

@@ -61,7 +61,7 @@ def overlay_family(family: ForestFamily, box: Box) -> Overlay:
     changes, count = family.changes, len(family.whole.trees)
     # Answers are the leaves of the whole forest, then those of the changes.
     rounds = family.whole.rounds_inputs
-    whole = _joined(family.whole.trees, rounds)
+    whole = _concatenate_trees(family.whole.trees, rounds)
     base, answers = len(whole.feature), len(whole.shares)
     root = _roots(family, whole.roots)
     leaf = changes.feature < 0
@@ -74,7 +74,7 @@ def overlay_family(family: ForestFamily, box: Box) -> Overlay:
     cells, cut = cut_box(box, feature, threshold)
     nodes = Split(
         feature, cut, np.concatenate((whole.left, left)), np.concatenate((whole.right, right)),
-        _checked(np.concatenate((whole.shares, changes.shares))),
+        _check_shares(np.concatenate((whole.shares, changes.shares))),
     )  # fmt: skip
     return Overlay(
         cells, nodes, whole.roots, changes.start, changes.tree,
@@ -105,7 +105,7 @@ def overlay_two(
     """Return a forest and another over a box."""
     count = max(len(one.trees), len(other.trees))
     sides = [
-        _joined(_padded(each, count, at, labels), each.rounds_inputs)
+        _concatenate_trees(_pad_forest(each, count, at, labels), each.rounds_inputs)
         for each, at in zip((one, other), columns, strict=True)
     ]
     whole, new = sides
@@ -166,27 +166,27 @@ def _differences(nodes: Split, whole: Longs, new: Longs) -> tuple[Longs, Longs]:
     return np.where(equal, -1, first), np.where(equal, -1, second)
 
 
-def _padded(forest: ScoredForest, count: int, columns: Longs, labels: int) -> list[ScoredTree]:
+def _pad_forest(forest: ScoredForest, count: int, columns: Longs, labels: int) -> list[ScoredTree]:
     """Return a forest's trees over all labels, padded with zero trees to a number."""
     trees = []
     for tree in forest.trees:
         shares = np.zeros((len(tree.feature), labels))
         shares[:, columns] = tree.shares
-        _checked(tree.shares[tree.feature < 0])
+        _check_shares(tree.shares[tree.feature < 0])
         trees.append(ScoredTree(tree.feature, tree.threshold, tree.left, tree.right, shares))
     none = np.full(1, -1, np.int32)
     zeros = ScoredTree(none, np.zeros(1), none, none, np.zeros((1, labels)))
     return trees + [zeros] * (count - len(trees))
 
 
-def _checked(shares: Floats) -> Floats:
+def _check_shares(shares: Floats) -> Floats:
     """Refuse label shares without a meaningful greatest one."""
     if not (np.isfinite(shares).all() and (shares >= 0).all() and (shares.max(axis=1) > 0).all()):
         raise ValueError("a leaf's shares must be finite and at least 0, one of them above 0")
     return shares
 
 
-def _joined(trees: Sequence[ScoredTree], rounds: bool) -> _Nodes:
+def _concatenate_trees(trees: Sequence[ScoredTree], rounds: bool) -> _Nodes:
     """Concatenate trees, each in preorder; only leaves keep their shares."""
     ordered = [_preorder(tree) for tree in trees]
     sizes = [len(tree.feature) for tree in ordered]

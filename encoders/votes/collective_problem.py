@@ -51,7 +51,7 @@ def collective_problem(stakes: Stakes, at_least: int = 0) -> Problem:
         [None, None, None, shares, -eye_array(len(owners), format="csr")],
         [csr_array([[-1.0]]), None, None, None, csr_array(np.ones((1, len(owners))))],
     ]
-    matrix = csr_array(block_array(_filled(blocks, widths), format="csr"))
+    matrix = csr_array(block_array(_fill_blocks(blocks, widths), format="csr"))
     row_lower, row_upper = np.zeros(matrix.shape[0]), np.full(matrix.shape[0], np.inf)
     row_lower[: len(quotas)], row_upper[: len(quotas)], row_upper[-1] = -np.inf, quotas, 0.0
     columns = sum(widths)
@@ -63,7 +63,9 @@ def collective_problem(stakes: Stakes, at_least: int = 0) -> Problem:
     return Problem(objective, matrix, row_lower, row_upper, lower, upper, integer, maximise=True)
 
 
-def _filled(blocks: list[list[csr_array | None]], widths: tuple[int, ...]) -> list[list[csr_array]]:
+def _fill_blocks(
+    blocks: list[list[csr_array | None]], widths: tuple[int, ...]
+) -> list[list[csr_array]]:
     """Return blocks with missing ones as zeros, so that every width is known."""
     filled = []
     for row in blocks:

@@ -9,7 +9,7 @@ from leaveout.encoders.votes import finite_kernels as kernels
 from leaveout.errors import SpecError
 
 
-def checked(
+def check_ballots(
     votes: ArrayLike, labels: int, offsets: ArrayLike
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Return votes and offsets in the form of compiled code, or raise."""
@@ -43,7 +43,7 @@ def checked_row(
     votes: ArrayLike, labels: int, offsets: ArrayLike
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], int, NDArray[np.int64]]:
     """Return one point's votes, the offsets, its prediction and the gaps to exceed."""
-    ballots, spots = checked(np.asarray(votes)[None], labels, offsets)
+    ballots, spots = check_ballots(np.asarray(votes)[None], labels, offsets)
     gap = np.zeros(labels, np.int64)
     best = int(kernels.gaps(ballots[0], gap))
     return ballots[0], spots, best, gap

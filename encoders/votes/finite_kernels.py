@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.compiling import kept
+from leaveout.compiling import cached_njit
 
 Ints = NDArray[np.int32]
 Counts = NDArray[np.int64]
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def gaps(votes: Ints, found: Counts) -> int:
     """Fill in what each label must gain more than to win; return the prediction."""
     found[:] = 0
@@ -25,7 +25,7 @@ def gaps(votes: Ints, found: Counts) -> int:
     return best
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def published_edits(
     votes: Ints, offsets: Counts, best: int, gap: Counts, hits: Ints, edits: Counts
 ) -> None:
@@ -54,7 +54,7 @@ def published_edits(
             used += buckets[gain]
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def published_all(votes: Ints, offsets: Counts, labels: int, found: Ints) -> None:
     """Fill in each point's least edits by the published argument, shape (points,)."""
     hits = np.zeros((labels, votes.shape[1]), np.int32)

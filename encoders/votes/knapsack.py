@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.compiling import kept
+from leaveout.compiling import cached_njit
 from leaveout.encoders.votes.attack import Attack
 from leaveout.encoders.votes.tally import Tally
 from leaveout.encoders.votes.threat import UNBOUNDED
@@ -43,7 +43,7 @@ def knapsack_attack(
     ones, twos, need = _choices(votes[point], thresholds[point], tallied, point, target)
     prediction = int(tallied.predictions[point])
     members, cast = [], []
-    for member, gain in enumerate(_taken(ones, twos, need)):
+    for member, gain in enumerate(_cheapest_gains(ones, twos, need)):
         if not gain:
             continue
         members.append(member)
@@ -98,7 +98,7 @@ def _other(thresholds: NDArray[np.int32], prediction: int, target: int) -> int:
     return target if costs[target] <= costs[cheapest] else cheapest
 
 
-@kept()
+@cached_njit()
 def _least_cost(ones: NDArray[np.int64], twos: NDArray[np.int64], need: int) -> NDArray[np.int64]:
     """Return the least costs of gains 0 to ``need`` from the first members."""
     least = np.full((len(ones) + 1, need + 1), _FAR)
@@ -115,7 +115,7 @@ def _least_cost(ones: NDArray[np.int64], twos: NDArray[np.int64], need: int) -> 
     return least
 
 
-def _taken(ones: NDArray[np.int64], twos: NDArray[np.int64], need: int) -> list[int]:
+def _cheapest_gains(ones: NDArray[np.int64], twos: NDArray[np.int64], need: int) -> list[int]:
     """Return each member's gain in a cheapest choice."""
     table = _least_cost(ones, twos, need)
     gains, left = [], need

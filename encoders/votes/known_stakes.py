@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.compiling import kept
+from leaveout.compiling import cached_njit
 from leaveout.encoders.votes.tally import Tally
 from leaveout.models.votes.ballots import NEVER
 
@@ -105,7 +105,7 @@ def known_stakes_of(
     )
 
 
-@kept()
+@cached_njit()
 def _least_costs(
     ones: NDArray[Any], twos: NDArray[Any], needs: NDArray[np.int32], far: int
 ) -> NDArray[np.int64]:

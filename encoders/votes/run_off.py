@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from leaveout.encoders.votes import run_off_kernels as kernels
-from leaveout.encoders.votes.run_off_ballots import checked, refuse
+from leaveout.encoders.votes.run_off_ballots import check_ballots, refuse
 
 
 def run_off_predictions(votes: ArrayLike, scores: ArrayLike, labels: int) -> NDArray[np.int32]:
@@ -15,7 +15,7 @@ def run_off_predictions(votes: ArrayLike, scores: ArrayLike, labels: int) -> NDA
     The two labels with the most votes stand, and members prefer the higher score (Rezaei et al.,
     ICML 2023); ties go to the smaller label. Takes 4 ``labels``³ bytes.
     """
-    votes, scores = checked(votes, scores, labels)
+    votes, scores = check_ballots(votes, scores, labels)
     found = np.empty(len(votes), np.int32)
     refuse(kernels.predictions(votes, scores, labels, found))
     return found
@@ -27,9 +27,9 @@ def run_off_published(votes: ArrayLike, scores: ArrayLike, labels: int) -> NDArr
     A lower bound (Rezaei et al., ICML 2023, DPA+ROE), because each gap is closed as if edits served
     that gap alone.
     """
-    votes, scores = checked(votes, scores, labels)
+    votes, scores = check_ballots(votes, scores, labels)
     found = np.empty(len(votes), np.int32)
-    refuse(kernels.published(votes, scores, labels, found))
+    refuse(kernels.fill_published_edits(votes, scores, labels, found))
     return found - np.int32(1)
 
 
@@ -46,7 +46,7 @@ def run_off_plans(
     For each new winner and finalist, edits are the sum of positive gains; the shortfall is convex
     in these, so bisection decides each budget.
     """
-    votes, scores = checked(votes, scores, labels)
+    votes, scores = check_ballots(votes, scores, labels)
     plans = np.empty((len(votes), 5), np.int64)
     refuse(kernels.least_edits(votes, scores, labels, -1 if target is None else target, plans))
     return plans

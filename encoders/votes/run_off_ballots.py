@@ -13,7 +13,9 @@ from leaveout.errors import SpecError
 Scores = NDArray[np.floating[Any]]
 
 
-def checked(votes: ArrayLike, scores: ArrayLike, labels: int) -> tuple[NDArray[np.int32], Scores]:
+def check_ballots(
+    votes: ArrayLike, scores: ArrayLike, labels: int
+) -> tuple[NDArray[np.int32], Scores]:
     """Return votes and scores in the form of compiled code, or raise."""
     ballots, numbers = np.asarray(votes), np.asarray(scores)
     if labels < 2:
@@ -47,7 +49,7 @@ def checked_row(
     votes: ArrayLike, scores: ArrayLike, labels: int
 ) -> tuple[NDArray[np.int32], Scores, NDArray[np.int32]]:
     """Return one point's votes and scores, and its members counted."""
-    ballots, numbers = checked(np.asarray(votes)[None], np.asarray(scores)[None], labels)
+    ballots, numbers = check_ballots(np.asarray(votes)[None], np.asarray(scores)[None], labels)
     prefer = np.zeros((labels, labels, labels), np.int32)
     fault, part = kernels.tally(ballots[0], numbers[0], prefer)
     refuse((fault, 0, part))

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.compiling import kept
+from leaveout.compiling import cached_njit
 
 Ints = NDArray[np.int32]
 Counts = NDArray[np.int64]
 Gains = NDArray[np.int8]
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def _contenders(counts: Counts, a: int, t: int, s: int, freed: int, found: Counts) -> int:
     """List the third labels that may lead once ``a`` must stand before them.
 
@@ -40,7 +40,7 @@ def _contenders(counts: Counts, a: int, t: int, s: int, freed: int, found: Count
     return number
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def demands(
     votes: Ints, scores: Any, counts: Counts, t: int, s: int, freed: int, gains: Gains,
     needs: Counts,  # shape (demands there is room for,)
@@ -98,7 +98,7 @@ def demands(
     return number
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def least_units(gains: Gains, offsets: Counts, need: int, sums: Counts) -> int:
     """Return the fewest units whose added gains reach a need, or their number plus one."""
     members = len(gains)
@@ -118,7 +118,7 @@ def least_units(gains: Gains, offsets: Counts, need: int, sums: Counts) -> int:
     return members + 1 if need > 0 else used
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def units_for_pairs(
     votes: Ints, scores: Any, offsets: Counts, winner: int, most: int, gains: Gains,
     needs: Counts, least: Counts,
@@ -146,7 +146,7 @@ def units_for_pairs(
                 least[t, s] = units
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def demands_at(
     votes: Ints, scores: Any, offsets: Counts, winner: int, budget: int,
     only: tuple[int, int], gains: Gains, needs: Counts, pairs: Ints, ends: Counts,
@@ -181,7 +181,7 @@ def demands_at(
     return found
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def published_units(votes: Ints, scores: Any, offsets: Counts, labels: int, found: Counts) -> None:
     """Fill in the least units by the published argument, shape (points,)."""
     points, members = votes.shape

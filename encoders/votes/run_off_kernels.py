@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.compiling import kept
+from leaveout.compiling import cached_njit
 
 Ints = NDArray[np.int32]
 Counts = NDArray[np.int64]
@@ -19,7 +19,7 @@ NOT_A_NUMBER, NOT_FIRST = 1, 2
 """Why a row of scores is refused: it holds NaN, or its greatest is not the vote's."""
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def tally(votes: Ints, scores: Any, prefer: Ints) -> tuple[int, int]:
     """Count one point's members by vote and preference."""
     labels = prefer.shape[0]
@@ -48,15 +48,15 @@ def tally(votes: Ints, scores: Any, prefer: Ints) -> tuple[int, int]:
     return 0, 0
 
 
-@kept(nogil=True)
-def _preferring(prefer: Ints, g: int, a: int, b: int) -> int:
+@cached_njit(nogil=True)
+def _supporters_among(prefer: Ints, g: int, a: int, b: int) -> int:
     """Return how many members vote g and prefer a to a different b."""
     if a < b:
         return int(prefer[g, a, b])
     return int(prefer[g, g, g] - prefer[g, b, a])
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def _first_round(prefer: Ints, counts: Counts) -> tuple[int, int]:
     """Fill the first round's counts; return its two finalists, the front runner first."""
     labels = len(counts)
@@ -73,43 +73,43 @@ def _first_round(prefer: Ints, counts: Counts) -> tuple[int, int]:
     return first, second
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def _support(prefer: Ints, a: int, b: int) -> int:
     """Return how many members prefer a to b."""
     total = 0
     for g in range(prefer.shape[0]):
-        total += _preferring(prefer, g, a, b)
+        total += _supporters_among(prefer, g, a, b)
     return total
 
 
-@kept(nogil=True)
-def _lacking(prefer: Ints, parts: int, a: int, b: int) -> int:
+@cached_njit(nogil=True)
+def _run_off_deficit(prefer: Ints, parts: int, a: int, b: int) -> int:
     """Return how many members a lacks to win against b, negative for a surplus."""
     return (parts + (a > b) + 1) // 2 - _support(prefer, a, b)
 
 
-@kept(nogil=True)
-def _elected(prefer: Ints, counts: Counts, parts: int) -> tuple[int, int]:
+@cached_njit(nogil=True)
+def _elect(prefer: Ints, counts: Counts, parts: int) -> tuple[int, int]:
     """Return the winner and the other finalist."""
     first, second = _first_round(prefer, counts)
-    if _lacking(prefer, parts, first, second) <= 0:
+    if _run_off_deficit(prefer, parts, first, second) <= 0:
         return first, second
     return second, first
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def _behind(counts: Counts, a: int, b: int) -> int:
     """Return how many votes a lacks to stand before b in the first round."""
     return int(counts[b] - counts[a] + (b < a))
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def _half(gap: int) -> int:
     """Return the least edits that close a gap by up to two each."""
     return max(0, (gap + 1) // 2)
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def _both(one: int, other: int) -> int:
     """Return the least edits that close two gaps by at most (2, 1) or (1, 2) each.
 
@@ -118,8 +118,8 @@ def _both(one: int, other: int) -> int:
     return max(_half(one), _half(other), (max(one, 0) + max(other, 0) + 2) // 3)
 
 
-@kept(nogil=True)
-def _published(prefer: Ints, counts: Counts, parts: int, winner: int, other: int) -> int:
+@cached_njit(nogil=True)
+def _published_edits(prefer: Ints, counts: Counts, parts: int, winner: int, other: int) -> int:
     """Return a lower bound of edits that change the winner (published argument)."""
     labels = len(counts)
     least = parts + 1
@@ -127,14 +127,14 @@ def _published(prefer: Ints, counts: Counts, parts: int, winner: int, other: int
         if a == winner:
             continue
         enters = 0 if a == other else _half(_behind(counts, a, other))
-        least = min(least, max(enters, _lacking(prefer, parts, a, winner)))
+        least = min(least, max(enters, _run_off_deficit(prefer, parts, a, winner)))
         for b in range(a + 1, labels):
             if b != winner:
                 least = min(least, _both(_behind(counts, a, winner), _behind(counts, b, winner)))
     return least
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def _demands(pair: Any, losers: Counts, free: Counts, gain: int, other: int) -> tuple[int, int]:
     """Return the infeasibility of a pair of net gains, and how many others it recasts."""
     to_t, to_s, votes, cheap, lacking = pair
@@ -152,7 +152,7 @@ def _demands(pair: Any, losers: Counts, free: Counts, gain: int, other: int) -> 
     return max(beyond, forced - recast, lacking - gain + spent), spent
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def _within(
     pair: Any, losers: Counts, free: Counts, rest: int, theirs: int, budget: int
 ) -> tuple[bool, int, int]:
@@ -180,10 +180,10 @@ def _within(
     return False, 0, 0
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def _pair_bound(prefer: Ints, counts: Counts, parts: int, t: int, s: int) -> int:
     """Return a lower bound of edits after which t can win against s."""
-    least = _lacking(prefer, parts, t, s)
+    least = _run_off_deficit(prefer, parts, t, s)
     for u in range(len(counts)):
         if u not in (t, s):
             one, two = _behind(counts, t, u), _behind(counts, s, u)
@@ -191,7 +191,7 @@ def _pair_bound(prefer: Ints, counts: Counts, parts: int, t: int, s: int) -> int
     return least
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def _least(
     prefer: Ints, counts: Counts, parts: int, winner: int, target: int, known: int, plan: Counts
 ) -> None:
@@ -218,10 +218,10 @@ def _least(
         for g in range(labels):
             if g not in (t, s):
                 to_t[u], to_s[u] = _behind(counts, t, g), _behind(counts, s, g)
-                votes[u], cheap[u] = counts[g], _preferring(prefer, g, s, t)
+                votes[u], cheap[u] = counts[g], _supporters_among(prefer, g, s, t)
                 rest += counts[g]
                 u += 1
-        pair = (to_t, to_s, votes, cheap, _lacking(prefer, parts, t, s))
+        pair = (to_t, to_s, votes, cheap, _run_off_deficit(prefer, parts, t, s))
         theirs = int(counts[s])
         # A budget that suffices stays enough when it grows.
         suffices, gain, other = _within(pair, losers, free, rest, theirs, high)
@@ -239,7 +239,7 @@ def _least(
                 low = middle + 1
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def predictions(votes: Ints, scores: Any, labels: int, found: Ints) -> tuple[int, int, int]:
     """Fill in the winners, shape (points,); return the fault, its point and its member."""
     prefer, counts = np.zeros((labels, labels, labels), np.int32), np.zeros(labels, np.int64)
@@ -247,12 +247,14 @@ def predictions(votes: Ints, scores: Any, labels: int, found: Ints) -> tuple[int
         fault, part = tally(votes[j], scores[j], prefer)
         if fault != 0:
             return fault, j, part
-        found[j] = _elected(prefer, counts, votes.shape[1])[0]
+        found[j] = _elect(prefer, counts, votes.shape[1])[0]
     return 0, 0, 0
 
 
-@kept(nogil=True)
-def published(votes: Ints, scores: Any, labels: int, found: Ints) -> tuple[int, int, int]:
+@cached_njit(nogil=True)
+def fill_published_edits(
+    votes: Ints, scores: Any, labels: int, found: Ints
+) -> tuple[int, int, int]:
     """Fill in published least edits; return as `predictions` does."""
     prefer, counts = np.zeros((labels, labels, labels), np.int32), np.zeros(labels, np.int64)
     parts = votes.shape[1]
@@ -260,12 +262,12 @@ def published(votes: Ints, scores: Any, labels: int, found: Ints) -> tuple[int, 
         fault, part = tally(votes[j], scores[j], prefer)
         if fault != 0:
             return fault, j, part
-        winner, other = _elected(prefer, counts, parts)
-        found[j] = _published(prefer, counts, parts, winner, other)
+        winner, other = _elect(prefer, counts, parts)
+        found[j] = _published_edits(prefer, counts, parts, winner, other)
     return 0, 0, 0
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def least_edits(
     votes: Ints, scores: Any, labels: int, target: int, plans: Counts
 ) -> tuple[int, int, int]:
@@ -276,11 +278,11 @@ def least_edits(
         fault, part = tally(votes[j], scores[j], prefer)
         if fault != 0:
             return fault, j, part
-        winner, other = _elected(prefer, counts, parts)
+        winner, other = _elect(prefer, counts, parts)
         if winner == target:
             plans[j, 0], plans[j, 1], plans[j, 2] = 0, winner, other
             plans[j, 3], plans[j, 4] = 0, 0
             continue
-        known = _published(prefer, counts, parts, winner, other)
+        known = _published_edits(prefer, counts, parts, winner, other)
         _least(prefer, counts, parts, winner, target, known, plans[j])
     return 0, 0, 0

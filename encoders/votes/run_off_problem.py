@@ -22,7 +22,7 @@ def run_off_collective_problem(stakes: RunOffStakes, at_least: int = 0) -> Probl
     pair = np.repeat(np.arange(pairs), np.diff(stakes.starts))
     points = len(owners)
     nothing = csr_array
-    reached = _reached(stakes.reach, members)
+    reached = _reach_matrix(stakes.reach, members)
     lost = csr_array((-stakes.needs.astype(float), (np.arange(rows), pair)), shape=(rows, pairs))
     shares = csr_array((np.ones(pairs), (owner, np.arange(pairs))), shape=(points, pairs))
     gains = csr_array(stakes.gains.T.astype(float))
@@ -69,7 +69,7 @@ def run_off_pair_problem(
     """Return the problem of the fewest units that let one label win against another."""
     units, (rows, members) = len(reach), gains.shape
     blocks = [
-        [_reached(reach, members), -eye_array(members, format="csr")],
+        [_reach_matrix(reach, members), -eye_array(members, format="csr")],
         [csr_array((rows, units)), csr_array(gains.astype(float))],
         [csr_array(np.ones((1, units))), csr_array((1, members))],
     ]
@@ -85,7 +85,7 @@ def run_off_pair_problem(
     )
 
 
-def _reached(reach: NDArray[np.int64], members: int) -> csr_array:
+def _reach_matrix(reach: NDArray[np.int64], members: int) -> csr_array:
     """Return which units reach each member, shape (members, units)."""
     units, width = reach.shape
     places = reach.ravel(), np.repeat(np.arange(units), width)

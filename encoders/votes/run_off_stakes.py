@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.encoders.votes import run_off_demand_kernels as kernels
-from leaveout.encoders.votes.run_off_ballots import Scores, checked
+from leaveout.encoders.votes.run_off_ballots import Scores, check_ballots
 from leaveout.errors import BallotError
 
 Ints = NDArray[np.int32]
@@ -91,7 +91,7 @@ def run_off_stakes(
     found: list[tuple[NDArray[np.int8], Wide, Wide, Ints]] = []
     owners, total = [np.zeros(0, np.int64)], 0
     for point in points.tolist() if budget else ():
-        ballot, numbers = checked(votes[point][None], scores[point][None], labels)
+        ballot, numbers = check_ballots(votes[point][None], scores[point][None], labels)
         ends[0] = 0
         count = kernels.demands_at(
             ballot[0], numbers[0], np.array(offsets, np.int64), int(winners[point]), budget,

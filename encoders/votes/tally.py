@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.compiling import kept
+from leaveout.compiling import cached_njit
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ def tally(votes: NDArray[np.int32], labels: int) -> Tally:
     return Tally(counts, predictions, gaps)
 
 
-@kept()
+@cached_njit()
 def _counts(votes: NDArray[np.int32], labels: int) -> NDArray[np.int32]:
     counts = np.zeros((votes.shape[0], labels), np.int32)
     for point in range(votes.shape[0]):

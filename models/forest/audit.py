@@ -31,7 +31,7 @@ def first_unsound(ensemble: Ensemble) -> str | None:
     return None
 
 
-def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _mix_bits(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return 64 pseudorandom bits for each number."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -44,22 +44,22 @@ def _holders(ensemble: Ensemble, X: NDArray[np.float64]) -> NDArray[np.bool_]:
     if settings.trees_a_row == settings.trees:
         return np.ones((rows, settings.trees), bool)
     step = np.array([0x9E3779B97F4A7C15], np.uint64)
-    seed = _mixed(np.array([settings.seed], np.uint64) + step)
+    seed = _mix_bits(np.array([settings.seed], np.uint64) + step)
     labels = np.array([label_key(label) for label in ensemble.classes.tolist()], np.uint64)
-    hashed = _mixed(_mixed(seed ^ np.uint64(0xE7037ED1A0B428DB)) ^ labels[ensemble.y])
+    hashed = _mix_bits(_mix_bits(seed ^ np.uint64(0xE7037ED1A0B428DB)) ^ labels[ensemble.y])
     for column in X.T:
-        hashed = _mixed((hashed ^ np.ascontiguousarray(column).view(np.uint64)) + step)
+        hashed = _mix_bits((hashed ^ np.ascontiguousarray(column).view(np.uint64)) + step)
     _, content = np.unique(np.column_stack((X, ensemble.y)), axis=0, return_inverse=True)
     order = np.argsort(content.ravel(), kind="stable")
     begins = np.searchsorted(content.ravel()[order], content.ravel())
     rank = np.empty(rows, np.int64)
     rank[order] = np.arange(rows)
-    own = _mixed(hashed + (rank - begins + 1).astype(np.uint64) * step)
+    own = _mix_bits(hashed + (rank - begins + 1).astype(np.uint64) * step)
     trees = np.arange(1, settings.trees + 1, dtype=np.uint64) * step
     held = np.zeros((rows, settings.trees), bool)
     for begin in range(0, rows, 4096):
         part = slice(begin, begin + 4096)
-        first = np.argsort(_mixed(own[part, None] + trees), axis=1)[:, : settings.trees_a_row]
+        first = np.argsort(_mix_bits(own[part, None] + trees), axis=1)[:, : settings.trees_a_row]
         np.put_along_axis(held[part], first, True, axis=1)
     return held
 

@@ -113,7 +113,7 @@ def varies(arena: Any, at: int, counts: Any) -> bool:
 
 
 @subroutine
-def valid(arena: Any, first: int, second: int, labels: int) -> bool:
+def is_valid_threshold(arena: Any, first: int, second: int, labels: int) -> bool:
     """Return whether two groups of rows are non-empty and not all of one label."""
     a, b, several, last = 0, 0, 0, -1
     for c in range(labels):
@@ -236,7 +236,9 @@ def keep_up(
             pair = at + i * width
             if code == arena[pair] or code == arena[pair + 1]:
                 beside = True
-                same = same and valid(arena, pair + 2 + labels, pair + 2 + 2 * labels, labels)
+                same = same and is_valid_threshold(
+                    arena, pair + 2 + labels, pair + 2 + 2 * labels, labels
+                )
         # With fewer than k all valid thresholds are kept, and no deletion makes another one.
         if not beside and many == rules.thresholds:
             same = stays_out(table, tree, node, g, code, own, at, many, labels)

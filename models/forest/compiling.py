@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from numba.extending import register_jitable
 
-from leaveout.compiling import kept
+from leaveout.compiling import cached_njit
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -32,7 +32,7 @@ def scalar(function: Function) -> Function:
 
 def kernel(function: Function) -> Function:
     """Compile a function called from Python and cache it on disk."""
-    return kept(**OPTIONS)(function)
+    return cached_njit(**OPTIONS)(function)
 
 
 def stamp() -> int:

@@ -99,12 +99,10 @@ def _cache_difference(a: PlainTree, b: PlainTree, before: int) -> str | None:
         return f"{where}: {one} statistics are cached up to it in the one and {other} in the other"
     i = int(np.flatnonzero(apart)[0])
     node = min(int(a.cached_node[i]), int(b.cached_node[i]))
-    return (
-        f"{path_of(a, node)}: it caches {_cached(a, i)} in the one and {_cached(b, i)} in the other"
-    )
+    return f"{path_of(a, node)}: it caches {_cached_statistic_text(a, i)} in the one and {_cached_statistic_text(b, i)} in the other"
 
 
-def _cached(tree: PlainTree, i: int) -> str:
+def _cached_statistic_text(tree: PlainTree, i: int) -> str:
     """Return a description of a cached statistic."""
     low, high = tree.cached_values[i].tolist()
     counts = tree.cached_counts[i].tolist()

@@ -34,7 +34,7 @@ class Differences(NamedTuple):
 
 
 @subroutine
-def _moved(tree: Tree, scratch: Scratch, depth: int) -> tuple[int, int]:
+def _changed_levels(tree: Tree, scratch: Scratch, depth: int) -> tuple[int, int]:
     """Return the first and last level above ``depth`` whose split changed, or -1."""
     first, last = -1, -1
     for level in range(depth):
@@ -125,7 +125,7 @@ def _compile(edition: int) -> Any:
                 fits = grow(table, rules, spare, scratch, 0, depth, key, True)
                 size = spare.used[0] if fits else 0
             why, leaf = (DONE if fits else SPARE), -1
-            first, last = _moved(tree, scratch, depth)
+            first, last = _changed_levels(tree, scratch, depth)
             if grown < 0 and not _answers_alike(tree.counts[end], table.labels[row]):
                 leaf = end
             if size > 0 or leaf >= 0:

@@ -99,11 +99,11 @@ class ForestFamily:
         """
         trees = list(self.whole.trees)
         for tree, node, root in self.changed(member):
-            trees[tree] = _replaced(trees[tree], node, self.changes, root)
+            trees[tree] = _replace_node(trees[tree], node, self.changes, root)
         return ScoredForest(tuple(trees), self.whole.classes, self.whole.rounds_inputs)
 
 
-def _replaced(tree: ScoredTree, at: int, changes: Changes, root: int) -> ScoredTree:
+def _replace_node(tree: ScoredTree, at: int, changes: Changes, root: int) -> ScoredTree:
     """Return a tree in preorder with one node replaced."""
     feature: list[int] = []
     threshold: list[float] = []

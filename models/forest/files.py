@@ -19,11 +19,11 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from leaveout.errors import ForestError
-from leaveout.files import ARCHIVE, open_file, written_whole
+from leaveout.files import ARCHIVE, open_atomically, open_file
 from leaveout.models.forest.layout import SMALL
 from leaveout.models.forest.plain import Ensemble, PlainTree, Settings
 from leaveout.models.forest.validity import problem_of
-from leaveout.models.npz import refuse_bombs, refusing_damage
+from leaveout.models.npz import refuse_bombs, refuse_damage
 
 _FORMAT = "leaveout forest"
 _VERSION = 2
@@ -75,13 +75,13 @@ def stored_labels(classes: NDArray[np.generic], path: Path) -> NDArray[np.generi
 
 def save_ensemble(ensemble: Ensemble, path: Path) -> None:
     """Write a forest file, atomically."""
-    arrays = _stored(ensemble, stored_labels(ensemble.classes, path))
+    arrays = _file_arrays(ensemble, stored_labels(ensemble.classes, path))
     sizes = [(len(tree.feature), len(tree.cached_node)) for tree in ensemble.trees]
     manifest = _Manifest(
         _FORMAT, _VERSION, ensemble.settings, SMALL, ensemble.next_name, sizes, _digest(arrays)
     )
     try:
-        with written_whole(path) as stream, zipfile.ZipFile(stream, "w") as archive:
+        with open_atomically(path) as stream, zipfile.ZipFile(stream, "w") as archive:
             _write(archive, _MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
             for name, array in arrays.items():
                 content = io.BytesIO()
@@ -93,10 +93,10 @@ def save_ensemble(ensemble: Ensemble, path: Path) -> None:
 
 def digest_of(ensemble: Ensemble) -> str:
     """Return the SHA-256 of a forest's arrays, as in its file's manifest."""
-    return _digest(_stored(ensemble, stored_labels(ensemble.classes, Path("a forest"))))
+    return _digest(_file_arrays(ensemble, stored_labels(ensemble.classes, Path("a forest"))))
 
 
-def _stored(ensemble: Ensemble, classes: NDArray[np.generic]) -> dict[str, NDArray[Any]]:
+def _file_arrays(ensemble: Ensemble, classes: NDArray[np.generic]) -> dict[str, NDArray[Any]]:
     """Return the arrays of a file, in order."""
     arrays: dict[str, NDArray[Any]] = {
         "classes": classes, "names": ensemble.names, "X": ensemble.X, "y": ensemble.y,
@@ -119,7 +119,7 @@ def load_ensemble(path: Path) -> Ensemble:
     """
     try:
         with (
-            refusing_damage(),
+            refuse_damage(),
             open_file(path, ARCHIVE) as file,
             zipfile.ZipFile(file) as archive,
         ):

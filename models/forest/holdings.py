@@ -121,7 +121,7 @@ def slots_of(held: Held, names: Names) -> tuple[NDArray[np.int64], NDArray[np.in
     return places, slots
 
 
-def remaining(settings: Settings, held: Held, places: NDArray[np.int64]) -> Ensemble:
+def without_places(settings: Settings, held: Held, places: NDArray[np.int64]) -> Ensemble:
     """Return the rows but those at some places, without trees or unused labels."""
     keep = np.setdiff1d(np.flatnonzero(held.by_name.slots >= 0), places)
     if not len(keep):
@@ -140,7 +140,7 @@ def remaining(settings: Settings, held: Held, places: NDArray[np.int64]) -> Ense
 
 def plain_form(settings: Settings, held: Held) -> Ensemble:
     """Return rows and trees in plain form; no tree has anything pending."""
-    rows = remaining(settings, held, np.empty(0, np.int64))
+    rows = without_places(settings, held, np.empty(0, np.int64))
     number = np.full(len(held.table.labels), -1, np.int32)
     number[held.by_name.slots[held.by_name.slots >= 0]] = np.arange(len(rows.names))
     rules = settings.rules
@@ -150,7 +150,7 @@ def plain_form(settings: Settings, held: Held) -> Ensemble:
     return replace(rows, trees=plain)
 
 
-def extended(
+def extend_table(
     settings: Settings,
     held: Held,
     names: NDArray[np.int64],

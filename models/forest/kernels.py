@@ -133,7 +133,7 @@ def _compile(edition: int) -> tuple[Any, ...]:
         return len(todo.tree)
 
     @kernel
-    def pending(trees: NDArray[np.int64], at: int, index: int, seed: int, todo: Todo) -> int:
+    def list_pending(trees: NDArray[np.int64], at: int, index: int, seed: int, todo: Todo) -> int:
         """List as many pending and open nodes of a tree as fit; return their number."""
         _ = edition
         tree = tree_at(trees[at])
@@ -219,7 +219,7 @@ def _compile(edition: int) -> tuple[Any, ...]:
                     out[j, c] += counts[node, c] / n if n > 0 else 1.0 / labels
         return True
 
-    return revise, forget, deepen, pending, pack, vote
+    return revise, forget, deepen, list_pending, pack, vote
 
 
 revise, forget, deepen, pending, pack, vote = _compile(stamp())

@@ -18,7 +18,7 @@ from leaveout.models.forest.holdings import index_of
 from leaveout.models.forest.layout import NODE, Tree, Work, record_length, scratch_for
 from leaveout.models.forest.plain import Ensemble, tree_from
 from leaveout.models.forest.scored import ScoredForest
-from leaveout.models.forest.shares import leaving
+from leaveout.models.forest.shares import emptied_slots
 from leaveout.models.forest.table import Table, encode
 from leaveout.models.forest.views import address_of
 
@@ -79,7 +79,7 @@ def leave_one_out(
         except BaseException:
             found.stopped.set()
             raise
-    changes = _joined([parts[i] for i in range(total)], len(wanted))
+    changes = _join_trees([parts[i] for i in range(total)], len(wanted))
     return ForestFamily(ScoredForest.of(ensemble), wanted, changes)
 
 
@@ -122,7 +122,7 @@ class _Family:
         every = np.arange(len(ensemble.names))
         index, _ = index_of(ensemble.settings, ensemble.classes, self._table, every)
         # Each row on its own: of copies the one of the greatest rank leaves the trees.
-        one_by_one = [leaving(index.copies, places[i : i + 1]) for i in range(len(places))]
+        one_by_one = [emptied_slots(index.copies, places[i : i + 1]) for i in range(len(places))]
         self._slots = np.concatenate(one_by_one).astype(np.int32)
         self._only = index.totals[ensemble.y[places]] == 1
 
@@ -144,14 +144,14 @@ class _Family:
                 work, address, index, self._slots[:end], at, self._only, spare, out
             )
             if why == SHORT:
-                out = _resized(out, 2 * len(out.node), 2 * len(out.feature))
+                out = _resize(out, 2 * len(out.node), 2 * len(out.feature))
             elif why == SPARE:
                 # Nodes of n rows do for certain; of what they cache that is not known before.
                 words = 2 * words if n <= most else 1
                 most = max(n, most)
                 room = words * (4 * n * rules.attributes + record_length(rules, labels, n))
                 spare = _spare(most, labels, len(table.labels), max(room, len(spare.arena)))
-        return _resized(out, *out.used.tolist())
+        return _resize(out, *out.used.tolist())
 
     def _of_empty(self, labels: int) -> Differences:
         """Return how deletions change a tree without rows: a label may disappear."""
@@ -180,7 +180,7 @@ def _room(changes: int, nodes: int, labels: int) -> Differences:
     )  # fmt: skip
 
 
-def _resized(out: Differences, changes: int, nodes: int) -> Differences:
+def _resize(out: Differences, changes: int, nodes: int) -> Differences:
     """Return the same lists with another capacity, truncated to fit."""
     other = _room(changes, nodes, out.counts.shape[1])
     for name, old in out._asdict().items():
@@ -189,7 +189,7 @@ def _resized(out: Differences, changes: int, nodes: int) -> Differences:
     return other
 
 
-def _joined(trees: list[Differences], members: int) -> Changes:
+def _join_trees(trees: list[Differences], members: int) -> Changes:
     """Return the changes of all trees, by member."""
     sizes = [len(each.feature) for each in trees]
     starts = np.cumsum([0, *sizes])[:-1]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.models.forest.caches import shift, stays_out, valid, varies
+from leaveout.models.forest.caches import is_valid_threshold, shift, stays_out, varies
 from leaveout.models.forest.compiling import subroutine
 from leaveout.models.forest.keys import attribute_key, child_key, draw_between
 from leaveout.models.forest.layout import OPEN, PENDING, SMALL, Rules, Scratch, Tree, attribute_of
@@ -86,7 +86,9 @@ def _same_thresholds(
             pair = at + j * width
             if code == tree.arena[pair] or code == tree.arena[pair + 1]:
                 beside = True
-                if not valid(tree.arena, pair + 2 + labels, pair + 2 + 2 * labels, labels):
+                if not is_valid_threshold(
+                    tree.arena, pair + 2 + labels, pair + 2 + 2 * labels, labels
+                ):
                     return False
         # With fewer than k all valid thresholds are kept, and no deletion makes another one.
         out = beside or many < k

@@ -30,7 +30,7 @@ def read_forest(path: Path | str) -> Forest:
     return DareForestClassifier.load(path)
 
 
-def answering(forest: Forest) -> tuple[ScoredForest, NDArray[np.float64]]:
+def scored_with_rows(forest: Forest) -> tuple[ScoredForest, NDArray[np.float64]]:
     """Return a forest's scored form and its known rows, shape (rows, features)."""
     if isinstance(forest, SklearnForest):
         return forest.scored, np.empty((0, forest.n_features_in_))

@@ -97,7 +97,7 @@ class ScoredForest:
         -------
         ndarray of float64, shape (rows, labels)
         """
-        X = rounded(X) if self.rounds_inputs else X
+        X = round_to_float32(X) if self.rounds_inputs else X
         total = np.zeros((len(X), len(self.classes)))
         for tree in self.trees:
             total += tree.shares[leaves_of(tree, X)]
@@ -105,7 +105,7 @@ class ScoredForest:
         return mean
 
 
-def rounded(X: Floats) -> Floats:
+def round_to_float32(X: Floats) -> Floats:
     """Return the nearest float32 values, ties to even; infinite beyond the range."""
     with np.errstate(over="ignore"):
         return X.astype(np.float32).astype(np.float64)
@@ -124,7 +124,7 @@ def before_rounding(threshold: Floats) -> Floats:
     # Beyond float32's range the next value is counted as if there were one.
     low, high = (np.clip(each, -(2.0**128), 2.0**128) for each in ends)
     half = (low + high) / 2
-    found: Floats = np.where(rounded(half) <= threshold, half, np.nextafter(half, -np.inf))
+    found: Floats = np.where(round_to_float32(half) <= threshold, half, np.nextafter(half, -np.inf))
     return np.where(np.isposinf(threshold), threshold, found)
 
 

@@ -130,7 +130,7 @@ def in_tree(chosen: Bits | None, slots: int, tree: int, begin: int = 0) -> NDArr
 
 
 @kernel
-def leaving(copies: Copies, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+def emptied_slots(copies: Copies, slots: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the slots that deleting the rows in some slots empties."""
     group, start, ranked, size = copies
     out = slots.copy()

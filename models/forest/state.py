@@ -16,21 +16,21 @@ from leaveout.models.forest import trees
 from leaveout.models.forest.holdings import (
     Held,
     Names,
-    extended,
+    extend_table,
     index_of,
     plain_form,
     release,
-    remaining,
     sizes_of,
     slots_of,
+    without_places,
 )
 from leaveout.models.forest.kernels import UNLIMITED, vote
 from leaveout.models.forest.layout import Tree, Work, scratch_for
 from leaveout.models.forest.plain import Ensemble, Settings, tree_from
-from leaveout.models.forest.shares import Bits, in_tree, leaving
+from leaveout.models.forest.shares import Bits, emptied_slots, in_tree
 from leaveout.models.forest.table import Table, encode, extend
 from leaveout.models.forest.trees import Trees
-from leaveout.models.forest.turns import Turns
+from leaveout.models.forest.turns import ReadWriteLock
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
@@ -59,7 +59,7 @@ class ForestState:
         self.rules = ensemble.settings.rules
         self.jobs = jobs
         self.lazy = lazy
-        self._turns = Turns()
+        self._turns = ReadWriteLock()
         self._is_broken = False
         self._held = self._take(ensemble)
 
@@ -131,7 +131,7 @@ class ForestState:
     def _settle_some(self, budget: int) -> bool:
         """Grow some pending nodes as a writer; return whether any are left."""
         held = self._held
-        found = trees.is_pending(held.trees)[: self.jobs]
+        found = trees.pending_trees(held.trees)[: self.jobs]
 
         def settle(i: int) -> tuple[bool, Tree | None]:
             return trees.settle(self._work(held), held.trees, i, budget)
@@ -146,7 +146,7 @@ class ForestState:
         """Replace some trees by equal ones in larger arrays."""
         if new:
             # By one assignment, so that an interruption comes before it or after it.
-            self._held = held._replace(trees=held.trees.replaced(new))
+            self._held = held._replace(trees=held.trees.with_trees(new))
         return self._held
 
     def _look(self, at: Callable[[Held], T]) -> T:
@@ -163,7 +163,7 @@ class ForestState:
         if not self._is_broken:
             return
         # In other arrays: threads of the deletion may still be at work on the old ones.
-        held = self._take(self._remaining(self._held, _NO_SLOTS), self.lazy)
+        held = self._take(self._without_places(self._held, _NO_SLOTS), self.lazy)
 
         def mend() -> None:
             self._held = held
@@ -187,11 +187,11 @@ class ForestState:
 
     def without(self, names: Names = ()) -> Ensemble:
         """Return the rows without some, with neither trees nor unused labels."""
-        return self._look(lambda held: self._remaining(held, slots_of(held, names)[0]))
+        return self._look(lambda held: self._without_places(held, slots_of(held, names)[0]))
 
-    def _remaining(self, held: Held, places: NDArray[np.int64]) -> Ensemble:
+    def _without_places(self, held: Held, places: NDArray[np.int64]) -> Ensemble:
         """Return the rows without those at some places."""
-        return remaining(self.settings, held, places)
+        return without_places(self.settings, held, places)
 
     def forget(self, names: Names) -> None:
         """Delete rows, as if they had never been there."""
@@ -206,9 +206,9 @@ class ForestState:
             left = totals - np.bincount(held.table.labels[slots], minlength=len(held.classes))
             # The forest is a function of the rows left, so both ways lead to the same one.
             if not left.all() or len(slots) > _part(rows, self.lazy):
-                self._held = self._take(self._remaining(held, places), self.lazy)
+                self._held = self._take(self._without_places(held, places), self.lazy)
                 return
-            slots = leaving(held.by_name.copies, slots)
+            slots = emptied_slots(held.by_name.copies, slots)
 
             def forget() -> None:
                 self._is_broken = True
@@ -237,7 +237,7 @@ class ForestState:
             if more is not None:
                 self._held = self._join(held, names, *more)
                 return names
-            here = self._remaining(held, _NO_SLOTS)
+            here = self._without_places(held, _NO_SLOTS)
             self._held = self._take(
                 Ensemble(
                     self.settings, classes, np.concatenate((here.names, names)),
@@ -251,7 +251,7 @@ class ForestState:
         self, held: Held, names: NDArray[np.int64], table: Table, moved: NDArray[np.int32]
     ) -> Held:
         """Return a forest with the last rows of a table added, in new arrays."""
-        joined, new = extended(self.settings, held, names, table, moved)
+        joined, new = extend_table(self.settings, held, names, table, moved)
         lazy = self.lazy
 
         def learn(i: int) -> None:
@@ -267,7 +267,7 @@ class ForestState:
             while self._settle_some(UNLIMITED):
                 pass
             held = self._held
-            slot = int(leaving(held.by_name.copies, slots_of(held, [name])[1])[0])
+            slot = int(emptied_slots(held.by_name.copies, slots_of(held, [name])[1])[0])
 
             def cost() -> int:
                 self._is_broken = True

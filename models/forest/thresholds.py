@@ -156,7 +156,7 @@ def _copy(chosen: Any, source: int, target: int) -> None:
 
 
 @subroutine
-def _ascending(scratch: Scratch, found: int) -> None:
+def _sort_chosen(scratch: Scratch, found: int) -> None:
     """Sort the chosen thresholds by value; the last row of ``chosen`` is spare."""
     chosen = scratch.chosen
     k = len(chosen) - 1
@@ -294,7 +294,7 @@ def _sample_candidates(
     if found < k:
         return -1
     if not sorted_so_far:
-        _ascending(scratch, found)
+        _sort_chosen(scratch, found)
     return found
 
 
@@ -344,5 +344,5 @@ def sample(
         if found == k:
             worst = _worst(scratch, k)
     if not sorted_so_far:
-        _ascending(scratch, found)
+        _sort_chosen(scratch, found)
     return found

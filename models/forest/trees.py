@@ -45,7 +45,7 @@ class Trees:
         self._trees[i] = tree
         self.addresses[i] = address_of(tree)
 
-    def replaced(self, new: Mapping[int, Tree]) -> Trees:
+    def with_trees(self, new: Mapping[int, Tree]) -> Trees:
         """Return these trees with some replaced."""
         out = Trees(())
         out._trees, out.addresses = self._trees.copy(), self.addresses.copy()
@@ -109,12 +109,12 @@ def grow(work: Work, labels: int, index: int, live: NDArray[np.int32]) -> Tree:
         todo.key[0] = root_key(work.seed, index)
     todo.node[0], todo.tree[0], todo.depth[0], todo.rows[0] = 0, 0, 0, len(live)
     if kernels.deepen(work, Trees([tree]).addresses, todo, _NO_INPUTS, 0, UNLIMITED) < 0:
-        tree = _settled(work, tree, index)
+        tree = _settle_fully(work, tree, index)
     tree.used[2] = 0
     return pack(work.table, work.rules, tree)
 
 
-def _settled(work: Work, tree: Tree, index: int) -> Tree:
+def _settle_fully(work: Work, tree: Tree, index: int) -> Tree:
     """Grow everything pending in a tree; return the tree."""
     trees = Trees([tree])
     while True:
@@ -140,14 +140,14 @@ def settle(
     return False, None
 
 
-def is_pending(trees: Trees) -> list[int]:
+def pending_trees(trees: Trees) -> list[int]:
     """Return the trees that may have pending nodes."""
     return [i for i, tree in enumerate(trees) if tree.used[2]]
 
 
 def ask(work: Work, trees: Trees, X: NDArray[np.float64]) -> dict[int, Tree]:
     """Grow the pending nodes on the paths of inputs."""
-    found = is_pending(trees)
+    found = pending_trees(trees)
     todo = _todo(len(found))
     todo.tree[:] = found
     stopped = int(kernels.deepen(work, trees.addresses, todo, X, 0, UNLIMITED))
@@ -196,7 +196,7 @@ def forget(
         if at < 0:
             at = -1 - at
             tree = int(listed.tree[at])
-            trees[tree] = _settled(work, trees[tree], tree)
+            trees[tree] = _settle_fully(work, trees[tree], tree)
             at = int(np.searchsorted(listed.tree, tree, side="right"))
 
 
@@ -209,7 +209,7 @@ def learn(work: Work, trees: Trees, slots: NDArray[np.int32], at: int, lazy: boo
             break
         trees[at] = _move(work.table, work.rules, trees[at], (0, place.words))
     if not lazy and trees[at].used[2]:
-        trees[at] = _settled(work, trees[at], at)
+        trees[at] = _settle_fully(work, trees[at], at)
 
 
 def cost_of(work: Work, trees: Trees, slot: int) -> int:

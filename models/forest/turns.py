@@ -9,7 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-class Turns:
+class ReadWriteLock:
     """Readers-writer lock: many readers at once, or one writer.
 
     A reader holds one of eight locks, a writer all. ``with`` on interpreter locks makes it safe

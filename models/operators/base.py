@@ -83,6 +83,6 @@ class Affine(Operator, ABC):
         """
         return np.abs(self.apply(np.zeros((1, 1, *shape)), constants, True)[:, 0])
 
-    def regrouped(self, constants: Constants) -> float:
+    def regrouping_bound(self, constants: Constants) -> float:
         """Bound products of the operator's own constants that its matrix does not show."""
         return 1.0

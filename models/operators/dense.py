@@ -56,7 +56,7 @@ class Gemm(Affine):
         """See `Affine.roundings`: a product, the sums, both factors, the bias."""
         return shape[0] + 5
 
-    def regrouped(self, constants: Constants) -> float:
+    def regrouping_bound(self, constants: Constants) -> float:
         """See `Affine.regrouping_bound`; a runtime may scale the sum or the weights."""
         if self.alpha == 1.0 and self.beta == 1.0:
             return 1.0

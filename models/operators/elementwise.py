@@ -29,7 +29,7 @@ def _broadcast(shape: Shape, constant: Shape) -> Shape:
     return result[1:]
 
 
-def _aligned(constant: Floats, values: Floats) -> Floats:
+def _align_axes(constant: Floats, values: Floats) -> Floats:
     """Align a stacked constant's axes: stack, batch, then its own on the right."""
     shape = constant.shape[1:]
     return constant.reshape(len(constant), *(1,) * (values.ndim - 1 - len(shape)), *shape)
@@ -50,7 +50,7 @@ class Shift(Affine):
 
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
         """See `Affine.apply`."""
-        constant = _aligned(constants[self.constant], values)
+        constant = _align_axes(constants[self.constant], values)
         shift = self.other_sign * constant if biased else np.zeros_like(constant)
         # Adding even a zero shift broadcasts the linear part to the shape of the output.
         return np.asarray(self.sign * values + shift)
@@ -78,7 +78,7 @@ class Scale(Affine):
 
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
         """See `Affine.apply`."""
-        constant = _aligned(constants[self.constant], values)
+        constant = _align_axes(constants[self.constant], values)
         return np.asarray(values * constant if self.kind == "multiply" else values / constant)
 
     def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
@@ -156,7 +156,7 @@ class BatchNormalization(Affine):
             np.broadcast_to(shift.reshape(len(shift), -1, *axes), (len(shift), *shape))
         )
 
-    def regrouped(self, constants: Constants) -> float:
+    def regrouping_bound(self, constants: Constants) -> float:
         """See `Affine.regrouping_bound`; the deviation is inverted before scaling."""
         least = float((constants[self.variance] + self.epsilon).min(initial=np.inf))
         inverse = 1.0 / np.sqrt(least) if least > 0 else np.inf

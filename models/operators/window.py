@@ -139,14 +139,14 @@ class Conv(Affine):
 
     def widest(self, shape: Shape, constants: Shapes) -> int:
         """See `Affine.widest`; the window's patches are stored side by side."""
-        return max(super().widest(shape, constants), _patched(self.window, shape))
+        return max(super().widest(shape, constants), _patch_size(self.window, shape))
 
     def roundings(self, shape: Shape, constants: Shapes) -> int:
         """See `Affine.roundings`: a product, the sums, the bias."""
         return math.prod(constants[self.weight][1:]) + 2
 
 
-def _patched(window: Window, shape: Shape) -> int:
+def _patch_size(window: Window, shape: Shape) -> int:
     """Return the most numbers that one sample takes as padded values or patches."""
     padded = (n + sum(pads) for n, pads in zip(shape[1:], window.padding(shape[1:]), strict=True))
     patches = math.prod(window.kernel) * math.prod(window.positions(shape[1:]))
@@ -178,7 +178,7 @@ class AveragePool(Affine):
 
     def widest(self, shape: Shape, constants: Shapes) -> int:
         """See `Affine.widest`; the window's patches are stored side by side."""
-        return max(super().widest(shape, constants), _patched(self.window, shape))
+        return max(super().widest(shape, constants), _patch_size(self.window, shape))
 
     def roundings(self, shape: Shape, constants: Shapes) -> int:
         """See `Affine.roundings`: the sums, and a division by the inverse."""

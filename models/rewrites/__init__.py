@@ -1,7 +1,7 @@
 """ONNX operators that can be expressed by others, one small class each."""
 
 from leaveout.models.rewrites.arithmetic import Negation
-from leaveout.models.rewrites.base import Draft, Ending, Last, Rewrite, Rewritten, rewritten
+from leaveout.models.rewrites.base import Draft, Ending, Last, Rewrite, Rewritten, rewrite_node
 from leaveout.models.rewrites.constants import (
     ConstantCopy,
     ConstantNode,

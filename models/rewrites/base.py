@@ -134,7 +134,7 @@ class Rewritten:
     rest: tuple[Rewrite, ...]
 
 
-def rewritten(
+def rewrite_node(
     use: Use, rewrites: Sequence[Rewrite], last: Last, taken: set[str]
 ) -> Rewritten | str:
     """Apply the first rewrite that fits a node."""

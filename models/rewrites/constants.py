@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from leaveout.models.onnx_attributes import ANY, FLAG, accepting
+from leaveout.models.onnx_attributes import ANY, FLAG, accepted_values
 from leaveout.models.onnx_use import BATCH, UnsupportedError, Use
 from leaveout.models.onnx_values import constant_value
 from leaveout.models.operators import Shape
@@ -19,7 +19,7 @@ class ConstantNode(Rewrite):
 
     operator = "Constant"
     inputs = ()
-    attributes = accepting(
+    attributes = accepted_values(
         sparse_value=ANY,
         value=ANY,
         value_float=ANY,
@@ -51,7 +51,7 @@ class ConstantTranspose(Rewrite):
 
     operator = "Transpose"
     inputs = ("constant",)
-    attributes = accepting(perm=ANY)
+    attributes = accepted_values(perm=ANY)
 
     def visit(self, use: Use, draft: Draft) -> str:
         """See `Rewrite.visit`."""
@@ -68,7 +68,7 @@ class ConstantReshape(Rewrite):
     """Reshape of a constant, as tf2onnx writes biases; numbers keep their order."""
 
     inputs = ("constant", "integers")
-    attributes = accepting(allowzero=FLAG, axes=ANY, axis=ANY, shape=ANY)
+    attributes = accepted_values(allowzero=FLAG, axes=ANY, axis=ANY, shape=ANY)
 
     def __init__(self, operator: str) -> None:
         self.operator = operator  # type: ignore[misc]
@@ -85,7 +85,7 @@ class ConstantReshape(Rewrite):
         return draft.move(name, Reshape(tuple(shape)))
 
 
-def _reshaped(use: Use, shape: Shape) -> list[int]:
+def _reshape_sizes(use: Use, shape: Shape) -> list[int]:
     """Return the shape after Reshape."""
     asked = use.integers(1, "shape") or []
     if min(asked, default=0) < -1 or asked.count(-1) > 1:
@@ -98,7 +98,7 @@ def _reshaped(use: Use, shape: Shape) -> list[int]:
     return [math.prod(shape) // max(1, known) if n == -1 else n for n in asked]
 
 
-def _squeezed(use: Use, shape: Shape) -> list[int]:
+def _squeeze_sizes(use: Use, shape: Shape) -> list[int]:
     """Return the shape after Squeeze."""
     asked = use.integers(1, "axes")
     axes = range(len(shape)) if asked is None else [axis % max(1, len(shape)) for axis in asked]
@@ -107,7 +107,7 @@ def _squeezed(use: Use, shape: Shape) -> list[int]:
     return [n for i, n in enumerate(shape) if n != 1 or i not in axes]
 
 
-def _unsqueezed(use: Use, shape: Shape) -> list[int]:
+def _unsqueeze_sizes(use: Use, shape: Shape) -> list[int]:
     """Return the shape after Unsqueeze."""
     asked = use.integers(1, "axes") or []
     rank = len(shape) + len(asked)
@@ -118,7 +118,7 @@ def _unsqueezed(use: Use, shape: Shape) -> list[int]:
     return [1 if i in axes else next(rest) for i in range(rank)]
 
 
-def _flattened(use: Use, shape: Shape) -> list[int]:
+def _flatten_sizes(use: Use, shape: Shape) -> list[int]:
     """Return the shape after Flatten."""
     axis = int(use.attribute("axis", 1))
     axis += len(shape) if axis < 0 else 0
@@ -126,10 +126,10 @@ def _flattened(use: Use, shape: Shape) -> list[int]:
 
 
 _RESHAPED = {
-    "Flatten": _flattened,
-    "Reshape": _reshaped,
-    "Squeeze": _squeezed,
-    "Unsqueeze": _unsqueezed,
+    "Flatten": _flatten_sizes,
+    "Reshape": _reshape_sizes,
+    "Squeeze": _squeeze_sizes,
+    "Unsqueeze": _unsqueeze_sizes,
 }
 
 
@@ -140,7 +140,7 @@ class ShapeOf(Rewrite):
     """
 
     operator = "Shape"
-    attributes = accepting(start=ANY, end=ANY)
+    attributes = accepted_values(start=ANY, end=ANY)
 
     def visit(self, use: Use, draft: Draft) -> str:
         """See `Rewrite.visit`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from onnx import TensorProto, helper
 
-from leaveout.models.onnx_attributes import ANY, FLAG, accepting, only
+from leaveout.models.onnx_attributes import ANY, FLAG, accepted_values, only
 from leaveout.models.onnx_use import UnsupportedError, Use
 from leaveout.models.rewrites.base import Draft, Rewrite
 
@@ -15,7 +15,7 @@ class CastToItself(Rewrite):
 
     operator = "Cast"
     inputs = ("any",)
-    attributes = accepting(to=ANY, saturate=FLAG)
+    attributes = accepted_values(to=ANY, saturate=FLAG)
 
     def visit(self, use: Use, draft: Draft) -> str | None:
         """See `Rewrite.visit`."""
@@ -37,7 +37,7 @@ class ReshapeWithoutZeros(Rewrite):
 
     operator = "Reshape"
     inputs = ("data", "integers")
-    attributes = accepting(allowzero=only(1))
+    attributes = accepted_values(allowzero=only(1))
 
     def visit(self, use: Use, draft: Draft) -> str | None:
         """See `Rewrite.visit`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from leaveout.models.onnx_attributes import ANY, accepting
+from leaveout.models.onnx_attributes import ANY, accepted_values
 from leaveout.models.onnx_use import UnsupportedError, Use
 from leaveout.models.rewrites.base import Draft, Ending, Rewrite
 
@@ -22,7 +22,7 @@ class FinalSoftmax(Rewrite):
     """
 
     operator = "Softmax"
-    attributes = accepting(axis=ANY)
+    attributes = accepted_values(axis=ANY)
 
     def visit(self, use: Use, draft: Draft) -> Ending:
         """See `Rewrite.visit`."""

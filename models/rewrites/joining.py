@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from leaveout.models.onnx_attributes import ANY, accepting
+from leaveout.models.onnx_attributes import ANY, accepted_values
 from leaveout.models.onnx_picks import pads_of
 from leaveout.models.onnx_use import Kind, UnsupportedError, Use
 from leaveout.models.rewrites.base import Draft, Rewrite
@@ -28,7 +28,7 @@ class Concatenation(Rewrite):
 
     operator = "Concat"
     inputs: ClassVar[tuple[Kind, ...]] = _ANY * _MOST
-    attributes = accepting(axis=ANY)
+    attributes = accepted_values(axis=ANY)
 
     def visit(self, use: Use, draft: Draft) -> str | None:
         """See `Rewrite.visit`."""
@@ -49,7 +49,7 @@ class Concatenation(Rewrite):
         for name, shape, end in zip(parts, shapes, ends, strict=True):
             widths = [(0, 0)] * len(shape)
             widths[at] = end - shape[at], ends[-1] - end
-            placed = padded(draft, use, name, widths)
+            placed = pad_with_zeros(draft, use, name, widths)
             found = draft("Add", found, placed) if found else placed
         return found
 
@@ -59,7 +59,7 @@ class PadByItself(Rewrite):
 
     operator = "Pad"
     inputs = ("data", "integers", "floats", "integers")
-    attributes = accepting(mode=ANY, pads=ANY)
+    attributes = accepted_values(mode=ANY, pads=ANY)
 
     def visit(self, use: Use, draft: Draft) -> str | None:
         """See `Rewrite.visit`."""
@@ -76,7 +76,7 @@ class PadByItself(Rewrite):
         return found if draft.nodes else draft("Identity", found)
 
 
-def padded(draft: Draft, use: Use, x: str, widths: list[tuple[int, int]]) -> str:
+def pad_with_zeros(draft: Draft, use: Use, x: str, widths: list[tuple[int, int]]) -> str:
     """Write zeros around a tensor in the form of the model's opset."""
     pads = [0, *(before for before, _ in widths), 0, *(after for _, after in widths)]
     if use.opset < 11:

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from leaveout.models.onnx_attributes import ANY, FINITE, accepting
+from leaveout.models.onnx_attributes import ANY, FINITE, accepted_values
 from leaveout.models.onnx_use import Kind, UnsupportedError, Use
 from leaveout.models.rewrites.base import Draft, Rewrite
 
@@ -50,7 +50,7 @@ class LeakyRelu(Rewrite):
     """LeakyRelu of any slope."""
 
     operator = "LeakyRelu"
-    attributes = accepting(alpha=FINITE)
+    attributes = accepted_values(alpha=FINITE)
 
     def visit(self, use: Use, draft: Draft) -> str:
         """See `Rewrite.visit`."""
@@ -87,7 +87,7 @@ class Clipping(Rewrite):
 
     operator = "Clip"
     inputs = ("data", "floats", "floats")
-    attributes = accepting(max=ANY, min=ANY)
+    attributes = accepted_values(max=ANY, min=ANY)
 
     def visit(self, use: Use, draft: Draft) -> str:
         """See `Rewrite.visit`."""
@@ -116,7 +116,7 @@ class HardSigmoid(Rewrite):
     """HardSigmoid: ``alpha x + beta`` clipped to [0, 1], with product and sum charged."""
 
     operator = "HardSigmoid"
-    attributes = accepting(alpha=FINITE, beta=FINITE)
+    attributes = accepted_values(alpha=FINITE, beta=FINITE)
 
     def visit(self, use: Use, draft: Draft) -> str:
         """See `Rewrite.visit`."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from leaveout.models.onnx_attributes import ANY, AUTO_PAD, FLAG, PADS, SIZES, accepting, only
+from leaveout.models.onnx_attributes import ANY, AUTO_PAD, FLAG, PADS, SIZES, accepted_values, only
 from leaveout.models.onnx_picks import reduction_axes
 from leaveout.models.onnx_use import UnsupportedError, Use
 from leaveout.models.onnx_windows import window_of
@@ -26,7 +26,7 @@ class MaxPool(Rewrite):
     """
 
     operator = "MaxPool"
-    attributes = accepting(
+    attributes = accepted_values(
         auto_pad=AUTO_PAD,
         ceil_mode=FLAG,
         dilations=SIZES,
@@ -53,7 +53,7 @@ class MaxPool(Rewrite):
         for at, size in enumerate(spatial):
             taps = _taps(window, at, size, window.padding(spatial)[at], ceil)
             found = _of_each(draft, found, 2 + at, size, taps, larger)
-        return _copied(draft, use, found)
+        return _copy_input(draft, use, found)
 
 
 def _taps(window: Window, at: int, size: int, pads: tuple[int, int], ceil: bool) -> list[Places]:
@@ -78,7 +78,7 @@ class GlobalMaxPool(Rewrite):
 
     def visit(self, use: Use, draft: Draft) -> str:
         """See `Rewrite.visit`."""
-        return _reduced(draft, use, range(2, 1 + len(use.shape)), larger)
+        return _reduce_axes(draft, use, range(2, 1 + len(use.shape)), larger)
 
 
 class ReduceMax(Rewrite):
@@ -86,13 +86,13 @@ class ReduceMax(Rewrite):
 
     operator = "ReduceMax"
     inputs = ("data", "integers")
-    attributes = accepting(axes=ANY, keepdims=FLAG, noop_with_empty_axes=FLAG)
+    attributes = accepted_values(axes=ANY, keepdims=FLAG, noop_with_empty_axes=FLAG)
     both: Both = staticmethod(larger)
 
     def visit(self, use: Use, draft: Draft) -> str:
         """See `Rewrite.visit`."""
         axes = reduction_axes(use)
-        found = _reduced(draft, use, axes, type(self).both)
+        found = _reduce_axes(draft, use, axes, type(self).both)
         if use.attribute("keepdims", 1) or not axes:
             return found
         left = [n for i, n in enumerate(use.shape, 1) if i not in axes]
@@ -106,16 +106,16 @@ class ReduceMin(ReduceMax):
     both: Both = staticmethod(smaller)
 
 
-def _reduced(draft: Draft, use: Use, axes: Sequence[int], both: Both) -> str:
+def _reduce_axes(draft: Draft, use: Use, axes: Sequence[int], both: Both) -> str:
     """Write the largest or smallest number along axes."""
     found = use.variables[0]
     for axis in axes:
         size = use.shape[axis - 1]
         found = _of_each(draft, found, axis, size, [tuple(range(size))], both)
-    return _copied(draft, use, found)
+    return _copy_input(draft, use, found)
 
 
-def _copied(draft: Draft, use: Use, found: str) -> str:
+def _copy_input(draft: Draft, use: Use, found: str) -> str:
     """Return the result, copied if it is the input itself."""
     return draft("Identity", found) if found == use.variables[0] else found
 
@@ -125,18 +125,18 @@ def _of_each(draft: Draft, x: str, axis: int, size: int, sets: Sequence[Places],
     most = max(map(len, sets))
     if most == 1:
         places = [places[0] for places in sets]
-        return x if places == list(range(size)) else _picked(draft, x, axis, places)
+        return x if places == list(range(size)) else _gather(draft, x, axis, places)
     half = 1 << ((most - 1).bit_length() - 1)
     pairs = [(each[:half], each[-half:]) for each in sets]
     parts = list(dict.fromkeys(part for pair in pairs for part in pair))
     below = _of_each(draft, x, axis, size, parts, both)
     number = {part: i for i, part in enumerate(parts)}
     first, second = (
-        _picked(draft, below, axis, [number[pair[k]] for pair in pairs]) for k in (0, 1)
+        _gather(draft, below, axis, [number[pair[k]] for pair in pairs]) for k in (0, 1)
     )
     return both(draft, first, second)
 
 
-def _picked(draft: Draft, x: str, axis: int, places: Sequence[int]) -> str:
+def _gather(draft: Draft, x: str, axis: int, places: Sequence[int]) -> str:
     """Write Gather of constant indices."""
     return draft("Gather", x, draft.constant(np.asarray(places, np.int64)), axis=axis)

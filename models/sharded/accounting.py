@@ -13,7 +13,7 @@ from leaveout.models.sharded.information import (
     composed_information,
     least_information,
     max_information,
-    rounded_up,
+    round_up,
 )
 from leaveout.models.sharded.settings import SHARPEST, ServiceSettings
 
@@ -57,7 +57,7 @@ class Guarantee(Unlearning):
     route: Literal["pure", "composed"]
 
 
-def adaptively(base: Unlearning, information: float, tail: float) -> Unlearning:
+def adaptive_guarantee(base: Unlearning, information: float, tail: float) -> Unlearning:
     """Extend a guarantee to updates that depend on what is published.
 
     Theorem 4.1 of *Adaptive Machine Unlearning*, explicit, for max-information on average: Markov
@@ -66,9 +66,9 @@ def adaptively(base: Unlearning, information: float, tail: float) -> Unlearning:
     root = math.sqrt(tail)
     left_out = math.exp(min(0.0, math.log(base.beta) + information)) if base.beta else 0.0
     return Unlearning(
-        rounded_up(base.alpha + information),
-        min(1.0, rounded_up(left_out + root)),
-        min(1.0, rounded_up(base.gamma + root)),
+        round_up(base.alpha + information),
+        min(1.0, round_up(left_out + root)),
+        min(1.0, round_up(base.gamma + root)),
     )
 
 
@@ -77,7 +77,7 @@ def published_guarantee(epsilon: float, seeds: int, tail: float) -> Unlearning:
     bounded = max_information(epsilon, seeds, tail)
     if bounded >= max_information(epsilon, seeds, 0.0):
         tail = 0.0
-    return adaptively(EXACT, bounded, tail)
+    return adaptive_guarantee(EXACT, bounded, tail)
 
 
 def guarantee(
@@ -109,7 +109,7 @@ def guarantee(
     _check(settings, predictions, beta, gamma)
     if not predictions:
         return Guarantee(0.0, 0.0, 0.0, "pure")
-    each = rounded_up(settings.epsilon)
+    each = round_up(settings.epsilon)
     pure = least_information(predictions * each, settings.shards, beta)
     composed = composed_information(
         each,

@@ -58,7 +58,7 @@ def draw_noisy_max(votes: Sequence[int], epsilon: float, chance: Chance) -> int:
     return exceeding[chance.randrange(len(exceeding))]
 
 
-def drawing(mechanism: Mechanism, epsilon: float) -> Callable[[Sequence[int], Chance], int]:
+def draw_function(mechanism: Mechanism, epsilon: float) -> Callable[[Sequence[int], Chance], int]:
     """Return the function that draws a label from votes."""
     if mechanism == "exponential":
         return lambda votes, chance: draw_exponential(votes, epsilon, chance)

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from leaveout.errors import ShardedError
 from leaveout.files import clear_partials
-from leaveout.models.sharded.aggregation import Chance, drawing, operating_system
+from leaveout.models.sharded.aggregation import Chance, draw_function, operating_system
 from leaveout.models.sharded.ledger import Ledger
 from leaveout.models.sharded.ledger_tables import MovedError, Position
 from leaveout.models.sharded.randomness import epoch_key
@@ -156,13 +156,13 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         given = as_features(X)
         labels = as_labels(y, len(given))
 
-        def added(shards: Shards) -> Shards:
+        def add_points(shards: Shards) -> Shards:
             """Return the shards with the points added."""
             features = as_features(given, self.n_features_in_)
             self._check_size(len(self.ids_) + len(features))
             return shards.add(features, self._codes(labels))
 
-        self._change(added)
+        self._change(add_points)
         return self.ids_[len(self.ids_) - len(given) :].copy()
 
     def delete(self, ids: Sequence[int] | NDArray[np.int64]) -> None:
@@ -193,7 +193,7 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._sync()
         features = as_features(X, self.n_features_in_)
         if not self.settings.private:
-            draw = drawing("majority", 0.0)
+            draw = draw_function("majority", 0.0)
             votes = self._shards.votes(features, len(self.classes_))
             codes = [draw(row, self._chance) for row in votes.tolist()]
             return self.classes_[np.asarray(codes, dtype=np.int64)]
@@ -206,7 +206,7 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             features = as_features(features, self.n_features_in_)
             left = [query for query in places if query not in answers]
             try:
-                found = self._answered(left, features[[places[query] for query in left]])
+                found = self._answer_charged(left, features[[places[query] for query in left]])
             except MovedError:
                 self._sync()
                 continue
@@ -233,7 +233,9 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         return np.searchsorted(self.classes_, labels).astype(np.int64)
 
-    def _answered(self, queries: list[bytes], features: NDArray[np.float64]) -> dict[bytes, int]:
+    def _answer_charged(
+        self, queries: list[bytes], features: NDArray[np.float64]
+    ) -> dict[bytes, int]:
         """Answer what the budget covers."""
         assert self.settings.predictions is not None
         partly = self.settings.on_exhausted == "retrain"
@@ -246,7 +248,7 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.on_charge()
         inside = [place for place, query in enumerate(queries) if query in opened.lines]
         votes = self._shards.votes(features[inside], len(self.classes_))
-        draw = drawing(self.settings.mechanism, self.settings.epsilon)
+        draw = draw_function(self.settings.mechanism, self.settings.epsilon)
         drawn = [draw(row, self._chance) for row in votes.tolist()]
         fresh = dict(zip(opened.lines, drawn, strict=True))
         written = {opened.lines[query]: answer for query, answer in fresh.items()}
@@ -340,7 +342,7 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         shards: Shards | None = getattr(self, "_shards", None)
         if shards is not None and shards.key == key:
-            shards = shards.moved_to(state.rows)
+            shards = shards.for_rows(state.rows)
         else:
             shards = Shards.trained(
                 self.estimator, key, self.settings.shards, self.settings.probability, state.rows

@@ -12,7 +12,7 @@ _MOST = 50.0
 _ROUNDS = 200
 
 
-def rounded_up(value: float) -> float:
+def round_up(value: float) -> float:
     """Return a number at least as large as the exact value.
 
     Fewer than a hundred operations of relative error 2^-52 each; 2^-40 of the result, plus 2^-40,
@@ -29,9 +29,9 @@ def max_information(epsilon: float, seeds: int, tail: float) -> float:
     """
     whole = epsilon * seeds
     if tail <= 0:
-        return rounded_up(whole)
+        return round_up(whole)
     spread = seeds * epsilon**2 / 8 + epsilon * math.sqrt(seeds * math.log(1 / tail) / 2)
-    return rounded_up(min(whole, spread))
+    return round_up(min(whole, spread))
 
 
 def least_information(epsilon: float, seeds: int, excess: float) -> float:
@@ -44,7 +44,7 @@ def least_information(epsilon: float, seeds: int, excess: float) -> float:
     order = best_order(epsilon, seeds, excess)
     if order is None:
         return whole
-    return min(whole, rounded_up(max(0.0, _at_order(order, epsilon, seeds, excess))))
+    return min(whole, round_up(max(0.0, _at_order(order, epsilon, seeds, excess))))
 
 
 def best_order(epsilon: float, seeds: int, excess: float) -> float | None:
@@ -82,15 +82,15 @@ def composed_information(
     whole = _of_span(predictions, span * seeds, 0.0, tail)
     if labels is None:
         return whole
-    return min(whole, _concentrated(epsilon, predictions, seeds, span, tail, labels))
+    return min(whole, _concentrated_information(epsilon, predictions, seeds, span, tail, labels))
 
 
 def _of_span(predictions: int, span: float, gap: float, tail: float) -> float:
     drift = predictions * (span**2 / 8 + gap)
-    return rounded_up(drift + span * math.sqrt(predictions * math.log(1 / tail) / 2))
+    return round_up(drift + span * math.sqrt(predictions * math.log(1 / tail) / 2))
 
 
-def _concentrated(
+def _concentrated_information(
     epsilon: float, predictions: int, seeds: int, span: float, tail: float, labels: int
 ) -> float:
     """Bound it using that votes concentrate, by a fixed point from below."""
@@ -99,7 +99,7 @@ def _concentrated(
     bound = 0.0
     for _ in range(_ROUNDS):
         log_far = math.log(2 * predictions * pairs / tail) + bound
-        near = rounded_up(span * math.sqrt(seeds * log_far / 2))
+        near = round_up(span * math.sqrt(seeds * log_far / 2))
         implied = _of_span(predictions, near, gap, tail / 2)
         if implied <= bound:
             return bound

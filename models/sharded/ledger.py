@@ -70,7 +70,7 @@ class Ledger:
         coded = msgspec.json.encode(settings)
         with ledger._connection() as database:
             database.execute("PRAGMA journal_mode = WAL")
-            with _committed(database):
+            with _commit_block(database):
                 if not is_blank(database):
                     raise ShardedError(f"{path}: cannot be made: there is one already")
                 for statement in tables.TABLES.split(";")[:-1]:
@@ -107,7 +107,7 @@ class Ledger:
     def charged(self) -> int:
         """Return how many predictions of this epoch are charged."""
         with self._transaction() as database:
-            return tables.charged(database, tables.position(database).epoch)
+            return tables.charged_count(database, tables.position(database).epoch)
 
     @contextmanager
     def held(self) -> Iterator[tuple[Position, bytes]]:
@@ -198,7 +198,7 @@ class Ledger:
                 if row is not None:
                     known[query] = whole(row[0], "an answer", labels)
             new = [query for query in queries if query not in known]
-            charged = tables.charged(database, at.epoch)
+            charged = tables.charged_count(database, at.epoch)
             left = max(0, limit - charged)
             if len(new) > left and not partly:
                 raise ExhaustedError(
@@ -251,7 +251,7 @@ class Ledger:
                     )
             database.execute(
                 "DELETE FROM lines WHERE answer IS NOT NULL AND (epoch < ? OR line <= ?)",
-                (epoch, tables.charged(database, epoch) - remembered),
+                (epoch, tables.charged_count(database, epoch) - remembered),
             )
 
     @contextmanager
@@ -277,7 +277,7 @@ class Ledger:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._connection() as database, _committed(database):
+        with self._connection() as database, _commit_block(database):
             expect_tables(database, tables.TABLES)
             self._compare(database)
             yield database
@@ -313,7 +313,7 @@ class Ledger:
 
 
 @contextmanager
-def _committed(database: sqlite3.Connection) -> Iterator[None]:
+def _commit_block(database: sqlite3.Connection) -> Iterator[None]:
     """Commit a transaction if the block succeeds; else roll it back."""
     database.execute("BEGIN IMMEDIATE")
     try:

@@ -51,7 +51,7 @@ def position(database: sqlite3.Connection) -> Position:
     return Position(whole(epoch, "the epoch"), whole(version, "the version"))
 
 
-def charged(database: sqlite3.Connection, epoch: int) -> int:
+def charged_count(database: sqlite3.Connection, epoch: int) -> int:
     """Return how many predictions of an epoch are charged."""
     (count,) = row(database, "SELECT charged FROM epochs WHERE epoch = ?", epoch)
     return whole(count, "what was charged")
@@ -70,7 +70,7 @@ def seals(database: sqlite3.Connection) -> tuple[Seal, bytes]:
     if not isinstance(coded, bytes):
         raise sqlite3.DatabaseError("the settings are no bytes")
     at = position(database)
-    counted = f"{at.epoch} {at.version} {charged(database, at.epoch)} "
+    counted = f"{at.epoch} {at.version} {charged_count(database, at.epoch)} "
     content = counted.encode() + secret(database, at.epoch) + coded
     previous = blob(previous, "a digest", DIGEST_BYTES)
     salt = blob(salt, "a salt", SALT)
@@ -88,16 +88,16 @@ def seal_after(database: sqlite3.Connection, seal: Seal) -> None:
 def expect(database: sqlite3.Connection, at: Position) -> None:
     """Raise `MovedError` if other models answer now."""
     if position(database) != at:
-        raise _moved(database)
+        raise _moved_error(database)
 
 
 def expect_epoch(database: sqlite3.Connection, epoch: int) -> None:
     """Raise `MovedError` if the epoch is over."""
     if position(database).epoch != epoch:
-        raise _moved(database)
+        raise _moved_error(database)
 
 
-def _moved(database: sqlite3.Connection) -> MovedError:
+def _moved_error(database: sqlite3.Connection) -> MovedError:
     """Return the error that another process moved the service."""
     now = position(database)
     return MovedError(

@@ -218,7 +218,7 @@ def plan(
     best = max(offers, key=lambda offer: (offer.asked, offer.accuracy), default=None)
     needed = None
     if best is None:
-        needed = _needed(found, min(predictions), rows, labels, claim, useful)
+        needed = _least_useful(found, min(predictions), rows, labels, claim, useful)
     return Plan(claim, len(codes), len(truth), labels, frequent, useful, trained, best, needed)
 
 
@@ -263,7 +263,7 @@ def _offers(
     return tuple(offers)
 
 
-def _needed(
+def _least_useful(
     found: Sequence[HeldOut], count: int, rows: int, labels: int, claim: Unlearning, useful: float
 ) -> tuple[int, int, float] | None:
     """Return shards, predictions and least alpha for useful answers, or None."""

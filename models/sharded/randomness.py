@@ -17,7 +17,7 @@ def epoch_key(seed: bytes | None, epoch: int) -> bytes:
     """Return the secret from which an epoch is drawn."""
     if seed is None:
         return secrets.token_bytes(KEY_BYTES)
-    return _hashed(hashlib.sha256(seed).digest(), b"epoch", epoch, size=KEY_BYTES)
+    return _keyed_hash(hashlib.sha256(seed).digest(), b"epoch", epoch, size=KEY_BYTES)
 
 
 def memberships(
@@ -29,7 +29,9 @@ def memberships(
     below = np.uint64(int(inclusion * 2.0**64))
     blocks = -(-shards // _A_HASH)
     drawn = b"".join(
-        _hashed(key, b"member", point, block) for point in ids.tolist() for block in range(blocks)
+        _keyed_hash(key, b"member", point, block)
+        for point in ids.tolist()
+        for block in range(blocks)
     )
     table = np.frombuffer(drawn, dtype="<u8").reshape(len(ids), blocks * _A_HASH)
     held: NDArray[np.bool_] = table[:, :shards] < below
@@ -38,10 +40,10 @@ def memberships(
 
 def training_seed(key: bytes, shard: int) -> int:
     """Return the random state of a shard's training, below 2^32."""
-    return int.from_bytes(_hashed(key, b"train", shard, size=4), "little")
+    return int.from_bytes(_keyed_hash(key, b"train", shard, size=4), "little")
 
 
-def _hashed(key: bytes, what: bytes, *numbers: int, size: int = 64) -> bytes:
+def _keyed_hash(key: bytes, what: bytes, *numbers: int, size: int = 64) -> bytes:
     """Return the keyed hash of numbers."""
     text = b"".join(number.to_bytes(8, "little") for number in numbers)
     return hashlib.blake2b(text, digest_size=size, key=key, person=what).digest()

@@ -38,14 +38,14 @@ def begin_seals(stream: BinaryIO, seal: Seal) -> None:
     """Append a seal to a newly written archive."""
     # The length of the comment, none so far, is the last thing in an archive (APPNOTE, 4.3.16).
     stream.seek(-2, os.SEEK_END)
-    stream.write((2 * _SLOT).to_bytes(2, "little") + 2 * _coded(seal))
+    stream.write((2 * _SLOT).to_bytes(2, "little") + 2 * _encode(seal))
 
 
 def note_seal(path: Path, seal: Seal) -> None:
     """Overwrite the older of two seals durably; the other survives a crash."""
     with path.open("r+b", buffering=0) as stream:
         stream.seek(-_SLOT * (1 + seal.serial % 2), os.SEEK_END)
-        stream.write(_coded(seal))
+        stream.write(_encode(seal))
         os.fsync(stream.fileno())
 
 
@@ -56,7 +56,7 @@ def read_seal(path: Path) -> Seal:
         stream.seek(max(0, size - 2 * _SLOT))
         end = stream.read()
     slots = [end[:_SLOT], end[_SLOT:]]
-    found = [seal for seal in map(_decoded, slots) if seal is not None]
+    found = [seal for seal in map(_decode, slots) if seal is not None]
     if not found:
         raise ShardedError(
             f"{path}: is damaged, or of a version without seals: what ties it to the ledger is "
@@ -65,13 +65,13 @@ def read_seal(path: Path) -> Seal:
     return max(found, key=lambda seal: seal.serial)
 
 
-def _coded(seal: Seal) -> bytes:
+def _encode(seal: Seal) -> bytes:
     """Return a seal as bytes with a checksum."""
     content = seal.serial.to_bytes(_SERIAL, "big") + seal.digest
     return content + hashlib.sha256(content).digest()[:_CHECK]
 
 
-def _decoded(slot: bytes) -> Seal | None:
+def _decode(slot: bytes) -> Seal | None:
     """Return the seal in a slot; None if it is damaged."""
     seal = Seal(int.from_bytes(slot[:_SERIAL], "big"), slot[_SERIAL : _SERIAL + DIGEST_BYTES])
-    return seal if len(slot) == _SLOT and _coded(seal) == slot else None
+    return seal if len(slot) == _SLOT and _encode(seal) == slot else None

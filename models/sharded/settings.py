@@ -139,7 +139,7 @@ def read_settings(path: Path) -> ServiceSettings:
     try:
         return msgspec.convert(given, ServiceSettings)
     except msgspec.ValidationError as error:
-        raise ShardedError(f"{path}: {_worded(error)}") from None
+        raise ShardedError(f"{path}: {_error_text(error)}") from None
     except ShardedError as error:
         raise ShardedError(f"{path}: {error}") from None
 
@@ -164,7 +164,7 @@ _EXAMPLES = {
 }
 
 
-def _worded(error: msgspec.ValidationError) -> str:
+def _error_text(error: msgspec.ValidationError) -> str:
     """Return msgspec's message with the key first."""
     text, _, place = str(error).partition(" - at `$.")
     key = place.rstrip("`")

@@ -46,22 +46,22 @@ class Shards:
         """Draw shards and train all of them."""
         held = memberships(key, rows.ids, shards, inclusion)
         blank = cls(estimator, key, inclusion, rows, held, (0,) * shards, ())
-        return blank._fitted(np.arange(shards), on_model)
+        return blank._train_shards(np.arange(shards), on_model)
 
     def add(self, features: NDArray[np.float64], codes: NDArray[np.int64]) -> Shards:
         """Draw the shards of new points and retrain these."""
         rows = self.rows.with_rows(features, codes)
         new = memberships(self.key, rows.ids[len(self.rows.ids) :], self.count, self.inclusion)
         changed = replace(self, rows=rows, held=np.concatenate([self.held, new]))
-        return changed._fitted(np.flatnonzero(new.any(axis=0)))
+        return changed._train_shards(np.flatnonzero(new.any(axis=0)))
 
     def delete(self, places: NDArray[np.int64]) -> Shards:
         """Retrain the shards that held points at some positions, without them."""
         touched = np.flatnonzero(self.held[places].any(axis=0))
         held = np.delete(self.held, places, axis=0)
-        return replace(self, rows=self.rows.without(places), held=held)._fitted(touched)
+        return replace(self, rows=self.rows.without(places), held=held)._train_shards(touched)
 
-    def moved_to(self, rows: Rows) -> Shards:
+    def for_rows(self, rows: Rows) -> Shards:
         """Return the shards of other points, retraining those that differ."""
         held = memberships(self.key, rows.ids, self.count, self.inclusion)
         mine, theirs = self.rows.ids, rows.ids
@@ -71,7 +71,7 @@ class Shards:
             if not np.array_equal(mine[self.held[:, shard]], theirs[held[:, shard]])
         ]
         changed = replace(self, rows=rows, held=held)
-        return changed._fitted(np.asarray(touched, dtype=np.int64))
+        return changed._train_shards(np.asarray(touched, dtype=np.int64))
 
     @property
     def count(self) -> int:
@@ -106,7 +106,7 @@ class Shards:
         again = self._model(first).predict(features)
         return bool(np.array_equal(again, self.models[first].predict(features)))
 
-    def _fitted(
+    def _train_shards(
         self, which: NDArray[np.integer[Any]], on_model: Callable[[], None] | None = None
     ) -> Shards:
         """Return the shards with some of them trained."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import ShardedError
-from leaveout.files import OWNER_ONLY, written_whole
+from leaveout.files import OWNER_ONLY, open_atomically
 from leaveout.models.archive import read_archive
 from leaveout.models.sharded.ledger_tables import Position
 from leaveout.models.sharded.rows import Rows
@@ -41,7 +41,7 @@ def write_state(path: Path, state: State, seal: Seal) -> None:
     """Write a state atomically."""
     try:
         # It holds every point.
-        with written_whole(path, OWNER_ONLY) as stream:
+        with open_atomically(path, OWNER_ONLY) as stream:
             np.savez(
                 stream,
                 format=np.array(_FORMAT),

@@ -19,7 +19,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
-from leaveout.files import clear_partials, lock, make_folder, write_whole, written_whole
+from leaveout.files import clear_partials, lock, make_folder, open_atomically, write_whole
 
 _SETTINGS = "settings.json"
 _LOCK = "lock"
@@ -43,7 +43,7 @@ _SAID = {
 def write_block(folder: Path, start: int, stop: int, parameters: NDArray[np.float32]) -> None:
     """Write the parameters of networks ``start`` to ``stop - 1`` atomically."""
     target = folder / f"{start:09d}-{stop:09d}{_SUFFIX}"
-    with written_whole(target) as stream:
+    with open_atomically(target) as stream:
         # numpy's own writing does not say why it failed.
         stream.write(_header(*parameters.shape))
         stream.write(np.ascontiguousarray(parameters, dtype=np.float32).data.cast("B"))
@@ -59,7 +59,7 @@ def differences(there: Settings, here: Settings) -> list[str]:
         if name in _SAID:
             said.append(_SAID[name])
         else:
-            said.append(f"{name} is {_shown(old)} there and {_shown(new)} here")
+            said.append(f"{name} is {_value_text(old)} there and {_value_text(new)} here")
     return said
 
 
@@ -83,7 +83,7 @@ class Blocks:
         # Networks of single rows less tell of these rows.
         self.folder.mkdir(mode=0o700, exist_ok=True)
         try:
-            with _locked(self.folder / _LOCK, self.folder.parent):
+            with _lock_folder(self.folder / _LOCK, self.folder.parent):
                 try:
                     self._claim(path, settings)
                     yield
@@ -182,7 +182,7 @@ def _header(networks: int, parameters: int) -> bytes:
 
 
 @contextlib.contextmanager
-def _locked(path: Path, directory: Path) -> Iterator[None]:
+def _lock_folder(path: Path, directory: Path) -> Iterator[None]:
     """Hold the lock of the folder; raise if another run holds it."""
     with path.open("wb") as stream:
         try:
@@ -199,6 +199,6 @@ def _grows(old: object, new: object) -> bool:
     return isinstance(old, int) and isinstance(new, int) and old < new
 
 
-def _shown(value: object) -> str:
+def _value_text(value: object) -> str:
     """Return a setting's value as text."""
     return "absent" if value is None else msgspec.json.encode(value).decode()

@@ -42,7 +42,7 @@ class Buffers:
         return Buffers(*([each[:members] for each in part] for part in parts))
 
 
-def padded(size: int) -> int:
+def pad_size(size: int) -> int:
     """Return the padded size of a matrix dimension."""
     return -(-size // _MULTIPLE) * _MULTIPLE
 
@@ -53,7 +53,7 @@ def padded_weights(
     """Return a layer's padded weights, (outputs, fan_in + 1), one copy per member."""
     import torch
 
-    whole = np.zeros((padded(layer.outputs), padded(layer.fan_in + 1)), dtype=np.float32)
+    whole = np.zeros((pad_size(layer.outputs), pad_size(layer.fan_in + 1)), dtype=np.float32)
     whole[: weight.shape[0], : weight.shape[1]] = weight
     return torch.from_numpy(whole).to(device).repeat(members, 1, 1)
 
@@ -65,7 +65,7 @@ def allocate(
     import torch
 
     def zeros(members: int, rows: int, layer: Layer) -> Tensor:
-        shape = (members, padded(rows), layer.positions * batch)
+        shape = (members, pad_size(rows), layer.positions * batch)
         return torch.zeros(shape, device=device)
 
     buffers = Buffers([], [], [], [])

@@ -56,7 +56,7 @@ def decode_row(
         if isinstance(column, CategoryColumn):
             decoded[column.name] = column.categories[int(np.argmax(part))]
         else:
-            decoded[column.name] = _unscaled(column, float(part[0]))
+            decoded[column.name] = _unscale(column, float(part[0]))
         first += len(column.features)
     return decoded
 
@@ -76,7 +76,7 @@ def records_of(column: NumberColumn | CategoryColumn) -> NDArray[np.float32] | N
     if not listable(column):
         return None
     values = np.arange(int(column.minimum), int(column.maximum) + 1, dtype=np.float64)
-    return _scaled(column, values[:, None])
+    return _scale(column, values[:, None])
 
 
 def nearest_record(
@@ -97,7 +97,7 @@ def nearest_record(
             if sorted(part.tolist()) != [0.0] * (len(part) - 1) + [1.0]:
                 wrong[column.name] = "not one category"
             continue
-        ends = _scaled(column, np.array([column.minimum, column.maximum]))
+        ends = _scale(column, np.array([column.minimum, column.maximum]))
         target = np.clip(part[0], *ends)
         inside = min(max(float(value), column.minimum), column.maximum)
         found = (_whole_near if column.whole else _shortest)(column, target, inside)
@@ -127,14 +127,14 @@ def feature_text(value: float | np.floating) -> str:
     return cell_text(float(str(np.float32(value))))
 
 
-def _unscaled(column: NumberColumn, feature: float) -> float:
+def _unscale(column: NumberColumn, feature: float) -> float:
     """Return the number of a feature, in the column's units."""
     if not column.scaled:
         return feature
     return column.minimum + feature * (column.maximum - column.minimum)
 
 
-def _scaled(column: NumberColumn, values: NDArray[np.float64]) -> NDArray[np.float32]:
+def _scale(column: NumberColumn, values: NDArray[np.float64]) -> NDArray[np.float32]:
     """Return the features of numbers; infinite on overflow."""
     with np.errstate(over="ignore"):  # for who reads the features to refuse
         return encode_numbers(column, values).astype(np.float32)
@@ -142,7 +142,7 @@ def _scaled(column: NumberColumn, values: NDArray[np.float64]) -> NDArray[np.flo
 
 def _gives(column: NumberColumn, value: float, feature: np.float32) -> bool:
     inside = column.minimum <= value <= column.maximum
-    return inside and bool(_scaled(column, np.array(value)) == feature)
+    return inside and bool(_scale(column, np.array(value)) == feature)
 
 
 def _whole_near(column: NumberColumn, feature: np.float32, guess: float) -> float | None:
@@ -176,7 +176,7 @@ def _least(column: NumberColumn, feature: np.float32) -> float:
         middle = low + (high - low) / 2
         if not low < middle < high:
             return high
-        if _scaled(column, np.array(middle)) >= feature:
+        if _scale(column, np.array(middle)) >= feature:
             high = middle
         else:
             low = middle

@@ -17,7 +17,7 @@ from leaveout.models.family_file import FAMILY, load_family_file
 from leaveout.models.train.blocks import Blocks, differences
 from leaveout.models.train.export import NETWORK, SPEC
 from leaveout.models.train.job import Job, settings_of
-from leaveout.models.train.signature import flattened, unflattened
+from leaveout.models.train.signature import flatten_parameters, unflatten_parameters
 
 PARTIAL = ".partial"
 
@@ -40,7 +40,9 @@ class FinishedNetworks:
             result[0] = self.first
         if self.family is not None:
             start = max(networks.start, 1)
-            for name, view in unflattened(self.shapes, result[start - networks.start :]).items():
+            for name, view in unflatten_parameters(
+                self.shapes, result[start - networks.start :]
+            ).items():
                 view[...] = self.family.parameters[name][start - 1 : networks.stop - 1]
         return result
 
@@ -63,7 +65,7 @@ def is_complete(job: Job) -> bool:
                 "another folder, or delete it"
             )
         return False
-    manifest, members = stored(family)
+    manifest, members = read_stored(family)
     said = differences(settings_of(manifest, members), job.settings)
     if said:
         raise TrainingError(
@@ -95,7 +97,7 @@ def finished_networks(job: Job) -> FinishedNetworks | None:
         network = load_network(job.directory / NETWORK)
         family = load_family_file(job.directory / FAMILY)
         _check_shapes(shapes, family)
-        return FinishedNetworks(shapes, flattened(shapes, network.parameters), family)
+        return FinishedNetworks(shapes, flatten_parameters(shapes, network.parameters), family)
     except (KeyError, LeaveoutError) as error:
         raise TrainingError(
             f"{job.directory}: the family there cannot be extended ({error}); choose another "
@@ -109,7 +111,7 @@ def _check_shapes(shapes: Mapping[str, tuple[int, ...]], family: Family) -> None
             raise TrainingError(f"members have {name!r} of another shape than {shape}")
 
 
-def stored(family: Path) -> tuple[Manifest, int]:
+def read_stored(family: Path) -> tuple[Manifest, int]:
     """Read a finished run's manifest and member count, without weights."""
     try:
         arrays = read_archive(family, TrainingError, (MANIFEST, "removed"))

@@ -33,7 +33,7 @@ def shuffle(seed: int, epoch: int, rows: int) -> NDArray[np.int64]:
     return _generator(seed, _SHUFFLE, epoch).permutation(rows)
 
 
-def drawn_rows(seed: int, rows: int, size: int, draw: int = 1) -> NDArray[np.int64]:
+def draw_rows(seed: int, rows: int, size: int, draw: int = 1) -> NDArray[np.int64]:
     """Draw rows uniformly among all sets of a size, ascending."""
     key = (_SAMPLE,) if draw == 1 else (_SAMPLE, draw)
     drawn = _generator(seed, *key).permutation(rows)[:size]

@@ -9,7 +9,7 @@ from leaveout.errors import TrainingError
 from leaveout.models.family import Manifest, Sample
 from leaveout.models.family_file import FAMILY
 from leaveout.models.train.blocks import MEMBERS, differences
-from leaveout.models.train.directory import stored
+from leaveout.models.train.directory import read_stored
 from leaveout.models.train.job import Job, settings_of
 
 
@@ -55,7 +55,7 @@ def earlier_sample(folder: Path) -> EarlierSample:
         raise TrainingError(
             f"{folder}: there is no {FAMILY}; give the folder of the sample before, finished"
         )
-    manifest, _ = stored(family)
+    manifest, _ = read_stored(family)
     if manifest.sample is None:
         raise TrainingError(f"{folder}: its members are no sample of the rows, so none is next")
     return EarlierSample(folder, manifest, manifest.sample)

@@ -18,7 +18,7 @@ from leaveout.models.train.architecture import Conv, Layer, parameter_shapes
 from leaveout.models.train.blocks import Blocks
 from leaveout.models.train.encoding import Encoding
 from leaveout.models.train.records import records_text
-from leaveout.models.train.signature import unflattened
+from leaveout.models.train.signature import unflatten_parameters
 
 if TYPE_CHECKING:
     import onnx
@@ -38,7 +38,7 @@ def unflatten(
     layers: tuple[Layer, ...], parameters: NDArray[np.float32]
 ) -> dict[str, NDArray[np.float32]]:
     """Split flat parameters, shape (.., parameters), into named views (.., *shape)."""
-    return unflattened(parameter_shapes(layers), parameters)
+    return unflatten_parameters(parameter_shapes(layers), parameters)
 
 
 def network_model(
@@ -119,7 +119,7 @@ def write_family(
 
     def parts(name: str) -> Iterator[NDArray[np.float32]]:
         for block in finished:
-            values = unflattened(shapes, blocks.read(block))[name]
+            values = unflatten_parameters(shapes, blocks.read(block))[name]
             # Network 0 lacks no row: it is not a member.
             yield values[1:] if block.start == 0 else values
 

@@ -14,11 +14,11 @@ from leaveout.models.family_file import FAMILY
 from leaveout.models.train.blocks import Blocks
 from leaveout.models.train.directory import PARTIAL, finished_networks, is_complete
 from leaveout.models.train.export import NETWORK, SPEC, write_family
-from leaveout.models.train.forecast import Forecast, opening
+from leaveout.models.train.forecast import Forecast, opening_notes
 from leaveout.models.train.job import Job
 from leaveout.models.train.pool import OpenPool
 from leaveout.models.train.report import TrainingProgress, TrainingReport
-from leaveout.models.train.signature import unflattened
+from leaveout.models.train.signature import unflatten_parameters
 from leaveout.models.train.task import Block, Failed, Noted, Step, Trained
 
 _CHUNK = 4096
@@ -69,7 +69,7 @@ def _train_blocks(
     finished = job.networks - missing
     underway: dict[range, float] = {}
     forecast = Forecast(job, finished, sum(map(len, todo[:workers])))
-    on_progress(TrainingProgress(finished, job.networks, finished, opening(job, missing)))
+    on_progress(TrainingProgress(finished, job.networks, finished, opening_notes(job, missing)))
     orders = [Block(each, job.signature if expected else None) for each in todo]
     with opened(min(workers, len(todo))) as pool:
         for order, said in pool.work(orders):
@@ -95,7 +95,7 @@ def _train_blocks(
 def _put_together(job: Job, blocks: Blocks) -> None:
     shapes, folder = job.signature.shapes, job.directory
     first = blocks.read(blocks.finished()[0])[0]
-    model = job.model(unflattened(shapes, first))
+    model = job.model(unflatten_parameters(shapes, first))
     with hold_folder(folder), partial_folder(folder) as staged:
         (staged / NETWORK).write_bytes(model.SerializeToString(deterministic=True))
         (staged / SPEC).write_bytes(job.spec.encode())

@@ -22,7 +22,7 @@ _UNITS = (("years", 365.25 * 86400), ("days", 86400), ("hours", 3600), ("minutes
 _SIZES = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6))
 
 
-def opening(job: Job, missing: int) -> str:
+def opening_notes(job: Job, missing: int) -> str:
     """Return notes before training begins; usually none."""
     said = []
     if job.data.encoding is not None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
 from leaveout.models.family import Sample
-from leaveout.models.train.draws import drawn_rows
+from leaveout.models.train.draws import draw_rows
 
 if TYPE_CHECKING:
     from leaveout.models.train.earlier_sample import EarlierSample
@@ -61,4 +61,4 @@ def left_out(
     drawn = Sample(
         size=int(sample), rows=rows, seed=seed, draw=draw, draws=1 if draws is None else int(draws)
     )
-    return drawn_rows(seed, rows, drawn.size, draw), drawn
+    return draw_rows(seed, rows, drawn.size, draw), drawn

@@ -20,7 +20,7 @@ class Products:
 
     group: int | None = None  # how many; None: all
 
-    def filled(self, members: int) -> int:
+    def fill_size(self, members: int) -> int:
         """Return the stack size needed for some members."""
         return members if self.group is None else -(-members // self.group) * self.group
 

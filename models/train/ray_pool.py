@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from leaveout.children import importable
+from leaveout.children import import_environment
 from leaveout.errors import TrainingError
 from leaveout.models.train.pool import ENVIRONMENT, Pool, processes
 from leaveout.models.train.ray_tasks import (
@@ -82,7 +82,7 @@ class RayWorkers:
                 task=_with_reference(task, reference),
                 run=uuid.uuid4().hex,
                 limit=self._workers,
-                variables={**ENVIRONMENT, **importable()},
+                variables={**ENVIRONMENT, **import_environment()},
             ),
         )
 

@@ -19,7 +19,7 @@ _NAMED = 8
 
 def records_text(facts: DataFacts, encoding: Encoding) -> str:
     """Return the lets that define ``X``, the possible records of a table."""
-    refined, left = _refined(encoding)
+    refined, left = _refinements(encoding)
     names = [*(f"X{number}" for number in range(len(refined))), "X"]
     lines = [f"let {names[0]} = {_box(facts)}"]
     for number, (function, arguments, said) in enumerate(refined):
@@ -53,7 +53,7 @@ def _number(value: float) -> str:
     return str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(value)
 
 
-def _refined(encoding: Encoding) -> tuple[list[tuple[str, str, str]], list[str]]:
+def _refinements(encoding: Encoding) -> tuple[list[tuple[str, str, str]], list[str]]:
     """Return each refinement by a column's listed values, and columns left out.
 
     Left out are columns with too many values to list or to read again.

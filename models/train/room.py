@@ -18,7 +18,7 @@ _USED = 0.9
 
 
 @dataclass
-class Room:
+class DeviceMemory:
     """The device of a process, and how many networks fit."""
 
     device: str = ""  # a torch device; empty until it is known
@@ -32,7 +32,7 @@ class Room:
         return self.networks > 0
 
 
-def fitting(stack: Stack, memory: int, group: int | None) -> int:
+def networks_that_fit(stack: Stack, memory: int, group: int | None) -> int:
     """Return how many networks fit into some memory, at least the minimum."""
     least = group or 1
     networks = int(memory * _USED - stack.shared_bytes()) // stack.network_bytes()

@@ -49,7 +49,7 @@ class Signature(msgspec.Struct, frozen=True):
         return None
 
 
-def flattened(
+def flatten_parameters(
     shapes: Mapping[str, tuple[int, ...]], parameters: Mapping[str, NDArray[np.floating]]
 ) -> NDArray[np.float32]:
     """Return named parameters as one vector, shape (parameters,)."""
@@ -57,7 +57,7 @@ def flattened(
     return np.concatenate(parts) if parts else np.empty(0, dtype=np.float32)
 
 
-def unflattened(
+def unflatten_parameters(
     shapes: Mapping[str, tuple[int, ...]], parameters: NDArray[np.float32]
 ) -> dict[str, NDArray[np.float32]]:
     """Split flat parameters into named views (.., *shape)."""

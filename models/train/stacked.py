@@ -22,11 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.models.train.architecture import Conv, Layer
-from leaveout.models.train.buffers import Buffers, allocate, padded, padded_weights
+from leaveout.models.train.buffers import Buffers, allocate, pad_size, padded_weights
 from leaveout.models.train.draws import dropout_mask, epoch_generator, initial_weights, shuffle
 from leaveout.models.train.products import Products
 from leaveout.models.train.recipe import Recipe
-from leaveout.models.train.steps import class_weights, learning_rate, stepper
+from leaveout.models.train.steps import class_weights, learning_rate, make_stepper
 from leaveout.models.train.windows import fold, unfold
 
 if TYPE_CHECKING:
@@ -106,16 +106,16 @@ class Stack:
         order = np.concatenate([order[-1:], order[:-1]])
         self._places = np.argsort(order)
         self._parting = np.concatenate([[0], first[order[1:]]])
-        filler = np.full(self._products.filled(len(removed)) - len(removed), NOTHING)
+        filler = np.full(self._products.fill_size(len(removed)) - len(removed), NOTHING)
         self._removed = np.concatenate([removed[order], filler])
-        self._apart = self._products.filled(1)
+        self._apart = self._products.fill_size(1)
         self._x = self._resident(X)
         self._y = self._resident(y)
         self._weights = [
             padded_weights(layer, weight, len(self._removed), self._device)
             for layer, weight in zip(layers, initial_weights(layers, recipe.seed), strict=True)
         ]
-        self._stepper = stepper(self._weights, recipe, self._products)
+        self._stepper = make_stepper(self._weights, recipe, self._products)
         weights = class_weights(recipe, y, layers[-1].outputs)
         self._shares = np.ones(len(y)) if weights is None else weights[y]
         self._buffers: dict[int, Buffers] = {}
@@ -149,7 +149,7 @@ class Stack:
         held = {id(each): each.nbytes for each in self._stepper.state()}
         # While a layer is stepped, its slopes are held a few times over; of a value, once more.
         room = _ROOMS * max(weight.nbytes for weight in self._weights)
-        for size in {padded(min(batch, rows)), padded(rows % batch or batch)}:
+        for size in {pad_size(min(batch, rows)), pad_size(rows % batch or batch)}:
             buffers = self._allocate(size)
             values = [*buffers.inputs[1:], *buffers.outputs, *buffers.gradients, *buffers.slopes]
             held |= {id(each): each.nbytes for each in values}
@@ -171,7 +171,7 @@ class Stack:
 
     def _part(self, members: int) -> None:
         """Split off the first ``members``, which continue from the first one."""
-        members = self._products.filled(members)
+        members = self._products.fill_size(members)
         if members > self._apart:
             self._stepper.fork(slice(self._apart, members))
             self._apart = members
@@ -241,7 +241,7 @@ class Stack:
         return [torch.from_numpy(mask).to(self._device) for mask in drawn]
 
     def _step(self, batch: _Batch) -> None:
-        size = padded(batch.size)
+        size = pad_size(batch.size)
         if size not in self._buffers:
             self._buffers[size] = self._allocate(size)
         buffers = self._buffers[size]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from leaveout.models.train.architecture import layers_of
 from leaveout.models.train.device import claim_device, device_count, device_facts
 from leaveout.models.train.recipe import Recipe
-from leaveout.models.train.room import GROUP, Room, fitting
+from leaveout.models.train.room import GROUP, DeviceMemory, networks_that_fit
 from leaveout.models.train.task import (
     Block,
     Check,
@@ -52,7 +52,9 @@ class StackedTask(Task):
     labels: int  # how many there are
     removed: NDArray[np.int64]  # shape (members,): the row each member lacks
     reference: str = ""  # see `Task.reference`
-    room: Room = field(default_factory=Room)  # what a process learns; a new one is not told
+    room: DeviceMemory = field(
+        default_factory=DeviceMemory
+    )  # what a process learns; a new one is not told
 
     @property
     def gpus(self) -> int:  # type: ignore[override]
@@ -75,7 +77,7 @@ class StackedTask(Task):
 
     def networks_at_once(self, memory: int) -> int:
         """Return how many networks fit into some bytes of memory."""
-        return fitting(self._stack(range(1), "meta"), memory, GROUP[self.device])
+        return networks_that_fit(self._stack(range(1), "meta"), memory, GROUP[self.device])
 
     def do(self, order: Order, say: Callable[[Step | Noted], None]) -> Event:
         """See `Task.do`."""
@@ -119,7 +121,7 @@ class StackedTask(Task):
 
         last = time.monotonic()
 
-        def told(share: float) -> None:
+        def report_share(share: float) -> None:
             """Report progress, at most every so often."""
             nonlocal last
             now = time.monotonic()
@@ -127,7 +129,7 @@ class StackedTask(Task):
                 last = now
                 say(Step((before + len(networks) * share) / len(of)))
 
-        stack.train(told)
+        stack.train(report_share)
         return stack.parameters()
 
     def _stack(self, networks: range, device: str) -> Stack:

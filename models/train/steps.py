@@ -144,7 +144,7 @@ class _Adam(_Decayed):
         return spread.to(self._weights[0].device)[:, None, None]
 
 
-def stepper(weights: list[Tensor], recipe: Recipe, products: Products) -> Stepper:
+def make_stepper(weights: list[Tensor], recipe: Recipe, products: Products) -> Stepper:
     """Return the stepper of a recipe."""
     if recipe.optimizer == "adam":
         return _Adam(weights, recipe, products)

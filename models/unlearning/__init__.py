@@ -21,7 +21,7 @@ from leaveout.models.unlearning.settings import Game, Schedule
 from leaveout.models.unlearning.unlearning import (
     UnlearningInterruptedError,
     UnlearningReport,
-    matching,
+    matching_network,
     run,
 )
 
@@ -39,7 +39,7 @@ __all__ = [
     "UnlearningReport",
     "draw_rows",
     "labels_lost",
-    "matching",
+    "matching_network",
     "play",
     "posteriors",
     "read_forget",

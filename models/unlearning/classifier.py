@@ -56,7 +56,7 @@ def single_threaded() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def copied(model: C) -> C:
+def copy_model(model: C) -> C:
     """Return a deep copy of the model."""
     return copy.deepcopy(model)
 
@@ -65,7 +65,7 @@ def fresh(model: C, seed: int) -> C:
     """Return a network of the same architecture with newly drawn weights."""
     import torch
 
-    new = copied(model)
+    new = copy_model(model)
     redraw = getattr(new, "redraw", None)
     if redraw is not None:
         redraw(generator(seed, Purpose.WEIGHTS))

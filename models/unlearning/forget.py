@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
-from leaveout.files import TABLE, opened_text
+from leaveout.files import TABLE, open_text_file
 from leaveout.models.train.data import TrainingData
 from leaveout.models.unlearning.draws import Purpose, generator
 
@@ -20,7 +20,7 @@ def read_forget(text: str, rows: int, seed: int) -> NDArray[np.int64]:
     """Read the value of ``--forget``."""
     path = Path(text)
     if path.is_file():
-        return _checked(_numbers_of(path), rows, str(path))
+        return _check_rows(_numbers_of(path), rows, str(path))
     share = _share(text)
     if share is not None:
         return draw_rows(rows, max(1, round(share * rows)), seed)
@@ -30,7 +30,7 @@ def read_forget(text: str, rows: int, seed: int) -> NDArray[np.int64]:
             f"--forget {text}: expected a file of row numbers that exists, row numbers such as "
             "3,17 counted from 0, or a share such as 0.05"
         )
-    return _checked([(int(word), "") for word in words], rows, "--forget")
+    return _check_rows([(int(word), "") for word in words], rows, "--forget")
 
 
 def draw_rows(rows: int, count: int, seed: int) -> NDArray[np.int64]:
@@ -94,7 +94,7 @@ def _share(text: str) -> float | None:
 def _numbers_of(path: Path) -> list[tuple[int, str]]:
     found: list[tuple[int, str]] = []
     try:
-        with opened_text(path, TABLE) as stream:
+        with open_text_file(path, TABLE) as stream:
             reader = csv.reader(stream)
             for cells in reader:
                 words = [cell.strip() for cell in cells if cell.strip()]
@@ -115,7 +115,7 @@ def _numbers_of(path: Path) -> list[tuple[int, str]]:
     return found
 
 
-def _checked(found: list[tuple[int, str]], rows: int, where: str) -> NDArray[np.int64]:
+def _check_rows(found: list[tuple[int, str]], rows: int, where: str) -> NDArray[np.int64]:
     """Return row numbers; raise on missing, unknown or repeated ones."""
     if not found:
         raise TrainingError(f"{where}: names no row; expected row numbers from 0")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
 from leaveout.models.unlearning.attack import PosteriorAttack, train_attack
-from leaveout.models.unlearning.classifier import C, copied, posteriors, single_threaded
+from leaveout.models.unlearning.classifier import C, copy_model, posteriors, single_threaded
 from leaveout.models.unlearning.draws import Purpose, generator
 from leaveout.models.unlearning.fitting import retrain
 from leaveout.models.unlearning.settings import Game, Schedule
@@ -176,7 +176,7 @@ class Players(Generic[C]):
     ) -> None:
         import torch
 
-        self.model = copied(original)
+        self.model = copy_model(original)
         mode = getattr(self.model, "eval", None)
         if mode is not None:
             mode()

@@ -86,14 +86,14 @@ class GraphNetwork:
 
         They carry what training made of them into any network that starts from them.
         """
-        drawn = {name for name, _ in self._drawn()}
+        drawn = {name for name, _ in self._redraw_ranges()}
         return tuple(name for name in self._values if name not in drawn)
 
     def redraw(self, generator: np.random.Generator) -> None:
         """Redraw layer parameters, uniform within 1/sqrt(fan_in) of 0; see `undrawn`."""
         import torch
 
-        for name, limit in self._drawn():
+        for name, limit in self._redraw_ranges():
             value = self._values[name]
             drawn = generator.uniform(-limit, limit, tuple(value.shape)).astype(np.float32)
             with torch.no_grad():
@@ -106,7 +106,7 @@ class GraphNetwork:
         """Return the network with the current parameters."""
         return network_from(with_parameters(self.network.model, self.arrays()), source)
 
-    def _drawn(self) -> Iterator[tuple[str, float]]:
+    def _redraw_ranges(self) -> Iterator[tuple[str, float]]:
         """Yield the parameters that `redraw` draws, with their ranges."""
         for node in self.network.graph.needed():
             operator = node.operator
@@ -121,7 +121,7 @@ class GraphNetwork:
                 names = [operator.weight, *self._shifts(node)]
             else:
                 names = [operator.weight, *filter(None, [operator.bias])]
-            for stored in map(self._stored, names):
+            for stored in map(self._stored_name, names):
                 if stored in self._values:
                     yield stored, 1 / math.sqrt(fan_in)
 
@@ -133,7 +133,7 @@ class GraphNetwork:
             if isinstance(after.operator, Shift) and after.inputs == (node.output,)
         ]
 
-    def _stored(self, name: str) -> str:
+    def _stored_name(self, name: str) -> str:
         """Return the name of an initialiser in the file."""
         while name in self.network.graph.moved:
             name = self.network.graph.moved[name][0]

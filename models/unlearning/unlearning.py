@@ -49,7 +49,7 @@ class UnlearningReport:
     files: tuple[Path, ...]
 
 
-def matching(network: Network, data: TrainingData, source: Path) -> GraphNetwork:
+def matching_network(network: Network, data: TrainingData, source: Path) -> GraphNetwork:
     """Return the network ready to train; raise if it does not fit the data."""
     features = data.X.shape[1]
     if features != network.inputs:
@@ -186,7 +186,7 @@ def _unlearn(
     on_round: Callable[[int], None] | None,
 ) -> tuple[Record, list[bytes]]:
     network, data = load_network(model), read_data(source, label)
-    original = matching(network, data, source)
+    original = matching_network(network, data, source)
     assert data.X_test is not None and data.y_test is not None
     rows = _rows(data, forget, forget_class, seed)
     shown = third_party(len(data.X_test), third, seed)

@@ -16,12 +16,12 @@ from leaveout.models.votes.origin import Assumption
 from leaveout.models.votes.samples import (
     BadRows,
     Samples,
-    answered,
     bad_row_assumption,
     checked_names,
     checked_truth,
     number_labels,
     refuse_measurements,
+    rows_with_known_labels,
 )
 
 _LARGEST = np.finfo(np.float32).max
@@ -103,7 +103,7 @@ def samples_from_share(
     given = tuple(words[row] for row in kept)
     known, assumption = _names(source, names[1], given, [places[row] for row in kept], labels)
     if bad_rows == "skip":
-        right, lost = answered([words[row] for row in tests], known)
+        right, lost = rows_with_known_labels([words[row] for row in tests], known)
         tests, left_aside = [tests[place] for place in right], (*left_aside, *lost)
         if not tests:
             raise TrainingError(f"{source}: no row is left to test on; add rows")

@@ -73,7 +73,7 @@ class Ballots:
         self._in_range(self.votes, "ballots")
         self._in_range(self.truth, "truth")
         if self.scores is not None:
-            self._shaped(self.scores.shape, "scores")
+            self._check_shape(self.scores.shape, "scores")
         self._check_origin()
         self._check_thresholds()
 
@@ -142,7 +142,7 @@ class Ballots:
     def _check_thresholds(self) -> None:
         if self.thresholds is None:
             return
-        self._shaped(self.thresholds.shape, "thresholds")
+        self._check_shape(self.thresholds.shape, "thresholds")
         own = np.take_along_axis(self.thresholds, self.votes[:, :, None], axis=2)[:, :, 0]
         wrong = (self.thresholds < NEVER).any(axis=2) | (own != 0)
         zeros = (self.thresholds == 0).sum(axis=2) != 1
@@ -163,7 +163,7 @@ class Ballots:
                 f"to {most}; expected at most {most + 1}, which stands for at least so many"
             )
 
-    def _shaped(self, shape: tuple[int, ...], name: str) -> None:
+    def _check_shape(self, shape: tuple[int, ...], name: str) -> None:
         """Refuse an array of the wrong shape."""
         if shape != (self.points, self.parts, self.labels):
             raise BallotError(

@@ -35,7 +35,7 @@ def read_csv(path: Path) -> Ballots:
     first, _, rest = text.partition("\n")
     labels, line = None, 1
     if first.lstrip().startswith("#"):
-        labels, line = _stated(path, first), 2
+        labels, line = _parse_label_count(path, first), 2
         first, _, rest = rest.partition("\n")
     columns = _header(path, line, first)
     table = _numbers(path, line + 1, columns, rest)
@@ -59,7 +59,7 @@ def read_csv(path: Path) -> Ballots:
     )
 
 
-def _stated(path: Path, line: str) -> int:
+def _parse_label_count(path: Path, line: str) -> int:
     """Return the number of labels stated in the first line."""
     match = _LABELS.fullmatch(line.strip())
     if match is None or not re.fullmatch(r"[0-9]{1,9}", match[1]):

@@ -82,7 +82,7 @@ def hold_election(
     features, representatives = samples.features, None
     if recipe.method == "ss_dpa":
         _, representatives = np.unique(partition.ranks, return_index=True)
-        features = _shared(samples, recipe, representatives, partition.ranks)
+        features = _fit_shared_features(samples, recipe, representatives, partition.ranks)
     task = Task(
         features=features,
         y=samples.y,
@@ -106,7 +106,7 @@ def hold_election(
     right, failed = None, ""
     if undefended:
         alone = replace(task, rows=(partition.order(samples.y),))
-        model = _undefended(alone, workers, lambda done: tell(len(members) + done))
+        model = _train_undefended(alone, workers, lambda done: tell(len(members) + done))
         if isinstance(model, str):
             failed = model
         else:
@@ -130,7 +130,7 @@ def hold_election(
     return Election(ballots, partition, exported, findings, failed)
 
 
-def _undefended(task: Task, workers: int, tell: Callable[[int], None]) -> Member | str:
+def _train_undefended(task: Task, workers: int, tell: Callable[[int], None]) -> Member | str:
     """Return the model trained on all rows, or why there is none."""
     rows, learner = len(task.rows[0]), task.learner
     if learner.surviving is not None and learner.surviving.searched and rows > MOST_ROWS:
@@ -153,7 +153,7 @@ def _failures(members: list[Member]) -> tuple[str, ...]:
     return tuple(f"part {i} {member.failed}" for i, member in enumerate(members) if member.failed)
 
 
-def _shared(
+def _fit_shared_features(
     samples: Samples,
     recipe: PartRecipe,
     representatives: NDArray[np.int64],

@@ -34,7 +34,7 @@ class Features(Protocol):
     """All rows, training rows first and then test rows."""
 
     @property
-    def fixed(self) -> bool:
+    def is_fixed(self) -> bool:
         """Whether features do not depend on the rows an encoding is fitted on."""
 
     def fitted(self, rows: NDArray[np.int64]) -> Encoder:
@@ -48,7 +48,7 @@ class ArrayFeatures:
     values: NDArray[np.float64]
 
     @property
-    def fixed(self) -> bool:
+    def is_fixed(self) -> bool:
         """Always true."""
         return True
 
@@ -88,7 +88,7 @@ class TableFeatures:
     basis: NDArray[np.int64] | None = None
 
     @property
-    def fixed(self) -> bool:
+    def is_fixed(self) -> bool:
         """Whether a basis fixes ranges and categories."""
         return self.basis is not None
 

@@ -28,7 +28,7 @@ def array_keys(X: NDArray[np.float64]) -> list[bytes]:
 
 def cell_keys(rows: Iterable[Sequence[str]]) -> list[bytes]:
     """Return each row's bytes: its UTF-8 cells after their lengths, hence unique."""
-    return [b"".join(map(_prefixed, row)) for row in rows]
+    return [b"".join(map(_length_prefixed, row)) for row in rows]
 
 
 def hash_samples(
@@ -37,7 +37,9 @@ def hash_samples(
     """Hash each sample: 64 bits of BLAKE2b."""
     secret = key.encode()
     if labels is not None:
-        keys = [content + _prefixed(label) for content, label in zip(keys, labels, strict=True)]
+        keys = [
+            content + _length_prefixed(label) for content, label in zip(keys, labels, strict=True)
+        ]
     person = b"%s%d" % (_FAMILY, family) if family else _PART
     return np.array([_digest(content, secret, person) for content in keys], dtype=np.uint64)
 
@@ -73,7 +75,7 @@ def spread_offsets(members: int, spread: int, seed: int) -> tuple[int, ...]:
     return tuple(sorted(drawn[:spread]))
 
 
-def _prefixed(text: str) -> bytes:
+def _length_prefixed(text: str) -> bytes:
     """Return a text as bytes after their length."""
     content = text.encode()
     return len(content).to_bytes(_LENGTH, "little") + content

@@ -40,7 +40,7 @@ class Learner:
         """Return the scikit-learn classifier with random state ``seed``, on one thread."""
         from sklearn.base import clone
 
-        return _seeded(clone(self.prototype), seed)
+        return _seed_estimator(clone(self.prototype), seed)
 
     def recipe(self, seed: int) -> Recipe:
         """Return the recipe of a network."""
@@ -51,7 +51,7 @@ def default_learner() -> Learner:
     """Return a small forest: quick to train, with the same votes on any processor."""
     from sklearn.ensemble import RandomForestClassifier
 
-    prototype = _seeded(RandomForestClassifier(n_estimators=_DEFAULT_TREES), 0)
+    prototype = _seed_estimator(RandomForestClassifier(n_estimators=_DEFAULT_TREES), 0)
     return Learner(_DEFAULT, (("n_estimators", _DEFAULT_TREES),), prototype=prototype)
 
 
@@ -81,7 +81,7 @@ def make_learner(name: str | None = None, settings: Mapping[str, object] | None 
     if name in SURVIVING:
         surviving, whole = make_surviving(name, given)
         return Learner(name, whole, surviving=surviving)
-    kind = _found(name, "classifier", "--learner")
+    kind = _find_estimator(name, "classifier", "--learner")
     required = [
         parameter.name
         for parameter in inspect.signature(kind).parameters.values()
@@ -95,17 +95,17 @@ def make_learner(name: str | None = None, settings: Mapping[str, object] | None 
         if required[0] != "estimator":
             cure = "which cannot be given here; take another learner"
         raise TrainingError(f"--learner {name}: needs its parameter {required[0]!r}, {cure}")
-    return Learner(name, tuple(sorted(given.items())), semi, _made(kind, given, 0))
+    return Learner(name, tuple(sorted(given.items())), semi, _make_estimator(kind, given, 0))
 
 
 def make_transformer(name: str, settings: Mapping[str, object], seed: int) -> Any:
     """Return an unsupervised transformer of scikit-learn."""
     from sklearn.utils import get_tags
 
-    kind = _found(name, "transformer", "--features")
+    kind = _find_estimator(name, "transformer", "--features")
     if not hasattr(kind, "transform"):
         raise TrainingError(f"--features {name}: it cannot transform rows it was not fitted on")
-    transformer = _made(kind, dict(settings), seed, "--features")
+    transformer = _make_estimator(kind, dict(settings), seed, "--features")
     if get_tags(transformer).target_tags.required:
         raise TrainingError(
             f"--features {name}: it reads labels, so that one relabel would reach every member; "
@@ -122,7 +122,7 @@ def parse_value(text: str) -> object:
         return text
 
 
-def _found(name: str, kind: str, flag: str) -> type[Any]:
+def _find_estimator(name: str, kind: str, flag: str) -> type[Any]:
     """Return the scikit-learn class of a name."""
     from sklearn.utils import all_estimators
 
@@ -137,11 +137,13 @@ def _found(name: str, kind: str, flag: str) -> type[Any]:
     return known[name]
 
 
-def _made(kind: type[Any], settings: dict[str, object], seed: int, flag: str = "--learner") -> Any:
+def _make_estimator(
+    kind: type[Any], settings: dict[str, object], seed: int, flag: str = "--learner"
+) -> Any:
     """Return an estimator with settings, or refuse these."""
     place = f"{flag} {kind.__name__}"
     inner = {
-        name: _found(str(value), "classifier", f"--set {name}=")()
+        name: _find_estimator(str(value), "classifier", f"--set {name}=")()
         for name, value in settings.items()
         if name == "estimator" or name.endswith("__estimator")
     }
@@ -164,10 +166,10 @@ def _made(kind: type[Any], settings: dict[str, object], seed: int, flag: str = "
     except (TypeError, ValueError, AttributeError) as error:
         raise TrainingError(f"{place}: {_first_line(error)}") from None
     _validate(place, estimator)
-    return _seeded(estimator, seed)
+    return _seed_estimator(estimator, seed)
 
 
-def _seeded(estimator: Any, seed: int) -> Any:
+def _seed_estimator(estimator: Any, seed: int) -> Any:
     """Set all inner random states to ``seed``, and all job counts to at most 1."""
     fixed: dict[str, object] = {}
     for name, value in estimator.get_params(deep=True).items():

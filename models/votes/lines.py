@@ -56,7 +56,7 @@ def _contents(path: Path) -> Iterator[bytes]:
 
 
 def _header(path: Path, content: bytes) -> list[str]:
-    found = _parsed(content)
+    found = _parse_line(content)
     if isinstance(found, str):
         raise TrainingError(f"{path}, line 1: the header cannot be read: {found}")
     header = [name.strip() for name in found]
@@ -66,7 +66,7 @@ def _header(path: Path, content: bytes) -> list[str]:
 
 def _cells(content: bytes, columns: int) -> list[str] | str:
     """Return a line's cells, empty for a blank line, or why it is not a row."""
-    found = _parsed(content)
+    found = _parse_line(content)
     if isinstance(found, str):
         return found
     if not found or (len(found) == 1 and not found[0].strip() and columns > 1):
@@ -76,7 +76,7 @@ def _cells(content: bytes, columns: int) -> list[str] | str:
     return [cell.strip() for cell in found]
 
 
-def _parsed(content: bytes) -> list[str] | str:
+def _parse_line(content: bytes) -> list[str] | str:
     """Return the cells of a line, or why it cannot be read."""
     try:
         text = content.decode()

@@ -121,24 +121,24 @@ def _notes(
 
 
 def _assumptions(recipe: PartRecipe, partition: Partition) -> list[Assumption]:
-    def known(text: str) -> Assumption:
+    def checked_assumption(text: str) -> Assumption:
         """Return an assumption that was checked."""
         return Assumption(text=text, checked=True)
 
-    def trusted(text: str) -> Assumption:
+    def unchecked_assumption(text: str) -> Assumption:
         """Return an assumption that was not checked."""
         return Assumption(text=text, checked=False)
 
     shared = [
-        trusted(
+        unchecked_assumption(
             "number of parts, learner and settings stay as they are when the training set changes"
         ),
-        trusted(
+        unchecked_assumption(
             "training again runs the same versions on the same kind of processor, and is asked "
             "about the same test rows; where no member at all can be trained, or a process ends, "
             "there is no answer, rather than another one"
         ),
-        known("a member that cannot be trained votes label 0, and stops no other"),
+        checked_assumption("a member that cannot be trained votes label 0, and stops no other"),
     ]
     if recipe.method == "ss_dpa":
         distinct = (
@@ -148,13 +148,15 @@ def _assumptions(recipe: PartRecipe, partition: Partition) -> list[Assumption]:
         )
         return [
             *shared,
-            trusted(
+            unchecked_assumption(
                 "samples are not the attacker's to add, remove or change: labels alone are, and no "
                 "label makes a row one that cannot be read"
             ),
-            known(distinct),
-            known("the part of a sample is its rank among the samples, and reads no label"),
-            known(
+            checked_assumption(distinct),
+            checked_assumption(
+                "the part of a sample is its rank among the samples, and reads no label"
+            ),
+            checked_assumption(
                 "a member's training reads the samples, which no relabel changes, the labels of "
                 "its own part, and its seed"
             ),
@@ -162,8 +164,8 @@ def _assumptions(recipe: PartRecipe, partition: Partition) -> list[Assumption]:
     reads = "values and label" if recipe.hash_reads_label else "values and not its label"
     return [
         *shared,
-        known(f"which members a row reaches is a hash of its own {reads}"),
-        known(
+        checked_assumption(f"which members a row reaches is a hash of its own {reads}"),
+        checked_assumption(
             "a member's encoding, scaling and training read the rows it was given, in sorted "
             "order, and its seed"
         ),

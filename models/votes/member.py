@@ -78,7 +78,7 @@ def train_member(task: Task, index: int) -> Member:
     present = np.unique(task.y[rows])
     encoder = task.features.fitted(rows)
     if task.learner.surviving is not None:
-        return _surviving(task, task.learner.surviving, rows, encoder)
+        return _surviving_member(task, task.learner.surviving, rows, encoder)
     if len(present) < 2:
         label = int(present[0]) if len(present) else 0
         return _constant(task, encoder, label, "one label" if len(present) else "no rows")
@@ -93,14 +93,14 @@ def train_member(task: Task, index: int) -> Member:
                 scores = scores + train(task, seed + copy, rows, encoder)[0]
         except _FAILURES as error:
             why = f"cannot be trained or asked: {' '.join(str(error).split())}"
-            return _failed(task, index, encoder, why)
+            return _failed_member(task, index, encoder, why)
     if not np.isfinite(scores).all():
-        return _failed(task, index, encoder, "gives scores that are not finite numbers")
+        return _failed_member(task, index, encoder, "gives scores that are not finite numbers")
     kinds = sorted({each.category.__name__ for each in caught})
     return _member(task, scores, "", tuple(kinds), exported)
 
 
-def _failed(task: Task, index: int, encoder: Encoder, why: str) -> Member:
+def _failed_member(task: Task, index: int, encoder: Encoder, why: str) -> Member:
     """Return a member that could not be trained and votes for label 0."""
     rows = task.rows[index]
     size = f"({len(rows)} rows, {len(np.unique(task.y[rows]))} labels)"
@@ -127,7 +127,7 @@ def _member(
     return Member(votes, scores if task.scores else None, constant, warned, exported)
 
 
-def _surviving(
+def _surviving_member(
     task: Task, learner: SurvivingLearner, rows: NDArray[np.int64], encoder: Encoder
 ) -> Member:
     """Return a member with thresholds from a surviving learner."""

@@ -57,9 +57,9 @@ def export_model(
 ) -> Exported:
     """Write a fitted classifier and replay it on the test rows."""
     labels = scores.shape[1]
-    written = _written(model, labels)
+    written = _write_network(model, labels)
     if written is None:
-        converted = _converted(model, encoder.width)
+        converted = _convert_model(model, encoder.width)
         if isinstance(converted, str):
             return Exported(b"", converted)
         written = converted
@@ -70,7 +70,7 @@ def export_model(
     return Exported.of(written, encoder, int((answers != scores.argmax(axis=1)).sum()))
 
 
-def _written(model: Any, labels: int) -> onnx.ModelProto | None:
+def _write_network(model: Any, labels: int) -> onnx.ModelProto | None:
     """Return a plain network, or None for any other classifier."""
     scaler, classifier = (model[0], model[-1]) if hasattr(model, "steps") else (None, model)
     seen = np.asarray(classifier.classes_, dtype=np.int64)
@@ -148,7 +148,7 @@ def _dense(
     )
 
 
-def _converted(model: Any, width: int) -> onnx.ModelProto | str:
+def _convert_model(model: Any, width: int) -> onnx.ModelProto | str:
     """Return skl2onnx's model, or why there is none."""
     try:
         skl2onnx = import_module("skl2onnx")

@@ -150,7 +150,9 @@ def bad_row_assumption(bad_rows: BadRows, unit: str) -> Assumption:
     )
 
 
-def answered(words: Sequence[str], names: Sequence[str]) -> tuple[list[int], tuple[str, ...]]:
+def rows_with_known_labels(
+    words: Sequence[str], names: Sequence[str]
+) -> tuple[list[int], tuple[str, ...]]:
     """Return the test rows whose label is known, and a sentence on the others."""
     known = set(names)
     kept = [row for row, word in enumerate(words) if word in known]

@@ -18,12 +18,12 @@ from leaveout.models.votes.origin import Assumption
 from leaveout.models.votes.samples import (
     BadRows,
     Samples,
-    answered,
     bad_row_assumption,
     checked_names,
     checked_truth,
     number_labels,
     refuse_measurements,
+    rows_with_known_labels,
 )
 
 
@@ -60,7 +60,7 @@ def table_samples(
         cells = table.column(label)
         held = sorted((keys[row], cells[row], int(row)) for row in np.flatnonzero(out))
         if skip:
-            kept, lost = answered([word for _, word, _ in held], names)
+            kept, lost = rows_with_known_labels([word for _, word, _ in held], names)
             held, left_aside = [held[place] for place in kept], (*left_aside, *lost)
         tests = table.chosen([row for _, _, row in held])
         train = table.chosen([row for row in range(len(keys)) if not out[row]])
@@ -88,7 +88,12 @@ def table_samples(
         labels=names,
         features=_features(features, [train, tests], basis),
         source=str(path),
-        assumptions=(header, bad_row_assumption(bad_rows, "line"), assumption, *_fixed(basis)),
+        assumptions=(
+            header,
+            bad_row_assumption(bad_rows, "line"),
+            assumption,
+            *_basis_assumption(basis),
+        ),
         left_aside=left_aside,
     )
 
@@ -131,7 +136,7 @@ def _features(names: Sequence[str], tables: Sequence[Table], basis: Table | None
     return TableFeatures(columns, np.arange(count, count + len(basis)))
 
 
-def _fixed(basis: Table | None) -> tuple[Assumption, ...]:
+def _basis_assumption(basis: Table | None) -> tuple[Assumption, ...]:
     """Return the assumption on a basis, if there is one."""
     if basis is None:
         return ()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from leaveout.errors import SpecError
-from leaveout.specs.printing.layout import Comment, rendered
+from leaveout.specs.printing.layout import Comment, render_lines
 from leaveout.specs.printing.pieces import pieces
 from leaveout.specs.text.build import position
 from leaveout.specs.text.parse import parse, tokens
@@ -60,7 +60,7 @@ def formatted(text: str, name: str = "<text>") -> str:
     # A comment may end up behind its statement, which then has more room.
     for _ in range(_ROUNDS):
         again = parse(result, name)
-        if again != spec or _said(result) != _said(before):
+        if again != spec or _count_comments(result) != _count_comments(before):
             break
         result, before = _laid_out(again), result
         if result == before:
@@ -89,7 +89,7 @@ def _comments(text: str) -> Iterator[_Place]:
             yield _Place(comment, line, match.start() - start + 1)
 
 
-def _said(text: str) -> Counter[str]:
+def _count_comments(text: str) -> Counter[str]:
     """Return how often each comment text occurs."""
     return Counter(each.comment.text for each in _comments(text))
 
@@ -131,5 +131,5 @@ def _block(statement: Statement, comments: list[_Place], starts: list[tuple[int,
         # Only the first can stand behind the token.
         alone = each.comment.alone or before in by_token
         by_token[before].append(Comment(each.comment.text, alone))
-    lines = rendered(pieces(statement), WIDTH, by_token)
+    lines = render_lines(pieces(statement), WIDTH, by_token)
     return _Block(lines, statement.at.line, statement.at.end_line)

@@ -186,7 +186,9 @@ def _closers(parts: Sequence[Part]) -> int:
     return width
 
 
-def rendered(part: Part, width: int, comments: Mapping[int, Sequence[Comment]]) -> tuple[str, ...]:
+def render_lines(
+    part: Part, width: int, comments: Mapping[int, Sequence[Comment]]
+) -> tuple[str, ...]:
     """Return the lines of a statement and of its comments."""
     printer = _Printer(width, comments)
     printer.print(part, 0, False)

@@ -128,10 +128,10 @@ class _Pieces:
 
     def listing(self, node: ListOf) -> Part:
         opening = self.word("[")
-        items = self.separated(node.items)
+        items = self.comma_groups(node.items)
         return Group((opening, Break(""), Fill(items), Break(""), self.word("]")), indented=True)
 
-    def separated(self, nodes: tuple[Node, ...]) -> tuple[Group, ...]:
+    def comma_groups(self, nodes: tuple[Node, ...]) -> tuple[Group, ...]:
         """Return nodes as groups, each but the last with a comma."""
         found = []
         for i, each in enumerate(nodes):
@@ -142,7 +142,7 @@ class _Pieces:
 
     def call(self, node: Call) -> Part:
         opening = [self.word(node.function), Word("(")]
-        items = self.separated((*node.arguments, *node.options))
+        items = self.comma_groups((*node.arguments, *node.options))
         if not items:
             return Group((*opening, Word(")")))
         spread: list[Part] = [Break("")]

@@ -31,7 +31,7 @@ from leaveout.specs.python.terms import (
     Claim,
     Term,
     Value,
-    applied,
+    call_builder,
     claim_of,
     name,
     names,
@@ -205,7 +205,7 @@ def __getattr__(name_: str) -> Callable[..., Term]:
     if not name_.startswith("_"):
         function = functions().get(name_)
         if function is not None:
-            return applied(function)
+            return call_builder(function)
     raise AttributeError(f"module {__name__!r} has no attribute {name_!r}")
 
 

@@ -85,19 +85,19 @@ class Term:
         return Term(Implies(claim_of(self, "the premise"), claim_of(other, "the conclusion")))
 
     def __and__(self, other: object) -> Term:
-        return Term(And(_joined(self, "&"), _joined(other, "&")))
+        return Term(And(_claim_operand(self, "&"), _claim_operand(other, "&")))
 
     def __rand__(self, other: object) -> Term:
-        return Term(And(_joined(other, "&"), _joined(self, "&")))
+        return Term(And(_claim_operand(other, "&"), _claim_operand(self, "&")))
 
     def __or__(self, other: object) -> Term:
-        return Term(Or(_joined(self, "|"), _joined(other, "|")))
+        return Term(Or(_claim_operand(self, "|"), _claim_operand(other, "|")))
 
     def __ror__(self, other: object) -> Term:
-        return Term(Or(_joined(other, "|"), _joined(self, "|")))
+        return Term(Or(_claim_operand(other, "|"), _claim_operand(self, "|")))
 
     def __invert__(self) -> Term:
-        return Term(Not(_joined(self, "~")))
+        return Term(Not(_claim_operand(self, "~")))
 
     def __neg__(self) -> Term:
         return Term(Negate(self.node))
@@ -201,7 +201,7 @@ def claim_of(value: object, what: str) -> Expression:
     raise TypeError(f"{what} must be a claim, such as a comparison, got {value!r}")
 
 
-def applied(function: Function) -> Callable[..., Term]:
+def call_builder(function: Function) -> Callable[..., Term]:
     """Return a Python function that builds calls of a function of the table.
 
     Bare words, such as ``adaptive``, are passed as strings.
@@ -236,7 +236,7 @@ def _is_number(node: Expression) -> bool:
     return isinstance(node, Number | Text | ListOf | Negate | Arithmetic)
 
 
-def _joined(value: object, by: str) -> Expression:
+def _claim_operand(value: object, by: str) -> Expression:
     """Return the node of an operand that joins claims; refuse one that is not a claim."""
     if isinstance(value, Term) and not _is_number(value.node):
         return value.node

@@ -32,7 +32,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "A service of models trained on shards, with private aggregation of what they answer.",
         'let S = sharded("service.toml")',
         reads=True,
-        decider="leaveout.verifier.values.subjects.sharded:sharded",
+        decider="leaveout.verifier.values.subjects.sharded:read_service",
     ),
     Function(
         "unlearns",
@@ -116,7 +116,7 @@ FUNCTIONS: tuple[Function, ...] = (
         decider="leaveout.verifier.values.subjects.forest:caches_sound",
         words="what {forest} keeps for later deletions is what training gives",
         facts="leaveout.verifier.page.deletion:caches",
-        plain="leaveout.verifier.page.first_page.about_deletion:stored",
+        plain="leaveout.verifier.page.first_page.about_deletion:stored_state",
     ),
     Function(
         "same_function",
@@ -155,7 +155,7 @@ FUNCTIONS: tuple[Function, ...] = (
         threat="the training set loses a set of points",
         decider="leaveout.verifier.values.subjects.audit:membership_advantage",
         words="the membership advantage of an attacker in {audit}",
-        facts="leaveout.verifier.page.deletion:audited",
+        facts="leaveout.verifier.page.deletion:audit_arms",
         plain="leaveout.verifier.page.first_page.about_deletion:advantage",
     ),
 )

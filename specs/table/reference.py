@@ -8,7 +8,7 @@ from leaveout.specs.table.signatures import Function
 from leaveout.specs.text.tokens import KEYWORDS, STATEMENTS
 
 
-def described(function: Function, language: str = "") -> str:
+def describe_function(function: Function, language: str = "") -> str:
     """Return a reference section on a function in Markdown."""
     lines = [f"### `{function.name}`", "", f"```{language}", function.signature, "```"]
     lines += ["", function.doc]

@@ -221,7 +221,7 @@ FUNCTIONS: tuple[Function, ...] = (
             "training set do, each point attacked by itself,"
         ),
         share=True,
-        plain="leaveout.verifier.page.first_page.about_votes:certified",
+        plain="leaveout.verifier.page.first_page.about_votes:certified_share",
     ),
     Function(
         "collective_accuracy",
@@ -257,7 +257,7 @@ FUNCTIONS: tuple[Function, ...] = (
             "set cannot turn into {to}, each point attacked by itself,"
         ),
         share=True,
-        plain="leaveout.verifier.page.first_page.about_votes:targeted",
+        plain="leaveout.verifier.page.first_page.about_votes:targeted_share",
     ),
     Function(
         "median_radius",

@@ -26,7 +26,7 @@ from leaveout.specs.text.expressions import (
     Or,
     Text,
 )
-from leaveout.specs.text.quoting import unquoted, wrong_escape
+from leaveout.specs.text.quoting import unquote_text, wrong_escape
 from leaveout.specs.text.source import Position
 from leaveout.specs.text.tree import Find, Guarantee, Include, Let, Param, Statement
 
@@ -76,7 +76,7 @@ def _text(token: Any) -> Text:
             r"write \\ for a backslash, or / in a path",
         )
     try:
-        return Text(unquoted(text), at=at)
+        return Text(unquote_text(text), at=at)
     except SpecError as error:
         raise Slip(at, str(error)) from None
 

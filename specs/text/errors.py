@@ -15,7 +15,7 @@ AROUND = 60
 WORDIEST = 300
 
 
-class Slip(Exception):  # noqa: N818 - it never reaches a user; `pointing` makes the error
+class Slip(Exception):  # noqa: N818 - it never reaches a user; `error_in_source` makes the error
     """An error and its position, before its source is known."""
 
     def __init__(self, at: Position, wrong: str, cure: str = "") -> None:
@@ -31,7 +31,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return "" if near is None else f"did you mean '{near}'?"
 
 
-def _shown(character: str) -> str:
+def _printable(character: str) -> str:
     """Return the character, or a replacement if it is not printable."""
     return (
         character if character == "\t" or character.isprintable() else "\N{REPLACEMENT CHARACTER}"
@@ -49,13 +49,13 @@ def _pad(before: str) -> str:
     return "".join("\t" if character == "\t" else " " * _width(character) for character in before)
 
 
-def pointing(source: Source, slip: Slip) -> SpecError:
+def error_in_source(source: Source, slip: Slip) -> SpecError:
     """Return the error that shows a slip in its source."""
     at = slip.at
     lines = source.text.split("\n")
     # A carriage return belongs to the line's end, any other character to the line.
     line = lines[at.line - 1].removesuffix("\r") if 0 < at.line <= len(lines) else ""
-    line = "".join(map(_shown, line))
+    line = "".join(map(_printable, line))
     start = at.column - 1
     end = at.end_column - 1 if at.end_line == at.line else len(line)
     if len(line) > LONGEST:
@@ -66,10 +66,10 @@ def pointing(source: Source, slip: Slip) -> SpecError:
     carets = "^" * max(1, sum(map(_width, line[start:end])))
     wrong = slip.wrong if len(slip.wrong) <= WORDIEST else f"{slip.wrong[:WORDIEST]}…"
     message = [
-        f"{source.name}:{at.line}:{at.column}: {''.join(map(_shown, wrong))}",
+        f"{source.name}:{at.line}:{at.column}: {''.join(map(_printable, wrong))}",
         line,
         _pad(line[:start].ljust(start)) + carets,
     ]
     if slip.cure:
-        message += ["".join(map(_shown, each)) for each in slip.cure.split("\n")]
+        message += ["".join(map(_printable, each)) for each in slip.cure.split("\n")]
     return SpecError("\n".join(message))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Literal, TypeAlias
 
 from leaveout.errors import SpecError
-from leaveout.specs.text.quoting import quoted
+from leaveout.specs.text.quoting import quote_text
 from leaveout.specs.text.source import Position
 
 
@@ -90,7 +90,7 @@ class Text(Node):
             raise SpecError("a text cannot hold a NUL character or half of a surrogate pair")
 
     def __str__(self) -> str:
-        return quoted(self.value)
+        return quote_text(self.value)
 
 
 @dataclass(frozen=True)

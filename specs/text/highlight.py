@@ -30,10 +30,12 @@ _TOKENS = re.compile(
 
 def html(text: str) -> str:
     """Return a specification as HTML with coloured words, names and numbers."""
-    return f'<pre style="line-height:1.4">{"".join(map(_coloured, _TOKENS.finditer(text)))}</pre>'
+    return (
+        f'<pre style="line-height:1.4">{"".join(map(_colour_token, _TOKENS.finditer(text)))}</pre>'
+    )
 
 
-def _coloured(match: re.Match[str]) -> str:
+def _colour_token(match: re.Match[str]) -> str:
     """Return the HTML of a matched token."""
     escaped = markup.escape(match.group())
     style = _STYLES.get(match.lastgroup or "")

@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 from typing import Any, TypeVar
 
 from leaveout.errors import SpecError
-from leaveout.specs.text.errors import Slip, pointing
+from leaveout.specs.text.errors import Slip, error_in_source
 from leaveout.specs.text.expressions import Node, Text
 from leaveout.specs.text.parse import parse, read, with_text
 from leaveout.specs.text.source import Position, Source
@@ -121,10 +121,10 @@ class _Reader:
                 try:
                     inner = self.open(each.path, file)
                 except Slip as slip:
-                    raise pointing(file.spec.source, slip) from None
+                    raise error_in_source(file.spec.source, slip) from None
                 yield from self.statements(inner)
             else:
-                yield _moved(each, file)
+                yield _move_node(each, file)
 
     def open(self, path: Text, file: _File) -> _File:
         if not path.value:
@@ -147,7 +147,7 @@ class _Reader:
             text = read(target)
         except SpecError as error:
             raise Slip(path.at, str(error), "it is looked for beside this file") from None
-        spec = _parsed(text, target, path)
+        spec = _parse_included(text, target, path)
         start = self.lines
         self.lines += spec.source.lines
         self.sources.append(spec.source)
@@ -164,7 +164,7 @@ class _Reader:
             raise Slip(path.at, wrong, "allow its folder with --allow-include, or copy it there")
 
 
-def _parsed(text: str, target: Path, path: Text) -> Spec:
+def _parse_included(text: str, target: Path, path: Text) -> Spec:
     """Parse an included file; show nothing of one that is not a specification."""
     try:
         return parse(text, str(target))
@@ -175,7 +175,7 @@ def _parsed(text: str, target: Path, path: Text) -> Spec:
         raise Slip(path.at, f"{target}: is no specification") from None
 
 
-def _moved(node: AnyNode, file: _File) -> AnyNode:
+def _move_node(node: AnyNode, file: _File) -> AnyNode:
     """Return a node with positions among all files and paths from the first file."""
     changes: dict[str, Any] = {}
     for each in fields(node):
@@ -183,9 +183,9 @@ def _moved(node: AnyNode, file: _File) -> AnyNode:
         if isinstance(value, Position):
             changes[each.name] = value.moved(file.lines)
         elif isinstance(value, Node):
-            changes[each.name] = _moved(value, file)
+            changes[each.name] = _move_node(value, file)
         elif isinstance(value, tuple):
-            changes[each.name] = tuple(_moved(child, file) for child in value)
+            changes[each.name] = tuple(_move_node(child, file) for child in value)
     if isinstance(node, Text) and node.value and file.prefix.parts:
         changes["value"] = str(file.prefix / node.value)
     return replace(node, **changes)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from leaveout.errors import SpecError
 from leaveout.files import UnusualFileError, read_whole
-from leaveout.specs.text.errors import Slip, pointing
+from leaveout.specs.text.errors import Slip, error_in_source
 from leaveout.specs.text.expressions import Node, children
 from leaveout.specs.text.source import Source
 from leaveout.specs.text.tree import Spec
@@ -97,15 +97,15 @@ def parse(text: str, name: str = "<text>") -> Spec:
         statements = _parser().parse(text)
         refuse_too_deep(statements)  # type: ignore[arg-type]
     except UnexpectedInput as error:
-        raise pointing(source, explain(error, text, _parser())) from None
+        raise error_in_source(source, explain(error, text, _parser())) from None
     except Slip as slip:
-        raise pointing(source, slip) from None
+        raise error_in_source(source, slip) from None
     return Spec(statements, source)  # type: ignore[arg-type]
 
 
 def read(path: str | Path) -> str:
     """Return the text of a specification file."""
-    return decoded(read_bytes(path), str(path))
+    return decode_text(read_bytes(path), str(path))
 
 
 def read_bytes(path: str | Path) -> bytes:
@@ -129,7 +129,7 @@ def _too_long(name: str) -> SpecError:
     return SpecError(f"{name}: too long for a specification, at most {LONGEST:,} characters")
 
 
-def decoded(data: bytes, name: str) -> str:
+def decode_text(data: bytes, name: str) -> str:
     """Return the text of a file, with line ends normalised to line feeds."""
     try:
         text = data.decode("utf-8-sig")

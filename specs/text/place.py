@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from leaveout.errors import SpecError
-from leaveout.specs.text.errors import Slip, pointing
+from leaveout.specs.text.errors import Slip, error_in_source
 from leaveout.specs.text.source import Position, Source
 
 
-def pointed(source: Source, slip: Slip) -> SpecError:
+def error_in_file(source: Source, slip: Slip) -> SpecError:
     """Return the error that shows a slip in the file where it is."""
     file, at = source.find(slip.at)
-    return pointing(file, Slip(at, slip.wrong, slip.cure))
+    return error_in_source(file, Slip(at, slip.wrong, slip.cure))
 
 
 def place(source: Source, at: Position, seen_from: Position) -> str:

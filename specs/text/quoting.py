@@ -18,12 +18,12 @@ def _escape(match: re.Match[str]) -> str:
     return f"\\{character}" if character in '"\\' else f"\\u{ord(character):04x}"
 
 
-def quoted(value: str) -> str:
+def quote_text(value: str) -> str:
     """Return a text in quotes with control characters escaped."""
     return f'"{_ESCAPED.sub(_escape, value)}"'
 
 
-def unquoted(text: str) -> str:
+def unquote_text(text: str) -> str:
     """Return the value of a quoted text that has no wrong escapes."""
     value = json.loads(text, strict=False)
     assert isinstance(value, str)

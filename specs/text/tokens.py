@@ -45,12 +45,12 @@ _BEGINS = {"NAME", "NUMBER", "LPAR", "LSQB", "MINUS", "NOT", "FORALL", "TEXT"}
 _CONTINUES = {"LPAR", "COMPARISON", "PLUS", "MINUS", "TIMES", "DIVIDE", "WITH", "EQUAL"}
 
 
-def listed(words: Sequence[str]) -> str:
+def join_alternatives(words: Sequence[str]) -> str:
     """Return ``a, b or c``."""
     return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def expected(terminals: Iterable[str]) -> str:
+def describe_expected(terminals: Iterable[str]) -> str:
     """Return in words which tokens are allowed."""
     left = set(terminals)
     words = []
@@ -64,7 +64,9 @@ def expected(terminals: Iterable[str]) -> str:
     if left >= STATEMENTS:
         left -= STATEMENTS | {"$END"}
         words.append("the next statement" if words else f"a statement ({_STATEMENTS})")
-    return listed(words + [_HUMAN.get(each, f"'{each.lower()}'") for each in sorted(left)])
+    return join_alternatives(
+        words + [_HUMAN.get(each, f"'{each.lower()}'") for each in sorted(left)]
+    )
 
 
 WORDS = {

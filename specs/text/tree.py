@@ -64,7 +64,7 @@ __all__ = [
 WIDTH = 100
 
 
-def _headed(head: str, claim: Expression) -> str:
+def _with_head(head: str, claim: Expression) -> str:
     """Return a claim after its head, on a new line if it is too long."""
     line = f"{head} {claim}"
     return line if len(line) <= WIDTH else f"{head}\n    {claim}"
@@ -109,7 +109,7 @@ class Guarantee(Node):
     name_at: Position = field(default=Position(), compare=False, repr=False, kw_only=True)
 
     def __str__(self) -> str:
-        return _headed(f"guarantee {self.name}:", self.claim)
+        return _with_head(f"guarantee {self.name}:", self.claim)
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class Find(Node):
     def __str__(self) -> str:
         each = " per label" if self.per_label else ""
         head = f"find {self.name}: {self.direction} {self.variable}{each} such that"
-        return _headed(head, self.claim)
+        return _with_head(head, self.claim)
 
 
 Statement: TypeAlias = Let | Param | Include | Guarantee | Find

@@ -9,7 +9,7 @@ from leaveout.specs.text.build import position
 from leaveout.specs.text.errors import Slip, nearest
 from leaveout.specs.text.scene import CLOSES, Scene
 from leaveout.specs.text.source import Position
-from leaveout.specs.text.tokens import CHARACTERS, KEYWORDS, STATEMENTS, WORDS, expected
+from leaveout.specs.text.tokens import CHARACTERS, KEYWORDS, STATEMENTS, WORDS, describe_expected
 
 if TYPE_CHECKING:
     from lark import Lark
@@ -230,7 +230,7 @@ _RULES: tuple[Callable[[Scene], Slip | None], ...] = (
 
 def _otherwise(scene: Scene) -> Slip:
     reserved = ", a word of the language" * (scene.token.type in KEYWORDS)
-    wrong = f"expected {expected(scene.accepts)}, found {scene.found}{reserved}"
+    wrong = f"expected {describe_expected(scene.accepts)}, found {scene.found}{reserved}"
     if not scene.before:
         return Slip(scene.at, wrong, f"write: {_EXAMPLES['GUARANTEE']}")
     return Slip(scene.at, wrong, _value_missing(scene))

@@ -8,7 +8,7 @@ from leaveout.specs.text.expressions import Call
 from leaveout.specs.text.source import Position
 
 
-def starting(at: Position, name: str) -> Position:
+def name_position(at: Position, name: str) -> Position:
     """Return the position of the name that a node starts with."""
     return Position(at.line, at.column, at.line, at.column + len(name))
 
@@ -24,7 +24,7 @@ def bind(call: Call, function: Function) -> Bound:
     given: Bound = dict(zip(by_position, call.arguments, strict=False))
     names = [each.name for each in function.parameters]
     for option in call.options:
-        at = starting(option.at, option.name)
+        at = name_position(option.at, option.name)
         if option.name not in names:
             near = nearest(option.name, names)
             cure = f"{near}\n{function.signature}" if near else function.signature
@@ -37,5 +37,5 @@ def bind(call: Call, function: Function) -> Bound:
     missing = " and ".join(f"'{name}'" for name in needed if name not in given)
     if missing:
         wrong = f"{function.name} needs {missing}"
-        raise Slip(starting(call.at, call.function), wrong, function.signature)
+        raise Slip(name_position(call.at, call.function), wrong, function.signature)
     return given

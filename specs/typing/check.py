@@ -13,7 +13,7 @@ from leaveout.specs.table.signatures import Function
 from leaveout.specs.text.errors import Slip
 from leaveout.specs.text.expressions import Confident, Expression, Name, walk
 from leaveout.specs.text.parse import with_text
-from leaveout.specs.text.place import pointed
+from leaveout.specs.text.place import error_in_file
 from leaveout.specs.text.source import Position, Source
 from leaveout.specs.text.tree import Find, Guarantee, Include, Let, Param, Spec
 from leaveout.specs.types import NUMBER, Type
@@ -86,7 +86,7 @@ def check(spec: Spec, table: Mapping[str, Function] | None = None) -> CheckedSpe
     try:
         return _check(spec, functions() if table is None else table)
     except Slip as slip:
-        raise pointed(spec.source, slip) from None
+        raise error_in_file(spec.source, slip) from None
 
 
 def _check(spec: Spec, table: Mapping[str, Function]) -> CheckedSpec:

@@ -37,11 +37,11 @@ class Expansion:
 
     def let(self, let: Let) -> None:
         """Measure a let or param; raises `Slip` if it is too large or too deep."""
-        self._lets.setdefault(let.name, self._refused(let.value))
+        self._lets.setdefault(let.name, self._measure_or_refuse(let.value))
 
     def claim(self, claim: Expression) -> None:
         """Measure a claim; raises `Slip` if it, or all together, are too large or too deep."""
-        self._claims += self._refused(claim).size
+        self._claims += self._measure_or_refuse(claim).size
         if self._claims > MOST_IN_ALL:
             raise Slip(
                 claim.at,
@@ -50,7 +50,7 @@ class Expansion:
                 "put the others into a specification of their own",
             )
 
-    def _refused(self, node: Expression) -> _Measure:
+    def _measure_or_refuse(self, node: Expression) -> _Measure:
         """Measure an expression; raise `Slip` if it is too large or too deep."""
         found = self._measure(node)
         # What is written in one specification without names is never larger.
@@ -82,11 +82,11 @@ class Expansion:
             inner = self._measure(child)
             size += inner.size
             # Sets of inputs that refine one another, by name or not, are read in a loop.
-            more = 1 if child is not self._refined(node) else -isinstance(child, Name)
+            more = 1 if child is not self._refined_set(node) else -isinstance(child, Name)
             depth = max(depth, inner.depth + more)
         return _Measure(size, depth)
 
-    def _refined(self, node: Node) -> Expression | None:
+    def _refined_set(self, node: Node) -> Expression | None:
         """Return the set of inputs that a call refines."""
         if isinstance(node, Call) and self.functions[node.function].lists and node.arguments:
             return node.arguments[0]

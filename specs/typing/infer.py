@@ -31,9 +31,9 @@ from leaveout.specs.text.expressions import (
 )
 from leaveout.specs.text.place import place
 from leaveout.specs.text.source import Position, Source
-from leaveout.specs.text.tokens import listed
+from leaveout.specs.text.tokens import join_alternatives
 from leaveout.specs.types import BOOLEAN, FAMILY, LABEL, LIST, NUMBER, TABLE, TEXT, WORD, Type
-from leaveout.specs.typing.arguments import bind, starting
+from leaveout.specs.typing.arguments import bind, name_position
 
 BRIEF = 50
 _NOT_FINITE = frozenset({"nan", "inf", "infinity"})
@@ -162,7 +162,7 @@ class Inference:
         return Slip(at, f"unknown name '{name}'", cure)
 
     def _call(self, node: Call, scope: Scope) -> Type:
-        at = starting(node.at, node.function)
+        at = name_position(node.at, node.function)
         function = self.functions.get(node.function)
         if function is None and node.function in scope:
             kind = scope[node.function].type
@@ -197,14 +197,14 @@ class Inference:
                 raise Slip(argument.at, wrong, f"as in: {function.example}")
         if function.rule is not None:
             followed = {name: literal(value, scope) for name, value in given.items()}
-            broken = self._broken(function, followed, kinds, node)
+            broken = self._apply_rule(function, followed, kinds, node)
             if broken:
                 wrong, _, cure = broken.partition("\n")
                 raise Slip(node.at, wrong, cure or f"as in: {function.example}")
         return function.result
 
     @staticmethod
-    def _broken(function: Function, given: Bound, kinds: Types, node: Call) -> str | None:
+    def _apply_rule(function: Function, given: Bound, kinds: Types, node: Call) -> str | None:
         """Apply a function's rule; a plug-in's may raise any error."""
         assert function.rule is not None
         try:
@@ -326,11 +326,11 @@ class Inference:
         for binder in node.binders:
             inner[binder.name] = self._bound(binder, inner)
             if binder.but is not None:
-                self._sampled(node, binder, binder.but)
+                self._check_left_out_share(node, binder, binder.but)
         return self.claim(node.body, inner, "the body of 'forall'")
 
     def _bound(self, binder: Binder, scope: Scope) -> Entry:
-        at = starting(binder.at, binder.name)
+        at = name_position(binder.at, binder.name)
         if binder.name in scope:
             raise self.twice(binder.name, at, scope[binder.name].at)
         domain = self.infer(binder.domain, scope)
@@ -339,10 +339,10 @@ class Inference:
             ways = [
                 f"{kind.human} ({kind.each.human} each)" for kind in self._iterable() if kind.each
             ]
-            raise Slip(binder.domain.at, wrong, f"it goes over {listed(ways)}")
+            raise Slip(binder.domain.at, wrong, f"it goes over {join_alternatives(ways)}")
         return Entry(domain.each, at)
 
-    def _sampled(self, node: ForAll, binder: Binder, share: Number) -> None:
+    def _check_left_out_share(self, node: ForAll, binder: Binder, share: Number) -> None:
         """Refuse a left-out share of a domain not sampled, or in a claim not statistical."""
         domain = self.types[id(binder.domain)]
         if domain != FAMILY:

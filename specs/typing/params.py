@@ -13,8 +13,8 @@ from leaveout.specs.text.constants import constant
 from leaveout.specs.text.errors import Slip
 from leaveout.specs.text.expressions import Expression, Name, Number, Text
 from leaveout.specs.text.parse import parse
-from leaveout.specs.text.place import pointed
-from leaveout.specs.text.quoting import unquoted, wrong_escape
+from leaveout.specs.text.place import error_in_file
+from leaveout.specs.text.quoting import unquote_text, wrong_escape
 from leaveout.specs.text.tree import Let, Param, Spec
 
 Value: TypeAlias = float | str
@@ -72,7 +72,7 @@ def params(spec: Spec) -> dict[str, Value]:
                 with suppress(Slip):
                     constants.read(each)
         except Slip as slip:
-            raise pointed(spec.source, slip) from None
+            raise error_in_file(spec.source, slip) from None
     return found
 
 
@@ -101,31 +101,33 @@ def with_params(spec: Spec, values: Mapping[str, Value]) -> Spec:
     given: dict[str, Number | Text] = {}
     for name, value in values.items():
         if name not in known:
-            raise SpecError(f"there is no param '{name}' in {spec.source.name}: {_said(known)}")
+            raise SpecError(
+                f"there is no param '{name}' in {spec.source.name}: {_list_params(known)}"
+            )
         given[name] = _node(name, value, known[name])
 
-    def changed(each: Param) -> Param:
+    def replace_param(each: Param) -> Param:
         """Return the param with its new value."""
         return replace(each, value=replace(given[each.name], at=each.value.at))
 
     return replace(
         spec,
         statements=tuple(
-            changed(each) if isinstance(each, Param) and each.name in given else each
+            replace_param(each) if isinstance(each, Param) and each.name in given else each
             for each in spec.statements
         ),
     )
 
 
-def _said(known: Mapping[str, Value]) -> str:
+def _list_params(known: Mapping[str, Value]) -> str:
     """Return the known params and their values in words."""
     if not known:
         return "it has none; a param is written: param eps = 0.1"
-    values = [f"{name} = {shown(value)}" for name, value in known.items()]
+    values = [f"{name} = {value_text(value)}" for name, value in known.items()]
     return f"its params are {', '.join(values)}"
 
 
-def shown(value: Value) -> str:
+def value_text(value: Value) -> str:
     """Return a value as a specification writes it."""
     return str(Text(value) if isinstance(value, str) else Number(value))
 
@@ -152,14 +154,14 @@ def _node(name: str, value: object, now: Value) -> Number | Text:
 def _wrong(name: str, human: str, value: object, now: Value) -> SpecError:
     got = repr(value)
     got = got if len(got) <= _LONGEST else f"{got[:_LONGEST]}…"
-    return SpecError(f"the param '{name}' is {human}, as in {name} = {shown(now)}; got {got}")
+    return SpecError(f"the param '{name}' is {human}, as in {name} = {value_text(now)}; got {got}")
 
 
 def _bare(value: str) -> str:
     """Remove the quotes from a text, which a shell may have removed already."""
     inside = value[1:-1]
     quoted = len(value) > 1 and value[0] == value[-1] == '"' and '"' not in inside
-    return unquoted(value) if quoted and wrong_escape(value) is None else value
+    return unquote_text(value) if quoted and wrong_escape(value) is None else value
 
 
 def _number(text: str) -> float | None:

@@ -17,8 +17,8 @@ from leaveout.specs.vnnlib.formula import (
     Linear,
     Place,
     UnreadableError,
-    compared,
-    negated,
+    compare_linear,
+    negate_formula,
     number,
     product,
     total,
@@ -66,7 +66,7 @@ class Assertions:
         """Return the position of the first word of a list."""
         return self.at(tree.items[0] if tree.items else tree)
 
-    def asserted(self, given: Bracketed) -> Formula:
+    def read_assert(self, given: Bracketed) -> Formula:
         """Read ``(assert formula)``."""
         if len(given.items) != 2:
             raise Slip(self.at(given), "'assert' takes one formula")
@@ -83,9 +83,9 @@ class Assertions:
             parts = tuple(map(self.formula, rest))
             return All(parts) if head == "and" else Any(parts)
         if head == "not" and len(rest) == 1:
-            return negated(self.formula(rest[0]))
+            return negate_formula(self.formula(rest[0]))
         if head == "=>" and len(rest) == 2:
-            return Any((negated(self.formula(rest[0])), self.formula(rest[1])))
+            return Any((negate_formula(self.formula(rest[0])), self.formula(rest[1])))
         if head not in _SIGNS:
             wrong = f"'{head[:40]}' with {len(rest)} parts" if head else "this"
             cure = nearest(head[:40], LOGIC) if head else ""
@@ -98,7 +98,7 @@ class Assertions:
             raise Slip(at, f"'{tree.head}' compares two terms, found {len(parts)}")
         sides = [self._term(part) for part in parts]
         try:
-            found = [compared(sign, *pair, at) for pair in itertools.pairwise(sides)]
+            found = [compare_linear(sign, *pair, at) for pair in itertools.pairwise(sides)]
         except UnreadableError as error:
             raise error.placed(at) from None
         return found[0] if len(found) == 1 else All(tuple(found))
@@ -106,7 +106,7 @@ class Assertions:
     def _term(self, tree: Tree) -> Linear:
         parts = [] if isinstance(tree, Word) else [self._term(part) for part in self._parts(tree)]
         try:
-            return self._leaf(tree) if isinstance(tree, Word) else _combined(tree, parts)
+            return self._leaf(tree) if isinstance(tree, Word) else _combine_terms(tree, parts)
         except UnreadableError as error:
             raise error.placed(self.at(tree)) from None
 
@@ -129,7 +129,7 @@ class Assertions:
         raise UnreadableError(f"'{word.text[:40]}' is no number and no declared variable", cure)
 
 
-def _combined(tree: Bracketed, parts: list[Linear]) -> Linear:
+def _combine_terms(tree: Bracketed, parts: list[Linear]) -> Linear:
     """Return the linear function of an arithmetic operation on its parts."""
     match tree.head:
         case "+":

@@ -11,14 +11,14 @@ from leaveout.models import Network
 from leaveout.specs.text.errors import Slip
 from leaveout.specs.text.source import Position
 from leaveout.specs.vnnlib.bounds import Bounds
-from leaveout.specs.vnnlib.cases import LARGEST, alternatives, conjuncts, multiplied
+from leaveout.specs.vnnlib.cases import LARGEST, alternatives, conjuncts, split_disjunctions
 from leaveout.specs.vnnlib.formula import Atom, Formula, Linear, Place
 from leaveout.specs.vnnlib.magnitudes import magnitudes
 from leaveout.specs.vnnlib.merging import points_of
 from leaveout.specs.vnnlib.onnx_files import score_of
 from leaveout.specs.vnnlib.problem import Problem
 from leaveout.specs.vnnlib.propagation import Key, is_relation
-from leaveout.specs.vnnlib.rounding import is_exact, relaxed
+from leaveout.specs.vnnlib.rounding import is_exact, relax_coefficients
 
 
 def build(problem: Problem, networks: Sequence[Network], reals: bool | None = None) -> Query:
@@ -31,7 +31,7 @@ def build(problem: Problem, networks: Sequence[Network], reals: bool | None = No
     bounds = Bounds()
     always, possible = _without_constants(map(moved, atoms))
     common = [atom for atom in always if not bounds.tighten(atom)]
-    rest, later = multiplied(rest, start)
+    rest, later = split_disjunctions(rest, start)
     cases, *others = (
         _possible(each, moved, start) if possible else [] for each in (rest, *([f] for f in later))
     )
@@ -142,20 +142,20 @@ def _bound_all(
     if (
         not cases
         or not bounds.consistent()
-        or (relations and not bounds.follow(relations, _missing(needed, bounds)))
+        or (relations and not bounds.follow(relations, _unbounded_keys(needed, bounds)))
     ):
         cases = []
-    missing = _missing(needed, bounds)
+    missing = _unbounded_keys(needed, bounds)
     if cases:
         possible = bounds.widen(cases, relations, missing)
         cases = [case for case, kept in zip(cases, possible, strict=True) if kept]
     for each in others:
-        missing = _missing(needed, bounds)
+        missing = _unbounded_keys(needed, bounds)
         if cases and missing and not any(bounds.widen(each, relations, missing)):
             cases = []
     if not cases:
         # Nothing is a counter-example, wherever the inputs are.
-        missing = _missing(needed, bounds)
+        missing = _unbounded_keys(needed, bounds)
         bounds.close(missing)
     for spot, upper in needed:
         if (spot, upper) not in bounds.found:
@@ -170,7 +170,7 @@ def _bound_all(
     return cases
 
 
-def _missing(needed: Sequence[Key], bounds: Bounds) -> set[Key]:
+def _unbounded_keys(needed: Sequence[Key], bounds: Bounds) -> set[Key]:
     """Return the needed bounds that are not known."""
     return {key for key in needed if key not in bounds.found}
 
@@ -178,7 +178,7 @@ def _missing(needed: Sequence[Key], bounds: Bounds) -> set[Key]:
 def _condition(
     atom: Atom, largest: Callable[[Place], Fraction], networks: Sequence[Network]
 ) -> Condition:
-    terms, constant = relaxed(atom.linear.terms, atom.linear.constant, largest)
+    terms, constant = relax_coefficients(atom.linear.terms, atom.linear.constant, largest)
     if math.isinf(constant):
         raise Slip(atom.at, "a number of this condition is too large for float64")
     features = tuple((p.network, p.element, c) for p, c in sorted(terms.items()) if not p.output)

@@ -49,11 +49,11 @@ def _count(formula: Formula) -> tuple[int, int]:
     return cases, size
 
 
-def _expanded(formula: Formula) -> list[tuple[Atom, ...]]:
+def _expand(formula: Formula) -> list[tuple[Atom, ...]]:
     """Return the cases of a formula."""
     if isinstance(formula, Atom):
         return [(formula,)]
-    parts = [_expanded(part) for part in formula.parts]
+    parts = [_expand(part) for part in formula.parts]
     if not isinstance(formula, All):
         return list(chain.from_iterable(parts))
     found: list[list[Atom]] = [[]]
@@ -74,10 +74,10 @@ def alternatives(rest: list[Formula], at: Position) -> list[tuple[Atom, ...]]:
         raise Slip(at, f"the query comes apart into more than {MOST_CASES:,} cases")
     if size > LARGEST:
         raise Slip(at, f"the cases of the query have more than {LARGEST:,} conditions together")
-    return _expanded(whole)
+    return _expand(whole)
 
 
-def multiplied(rest: list[Formula], at: Position) -> tuple[list[Formula], list[Formula]]:
+def split_disjunctions(rest: list[Formula], at: Position) -> tuple[list[Formula], list[Formula]]:
     """Split disjunctions into those to multiply out and those to keep.
 
     The largest is multiplied out, so that its bounds on inputs are known in all cases.

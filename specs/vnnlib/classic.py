@@ -40,7 +40,7 @@ def _command(given: Bracketed, formulas: Assertions, variables: _Variables) -> F
     if head in {"declare-const", "declare-fun"}:
         variables.declare(given, formulas)
     elif head == "assert":
-        return formulas.asserted(given)
+        return formulas.read_assert(given)
     elif head not in _IGNORED:
         wrong = f"the command '{head[:40]}' is not read"
         raise Slip(formulas.at_head(given), wrong, nearest(head[:40], _COMMANDS))

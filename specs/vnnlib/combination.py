@@ -27,7 +27,7 @@ def combined_bound(found: Found, relations: Sequence[Atom], key: Key) -> Fractio
     """
     spot, upper = key
     sought = Fraction(1 if upper else -1)
-    multiples = _proposed(found, relations, {spot: -float(sought)})
+    multiples = _propose_multipliers(found, relations, {spot: -float(sought)})
     if multiples is None:
         return None
     # The sum of the multiples, plus or less the input, is a form that is not below it.
@@ -40,7 +40,7 @@ def contradictory(found: Found, relations: Sequence[Atom]) -> bool:
 
     By Farkas' lemma; the linear programme maximises the least satisfied relation.
     """
-    multiples = _proposed(found, relations, {})
+    multiples = _propose_multipliers(found, relations, {})
     if multiples is None:
         return False
     most = _most_of_sum(multiples, relations, {}, found)
@@ -77,7 +77,7 @@ def _most(terms: Mapping[Place, Fraction], found: Found) -> Fraction | None:
     return total
 
 
-def _proposed(
+def _propose_multipliers(
     found: Found, relations: Sequence[Atom], costs: Mapping[Place, float]
 ) -> list[Fraction] | None:
     """Return multipliers of the relations that minimise costs.

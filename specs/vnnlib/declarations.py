@@ -123,7 +123,7 @@ class Declarations:
             if before == 0:
                 if relations:
                     raise Slip(self.at(part), f"{name} is related to two networks; one is read")
-                relations[part.head] = self._related(part)
+                relations[part.head] = self._read_relation(part)
             else:
                 tensor = self._tensor(part, own)
                 tensors[part.head.removeprefix("declare-")].append((tensor, self.at(part)))
@@ -159,7 +159,7 @@ class Declarations:
         place = items[0] if items else given
         raise Slip(self.at(place), f"'{given.head}' needs a name of letters, digits and _")
 
-    def _related(self, part: Bracketed) -> str:
+    def _read_relation(self, part: Bracketed) -> str:
         """Return the network that a declaration relates to; refuse chains of relations."""
         match part.items[1:]:
             case [Word(text=text) as word]:

@@ -92,7 +92,7 @@ def number(text: str) -> Fraction:
     return Fraction(mantissa) * Fraction(10) ** int(exponent or "0")
 
 
-def _checked(value: Fraction) -> Fraction:
+def _check_digits(value: Fraction) -> Fraction:
     """Return the coefficient; refuse one with too many digits."""
     if value.numerator.bit_length() + value.denominator.bit_length() > _BITS:
         raise UnreadableError("a coefficient gets too many digits")
@@ -106,11 +106,11 @@ def total(plus: Iterable[Linear], minus: Iterable[Linear] = ()) -> Linear:
     for sign, parts in ((1, plus), (-1, minus)):
         for part in parts:
             if part.constant:
-                constant = _checked(constant + sign * part.constant)
+                constant = _check_digits(constant + sign * part.constant)
             for spot, coefficient in part.terms.items():
                 more = coefficient if sign > 0 else -coefficient
                 known = terms.get(spot)
-                terms[spot] = more if known is None else _checked(known + more)
+                terms[spot] = more if known is None else _check_digits(known + more)
     return Linear({spot: c for spot, c in terms.items() if c}, constant)
 
 
@@ -120,7 +120,7 @@ def product(factors: Iterable[Linear]) -> Linear:
     variable: Linear | None = None
     for factor in factors:
         if not factor.terms:
-            scale = _checked(scale * factor.constant)
+            scale = _check_digits(scale * factor.constant)
         elif variable is None:
             variable = factor
         else:
@@ -130,7 +130,7 @@ def product(factors: Iterable[Linear]) -> Linear:
     if variable is None:
         return Linear(constant=scale)
     for coefficient in (variable.constant, *variable.terms.values()):
-        _checked(coefficient * scale)
+        _check_digits(coefficient * scale)
     return variable.scaled(scale)
 
 
@@ -157,7 +157,7 @@ def _as_read(number: Linear, other: Linear) -> Linear:
     return Linear(constant=nearest_float32(number.constant))
 
 
-def compared(sign: str, left: Linear, right: Linear, at: Position) -> Formula:
+def compare_linear(sign: str, left: Linear, right: Linear, at: Position) -> Formula:
     """Return the comparison of two linear functions.
 
     A number compared with an input becomes the nearest float32, as a runtime is given that one.
@@ -175,9 +175,9 @@ def compared(sign: str, left: Linear, right: Linear, at: Position) -> Formula:
             return Any((Atom(more, True, at), Atom(less, True, at)))
 
 
-def negated(formula: Formula) -> Formula:
+def negate_formula(formula: Formula) -> Formula:
     """Return the negation of a formula."""
     if isinstance(formula, Atom):
         return Atom(formula.linear.scaled(Fraction(-1)), not formula.strict, formula.at)
-    parts = tuple(negated(part) for part in formula.parts)
+    parts = tuple(negate_formula(part) for part in formula.parts)
     return Any(parts) if isinstance(formula, All) else All(parts)

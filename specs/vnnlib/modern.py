@@ -37,7 +37,7 @@ def read_modern(bare: str, source: str) -> Problem:
         if each.head == "assert":
             if not names.networks:
                 raise Slip(formulas.at(each), "an assertion before any network is declared")
-            asserted.append(formulas.asserted(each))
+            asserted.append(formulas.read_assert(each))
         elif each.head == "declare-network":
             if asserted:
                 wrong = "a network is declared after an assertion"

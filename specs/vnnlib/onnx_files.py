@@ -119,7 +119,7 @@ def _refuse_dropped(network: Network) -> None:
             )
 
 
-def _squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
+def _squeeze_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return a shape without axes of size one."""
     return tuple(size for size in shape if size != 1)
 
@@ -128,7 +128,7 @@ def _check_tensor(
     declared: Declared, tensor: Tensor, shape: tuple[int, ...], name: str, source: str
 ) -> None:
     size = int(np.prod(shape))
-    if _squeezed(tensor.shape) != _squeezed(shape) and tensor.shape != (size,):
+    if _squeeze_shape(tensor.shape) != _squeeze_shape(shape) and tensor.shape != (size,):
         raise Slip(
             declared.at,
             f"{tensor.name} of {declared.name} has shape {list(tensor.shape)}, and in {source} "

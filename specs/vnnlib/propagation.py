@@ -78,7 +78,7 @@ def _tighten(found: Found, atom: Atom, updates: Counter[Key]) -> list[Place] | N
         coefficient = atom.linear.terms[spot]
         upper = coefficient < 0
         limit = (parts.get(spot, Fraction(0)) - most) / coefficient
-        value = _shortened(limit, upper)
+        value = _shorten_bound(limit, upper)
         known = found.get((spot, upper))
         if value is None or updates[spot, upper] >= _MOST_UPDATES:
             continue
@@ -93,7 +93,7 @@ def _tighten(found: Found, atom: Atom, updates: Counter[Key]) -> list[Place] | N
     return changed
 
 
-def _shortened(value: Fraction, upper: bool) -> Fraction | None:
+def _shorten_bound(value: Fraction, upper: bool) -> Fraction | None:
     """Return a bound, rounded outwards to float64 if long; None beyond the finite range."""
     if value.numerator.bit_length() + value.denominator.bit_length() <= _MOST_BITS:
         return value

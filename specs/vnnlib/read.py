@@ -95,7 +95,7 @@ def load_query(
         If a file cannot be read, or the networks are not what the query declares.
     """
     problem = load_problem(path)
-    files = _assigned(problem, networks)
+    files = _assign_files(problem, networks)
     loaded: dict[Path, Network] = {}
     found = []
     for file in files:
@@ -107,7 +107,7 @@ def load_query(
     return query_of(problem, found, reals=reals)
 
 
-def _assigned(problem: Problem, given: Sequence[Path | str]) -> list[Path]:
+def _assign_files(problem: Problem, given: Sequence[Path | str]) -> list[Path]:
     """Return the file of each declared network."""
     names = [each.name for each in problem.networks]
     named: dict[str, Path] = {}

@@ -26,7 +26,7 @@ def format_witness(
 ) -> str:
     """Return a counter-example in the format of the query's version."""
     lines: list[str] = []
-    for tensor, values in assigned(problem, query, points, scores):
+    for tensor, values in variable_values(problem, query, points, scores):
         texts = [repr(float(value)) for value in values]
         if problem.version == "1.0":
             lines += [f"({tensor.name}_{i} {text})" for i, text in enumerate(texts)]
@@ -38,7 +38,7 @@ def format_witness(
     return "\n".join(lines) + "\n"
 
 
-def assigned(
+def variable_values(
     problem: Problem, query: Query, points: Sequence[Floats], scores: Sequence[Floats]
 ) -> list[tuple[Tensor, Floats]]:
     """Return the declared variables in order with their flat values.
@@ -82,7 +82,7 @@ def save_assignment(
     place = Path(folder)
     try:
         place.mkdir(parents=True, exist_ok=True)
-        for tensor, values in assigned(problem, query, points, scores):
+        for tensor, values in variable_values(problem, query, points, scores):
             array = np.asarray(values, np.float32).reshape(tensor.shape)
             proto = onnx.numpy_helper.from_array(array, tensor.name)
             write_whole(place / f"{tensor.name}.pb", proto.SerializeToString())

@@ -50,7 +50,7 @@ def is_exact(value: Fraction) -> bool:
     return math.isfinite(near) and Fraction(near) == value
 
 
-def relaxed(
+def relax_coefficients(
     terms: Mapping[Place, Fraction], constant: Fraction, largest: Callable[[Place], Fraction]
 ) -> tuple[dict[Place, float], float]:
     """Return float64 coefficients whose sum is never below the exact one, up to scale."""

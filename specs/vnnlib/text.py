@@ -69,7 +69,7 @@ def place(text: str, start: int, end: int) -> Position:
     return Lines(text).place(start, end)
 
 
-def _blanked(match: re.Match[str]) -> str:
+def _blank_comment(match: re.Match[str]) -> str:
     """Return a matched comment as spaces, and anything else unchanged."""
     # A semicolon in quotes starts no comment.
     found = match.group()
@@ -78,7 +78,7 @@ def _blanked(match: re.Match[str]) -> str:
 
 def without_comments(text: str) -> str:
     """Replace comments by spaces, keeping all positions."""
-    bare = _COMMENT.sub(_blanked, text)
+    bare = _COMMENT.sub(_blank_comment, text)
     unusual = _UNUSUAL.search(bare)
     if unusual is not None:
         wrong = f"the character {unusual.group()!a} has no meaning outside of a comment"

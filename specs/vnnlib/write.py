@@ -61,7 +61,7 @@ def format_query(query: Query) -> str:
         that are not finite.
     """
     _refuse(query)
-    declared = _declared(query)
+    declared = _declarations(query)
     lines = ["(vnnlib-version <2.0>)", "", *map(_declaration, declared), ""]
     first = [[a.point for a in query.applications].index(p) for p in range(len(query.points))]
     for point, box in enumerate(query.points):
@@ -98,7 +98,7 @@ def _refuse(query: Query) -> None:
         raise SpecError("VNN-LIB: a point that no network reads cannot be written")
 
 
-def _declared(query: Query) -> list[Declared]:
+def _declarations(query: Query) -> list[Declared]:
     """Return the declarations of a query's networks."""
     names = [application.name for application in query.applications]
     usable = len(set(names)) == len(names) and all(

@@ -63,7 +63,11 @@ def _run(run: Callable[[], int]) -> NoReturn:
         code = ExitCode.INTERRUPTED
     except (Exception, SystemExit) as error:
         # Nothing here exits so: its status would pass for a verdict.
-        code = _without_memory(error) if _is_of_memory(error) else _unforeseen(error)
+        code = (
+            _report_out_of_memory(error)
+            if _is_memory_error(error)
+            else _report_internal_error(error)
+        )
     _leave(code)
 
 
@@ -80,7 +84,7 @@ def _leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _is_of_memory(error: BaseException) -> bool:
+def _is_memory_error(error: BaseException) -> bool:
     """Return whether an error of Python, the system or C means memory ran out."""
     return (
         isinstance(error, MemoryError)
@@ -89,7 +93,7 @@ def _is_of_memory(error: BaseException) -> bool:
     )
 
 
-def _without_memory(error: BaseException) -> int:
+def _report_out_of_memory(error: BaseException) -> int:
     """Report in one line that memory ran out, and where; return the exit status."""
     said = " ".join(str(error).split())[:_LONGEST]
     sys.stderr.write(
@@ -99,7 +103,7 @@ def _without_memory(error: BaseException) -> int:
     return ExitCode.BAD_INPUT
 
 
-def _unforeseen(error: BaseException) -> int:
+def _report_internal_error(error: BaseException) -> int:
     """Report an internal error and its place in one line; return the exit status."""
     import traceback
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self, TypeVar
 
-from leaveout.frames import packed, read_frame, write_packed
-from leaveout.shared import shared
+from leaveout.frames import pack_message, read_frame, write_packed
+from leaveout.shared import share_message
 
 Message = TypeVar("Message")
 Order = TypeVar("Order")
@@ -69,7 +69,7 @@ class Child:
 
     def send(self, message: object) -> None:
         """Write a message atomically, even among threads."""
-        self.send_packed(packed(message))
+        self.send_packed(pack_message(message))
 
     def send_packed(self, body: bytes) -> None:
         """Write a message packed by `leaveout.frames`; raises like `send`."""
@@ -145,7 +145,7 @@ class ChildPool:
         self._children: list[Child] = []
         self._readers: list[threading.Thread] = []
         try:
-            with shared(task) as (body, descriptors):
+            with share_message(task) as (body, descriptors):
                 for index in range(size):
                     self._start(index, Child(module, settings=settings, descriptors=descriptors))
                 # Once all are starting, so that they do so side by side.
@@ -177,7 +177,7 @@ class ChildPool:
         while busy:
             index, message = self._messages.get()
             if message is _LOST:
-                raise self._lost(self._children[index])
+                raise self._lost_error(self._children[index])
             order, last = busy[index], is_last(message)
             yield order, message
             if last:
@@ -209,7 +209,7 @@ class ChildPool:
 
     def _give(self, index: int, waiting: Iterator[Order], busy: dict[int, Order]) -> None:
         for order in waiting:
-            self._send(self._children[index], packed(order))
+            self._send(self._children[index], pack_message(order))
             busy[index] = order
             return
 
@@ -217,10 +217,10 @@ class ChildPool:
         try:
             child.send_packed(body)
         except OSError:
-            raise self._lost(child) from None
+            raise self._lost_error(child) from None
 
     @staticmethod
-    def _lost(child: Child) -> ChildLostError:
+    def _lost_error(child: Child) -> ChildLostError:
         """Return the error for a child that died or sent nonsense."""
         code = child.exit_status()
         if code is None:
@@ -234,7 +234,7 @@ _LOST = object()
 """In place of a message: there will be none."""
 
 
-def importable() -> dict[str, str]:
+def import_environment() -> dict[str, str]:
     """Return the environment in which a child can import what this process can."""
     # The empty path, of a prompt or a notebook, is the folder it was started in.
     return {"PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path)}

@@ -17,7 +17,7 @@ _COMPILING = "numba:compile"
 """What numba calls the event; there is none where a function is read from the disk."""
 
 
-def kept(**options: Any) -> Callable[[Function], Function]:
+def cached_njit(**options: Any) -> Callable[[Function], Function]:
     """Compile a function on its first call, cached on disk between runs.
 
     If no cache folder is writable, every run compiles it.

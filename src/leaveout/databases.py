@@ -25,7 +25,9 @@ def expect_tables(database: sqlite3.Connection, script: str) -> None:
     """Raise if a database does not have exactly a script's tables."""
     odd = {name for name, _ in _tables(database) ^ _made_by(script)}
     if odd:
-        raise sqlite3.DatabaseError(f"{_shown(min(odd))} is missing, changed or of another program")
+        raise sqlite3.DatabaseError(
+            f"{_short_text(min(odd))} is missing, changed or of another program"
+        )
 
 
 def reason(error: Exception) -> str:
@@ -37,7 +39,7 @@ def reason(error: Exception) -> str:
 def whole(value: object, name: str, most: int = _MOST) -> int:
     """Return a column value as an integer from 0 to below ``most``."""
     if type(value) is not int or not 0 <= value < most:
-        raise sqlite3.DatabaseError(f"{name} is {_shown(value)}, expected 0 to {most - 1}")
+        raise sqlite3.DatabaseError(f"{name} is {_short_text(value)}, expected 0 to {most - 1}")
     return value
 
 
@@ -49,7 +51,7 @@ def blob(value: object, name: str, size: int) -> bytes:
     return value
 
 
-def _shown(value: object) -> str:
+def _short_text(value: object) -> str:
     """Return a value as text, cut if long."""
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} ..."

@@ -92,7 +92,7 @@ def open_file(path: Path, largest: int) -> BinaryIO:
     return stream
 
 
-def opened_text(path: Path, largest: int) -> io.TextIOWrapper:
+def open_text_file(path: Path, largest: int) -> io.TextIOWrapper:
     """Open a regular file as UTF-8 text with its line ends, like `open_file`."""
     return io.TextIOWrapper(open_file(path, largest), encoding="utf-8-sig", newline="")
 
@@ -132,7 +132,7 @@ def _size(count: int) -> str:
 
 
 @contextmanager
-def written_whole(path: Path, most: int = 0o666) -> Iterator[BinaryIO]:
+def open_atomically(path: Path, most: int = 0o666) -> Iterator[BinaryIO]:
     """Open a stream whose content becomes the file once it is on disk.
 
     Follows links; on failure the old file stays. A replaced file's permissions are kept.
@@ -156,7 +156,7 @@ def written_whole(path: Path, most: int = 0o666) -> Iterator[BinaryIO]:
 
 def write_whole(path: Path, content: bytes, most: int = 0o666) -> None:
     """Write a file atomically and durably."""
-    with written_whole(path, most) as stream:
+    with open_atomically(path, most) as stream:
         stream.write(content)
 
 
@@ -220,7 +220,7 @@ def clear_partials(folder: Path) -> None:
 @contextmanager
 def hold_folder(folder: Path) -> Iterator[None]:
     """Lock a folder for this process; finish or remove what others left half-done."""
-    with _locked(folder):
+    with _lock_folder(folder):
         _finish(folder)
         clear_partials(folder)
         yield
@@ -296,17 +296,17 @@ def settle(folder: Path) -> None:
     end = time.monotonic() + _PATIENCE
     while os.path.lexists(folder / COMMIT):
         try:
-            with _locked(folder):
+            with _lock_folder(folder):
                 _finish(folder)
         except BlockingIOError:
             # Its program is at it.
             if time.monotonic() > end:
-                raise _unfinished(folder, "another program does not end it") from None
+                raise _unfinished_error(folder, "another program does not end it") from None
             time.sleep(_PAUSE)
         except UnusualFileError:
             raise
         except OSError as error:
-            raise _unfinished(folder, error.strerror or str(error)) from None
+            raise _unfinished_error(folder, error.strerror or str(error)) from None
 
 
 def lock(descriptor: int) -> None:
@@ -335,7 +335,7 @@ def sync_folder(folder: Path) -> None:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def _lock_folder(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder."""
     if sys.platform == "win32":  # where no folder can be opened
         yield
@@ -388,7 +388,7 @@ def _finish(folder: Path) -> None:
     # Whoever may not change the folder must not have it changed by whoever reads it.
     trusted = {folder.stat().st_uid, *([os.geteuid()] if hasattr(os, "geteuid") else [])}
     if not stat.S_ISDIR(found.st_mode) or found.st_uid not in trusted:
-        raise _unfinished(folder, f"{COMMIT} is of somebody else")
+        raise _unfinished_error(folder, f"{COMMIT} is of somebody else")
     gone = []
     for each in sorted(staged.iterdir()):
         if each.is_dir() and not each.is_symlink() and not any(each.iterdir()):
@@ -404,7 +404,7 @@ def _finish(folder: Path) -> None:
     sync_folder(folder)
 
 
-def _unfinished(folder: Path, why: str) -> UnusualFileError:
+def _unfinished_error(folder: Path, why: str) -> UnusualFileError:
     """Return the error for a change of a folder that cannot be finished."""
     return UnusualFileError(
         errno.EBUSY,

@@ -18,7 +18,7 @@ _LENGTH = struct.Struct("<Q")
 Message = TypeVar("Message")
 
 
-def packed(message: object) -> bytes:
+def pack_message(message: object) -> bytes:
     """Return a message for `write_packed`, to be sent to several."""
     return pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
 
@@ -32,7 +32,7 @@ def write_packed(stream: IO[bytes], body: bytes) -> None:
 
 def write_frame(stream: IO[bytes], message: object) -> None:
     """Write one message and flush it."""
-    write_packed(stream, packed(message))
+    write_packed(stream, pack_message(message))
 
 
 def read_frame(stream: IO[bytes], kind: type[Message]) -> Message:

@@ -12,7 +12,7 @@ import threading
 import time
 from typing import Any, Self
 
-from leaveout.children import Child, importable
+from leaveout.children import Child, import_environment
 from leaveout.cores import cores
 from leaveout.errors import LeaveoutError
 from leaveout.ray_driver import Alive, Broken, Close, Connect, Connected, Over, Role
@@ -80,7 +80,7 @@ class RayDriver:
         self._is_connected = False
         self._inbox: queue.SimpleQueue[object] = queue.SimpleQueue()
         self._ended: str | None = None
-        self._child = Child(_PROGRAM, settings={**_QUIET, **importable()})
+        self._child = Child(_PROGRAM, settings={**_QUIET, **import_environment()})
         self._reader = threading.Thread(target=self._listen, daemon=True)
         self._reader.start()
         self.send(
@@ -88,7 +88,7 @@ class RayDriver:
                 address=self.address,
                 cpus=max(cores(), size or 0),
                 store=_STORE + 3 * shared,
-                variables=importable(),
+                variables=import_environment(),
             )
         )
 

@@ -12,14 +12,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from leaveout.frames import packed
+from leaveout.frames import pack_message
 
 _LEAST = 2**20
 """Fewest bytes of an array that are shared: what is smaller is sent to each."""
 
 
 @contextmanager
-def shared(message: object) -> Iterator[tuple[bytes, tuple[int, ...]]]:
+def share_message(message: object) -> Iterator[tuple[bytes, tuple[int, ...]]]:
     """Pack a message for children started with the yielded descriptors.
 
     Arrays are copy-on-write, page-aligned and in memory once; without shared memory they travel in
@@ -36,15 +36,15 @@ def shared(message: object) -> Iterator[tuple[bytes, tuple[int, ...]]]:
 
     body = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL, buffer_callback=is_small)
     with contextlib.ExitStack() as stack:
-        descriptor = _written(buffers, stack) if buffers and os.name == "posix" else None
+        descriptor = _write_buffers(buffers, stack) if buffers and os.name == "posix" else None
         if descriptor is None:
-            yield (packed(message) if buffers else body), ()
+            yield (pack_message(message) if buffers else body), ()
         else:
             sizes = tuple(each.nbytes for each in buffers)
-            yield packed(_Mapped(descriptor, sizes, body)), (descriptor,)
+            yield pack_message(_Mapped(descriptor, sizes, body)), (descriptor,)
 
 
-def _written(buffers: Sequence[memoryview], stack: contextlib.ExitStack) -> int | None:
+def _write_buffers(buffers: Sequence[memoryview], stack: contextlib.ExitStack) -> int | None:
     """Write buffers to an unnamed file in sequence; None if there is no room."""
     with contextlib.suppress(OSError):
         stream: Any = (
@@ -80,10 +80,10 @@ class _Mapped:
     body: bytes
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return _opened, (self.descriptor, self.sizes, self.body)
+        return _open_mapped, (self.descriptor, self.sizes, self.body)
 
 
-def _opened(descriptor: int, sizes: tuple[int, ...], body: bytes) -> Any:
+def _open_mapped(descriptor: int, sizes: tuple[int, ...], body: bytes) -> Any:
     """Map the arrays copy-on-write and unpack the message."""
     whole = memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_COPY))
     os.close(descriptor)

@@ -60,7 +60,7 @@ def mark_file(stream: BinaryIO, purpose: str) -> None:
     stream.write(digits)
 
 
-def marked(stream: BinaryIO, purpose: str) -> bool:
+def bears_mark(stream: BinaryIO, purpose: str) -> bool:
     """Return whether an archive bears this user's mark and is unchanged."""
     size = stream.seek(0, io.SEEK_END) - _DIGITS
     if size < 0:
@@ -73,7 +73,7 @@ def marked(stream: BinaryIO, purpose: str) -> bool:
 def is_own(path: Path, purpose: str) -> bool:
     """Return whether an archive file bears this user's mark; see `bears_mark`."""
     with open_file(path, ARCHIVE) as stream:
-        return marked(stream, purpose)
+        return bears_mark(stream, purpose)
 
 
 def _bytes(stream: BinaryIO, size: int) -> Iterator[bytes]:

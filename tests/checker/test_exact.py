@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from leaveout.models import Members
 from leaveout.verifier.checker import RejectedError, check
 from leaveout.verifier.checker.arithmetic import EXACT
-from leaveout.verifier.checker.backward import Nodes, kept, largest, pull_back
+from leaveout.verifier.checker.backward import Nodes, largest, pull_back, round_up_forms
 from leaveout.verifier.checker.exact.numbers import Exact
 from leaveout.verifier.checker.inputs import Inputs
 from leaveout.verifier.checker.intervals import start
@@ -142,7 +142,7 @@ def test_forms_are_above_what_they_bound_without_any_tolerance(seed):
     cz, cd = rng.normal(size=(2, 6, net.labels))
     forms = pull_back(nodes, np.zeros(6, np.int64), top, cz, cd)
     lower, upper = np.tile(net.lower, (6, 1)), np.tile(net.upper, (6, 1))
-    flat, most = kept(forms, lower, upper, EXACT), largest(forms, lower, upper, EXACT)
+    flat, most = round_up_forms(forms, lower, upper, EXACT), largest(forms, lower, upper, EXACT)
     for _ in range(5):
         x = rng.uniform(inputs.lower, inputs.upper).astype(np.float32).astype(float)
         moved = [a - b for a, b in zip(fractions(x), fractions(net.origin), strict=True)]

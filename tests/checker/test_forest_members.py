@@ -8,7 +8,7 @@ from leaveout.models.forest import DareForestClassifier
 from leaveout.verifier.checker.ensembles.answering import read_forest
 from leaveout.verifier.checker.ensembles.members import members_of
 from leaveout.verifier.checker.ensembles.pairs import put_tree, scored_trees
-from leaveout.verifier.checker.ensembles.sharing import Listed, enlarged, is_full
+from leaveout.verifier.checker.ensembles.sharing import Listed, enlarge, is_full
 from leaveout.verifier.checker.ensembles.training import train, without
 
 from support.forest_scripts import random_data, random_forest
@@ -75,7 +75,7 @@ def test_members_are_node_for_node_what_training_without_the_row_gives(tmp_path)
             anew = train(without(held, [int(row)]))
             for t, tree in enumerate(scored_trees(anew, held.labels)):
                 while is_full(pool, 2 * len(tree[0])):
-                    pool = enlarged(pool)
+                    pool = enlarge(pool)
                 assert put_tree(pool, *tree) == found.others[row, t], (seed, row, t)
             changed += (found.others[row] != found.whole).any()
     assert changed > 200

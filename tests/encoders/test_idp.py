@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from leaveout.encoders import Encoding, encode_idp, hyper_network, pair_bounds
 from leaveout.encoders.bounds import hyper_bounds
 from leaveout.encoders.idp import CONFIRMED
-from leaveout.encoders.scaling import scaled
+from leaveout.encoders.scaling import scale_pair
 from leaveout.models import Members
 from leaveout.solvers import Outcome, Settings, Status, available, find_solver
 
@@ -30,7 +30,7 @@ def _encode(instance, label, encoding, members=None, elastic=False, floor=0.0):
     if not encoding.matching:
         pair = replace(pair, hyper=hyper_bounds(hyper, instance.box))
     return encode_idp(
-        scaled(instance.network.stack, hyper, pair, instance.box),
+        scale_pair(instance.network.stack, hyper, pair, instance.box),
         instance.box,
         label,
         encoding=encoding,
@@ -162,7 +162,7 @@ def test_scaling_is_by_powers_of_two_and_changes_no_function():
     instance = question(3, scale=100.0)
     hyper = hyper_network(instance.members)
     bounds = pair_bounds(instance.network.stack, hyper, instance.bounds, instance.box)
-    pair = scaled(instance.network.stack, hyper, bounds, instance.box)
+    pair = scale_pair(instance.network.stack, hyper, bounds, instance.box)
     for factors in (*pair.inner, *pair.outer):
         assert (np.log2(factors) == np.round(np.log2(factors))).all()
     assert len(set(pair.inner[-1])) == 1

@@ -10,7 +10,7 @@ import pytest
 
 from leaveout.bab import make_instance
 from leaveout.encoders import Box, Choices, Encoding, encode_idp, hyper_network, idp, pair_bounds
-from leaveout.encoders.scaling import scaled
+from leaveout.encoders.scaling import scale_pair
 from leaveout.models import confidence
 from leaveout.solvers import Outcome, Settings, Solution, Status, find_solver
 
@@ -65,7 +65,7 @@ def encoded(instance, label, members, encoding):
     hyper = hyper_network(instance.members.take(np.asarray(members)))
     pair = pair_bounds(instance.network.stack, hyper, instance.bounds, instance.box)
     return encode_idp(
-        scaled(instance.network.stack, hyper, pair, instance.box),
+        scale_pair(instance.network.stack, hyper, pair, instance.box),
         instance.box,
         label,
         encoding=encoding,

@@ -11,7 +11,7 @@ from onnx import helper
 
 from leaveout.encoders import evaluation_of
 from leaveout.encoders.exactness import NO_BIT, exact_layers, lowest_bit
-from leaveout.encoders.rational import Affine, Polytope, bounded, rows_of, scores_at
+from leaveout.encoders.rational import Affine, Polytope, bound_scores, rows_of, scores_at
 from leaveout.models.onnx_file import network_from
 
 from support import networks
@@ -60,7 +60,7 @@ def test_functions_hold_at_every_point_of_the_box_and_phases(seed):
     low, high = [Fraction(-1), Fraction(0)], [Fraction(1), Fraction(1)]
     inputs = [line(1, 0, 0), line(0, 1, 0)]
     phases = {(0, 0): 1, (1, 2): -1} if rng.random() < 0.5 else {}
-    found = bounded(rows, inputs, low, high, phases)
+    found = bound_scores(rows, inputs, low, high, phases)
     for x in itertools.product((-1, Fraction(-1, 3), 0, Fraction(1, 7), 1), (0, Fraction(2, 5), 1)):
         scores = scores_at(rows, x)
         hidden = network.stack.activations(np.array([x], float))

@@ -87,10 +87,10 @@ def test_a_key_under_the_id_of_another_does_not_pass(attested, capsys):
     own = attested.envelope()["signatures"][0]["keyid"]
     statement = attested.statement()
     payload = json.dumps(statement).encode()
-    from leaveout.verifier.evidence.dsse import sealed
+    from leaveout.verifier.evidence.dsse import seal_payload
     from leaveout.verifier.evidence.keys import read_signer
 
-    forged = json.loads(sealed(payload, read_signer(attested.folder / "other.key")))
+    forged = json.loads(seal_payload(payload, read_signer(attested.folder / "other.key")))
     forged["signatures"][0]["keyid"] = own
     attested.attestation.write_text(json.dumps(forged))
     assert "signature by key" in refused(attested, capsys)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from leaveout.verifier.evidence.dsse import decoded, opened
+from leaveout.verifier.evidence.dsse import decode_json, open_envelope
 from leaveout.verifier.evidence.errors import TamperedError
 
 
@@ -19,13 +19,13 @@ from leaveout.verifier.evidence.errors import TamperedError
 def test_a_name_stands_once_in_an_object(text):
     assert json.loads(text)
     with pytest.raises(TamperedError, match="stands in it more than once"):
-        decoded(text.encode(), "a.json:")
+        decode_json(text.encode(), "a.json:")
     with pytest.raises(TamperedError, match="stands in it more than once"):
-        opened(text.encode(), "a.json")
+        open_envelope(text.encode(), "a.json")
 
 
 def test_what_stands_once_is_read():
-    assert decoded(b'{"a": {"b": 1}, "b": [1, {"b": 2}]}', "x") == {
+    assert decode_json(b'{"a": {"b": 1}, "b": [1, {"b": 2}]}', "x") == {
         "a": {"b": 1},
         "b": [1, {"b": 2}],
     }

@@ -11,7 +11,7 @@ import numpy as np
 
 import leaveout
 from leaveout.verifier.cli.app import run
-from leaveout.verifier.evidence.rows import in_order, named
+from leaveout.verifier.evidence.rows import find_rows, in_order
 from leaveout.verifier.evidence.rows_written import to_csv, to_json
 from leaveout.verifier.report import Report
 
@@ -28,7 +28,7 @@ def test_names_are_those_of_the_table(tmp_path, capsys):
     assert tuple(each.name for each in found) == NAMES
     assert [each.name for each in found[0].labels] == ["no", "yes"]
     assert [each.name for each in in_order(found, "name")] == sorted(NAMES)
-    assert named(found, "P-03") == named(found, "row 2") == [found[2]]
+    assert find_rows(found, "P-03") == find_rows(found, "row 2") == [found[2]]
     assert run(["rows", str(path), "--row", "P-03"]) == 0
     assert capsys.readouterr().out.startswith("P-03 (row 2): proved: ")
     assert run(["rows", str(path), "--row", "Q-03"]) == 2

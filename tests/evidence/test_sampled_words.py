@@ -16,7 +16,7 @@ from msgspec import structs
 from leaveout.bab import EngineResult
 from leaveout.verifier.checker import check
 from leaveout.verifier.cli.app import run
-from leaveout.verifier.evidence.asked import resolved
+from leaveout.verifier.evidence.asked import resolve_statements
 from leaveout.verifier.evidence.certified import standings
 from leaveout.verifier.evidence.errors import TamperedError
 from leaveout.verifier.evidence.mlbom import ml_bom
@@ -110,7 +110,7 @@ def held(report, checked, proof):
         for each in attested["subject"]
         if not is_own(each)
     ]
-    with resolved(report, subjects, Places(proof, report.folder), "proof") as spec:
+    with resolve_statements(report, subjects, Places(proof, report.folder), "proof") as spec:
         return standings(report, checked, spec, proof)
 
 

@@ -23,7 +23,7 @@ from leaveout.models.forest.folders import (
     train_forest,
 )
 from leaveout.models.forest.folders.data import read_forest_data
-from leaveout.models.forest.folders.folder import changing
+from leaveout.models.forest.folders.folder import open_for_change
 from leaveout.models.train import CategoryColumn
 from leaveout.specs import parse
 from leaveout.verifier.points.inputs import InputReader
@@ -201,7 +201,7 @@ def test_what_cannot_be_written_leaves_the_folder_as_it_was(tmp_path, monkeypatc
 
 def test_two_programs_do_not_change_a_folder_at_once(tmp_path):
     folder = train(tmp_path)
-    with changing(folder), pytest.raises(ForestError, match="another program"):
+    with open_for_change(folder), pytest.raises(ForestError, match="another program"):
         delete_rows(folder, ["P-3"])
     assert delete_rows(folder, ["P-3"]).left == 23
 

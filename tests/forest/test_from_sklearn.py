@@ -25,7 +25,7 @@ from leaveout.models.forest import (
     from_sklearn,
     read_forest,
 )
-from leaveout.models.forest.scored import before_rounding, leaves_of, rounded
+from leaveout.models.forest.scored import before_rounding, leaves_of, round_to_float32
 
 FORESTS = (RandomForestClassifier, ExtraTreesClassifier)
 TREES = (DecisionTreeClassifier, ExtraTreeClassifier)
@@ -101,7 +101,8 @@ def test_nodes_are_in_preorder_however_the_tree_was_grown():
         assert np.array_equal(tree.left[inner], inner + 1)
         assert len(tree.feature) == own.tree_.node_count
         assert np.array_equal(
-            tree.shares[leaves_of(tree, rounded(X))], own.predict_proba(X.astype(np.float32))
+            tree.shares[leaves_of(tree, round_to_float32(X))],
+            own.predict_proba(X.astype(np.float32)),
         )
 
 
@@ -120,7 +121,7 @@ def test_thresholdsbefore_rounding(threshold):
     below, above = (np.nextafter(found, end) for end in (-np.inf, np.inf))
     for x in (found, below, above, cut, np.nextafter(cut, np.inf), -cut, cut / 2):
         if np.isfinite(x).all():
-            assert (rounded(x) <= cut) == (x <= found)
+            assert (round_to_float32(x) <= cut) == (x <= found)
 
 
 def test_gaps_in_the_training_data_leave_finite_thresholds():

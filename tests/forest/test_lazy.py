@@ -41,9 +41,9 @@ def test_a_deletion_leaves_nodes_ungrown_and_settling_grows_them():
     assert ungrown(forest) == 0
     forest.delete(range(20))
     assert ungrown(forest) > 0
-    assert trees.is_pending(forest.state_.trees)
+    assert trees.pending_trees(forest.state_.trees)
     forest.settle()
-    assert not trees.is_pending(forest.state_.trees)
+    assert not trees.pending_trees(forest.state_.trees)
     assert forest == forest.retrained()
 
 

@@ -10,7 +10,12 @@ from leaveout.encoders import Box, Choices
 from leaveout.encoders.forests.cells import cut_box
 from leaveout.errors import ForestError
 from leaveout.models.forest import DareForestClassifier
-from leaveout.models.forest.scored import ScoredForest, ScoredTree, before_rounding, rounded
+from leaveout.models.forest.scored import (
+    ScoredForest,
+    ScoredTree,
+    before_rounding,
+    round_to_float32,
+)
 
 from support.forest_families import family_by_deleting
 from support.forest_leaks import asked, greatest_leaks, wrong_of
@@ -151,7 +156,7 @@ def test_thresholds_of_rounded_inputs():
             with np.errstate(over="ignore"):
                 x = np.nextafter(x, np.copysign(np.inf, steps))
         x = np.clip(x, -most, most)
-        assert np.array_equal(rounded(x) <= threshold, x <= cut)
+        assert np.array_equal(round_to_float32(x) <= threshold, x <= cut)
 
 
 def test_every_code_stands_for_a_value_of_the_set():

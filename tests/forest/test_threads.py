@@ -153,7 +153,7 @@ def test_copies_are_made_while_another_thread_changes_it():
 
 
 def test_looks_are_at_the_same_time_and_never_during_a_change(monkeypatch):
-    order, number = turns.Turns(), iter(range(100))
+    order, number = turns.ReadWriteLock(), iter(range(100))
     mine = threading.local()
 
     def native_id():

@@ -18,7 +18,7 @@ from leaveout.verifier.guard import Guard
 from leaveout.verifier.guard.server_app import PATHS
 from leaveout.verifier.guard.server_gate import FREE, Hosts
 from leaveout.verifier.guard.server_keys import Keys, add_key
-from leaveout.verifier.guard.server_metrics import Counts, numbers
+from leaveout.verifier.guard.server_metrics import Counts, counter_count
 from leaveout.verifier.guard.server_rates import Rates, neighbourhood
 from leaveout.verifier.guard.server_settings import ServeSettings
 from leaveout.verifier.guard.server_shared import SLOTS, Shared
@@ -215,7 +215,7 @@ def test_addresses_of_one_network_count_as_one():
 
 
 def test_processes_count_apart_and_are_told_together():
-    shared = Shared(2, numbers())
+    shared = Shared(2, counter_count())
     first, second = (Counts(shared, at, None) for at in range(2))
     for counts, status in ((first, 200), (second, 200), (second, 422), (second, 599)):
         counts.begin()
@@ -353,7 +353,7 @@ def test_every_path_has_a_limit_and_health_is_still_told(asked):
         headers = {} if path in FREE else authorised(keys["bob"])
         statuses = [asker.ask(None, path, "GET", headers).status for _ in range(20)]
         assert set(statuses) == {200}, path
-    rates = Rates(0.01, 5.0, Shared(1, numbers()))
+    rates = Rates(0.01, 5.0, Shared(1, counter_count()))
     taken = sum(rates.call("somebody") == 0.0 for _ in range(6000))
     assert 5000 <= taken < 6000
     assert rates.call("another") == 0.0

@@ -12,7 +12,7 @@ from scipy.stats import chisquare
 
 from leaveout.models.sharded.aggregation import chances
 from leaveout.verifier.guard import Guard
-from leaveout.verifier.guard.noise import noised, randomness
+from leaveout.verifier.guard.noise import draw_noisy_label, randomness
 
 SAMPLES = 40_000
 
@@ -27,7 +27,7 @@ def formula(label, labels, epsilon):
 def test_frequencies_are_those_of_the_formula(labels, epsilon):
     chance = random.Random(1)
     drawn = np.bincount(
-        [noised(1, labels, epsilon, chance) for _ in range(SAMPLES)], minlength=labels
+        [draw_noisy_label(1, labels, epsilon, chance) for _ in range(SAMPLES)], minlength=labels
     )
     expected = np.array(formula(1, labels, epsilon)) * SAMPLES
     assert chisquare(drawn, expected).pvalue > 1e-4

@@ -13,7 +13,7 @@ from leaveout.errors import AuditError
 from leaveout.verifier.audits.intervals import alpha_lower_bound
 from leaveout.verifier.audits.membership import Counted, Events, Views, advantage, implied, rates
 from leaveout.verifier.audits.membership.by_trials import advantage_of_statistics, choose
-from leaveout.verifier.audits.membership.statistics import Statistic, selecting
+from leaveout.verifier.audits.membership.statistics import Statistic, selecting_trials
 
 
 def views_with(rng, trials, rows, shift=0.0, wobble=0.7, unseen=True, original=True):
@@ -52,7 +52,10 @@ def statistics_with(rng, trials, shift, count=6):
 def test_arms_that_do_not_differ_raise_no_more_alarms_than_allowed(trials):
     rng = np.random.default_rng(trials)
     found = [
-        advantage_of_statistics(statistics_with(rng, trials, 0), selecting(trials), 0.9).lower > 0
+        advantage_of_statistics(
+            statistics_with(rng, trials, 0), selecting_trials(trials), 0.9
+        ).lower
+        > 0
         for _ in range(400)
     ]
     assert binomtest(sum(found), len(found), 0.1, alternative="greater").pvalue > 1e-4
@@ -64,7 +67,7 @@ def test_the_true_advantage_lies_in_the_interval(shift):
     truth = 2 * norm.cdf(shift / 2) - 1
     missed = 0
     for _ in range(300):
-        found = advantage_of_statistics(statistics_with(rng, 40, shift), selecting(40), 0.8)
+        found = advantage_of_statistics(statistics_with(rng, 40, shift), selecting_trials(40), 0.8)
         missed += not found.lower <= truth <= found.upper
     assert binomtest(missed, 300, 0.2, alternative="greater").pvalue > 1e-4
 
@@ -149,7 +152,7 @@ def test_more_confidence_gives_a_wider_interval():
 
 def test_the_trials_that_choose_are_not_counted():
     rng = np.random.default_rng(0)
-    selects = selecting(30)
+    selects = selecting_trials(30)
     assert selects.sum() == 10
     found = statistics_with(rng, 30, 3.0)
     before = choose(found, selects)

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 
 from leaveout.errors import ModelError
 from leaveout.models import load_network, onnx_reader
-from leaveout.models.onnx_attributes import accepting, only
+from leaveout.models.onnx_attributes import accepted_values, only
 from leaveout.models.onnx_file import check_against_onnxruntime, network_from
 from leaveout.models.onnx_use import UnsupportedError
 from leaveout.models.rewrites import Rewrite
@@ -238,7 +238,7 @@ class Seen(Rewrite):
 
     operator = "Reshape"
     inputs = ("data", "integers")
-    attributes = accepting(allowzero=only(1))
+    attributes = accepted_values(allowzero=only(1))
 
     def visit(self, use, draft):
         raise UnsupportedError("seen")

@@ -10,7 +10,7 @@ import pytest
 from leaveout.bab import NativeOptions, search_native
 from leaveout.bab.native.branching import Brancher
 from leaveout.bab.native.leaks import Leaks
-from leaveout.bab.native.nodes import Node, Split, untied
+from leaveout.bab.native.nodes import Node, Split, untie
 from leaveout.bab.native.workers.worker import Worker
 from leaveout.verifier.checker import check
 
@@ -81,7 +81,7 @@ def test_an_untied_node_keeps_what_is_true():
     layout = space.layout
     rng = np.random.default_rng(0)
     for node in nodes[:40]:
-        child = untied(node, Split("untied"), 10**6, layout, node.value)
+        child = untie(node, Split("untied"), 10**6, layout, node.value)
         assert not child.phase.any() and child.plain and child.cap == node.value
         assert np.array_equal(child.state[:4], node.state[:4])
         below, above, low, high = child.state[3], child.state[2], child.state[4], child.state[5]

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from leaveout.bab.native.kernels.array_clipping import contract_all, held, joined
+from leaveout.bab.native.kernels.array_clipping import concatenate_cuts, contract_all, useful_cuts
 from leaveout.bab.native.kernels.array_clipping import largest as largest_of_arrays
 from leaveout.bab.native.kernels.array_library import numpy_space, torch_space
 
@@ -109,10 +109,10 @@ def laid(space, problems: list[Problem]):
         rows[i, :count], there[i, :count] = each.rows, 1.0
         shift[i, :count], pads[i, :count] = each.shift + each.pads, each.pads
     parts = [
-        held(nodes, *(space.put(a[:, at]) for a in (rows, shift, pads, there > 0.0)))
+        useful_cuts(nodes, *(space.put(a[:, at]) for a in (rows, shift, pads, there > 0.0)))
         for at in (slice(0, 1), slice(1, None))
     ]
-    return nodes, joined(nodes, *parts)
+    return nodes, concatenate_cuts(nodes, *parts)
 
 
 @cheap

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from leaveout.bab.native.criterion import Criterion, shown
+from leaveout.bab.native.criterion import Criterion, displayed_upper
 
 
 def criterion(floor=0.0, *, decide=False, gap=0.01, least=0.0):
@@ -56,6 +56,10 @@ def test_what_is_bounded_by_the_target_is_settled(lower):
 
 
 def test_a_bound_below_every_goal_says_that_there_is_none():
-    assert (shown(-1e300), shown(-math.inf), shown(0.25)) == (-math.inf, -math.inf, 0.25)
+    assert (displayed_upper(-1e300), displayed_upper(-math.inf), displayed_upper(0.25)) == (
+        -math.inf,
+        -math.inf,
+        0.25,
+    )
     asked = criterion(-math.inf, least=-math.inf)
     assert asked.is_met(None, -1e300, 0.0, at=-math.inf)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from leaveout.bab import NativeOptions, make_instance, search_native
 from leaveout.bab.joint_claim import join_claim
 from leaveout.bab.native.claims import Claims
-from leaveout.bab.native.groups import Group, capped
+from leaveout.bab.native.groups import Group, cap_bounds
 from leaveout.bab.native.search import search_question
 from leaveout.encoders import Box
 from leaveout.encoders.query import Application, Case, Condition, Form, Query
@@ -82,8 +82,8 @@ def test_a_group_is_bounded_by_what_its_parts_are():
         Group(1, np.array([1]), 7.0),
     ]
     known = np.array([5.0, 6.0, 5.0])
-    assert [each.upper for each in capped(groups, known, 0.0)] == [6.0, 6.0, 3.0, 2.0, 6.0]
-    assert [each.upper for each in capped(groups, np.full(3, 1.0), 0.0)] == [1.0] * 5
+    assert [each.upper for each in cap_bounds(groups, known, 0.0)] == [6.0, 6.0, 3.0, 2.0, 6.0]
+    assert [each.upper for each in cap_bounds(groups, np.full(3, 1.0), 0.0)] == [1.0] * 5
 
 
 @settings(max_examples=10, deadline=None)

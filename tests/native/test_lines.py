@@ -101,8 +101,8 @@ def sizes(case: Case) -> np.ndarray:
 
 def of_arrays(case: Case, lines: np.ndarray, share: np.ndarray) -> tuple[np.ndarray, ...]:
     """Return the same over whole arrays."""
-    from leaveout.bab.native.kernels.array_ascent import tried
-    from leaveout.bab.native.kernels.array_forms import gathered
+    from leaveout.bab.native.kernels.array_ascent import try_multipliers
+    from leaveout.bab.native.kernels.array_forms import gather_forms
     from leaveout.bab.native.kernels.array_lines import along
 
     space, batch = numpy_space(), case.batch
@@ -111,7 +111,7 @@ def of_arrays(case: Case, lines: np.ndarray, share: np.ndarray) -> tuple[np.ndar
     nodes.size[:] = sizes(case)
     differs = bool(case.forms.touching.any())
     with np.errstate(all="ignore"):
-        now = tried(nodes, gathered(space, case.forms, batch), lines, share, differs)
+        now = try_multipliers(nodes, gather_forms(space, case.forms, batch), lines, share, differs)
         gz, gd, _ = along(nodes, now.found, now.top, differs)
     return now.value, now.found.cz, now.found.cd, gz, gd
 

@@ -10,7 +10,7 @@ from itertools import takewhile
 import numpy as np
 import pytest
 
-from leaveout.children import Child, ChildLostError, ChildPool, importable
+from leaveout.children import Child, ChildLostError, ChildPool, import_environment
 
 from support import children
 
@@ -56,7 +56,7 @@ def program(tmp_path, monkeypatch):
 
 
 def _pool(program: str, size: int, task: object = "task") -> ChildPool:
-    return ChildPool(program, size, task, importable())
+    return ChildPool(program, size, task, import_environment())
 
 
 @pytest.mark.parametrize(("size", "count"), [(1, 3), (2, 5), (3, 2), (2, 0)])
@@ -117,7 +117,7 @@ def test_whatever_children_are_at_ends_with_the_pool(program):
 
 
 def test_a_child_ends_with_what_it_started(program):
-    child = Child(program, settings=importable())
+    child = Child(program, settings=import_environment())
     child.send("task")
     child.send("sleep")
     child.wait()
@@ -136,7 +136,7 @@ def test_a_child_ends_with_what_it_started(program):
 
 
 def test_a_message_of_another_kind_ends_the_conversation(program):
-    child = Child(program, settings=importable())
+    child = Child(program, settings=import_environment())
     child.send("task")
     child.send("anything")
     with pytest.raises(EOFError, match="unexpected message tuple"):
@@ -146,7 +146,7 @@ def test_a_message_of_another_kind_ends_the_conversation(program):
 
 
 def test_the_last_words_are_the_last_line_of_standard_error(program):
-    child = Child(program, settings=importable())
+    child = Child(program, settings=import_environment())
     child.send("task")
     child.send("fail")
     with pytest.raises(EOFError):

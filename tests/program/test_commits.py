@@ -23,6 +23,7 @@ from leaveout.files import (
     commit,
     hold_folder,
     make_folder,
+    open_atomically,
     open_file,
     partial_file,
     partial_folder,
@@ -31,7 +32,6 @@ from leaveout.files import (
     settle,
     write_together,
     write_whole,
-    written_whole,
 )
 from leaveout.models.archive import write_archive
 
@@ -356,7 +356,7 @@ def test_a_folder_that_is_put_over_another_keeps_its_permissions(tmp_path):
 
 
 def test_what_fails_leaves_nothing_behind(tmp_path):
-    with pytest.raises(ZeroDivisionError), written_whole(tmp_path / "a"):
+    with pytest.raises(ZeroDivisionError), open_atomically(tmp_path / "a"):
         raise ZeroDivisionError
     with pytest.raises(ZeroDivisionError), partial_folder(tmp_path):
         raise ZeroDivisionError

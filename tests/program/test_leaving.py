@@ -34,10 +34,10 @@ def test_a_thread_that_never_ends_does_not_keep_the_program(code):
 
 def test_the_start_is_what_the_system_tells_or_about(monkeypatch):
     monkeypatch.setattr(clock.time, "perf_counter", lambda: clock._LOADED + 5.0)
-    monkeypatch.setattr(clock, "_told", lambda: 5.7)
+    monkeypatch.setattr(clock, "_process_age", lambda: 5.7)
     assert clock.since_start() == pytest.approx(5.7)
     for unknown in (None, 4.0, 1e6):
-        monkeypatch.setattr(clock, "_told", lambda unknown=unknown: unknown)
+        monkeypatch.setattr(clock, "_process_age", lambda unknown=unknown: unknown)
         assert clock.since_start() == pytest.approx(5.3)
 
 

@@ -18,8 +18,8 @@ import leaveout.compiling as compiling
 import leaveout.verifier.run as run
 import leaveout.verifier.warm_up as warming
 from leaveout.bab.votes import collective_counters, collective_search, finite_weights
-from leaveout.bab.votes.finite_closing import bracketed
-from leaveout.compiling import can_keep, kept, watch_compiling
+from leaveout.bab.votes.finite_closing import bracket_radius
+from leaveout.compiling import cached_njit, can_keep, watch_compiling
 from leaveout.encoders.votes.collective import stakes_of
 from leaveout.encoders.votes.tally import tally
 from leaveout.models.votes import Ballots, write_ballots
@@ -77,7 +77,7 @@ def test_where_nothing_can_be_kept_that_is_said_and_all_works(monkeypatch):
     monkeypatch.setattr(compiling, "njit", without_folders)
     monkeypatch.setattr(warming, "KERNELS", {"one": fresh()})
     assert not can_keep()
-    assert kept(nogil=True)(lambda x: x + 1)(1) == 2
+    assert cached_njit(nogil=True)(lambda x: x + 1)(1) == 2
     said: list[str] = []
     warm(["one"], said.append)
     assert "NUMBA_CACHE_DIR" in said[-1]
@@ -85,15 +85,15 @@ def test_where_nothing_can_be_kept_that_is_said_and_all_works(monkeypatch):
 
 def test_what_only_long_searches_use_is_compiled_too(monkeypatch):
     warm(["collective_accuracy", "finite_aggregation"])
-    known = collective_counters._task.signatures, finite_weights.weighted.signatures
+    known = collective_counters._task.signatures, finite_weights.weighted_bound.signatures
     assert all(known)
     votes, truth = random_ballots(np.random.default_rng(3), 40, 8, 3)
     monkeypatch.setattr(collective_search, "_BRIEF", 0.0)
     collective_search.search(stakes_of(votes, truth, tally(votes, 3), 2))
     assert collective_counters._task.signatures == known[0]
     for each in votes[:20]:
-        bracketed(each, 3, np.array([0, 2]), (0, 8), None)
-    assert finite_weights.weighted.signatures == known[1]
+        bracket_radius(each, 3, np.array([0, 2]), (0, 8), None)
+    assert finite_weights.weighted_bound.signatures == known[1]
 
 
 @pytest.mark.parametrize("spent", [0.0, 1000.0])

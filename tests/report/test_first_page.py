@@ -14,7 +14,7 @@ from leaveout.verifier.page.dates import day
 from leaveout.verifier.page.errors import PageError
 from leaveout.verifier.page.first_page.summary import summary
 from leaveout.verifier.page.markdown import markdown
-from leaveout.verifier.page.markdown_text import listed, quoted, rows, text
+from leaveout.verifier.page.markdown_text import code_span, list_items, rows, text
 from leaveout.verifier.records import FactsRecord
 
 from support.outline import EVIL, Outline
@@ -229,12 +229,12 @@ def test_names_stay_text_in_markdown(name, written):
     ],
 )
 def test_names_as_code_end_where_they_end(name, written):
-    assert quoted(name) == written
+    assert code_span(name) == written
 
 
 def test_lists_and_tables_of_markdown():
-    assert listed(["a", "b"], numbered=True) == "1. a\n2. b\n"
-    assert listed(["a"]) == "- a\n"
+    assert list_items(["a", "b"], numbered=True) == "1. a\n2. b\n"
+    assert list_items(["a"]) == "- a\n"
     assert rows(("A", "B"), [("1", "2")]) == "| A | B |\n| --- | --- |\n| 1 | 2 |\n"
 
 

@@ -17,7 +17,7 @@ from leaveout.models.sharded import (
     retrained_at_most,
     safe_predictions,
 )
-from leaveout.models.sharded.accounting import EXACT, adaptively, published_guarantee
+from leaveout.models.sharded.accounting import EXACT, adaptive_guarantee, published_guarantee
 from leaveout.models.sharded.information import least_information
 
 
@@ -43,7 +43,7 @@ def test_what_alpha_one_costs(shards, published, sharper):
 
 
 def test_the_published_shape_adds_the_root_to_beta_and_gamma():
-    carried = adaptively(EXACT, 0.5, 1e-6)
+    carried = adaptive_guarantee(EXACT, 0.5, 1e-6)
     assert (carried.alpha, carried.beta, carried.gamma) == pytest.approx((0.5, 1e-3, 1e-3))
     assert carried.beta >= 1e-3 <= carried.gamma
     found = published_guarantee(0.01, 6, 1e-6)

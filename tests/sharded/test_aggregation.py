@@ -14,7 +14,7 @@ from scipy.stats import chisquare
 from leaveout.models.sharded.aggregation import (
     chances,
     draw_exponential,
-    drawing,
+    draw_function,
     majority,
     operating_system,
 )
@@ -62,7 +62,7 @@ def test_the_exponential_mechanism_is_its_formula():
 @pytest.mark.parametrize("mechanism", ["exponential", "noisy_max"])
 def test_answers_are_as_frequent_as_the_formula_says(mechanism):
     votes, epsilon, drawn = (5, 3, 2, 4), 0.8, 20_000
-    draw, chance = drawing(mechanism, epsilon), random.Random(1)
+    draw, chance = draw_function(mechanism, epsilon), random.Random(1)
     counts = np.bincount([draw(votes, chance) for _ in range(drawn)], minlength=4)
     expected = np.array([float(each) for each in chances(votes, mechanism, epsilon)]) * drawn
     assert chisquare(counts, expected).pvalue > 1e-3

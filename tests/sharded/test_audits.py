@@ -15,7 +15,7 @@ from sklearn.svm import LinearSVC
 
 from leaveout.errors import ShardedError
 from leaveout.models.sharded import ServiceSettings, ShardedClassifier, safe_predictions
-from leaveout.models.sharded.aggregation import drawing
+from leaveout.models.sharded.aggregation import draw_function
 from leaveout.verifier.audits.adaptive import (
     Audit,
     Counts,
@@ -105,13 +105,13 @@ def test_points_in_two_copies_refute_nothing_of_private_answers_within_their_bud
     safe = safe_predictions(settings, 1.0, 1e-3, 1e-3)
     assert safe >= 33
     attack = Duplicated(
-        aggregate=drawing(mechanism, 0.01), queries=safe, thresholds=(0.25, 0.4, 0.5, 0.6)
+        aggregate=draw_function(mechanism, 0.01), queries=safe, thresholds=(0.25, 0.4, 0.5, 0.6)
     )
     found = audit(attack, 400, 0)
     assert found.refuted_by(1.0, 1e-3, 1e-3, 0.95) == ()
     assert found.refuted_by(0.0, 0.0, 0.0, 0.95) == ()
     # With no noise to speak of, the same few questions do refute.
-    loud = Duplicated(aggregate=drawing(mechanism, 100.0), queries=safe)
+    loud = Duplicated(aggregate=draw_function(mechanism, 100.0), queries=safe)
     assert audit(loud, 400, 0).refuted_by(1.0, 1e-3, 1e-3, 0.95) == (0,)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from leaveout.errors import SpecError
 from leaveout.specs import Spec, parse
 from leaveout.specs.printing.format import formatted
-from leaveout.specs.printing.layout import rendered
+from leaveout.specs.printing.layout import render_lines
 from leaveout.specs.printing.pieces import pieces
 from leaveout.specs.text.parse import tokens
 
@@ -107,7 +107,7 @@ def test_what_is_no_specification_is_refused():
 
 @given(statements)
 def test_on_one_line_the_pieces_are_the_canonical_text(statement):
-    (line,) = rendered(pieces(statement), 10**9, {})
+    (line,) = render_lines(pieces(statement), 10**9, {})
     assert line == " ".join(str(statement).split("\n    "))
 
 

@@ -16,12 +16,12 @@ import pytest
 
 from leaveout.specs import load, params
 from leaveout.verifier.cli.app import run
-from leaveout.verifier.evidence.attest import Made, closed, statement_of
-from leaveout.verifier.evidence.dsse import sealed
+from leaveout.verifier.evidence.attest import Made, seal_statement, statement_of
+from leaveout.verifier.evidence.dsse import seal_payload
 from leaveout.verifier.evidence.keys import make_keys, read_signer
 from leaveout.verifier.evidence.reading import read_report
 from leaveout.verifier.origin.taken import Origin
-from leaveout.verifier.page.spec_text import set_otherwise
+from leaveout.verifier.page.spec_text import overridden_params
 from leaveout.verifier.read_spec import read_spec
 
 from support.files import BOUND, write_question
@@ -88,7 +88,7 @@ class Attested:
         change(statement)
         payload = json.dumps(statement).encode()
         if signed:
-            self.attestation.write_bytes(sealed(payload, read_signer(self.folder / "me.key")))
+            self.attestation.write_bytes(seal_payload(payload, read_signer(self.folder / "me.key")))
         else:
             self.rewrite(lambda e: e.update(payload=base64.b64encode(payload).decode()))
 
@@ -131,7 +131,7 @@ class Attested:
             for each in own_files
         ]
         signer = read_signer(self.folder / "me.key")
-        self.attestation.write_bytes(closed(statement_of(report, made), signer).content)
+        self.attestation.write_bytes(seal_statement(statement_of(report, made), signer).content)
 
     def respec(self, old: str, new: str, name: str) -> None:
         """Change the specification, and what the results say that it says."""
@@ -146,7 +146,7 @@ class Attested:
 
         def follow(result: Json) -> None:
             path = self.folder / name
-            values = set_otherwise(result["notes"], params(load(path)))
+            values = overridden_params(result["notes"], params(load(path)))
             reading = read_spec(path, values=values)
             told = Origin.of(reading.checked, reading.folder, path).statements()
             result["statements"] = msgspec.to_builtins(told)

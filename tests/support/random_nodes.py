@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from leaveout.bab.forms import Forms, leak_forms, stacked
+from leaveout.bab.forms import Forms, concatenate_forms, leak_forms
 from leaveout.bab.native.kernels.interface import OPEN, Batch, MemberSets, Work
 from leaveout.bab.native.space import Space, make_space
 
@@ -41,7 +41,7 @@ def random_forms(rng: np.random.Generator, inputs: int, scores: int, size: float
         constant = size * rng.choice([0.0, -0.5, 1.0], count)
         errors = size * rng.choice([0.0, 1e-6, 0.05], count)
         parts.append(Forms.of_case(features, own, change, constant, errors, goal))
-    return stacked(parts)
+    return concatenate_forms(parts)
 
 
 @dataclass(frozen=True)

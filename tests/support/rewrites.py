@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from onnx import TensorProto, helper
 
-from leaveout.models.onnx_attributes import FINITE, accepting
+from leaveout.models.onnx_attributes import FINITE, accepted_values
 from leaveout.models.rewrites import Rewrite
 
 from support import networks
@@ -28,7 +28,7 @@ class HardSigmoid(Rewrite):
     """``min(max(alpha x + beta, 0), 1)``."""
 
     operator = "HardSigmoid"
-    attributes = accepting(alpha=FINITE, beta=FINITE)
+    attributes = accepted_values(alpha=FINITE, beta=FINITE)
 
     def visit(self, use, draft):
         alpha, beta = use.attribute("alpha", F32(0.2)), use.attribute("beta", 0.5)

@@ -19,8 +19,8 @@ from typing import Any
 import uvicorn
 
 from leaveout.verifier.guard import Guard
-from leaveout.verifier.guard.server_app import application, served
-from leaveout.verifier.guard.server_metrics import numbers
+from leaveout.verifier.guard.server_app import application, process_application
+from leaveout.verifier.guard.server_metrics import counter_count
 from leaveout.verifier.guard.server_protocol import StrictProtocol
 from leaveout.verifier.guard.server_settings import ServeSettings
 from leaveout.verifier.guard.server_shared import Shared
@@ -89,7 +89,7 @@ def in_thread(
     if settings is None:
         app = application(guard, pad=pad, **limits)
     else:
-        app = served(guard, settings, None, Shared(1, numbers()))
+        app = process_application(guard, settings, None, Shared(1, counter_count()))
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.bind(("127.0.0.1", 0))
     listening.listen()

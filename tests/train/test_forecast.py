@@ -12,7 +12,7 @@ from leaveout.models.family import DataFacts, Manifest
 from leaveout.models.family_file import save_members
 from leaveout.models.train import forecast
 from leaveout.models.train.encoding import CategoryColumn, Encoding, NumberColumn
-from leaveout.models.train.forecast import Forecast, opening
+from leaveout.models.train.forecast import Forecast, opening_notes
 
 
 def job_of(tmp_path, *, members=100, rows=100, columns=(), size=1000, ids=()):
@@ -98,8 +98,8 @@ def test_what_was_behind_before_is_no_work_of_this_run(tmp_path, clock):
 def test_a_disk_that_is_too_small_is_told_before(tmp_path, monkeypatch):
     free = 4000 * (90 + 101) + 2000  # rows of members, and a manifest that says little
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free))
-    assert opening(job_of(tmp_path), 90) == ""
-    line = opening(job_of(tmp_path), 91)
+    assert opening_notes(job_of(tmp_path), 90) == ""
+    line = opening_notes(job_of(tmp_path), 91)
     assert line.startswith(f"{tmp_path}: 0.769 MB are written until the family is complete, and")
 
 
@@ -112,12 +112,12 @@ def test_names_of_rows_take_room_on_the_disk_too(tmp_path, monkeypatch):
     for free, is_told in [(written, False), (written - 2000, True)]:
         usage = SimpleNamespace(free=free)
         monkeypatch.setattr(shutil, "disk_usage", lambda path, usage=usage: usage)
-        assert bool(opening(job, 101)) == is_told
+        assert bool(opening_notes(job, 101)) == is_told
 
 
 def test_a_column_of_very_many_words_is_named(tmp_path):
     few = CategoryColumn("ward", tuple(map(str, range(500))))
     many = CategoryColumn("admitted", tuple(map(str, range(2016))))
-    line = opening(job_of(tmp_path, columns=(few, NumberColumn("age", 0, 1), many)), 1)
+    line = opening_notes(job_of(tmp_path, columns=(few, NumberColumn("age", 0, 1), many)), 1)
     assert line.startswith("column 'admitted' has 2,016 words")
     assert "ward" not in line

@@ -10,7 +10,7 @@ from msgspec import structs
 from leaveout.errors import TrainingError
 from leaveout.models import load_family_file
 from leaveout.models.train import Recipe, run
-from leaveout.models.train.draws import drawn_rows
+from leaveout.models.train.draws import draw_rows
 from leaveout.models.train.left_out import left_out
 
 pytest.importorskip("torch")
@@ -29,8 +29,8 @@ def test_the_manifest_counts_the_draws_that_were_planned(blobs, tmp_path):
     second = trained(blobs, two, sample=8, fresh=one)
     assert (first.manifest.sample.draw, first.manifest.sample.draws) == (1, 2)
     assert (second.manifest.sample.draw, second.manifest.sample.draws) == (2, 2)
-    assert np.array_equal(first.removed, drawn_rows(2, 61, 5))
-    assert np.array_equal(second.removed, drawn_rows(2, 61, 8, 2))
+    assert np.array_equal(first.removed, draw_rows(2, 61, 5))
+    assert np.array_equal(second.removed, draw_rows(2, 61, 8, 2))
     assert (one / "full.onnx").read_bytes() == (two / "full.onnx").read_bytes()
     with pytest.raises(TrainingError, match="the last of 2 that was planned"):
         trained(blobs, three, sample=5, fresh=two)

@@ -12,7 +12,7 @@ from leaveout.models.npz import Streamed
 from leaveout.models.train.blocks import Blocks
 from leaveout.models.train.directory import FinishedNetworks
 from leaveout.models.train.export import write_family
-from leaveout.models.train.signature import unflattened
+from leaveout.models.train.signature import unflatten_parameters
 
 SHAPES = {"a": (3, 2), "b": (3,), "scale": (), "c": (1, 3)}
 SIZE = 13
@@ -33,7 +33,7 @@ def cut(folder, ends):
 @pytest.mark.parametrize("ends", [(), (1,), (1, 2, 7), (4, 8)])
 def test_the_family_file_is_that_of_the_family_in_memory(tmp_path, ends):
     removed, manifest = np.arange(MEMBERS) * 3, Manifest(architecture="x", seed=4)
-    stacks = {k: v.copy() for k, v in unflattened(SHAPES, networks()[1:]).items()}
+    stacks = {k: v.copy() for k, v in unflatten_parameters(SHAPES, networks()[1:]).items()}
     save_family_file(tmp_path / "whole.npz", Family(stacks, removed, manifest))
     write_family(tmp_path / "parts.npz", SHAPES, cut(tmp_path, ends), removed, manifest)
     assert (tmp_path / "parts.npz").read_bytes() == (tmp_path / "whole.npz").read_bytes()
@@ -79,7 +79,7 @@ def test_what_is_missing_of_the_first_networks_ends_with_them(tmp_path):
 
 @pytest.mark.parametrize("ends", [range(12), range(1), range(3, 9), range(2), range(11, 12)])
 def test_finished_networks_are_read_in_parts(ends):
-    stacks = unflattened(SHAPES, networks()[1:])
+    stacks = unflatten_parameters(SHAPES, networks()[1:])
     known = FinishedNetworks(SHAPES, networks()[0], Family(stacks, np.arange(MEMBERS)))
     assert len(known) == MEMBERS + 1
     assert np.array_equal(known.read(ends), networks()[ends.start : ends.stop])

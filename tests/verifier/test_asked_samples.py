@@ -12,10 +12,10 @@ import pytest
 from msgspec import structs
 
 from leaveout.errors import SpecError
-from leaveout.models.train.draws import drawn_rows
+from leaveout.models.train.draws import draw_rows
 from leaveout.models.train.left_out import left_out
 from leaveout.verifier.points.asked_samples import AskedClaim, AskedSample, Looks
-from leaveout.verifier.points.sampling import Sampling, tolerated
+from leaveout.verifier.points.sampling import Sampling, tolerated_count
 from leaveout.verifier.run import verify
 
 from support import children
@@ -177,8 +177,8 @@ def test_of_many_at_once_one_is_first(tmp_path):
 
 
 def test_draws_are_fresh_and_share_what_may_be_wrong(tmp_path):
-    rows = [drawn_rows(3, 1000, 100, draw) for draw in (1, 2, 3)]
-    assert np.array_equal(rows[0], drawn_rows(3, 1000, 100))
+    rows = [draw_rows(3, 1000, 100, draw) for draw in (1, 2, 3)]
+    assert np.array_equal(rows[0], draw_rows(3, 1000, 100))
     common = [len(np.intersect1d(rows[i], rows[j])) for i, j in ((0, 1), (0, 2), (1, 2))]
     assert all(0 < each < 40 for each in common)
     removed, drawn = left_out(ROWS, 3, sample=MEMBERS, draws=4)
@@ -188,5 +188,5 @@ def test_draws_are_fresh_and_share_what_may_be_wrong(tmp_path):
     for result in report.results:
         facts = dict(result.facts[0].facts)
         assert facts["error"] == float(asked.error)
-        assert facts["above"] == tolerated(asked)
+        assert facts["above"] == tolerated_count(asked)
     assert any("draw 1 of 4 planned" in note for note in report.notes)

@@ -17,7 +17,7 @@ from leaveout.specs.deciders import Bounds
 from leaveout.specs.table.listed import Listed
 from leaveout.specs.types import BOOLEAN, INPUTS, NETWORK, NUMBER, POINT
 from leaveout.verifier.points.functions import score
-from leaveout.verifier.points.pieces import add_pieces, scaled
+from leaveout.verifier.points.pieces import add_pieces, scale_pieces
 
 from support import networks
 
@@ -32,7 +32,7 @@ def sides(reader, node, given):
 
 def gap(reader, node, given):
     one, other = sides(reader, node, given)
-    return add_pieces(one, scaled(other, Fraction(-1)))
+    return add_pieces(one, scale_pieces(other, Fraction(-1)))
 
 
 def ahead(reader, node, given):

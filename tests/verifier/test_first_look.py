@@ -9,8 +9,8 @@ import leaveout
 from leaveout.bab import NativeOptions, SearchResult, make_instance, search_native
 from leaveout.encoders import Box
 from leaveout.models.onnx_file import network_from
-from leaveout.verifier.points.first_look import look
-from leaveout.verifier.points.row_bounds import Kept, lowered
+from leaveout.verifier.points.first_look import quick_bounds
+from leaveout.verifier.points.row_bounds import Kept, with_member_bounds
 
 from support import networks
 from support.cases import BruteForce, family_of, question
@@ -24,7 +24,7 @@ def large(monkeypatch):
 
 
 def test_nothing_is_looked_at_where_a_search_opens_at_once():
-    assert look(question(3), 0, NativeOptions(), 10.0) is None
+    assert quick_bounds(question(3), 0, NativeOptions(), 10.0) is None
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -32,7 +32,7 @@ def test_a_look_bounds_all_leaks_from_both_sides(large, seed):
     instance = question(seed)
     brute = BruteForce.of(instance, 2000)
     for label in range(instance.labels):
-        found = look(instance, label, NativeOptions(), None)
+        found = quick_bounds(instance, label, NativeOptions(), None)
         assert found is not None
         assert found.lower <= found.upper
         assert brute.best[label] <= found.upper
@@ -67,7 +67,7 @@ def test_workers_that_were_started_early_prove_the_same(large):
 def test_what_is_known_of_rows_lowers_bounds_of_members_and_raises_none():
     result = look_like(np.array([3.0, 2.0, 1.0, 0.5]))
     kept = Kept(np.array([2.5, np.inf, -1.0, 0.7]))
-    assert lowered(result, kept).member_upper.tolist() == [2.5, 2.0, 0.0, 0.5]
+    assert with_member_bounds(result, kept).member_upper.tolist() == [2.5, 2.0, 0.0, 0.5]
 
 
 def look_like(upper):

@@ -76,6 +76,6 @@ def test_a_file_that_cannot_be_written_is_bad_input(file, capsys, monkeypatch):
     def refuse(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("leaveout.files.written_whole", refuse)
+    monkeypatch.setattr("leaveout.files.open_atomically", refuse)
     assert run(["fmt", str(path)]) == 2
     assert "cannot be written: No space left on device" in capsys.readouterr().err

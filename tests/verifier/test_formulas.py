@@ -19,7 +19,7 @@ from leaveout.models.onnx_file import network_from
 from leaveout.models.replay import with_parameters
 from leaveout.verifier.points.cases import all_of, any_of, compare
 from leaveout.verifier.points.decide import _words
-from leaveout.verifier.points.pieces import Lin, TooManyError, greatest, least, plain, scaled
+from leaveout.verifier.points.pieces import Lin, TooManyError, greatest, least, plain, scale_pieces
 
 from support import networks
 from support.children import HANGS
@@ -327,7 +327,7 @@ def test_cases_say_what_the_claims_say():
             for _ in range(4)
         ]
         upper = greatest(plain(lins[0]), least(plain(lins[1]), plain(lins[2])))
-        turned = scaled(upper, Fraction(int(rng.integers(-2, 3))))
+        turned = scale_pieces(upper, Fraction(int(rng.integers(-2, 3))))
         first, second = rng.choice(list(operators), 2)
         one, other = compare(upper, first, plain(lins[3])), compare(turned, second, upper)
         for x, y in itertools.product(range(-2, 3), repeat=2):

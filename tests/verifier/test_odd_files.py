@@ -26,7 +26,7 @@ from onnx import TensorProto, helper
 
 from leaveout.bab.native.files.archive import Archive
 from leaveout.errors import CheckpointError, LeaveoutError
-from leaveout.files import UnusualFileError, open_file, read_whole, refuse_unusual, written_whole
+from leaveout.files import UnusualFileError, open_atomically, open_file, read_whole, refuse_unusual
 from leaveout.models import load_network
 from leaveout.models.archive import read_archive
 from leaveout.models.family_file import load_family_file
@@ -196,7 +196,7 @@ def test_a_file_that_grows_while_it_is_read_is_read_no_further(
 def test_an_output_never_takes_the_place_of_what_is_no_regular_file(tmp_path: Path) -> None:
     path = tmp_path / "out"
     os.mkfifo(path)
-    with pytest.raises(UnusualFileError, match="is a pipe"), written_whole(path):
+    with pytest.raises(UnusualFileError, match="is a pipe"), open_atomically(path):
         pass
     assert path.is_fifo()
     refuse_unusual(tmp_path / "absent")

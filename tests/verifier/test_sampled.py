@@ -14,7 +14,7 @@ from leaveout.errors import SpecError
 from leaveout.models import load_family_file, load_network, save_family_file
 from leaveout.models.family import Family
 from leaveout.specs import but, check, forall, parse
-from leaveout.verifier.points.sampling import Sampling, smallest_sample, tolerated, worst_case
+from leaveout.verifier.points.sampling import Sampling, smallest_sample, tolerated_count, worst_case
 from leaveout.verifier.run import verify
 
 from support import samples
@@ -42,7 +42,7 @@ def test_too_many_exceptions_are_as_rare_as_said(ties):
             for share in (Fraction(0), Fraction(1, 8), Fraction(1, 4), Fraction(1, 2)):
                 for error in (Fraction(1, 20), Fraction(1, 5), Fraction(1, 2)):
                     asked = Sampling(rows, size, share, error)
-                    most = tolerated(asked)
+                    most = tolerated_count(asked)
                     if most is None:
                         continue
                     said += 1
@@ -80,8 +80,8 @@ def test_the_smallest_sample_is_the_smallest(rows):
     for share in (Fraction(1, 1000), Fraction(1, 50)):
         asked = Sampling(rows, 1, share, Fraction(1, 20))
         least = smallest_sample(asked)
-        assert tolerated(Sampling(rows, least, share, asked.error)) is not None
-        assert least == 1 or tolerated(Sampling(rows, least - 1, share, asked.error)) is None
+        assert tolerated_count(Sampling(rows, least, share, asked.error)) is not None
+        assert least == 1 or tolerated_count(Sampling(rows, least - 1, share, asked.error)) is None
 
 
 def test_a_find_is_the_order_statistic_that_may_be_said(tmp_path):
@@ -91,7 +91,7 @@ def test_a_find_is_the_order_statistic_that_may_be_said(tmp_path):
     spec.write_text(SAMPLED.format(share=0.7, level=0.5))
     found = verify(spec)
     asked = Sampling(9, len(family), Fraction(7, 10), Fraction(1, 2) / len(found.results))
-    most = tolerated(asked)
+    most = tolerated_count(asked)
     assert most is not None
     for result, every in zip(found.results, certain.results, strict=True):
         assert result.confidence == 0.5

@@ -12,7 +12,7 @@ from leaveout.models.forest import DareForestClassifier
 from leaveout.models.votes import Ballots, Origin, write_ballots
 from leaveout.verifier.options import VerifyOptions
 from leaveout.verifier.run import verify
-from leaveout.verifier.unused_options import USED, in_vain
+from leaveout.verifier.unused_options import USED, unused_option_notes
 
 from support.files import BOUND, write_question
 from support.votes import random_ballots
@@ -54,19 +54,19 @@ def test_an_option_is_read_or_named(kind, option):
         options = replace(VerifyOptions(), resume=SET[option])
     else:
         options = VerifyOptions(**{option: SET[option]})
-    notes = in_vain(options, [("g", kind)])
+    notes = unused_option_notes(options, [("g", kind)])
     read = option in USED[kind] and option != "executor"
     assert notes == ([] if read else [f"--{option} has no say in g"])
 
 
 def test_an_executor_is_read_where_there_are_several_workers():
     options = VerifyOptions(executor="ray", workers=2)
-    assert in_vain(options, [("g", "leaks, native")]) == []
-    assert in_vain(options, [("h", "value"), ("g", "formula")]) == [
+    assert unused_option_notes(options, [("g", "leaks, native")]) == []
+    assert unused_option_notes(options, [("h", "value"), ("g", "formula")]) == [
         "--workers has no say in h",
         "--executor has no say in h",
     ]
-    assert in_vain(VerifyOptions(), [(kind, kind) for kind in USED]) == []
+    assert unused_option_notes(VerifyOptions(), [(kind, kind) for kind in USED]) == []
 
 
 @pytest.mark.parametrize("kind", [kind for kind in USED if not kind.endswith("lucid")])

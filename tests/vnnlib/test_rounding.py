@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leaveout.specs.vnnlib.formula import Place
-from leaveout.specs.vnnlib.rounding import above, below, relaxed
+from leaveout.specs.vnnlib.rounding import above, below, relax_coefficients
 
 SPOTS = [Place(True, 0, i) for i in range(3)]
 NUMBERS = st.one_of(
@@ -35,7 +35,7 @@ def test_neighbours(value):
 )
 def test_relaxed_forms_lose_nothing(coefficients, constant, point):
     terms = dict(zip(SPOTS, coefficients))
-    rounded, moved = relaxed(terms, constant, lambda spot: Fraction(1000))
+    rounded, moved = relax_coefficients(terms, constant, lambda spot: Fraction(1000))
     exact = constant + sum(c * x for c, x in zip(coefficients, point))
     if math.isinf(moved):
         return
@@ -53,6 +53,6 @@ def test_what_float64_holds_is_left_as_it_is(coefficients, constant):
     def never(spot):
         raise AssertionError
 
-    rounded, moved = relaxed(terms, Fraction(constant), never)
+    rounded, moved = relax_coefficients(terms, Fraction(constant), never)
     assert list(rounded.values()) == coefficients
     assert moved == constant

@@ -9,10 +9,10 @@ import pytest
 from numba import njit
 
 from leaveout.bab.votes.finite import finite_attack, finite_exact, finite_published
-from leaveout.bab.votes.finite_closing import bracketed, solve
+from leaveout.bab.votes.finite_closing import bracket_radius, solve
 from leaveout.bab.votes.finite_search import attack
 from leaveout.bab.votes.finite_solving import least_whole
-from leaveout.bab.votes.finite_weights import weighted
+from leaveout.bab.votes.finite_weights import weighted_bound
 from leaveout.encoders.votes import finite_kernels as kernels
 from leaveout.encoders.votes.finite_ballots import checked_row
 from leaveout.encoders.votes.finite_programme import finite_problem
@@ -156,9 +156,9 @@ def test_programmes_weights_and_attacks_agree_with_every_attack_on_a_label():
             assert short.status is Status.INFEASIBLE
             gain = 1 + (votes == best).astype(np.int64) - (votes == label)
             question = (gain, spots, int(gap[label]))
-            proved, _ = weighted(*question, 0, len(votes), 80)
+            proved, _ = weighted_bound(*question, 0, len(votes), 80)
             assert edits[label] <= proved <= fewest
-            same, fit = weighted(*question, fewest, fewest + 1, 80)
+            same, fit = weighted_bound(*question, fewest, fewest + 1, 80)
             assert same == fewest
             left = finite_problem(votes, labels, offsets, label, most=fewest, fit=fit)
             assert solver.solve(left).status is Status.OPTIMAL
@@ -174,7 +174,7 @@ def test_programmes_weights_and_attacks_agree_with_every_attack_on_a_label():
 def test_programmes_close_what_cheap_bounds_leave_open():
     votes, labels, offsets = hard()
     known = (0, len(votes) - 1)
-    loose = bracketed(votes, labels, offsets, known, None)
+    loose = bracket_radius(votes, labels, offsets, known, None)
     assert loose.lower < loose.upper
     solve(loose, None, find_solver(), None)
     assert loose.lower == loose.upper
@@ -215,7 +215,7 @@ def test_an_attack_that_fails_when_counted_again_bounds_nothing():
     votes, labels, offsets = hard()
     point = np.zeros(2 * len(votes))
     point[3] = 1.0
-    bracket = bracketed(votes, labels, offsets, (0, 59), None)
+    bracket = bracket_radius(votes, labels, offsets, (0, 59), None)
     before, liar = bracket.upper, Stopped(-np.inf, point)
     solve(bracket, None, liar, None)
     assert liar.problems
@@ -244,7 +244,7 @@ def test_what_is_needed_is_decided_without_closing_the_rest():
 def test_no_more_is_closed_than_is_needed():
     votes, labels, offsets = hard()
     radius = int(finite_exact(votes[None], labels, offsets)[0][0])
-    loose = bracketed(votes, labels, offsets, (0, 59), None)
+    loose = bracket_radius(votes, labels, offsets, (0, 59), None)
     idle = Stopped(-np.inf)
     for need in (loose.lower, loose.upper + 1):
         lower, upper = finite_exact(votes[None], labels, offsets, need=need, solver=idle)

@@ -99,19 +99,19 @@ def refutation_level(
     _check(unlearned, unlearned_trials)
     _check(retrained, retrained_trials)
 
-    def refuted(level: float) -> bool:
+    def is_refuted(level: float) -> bool:
         """Return whether a level refutes the claim."""
         counts = (unlearned, unlearned_trials, retrained, retrained_trials)
         return _alpha_at(*counts, beta, level, retrained_at_most) > alpha
 
     low, high = math.log(_LEAST_LEVEL), 0.0
-    if not refuted(1.0):
+    if not is_refuted(1.0):
         return 1.0
-    if refuted(_LEAST_LEVEL):
+    if is_refuted(_LEAST_LEVEL):
         return _LEAST_LEVEL
     while high - low > 1e-9 * max(1.0, -low):
         middle = (low + high) / 2
-        low, high = (low, middle) if refuted(math.exp(middle)) else (middle, high)
+        low, high = (low, middle) if is_refuted(math.exp(middle)) else (middle, high)
     return math.exp(high)
 
 

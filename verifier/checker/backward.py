@@ -48,7 +48,7 @@ class Forms:
     constant: Floats  # shape (r,)
 
 
-def kept(forms: Forms, lower: Floats, upper: Floats, numbers: Arithmetic) -> Forms:
+def round_up_forms(forms: Forms, lower: Floats, upper: Floats, numbers: Arithmetic) -> Forms:
     """Return float64 forms that are nowhere less in their boxes."""
     slopes = numbers.nearest(forms.slopes)
     if slopes is forms.slopes:
@@ -94,14 +94,14 @@ def pull_back(
         own = None if given is None else given[0][:, at]
         if b is None:
             if own is None or np.isnan(own).any():
-                own = _filled(own, rule_alone(numbers.nearest(a), facts))
+                own = _fill_multipliers(own, rule_alone(numbers.nearest(a), facts))
             descent.constant += best_alone(a, own, facts, numbers).sum(axis=1)
             descent.replace(k, own, None)
             continue
         change = None if given is None else given[1][:, at]
         if own is None or change is None or np.isnan(own).any() or np.isnan(change).any():
             rule, rule_d = rule_pair(numbers.nearest(a), numbers.nearest(b), facts)
-            own, change = _filled(own, rule), _filled(change, rule_d)
+            own, change = _fill_multipliers(own, rule), _fill_multipliers(change, rule_d)
         descent.constant += best_pair(a, b, own, change, facts, numbers).sum(axis=1)
         descent.replace(k, own, change)
     slopes = descent.sources.get(0)
@@ -110,7 +110,7 @@ def pull_back(
     return Forms(slopes, descent.constant + descent.charged)
 
 
-def _filled(given: Floats | None, rule: Floats) -> Floats:
+def _fill_multipliers(given: Floats | None, rule: Floats) -> Floats:
     """Return the given multipliers, or the rule's where they are missing."""
     return rule if given is None else np.where(np.isnan(given), rule, given)
 

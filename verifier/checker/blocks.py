@@ -38,7 +38,7 @@ class Block:
     alive: Flags
 
     @staticmethod
-    def gathered(parts: list[tuple[Block, int]], nodes: Integers) -> Block:
+    def gather_rows(parts: list[tuple[Block, int]], nodes: Integers) -> Block:
         """Return copies of some rows of several blocks."""
         return Block(
             nodes,

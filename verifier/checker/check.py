@@ -94,7 +94,7 @@ def check(
     LeaveoutError
         If a file is missing or cannot be read.
     """
-    given = Given(_listed(network), _listed(family), _listed(files))
+    given = Given(_as_tuple(network), _as_tuple(family), _as_tuple(files))
     numbers = EXACT if exact else FLOATS
     checker = _Checker(read_certificate(path), given, numbers, progress)
     manifest = checker.certificate.manifest
@@ -118,7 +118,7 @@ def spares(
 
     Parameters and errors are those of `check`.
     """
-    given = Given(_listed(network), _listed(family))
+    given = Given(_as_tuple(network), _as_tuple(family))
     checker = _Checker(read_certificate(path), given, FLOATS, progress)
     checker.spares = {}
     manifest = checker.certificate.manifest
@@ -131,7 +131,7 @@ def spares(
     return checker.spares
 
 
-def _listed(paths: Path | Sequence[Path] | None) -> tuple[Path, ...]:
+def _as_tuple(paths: Path | Sequence[Path] | None) -> tuple[Path, ...]:
     """Return one path, several or none as a tuple."""
     return () if paths is None else (paths,) if isinstance(paths, Path) else tuple(paths)
 
@@ -153,17 +153,17 @@ class _Checker:
 
     def result(self, result: ResultPart) -> Checked:
         """Check a claim about leaks."""
-        return self._checked(result.name, result.label, result.upper, lambda: self._leaks(result))
+        return self._run_check(result.name, result.label, result.upper, lambda: self._leaks(result))
 
     def sampled(self, part: SampledPart) -> Checked:
         """Check a claim about all rows from a sample of members."""
         label = part.bounds[0].label if len(part.bounds) == 1 else None
         upper = max((each.upper for each in part.bounds), default=math.nan)
-        return self._checked(part.name, label, upper, lambda: self._sampled(part))
+        return self._run_check(part.name, label, upper, lambda: self._check_sample(part))
 
     def claim(self, claim: ClaimPart) -> Checked:
         """Check a claim over points."""
-        return self._checked(claim.name, None, claim.upper, lambda: self._points(claim))
+        return self._run_check(claim.name, None, claim.upper, lambda: self._points(claim))
 
     def forest(self, result: ForestResultPart, part: ForestsPart) -> Checked:
         """Check a claim about leaks of forests; what it takes is loaded once there is one."""
@@ -181,7 +181,7 @@ class _Checker:
             proof = self.certificate.under(result.proof)
             return check_forest(result, question, proof, report), question.subject
 
-        return self._checked(result.name, result.label, result.upper, run)
+        return self._run_check(result.name, result.label, result.upper, run)
 
     def values(self, part: ValuesPart) -> list[Checked]:
         """Check the statements about values."""
@@ -198,16 +198,19 @@ class _Checker:
 
         statements = Statements(part, file, self.certificate.under, self._numbers)
 
-        def checked(statement: StatementPart) -> Checked:
+        def check_statement(statement: StatementPart) -> Checked:
             """Check a statement about values."""
+
             def run() -> tuple[int, ValueSubject]:
                 return 0, statements.check(statement)
 
-            return self._checked(statement.name, None, None, run)
+            return self._run_check(statement.name, None, None, run)
 
-        return [checked(each) for each in part.statements]
+        return [check_statement(each) for each in part.statements]
 
-    def _checked(self, name: str, label: int | None, upper: float | None, walk: _Walked) -> Checked:
+    def _run_check(
+        self, name: str, label: int | None, upper: float | None, walk: _Walked
+    ) -> Checked:
         """Run a check and return its outcome."""
         begun = time.perf_counter()
         try:
@@ -227,19 +230,21 @@ class _Checker:
     def _leaks(self, result: ResultPart) -> tuple[int, Subject]:
         if self.certificate.manifest.questions[result.question].without:
             raise RejectedError("it leaves out members, which only a claim about a sample may")
-        return self._bounded(result), self._prepared(result.question).question.subject
+        return self._walk_leak_tree(result), self._prepare_question(
+            result.question
+        ).question.subject
 
-    def _sampled(self, part: SampledPart) -> tuple[int, SampledSubject]:
+    def _check_sample(self, part: SampledPart) -> tuple[int, SampledSubject]:
         """Check the draw and the bounds of a claim about all rows."""
         together = len(self.certificate.manifest.samples)
-        subject = read_sampled(part, self._prepared(part.question).question, together)
+        subject = read_sampled(part, self._prepare_question(part.question).question, together)
         bounds = [
             ResultPart(part.question, part.name, each.label, each.upper, each.tree)
             for each in part.bounds
         ]
-        return sum(map(self._bounded, bounds)), subject
+        return sum(map(self._walk_leak_tree, bounds)), subject
 
-    def _prepared(self, place: int) -> Leaks:
+    def _prepare_question(self, place: int) -> Leaks:
         """Return a question, which is read once."""
         if place not in self._ready:
             asked = self.certificate.manifest.questions[place]
@@ -248,10 +253,10 @@ class _Checker:
             self._ready[place] = prepare_leaks(question, self._numbers)
         return self._ready[place]
 
-    def _bounded(self, result: ResultPart) -> int:
+    def _walk_leak_tree(self, result: ResultPart) -> int:
         """Walk the tree that bounds a label's leaks; return its number of leaves."""
         part = self.certificate.tree(result.tree, leaks=True)
-        ready, label = self._prepared(result.question), result.label
+        ready, label = self._prepare_question(result.question), result.label
         tree = make_tree(ready.tree(part, label), ready.shape(label), result.upper)
         self._walk(tree, iter([ready.space(label)]), result)
         return tree.leaves

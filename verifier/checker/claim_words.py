@@ -80,10 +80,10 @@ class PointsSubject:
         common = set(cases[0]).intersection(*map(set, cases[1:]))
         always = [text for text in cases[0] if text in common]
         if always:
-            yield f"  {_joined(always)}{':' if len(cases) > 1 else ''}"
+            yield f"  {_join_conditions(always)}{':' if len(cases) > 1 else ''}"
         both = "and" if len(bounds) > 1 else "or"
         for i, (case, own) in enumerate(zip(part.cases[:_CASES], cases, strict=False)):
-            text = _joined([each for each in own if each not in common])
+            text = _join_conditions([each for each in own if each not in common])
             if len(bounds) > 1:
                 text += f"{': ' if text else ''}{self._bound(case)}"
             if text or len(cases) > 1:
@@ -155,7 +155,7 @@ class PointsSubject:
         return found
 
     @cached_property
-    def _applied(self) -> list[str]:
+    def _application_texts(self) -> list[str]:
         """Every application, as terms name it."""
         applications, kinds = self.points.part.applications, self._kinds
         return [
@@ -191,7 +191,7 @@ class PointsSubject:
         return f"{self._form(form)} {'>' if form.strict else '>='} 0"
 
     def _form(self, form: FormPart) -> str:
-        terms = [(c, f"{self._applied[a]}[{j}]") for a, j, c in form.scores]
+        terms = [(c, f"{self._application_texts[a]}[{j}]") for a, j, c in form.scores]
         terms += [(c, f"{self._points[p]}[{i}]") for p, i, c in form.features]
         text = "".join(_term(c, what) for c, what in terms[:_TERMS])
         if len(terms) > _TERMS:
@@ -219,7 +219,7 @@ def _term(coefficient: float, what: str) -> str:
     return f" {sign} {shown}"
 
 
-def _joined(conditions: list[str]) -> str:
+def _join_conditions(conditions: list[str]) -> str:
     """Return conditions as one text, shortened if there are many."""
     text = " and ".join(conditions[:_FORMS])
     return text + (f" and ... ({len(conditions):,} in all)" if conditions[_FORMS:] else "")

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.verifier.checker.arithmetic import Arithmetic
-from leaveout.verifier.checker.backward import Forms, kept, largest
+from leaveout.verifier.checker.backward import Forms, largest, round_up_forms
 from leaveout.verifier.checker.rounding import UNIT, gamma
 
 Floats = NDArray[np.float64]
@@ -69,7 +69,7 @@ class HalfSpaces:
         """
         numbers, (low, high) = self.arithmetic, (lower[of], upper[of])
         with np.errstate(invalid="ignore", over="ignore"):
-            forms = kept(forms, low, high, numbers)
+            forms = round_up_forms(forms, low, high, numbers)
             slopes = forms.slopes
             shift = numbers.up(numbers.number(forms.constant) - least)
             shift += 8 * UNIT * (np.abs(forms.constant) + np.abs(least))
@@ -126,7 +126,7 @@ def largest_within(
         at = clipped[begin : begin + step]
         part = Forms(forms.slopes[at], forms.constant[at])
         with np.errstate(all="ignore"):
-            found, nowhere = _clipped(part, of[at], lower, upper, given)
+            found, nowhere = _clip_bounds(part, of[at], lower, upper, given)
         bounds[at], empty[at] = np.minimum(bounds[at], found), nowhere
     return bounds, empty
 
@@ -155,7 +155,7 @@ class _Values:
         return np.asarray(values)
 
 
-def _clipped(
+def _clip_bounds(
     forms: Forms, of: Integers, lower: Floats, upper: Floats, given: HalfSpaces
 ) -> tuple[Floats, Flags]:
     """Return bounds by some multipliers, infinite without any, and which are empty."""

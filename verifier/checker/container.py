@@ -15,7 +15,7 @@ from leaveout.files import UnusualFileError
 from leaveout.models.npz import array_names, read_arrays
 from leaveout.verifier.checker.errors import CertificateError
 from leaveout.verifier.checker.json_names import refuse_repeated
-from leaveout.verifier.checker.manifest import ManifestPart, printed
+from leaveout.verifier.checker.manifest import ManifestPart, printed_texts
 from leaveout.verifier.checker.tree_arrays import Numbers, TreeArrays, TreePart
 
 _FORMATS = (1, 2, 3, 4)
@@ -65,12 +65,12 @@ def _least_format(manifest: ManifestPart) -> int:
 
 def read_certificate(path: Path) -> Certificate:
     """Read a certificate."""
-    with _refusing(path):
+    with _refuse_unreadable(path):
         names = array_names(path)
     for name, what in _OTHERS.items():
         if name in names:
             raise CertificateError(f"{path}: is {what}, expected what verify --certificate wrote")
-    with _refusing(path):
+    with _refuse_unreadable(path):
         raw = read_arrays(path, only=["manifest"], strangers=True).get("manifest")
     if raw is None:
         raise CertificateError(f"{path}: not a certificate: it has no manifest")
@@ -91,7 +91,7 @@ def read_certificate(path: Path) -> Certificate:
     leaks = manifest.forests is not None and manifest.forests.results
     if not (manifest.results or manifest.claims or manifest.samples or stated or leaks):
         raise CertificateError(f"{path}: claims nothing")
-    for text in printed(manifest):
+    for text in printed_texts(manifest):
         if not text.isprintable() or "  " in text:
             raise CertificateError(f"{path}: a name in it is none: {text!r}")
     if manifest.forests is not None:
@@ -103,14 +103,14 @@ def read_certificate(path: Path) -> Certificate:
     for name, question in asked:
         if not 0 <= question < len(manifest.questions):
             raise CertificateError(f"{path}: {name} is about no question of the manifest")
-    declared = set(_declared(manifest))
+    declared = set(_array_prefixes(manifest))
     # The file may be another one by now: the arrays are believed no more for this manifest.
-    with _refusing(path):
+    with _refuse_unreadable(path):
         wanted = {name for name in names if _is_declared(name, declared)}
         return Certificate(path, manifest, read_arrays(path, _MAPPED_FROM, wanted, strangers=True))
 
 
-def _declared(manifest: ManifestPart) -> Iterator[str]:
+def _array_prefixes(manifest: ManifestPart) -> Iterator[str]:
     """Yield the name prefixes of the arrays that a manifest mentions."""
     yield from (each.tree for each in manifest.results)
     yield from (each.tree for each in manifest.claims)
@@ -127,7 +127,7 @@ def _is_declared(name: str, declared: Collection[str]) -> bool:
 
 
 @contextmanager
-def _refusing(path: Path) -> Iterator[None]:
+def _refuse_unreadable(path: Path) -> Iterator[None]:
     """Turn any error of reading into one that says what is wrong with the file."""
     try:
         yield

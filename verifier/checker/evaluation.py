@@ -62,17 +62,17 @@ class Program:
         size, error, finite = self._scores(which, inputs, known)
         two = self._number(np.sort(error, axis=1)[:, -2:]).sum(axis=1)
         scores = self._number(np.sort(size, axis=1)[:, -2:]).sum(axis=1)
-        return np.where(finite, self._padded(two + UNIT32 * scores + TINY32), math.inf)
+        return np.where(finite, self._pad(two + UNIT32 * scores + TINY32), math.inf)
 
     def score_errors(
         self, which: NDArray[np.int64], inputs: Floats, known: Sequence[Floats]
     ) -> Floats:
         """Bound how far each float32 score, as it is read, is from the exact one; (n, labels)."""
         _, error, finite = self._scores(which, inputs, known)
-        found = self._padded(self._number(error) + TINY32)
+        found = self._pad(self._number(error) + TINY32)
         return np.where(finite[:, None], found, math.inf)
 
-    def _padded(self, found: Floats) -> Floats:
+    def _pad(self, found: Floats) -> Floats:
         """Pad errors for the rounding of their own computation."""
         # All sums are of non-negative numbers; their float64 rounding is one factor.
         longest = sum(step.matrix.shape[1] + 4 for step in self.steps if step.matrix is not None)
@@ -137,7 +137,7 @@ class Program:
         return found
 
 
-def summed(matrix: Floats, moves: bool) -> int:
+def count_terms(matrix: Floats, moves: bool) -> int:
     """Return the most terms an operator adds up, including its constant."""
     most = np.count_nonzero((matrix != 0).any(axis=0), axis=0).max(initial=0)
     return 0 if moves else int(most) + 1
@@ -170,8 +170,8 @@ def program_of(
         fixed = fixed.reshape(len(fixed), -1)
         # Asked of the operator: its constants may cancel, and are rounded all the same.
         moves = node.operator.roundings(shape, graph.shapes) == 0
-        source, own = node.inputs[0], node.operator.regrouped(constants)
-        terms[node.output] = terms[source] + summed(matrix, moves)
+        source, own = node.inputs[0], node.operator.regrouping_bound(constants)
+        terms[node.output] = terms[source] + count_terms(matrix, moves)
         runs[node.output] = (
             runs.get(source) or Fused(source)
             if moves
@@ -199,13 +199,13 @@ def largest_program(
     for i in range(0, count, _CHUNK):
         part = {name: parameters[name][i : i + _CHUNK] for name in graph.parameters}
         steps = tuple(
-            _merged(step, steps[j] if steps else None)
+            _merge_steps(step, steps[j] if steps else None)
             for j, step in enumerate(program_of(graph, part, numbers).steps)
         )
     return Program(graph, steps, numbers)
 
 
-def _merged(step: _Step, known: _Step | None) -> _Step:
+def _merge_steps(step: _Step, known: _Step | None) -> _Step:
     """Return a step that bounds two networks' steps."""
     if step.matrix is None or step.constant is None:
         return step if known is None or known.terms <= step.terms else known

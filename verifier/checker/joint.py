@@ -64,7 +64,7 @@ class Others:
             wide = []
             for part in self.parts:
                 own = part.stack if part.members is None else part.members.take(chosen)
-                wide.append(_widened(own, self.spots[part.point], self.width))
+                wide.append(_widen_inputs(own, self.spots[part.point], self.width))
             yield chosen, _side_by_side(wide, self.width, len(chosen))
 
 
@@ -95,7 +95,7 @@ def join_parts(parts: Sequence[Part], widths: Sequence[int], *, near: bool) -> J
     if near:
         spots[1] = Spot(spots[1].own, spots[0].own)
     total = ends[-1]
-    wide = [_widened(part.stack, spots[part.point], total) for part in parts]
+    wide = [_widen_inputs(part.stack, spots[part.point], total) for part in parts]
     plain = [a for a, part in enumerate(parts) if part.members is None]
     if len(wide) == 2 and plain and _alike(*wide):
         first = plain[0]
@@ -104,7 +104,7 @@ def join_parts(parts: Sequence[Part], widths: Sequence[int], *, near: bool) -> J
         places = tuple(Place(0, a != first, hidden) for a in range(2))
         return Joint(wide[first], others, tuple(spots), places, total)
     depth = max(len(stack.layers) for stack in wide)
-    sizes = np.array([[layer.width for layer in _deepened(each, depth).layers] for each in wide])
+    sizes = np.array([[layer.width for layer in _deepen(each, depth).layers] for each in wide])
     # Where each starts, layer by layer; scores are the last one.
     before = np.cumsum(sizes, axis=0) - sizes
     places = tuple(
@@ -122,7 +122,7 @@ def _alike(first: Stack, second: Stack) -> bool:
     )
 
 
-def _widened(stack: Stack, spot: Spot, width: int) -> Stack:
+def _widen_inputs(stack: Stack, spot: Spot, width: int) -> Stack:
     """Return networks that read their point from the joint input."""
     layers = []
     for layer in stack.layers:
@@ -143,7 +143,7 @@ def _side_by_side(stacks: Sequence[Stack], width: int, count: int) -> Stack:
     Each stack is of ``count`` networks, or of one for all.
     """
     depth = max(len(stack.layers) for stack in stacks)
-    deep = [_deepened(stack, depth) for stack in stacks]
+    deep = [_deepen(stack, depth) for stack in stacks]
     layers = []
     for k in range(depth):
         parts = [stack.layers[k] for stack in deep]
@@ -165,7 +165,7 @@ def _side_by_side(stacks: Sequence[Stack], width: int, count: int) -> Stack:
     return Stack(width, tuple(layers))
 
 
-def _deepened(stack: Stack, depth: int) -> Stack:
+def _deepen(stack: Stack, depth: int) -> Stack:
     """Pass scores z on through more layers unchanged: z = relu(z) - relu(-z)."""
     layers = list(stack.layers)
     while len(layers) < depth:

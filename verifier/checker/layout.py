@@ -146,7 +146,7 @@ class SetStore:
         blocks = [len(layer) for layer in self._net.sources]
         firsts = np.concatenate([[0], np.cumsum(blocks)])
 
-        def stacked(part: int) -> tuple[tuple[Floats, ...], ...]:
+        def stack_part(part: int) -> tuple[tuple[Floats, ...], ...]:
             """Return one part of all sets, block by block."""
             return tuple(
                 tuple(
@@ -159,7 +159,11 @@ class SetStore:
         slack = np.stack([each[3] for each in found])
         exact = [not (each[3].any() or any(radius.any() for radius in each[1])) for each in found]
         return Sets(
-            stacked(0), stacked(1), np.stack([each[2] for each in found]), slack, np.array(exact)
+            stack_part(0),
+            stack_part(1),
+            np.stack([each[2] for each in found]),
+            slack,
+            np.array(exact),
         )
 
     def forget(self) -> None:

@@ -105,7 +105,7 @@ class ManifestPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     samples: tuple[SampledPart, ...] = ()
 
 
-def printed(manifest: ManifestPart) -> Iterator[str]:
+def printed_texts(manifest: ManifestPart) -> Iterator[str]:
     """Yield the texts shown on a terminal, which must not control it."""
     for result in manifest.results:
         yield from (result.name, result.tree)

@@ -19,7 +19,7 @@ from leaveout.models.graph import Graph, Join
 from leaveout.models.lowering import stacked_constants
 from leaveout.models.operators import Affine
 from leaveout.verifier.checker.arithmetic import Arithmetic
-from leaveout.verifier.checker.evaluation import summed
+from leaveout.verifier.checker.evaluation import count_terms
 from leaveout.verifier.checker.fusing import Fused, after
 from leaveout.verifier.checker.rounding import TINY32, UNIT32, gamma
 
@@ -108,7 +108,7 @@ class MarginProgram:
             # Comparing two scores may take their difference.
             last = UNIT32 * (self._number(size[:, label]) + size[one, rival]) + TINY32
             found = np.maximum(found, self._up(last + self._backward(which, seen, margin)))
-        return self._padded(seen, found)
+        return self._pad(seen, found)
 
     def form_errors(self, which: Integers, region: Region, forms: Floats) -> Floats:
         """Bound how far rounding moves linear forms of the scores.
@@ -122,10 +122,10 @@ class MarginProgram:
         for k, form in enumerate(forms):
             pulled = self._backward(which, seen, np.tile(form, (count, 1)))
             flushed = TINY32 * np.abs(self._number(form)).sum()
-            found[:, k] = self._padded(seen, self._up(pulled + flushed))
+            found[:, k] = self._pad(seen, self._up(pulled + flushed))
         return found
 
-    def _padded(self, seen: _Seen, found: Floats) -> Floats:
+    def _pad(self, seen: _Seen, found: Floats) -> Floats:
         """Pad bounds for the rounding of their own computation."""
         # Sums of non-negative numbers, which float64 rounds by one factor.
         longest = sum(sum(step.matrix.shape[1:]) for step in self.steps if step.matrix is not None)
@@ -165,7 +165,7 @@ class MarginProgram:
                 assert step.run is not None
                 reach = step.run.most(seen.above[step.run.head] + seen.below[step.run.head])
                 seen.finite &= reach < _LARGEST
-                added = 0 * most if step.moves else self._rounded(most, least, terms, reach)
+                added = 0 * most if step.moves else self._rounding_error(most, least, terms, reach)
                 error = self._through(plus + minus, which, seen.error[source]) + added
             elif step.sign:
                 other = step.inputs[1]
@@ -176,7 +176,7 @@ class MarginProgram:
                 least = self._up(self._number(down) + less)
                 # It may be one sum with those that it adds.
                 terms = np.full_like(most, step.terms)
-                added = self._rounded(most, least, terms, np.ones(len(most)))
+                added = self._rounding_error(most, least, terms, np.ones(len(most)))
                 error = self._number(seen.error[source]) + seen.error[other] + added
             else:
                 seen.above[out], seen.below[out] = self._relu(seen, step, region, layer)
@@ -245,7 +245,7 @@ class MarginProgram:
     def _through(self, matrix: Floats, which: Integers, values: Floats) -> Floats:
         return _product(matrix, which, self._number(values))
 
-    def _rounded(self, most: Floats, least: Floats, terms: Floats, reach: Floats) -> Floats:
+    def _rounding_error(self, most: Floats, least: Floats, terms: Floats, reach: Floats) -> Floats:
         """Bound the rounding of sums, given their positive and negative parts.
 
         What underflows is lost times ``reach``, shape (n,).
@@ -285,8 +285,8 @@ def margin_program(
             fixed = fixed.reshape(len(fixed), -1)
             # Asked of the operator: its constants may cancel, and are rounded all the same.
             moves = operator.roundings(shape, graph.shapes) == 0
-            source, own = node.inputs[0], operator.regrouped(constants)
-            terms[node.output] = terms[source] + summed(matrix, moves)
+            source, own = node.inputs[0], operator.regrouping_bound(constants)
+            terms[node.output] = terms[source] + count_terms(matrix, moves)
             runs[node.output] = (
                 runs.get(source) or Fused(source)
                 if moves

@@ -71,7 +71,7 @@ class Points:
         return next((len(each.members) for each in self.readers if each.members is not None), 1)
 
     @property
-    def _rounded(self) -> float:
+    def _rounding_share(self) -> float:
         """The share of float32 errors that applies: folding rounds in float64."""
         return _FOLDED if self.part.reals else 1.0
 
@@ -125,7 +125,7 @@ class Points:
             forms.append(scores)
         widest = max(len(each.goal) for each in rows)
         errors = FormErrors(
-            self.applied, origin, joint, net.starts, tuple(forms), widest, self._rounded,
+            self.applied, origin, joint, net.starts, tuple(forms), widest, self._rounding_share,
             self.arithmetic,
         )  # fmt: skip
         return Space(
@@ -204,7 +204,7 @@ class Points:
             slip[:, at] += slipped
             if place.second:
                 change[:, at] += each
-        errors = self._rounded * whole_form_errors(self.applied, own, self.arithmetic)
+        errors = self._rounding_share * whole_form_errors(self.applied, own, self.arithmetic)
         sums = np.array(case.sums, np.int64).reshape(-1, 2)
         return CaseRows(
             inputs,

@@ -219,14 +219,14 @@ class FormErrors:
                 some = np.flatnonzero(forms.any(axis=1))
                 if len(some):
                     least, most = self._box(self.applied[a], low[nodes], high[nodes])
-                    known = self._hidden(a, asked.state[nodes])
+                    known = self._hidden_bounds(a, asked.state[nodes])
                     region = Region(np.maximum(most, 0.0), np.maximum(-least, 0.0), *known)
                     errors = self.applied[a].over(region, forms[some], members)
                     at = np.ix_(nodes, some)
                     found[at] = _sum(found[at], self.share * errors, self.arithmetic)
         return found
 
-    def _hidden(self, application: int, state: Floats) -> tuple[list[Floats], list[Floats]]:
+    def _hidden_bounds(self, application: int, state: Floats) -> tuple[list[Floats], list[Floats]]:
         """Return bounds of an application's hidden layers, from the joint network's."""
         place, low, high = self.joint.places[application], state[:, 0], state[:, 1]
         if place.second:

@@ -104,7 +104,7 @@ class Rows:
             charge = charge + self.placed[each] + slip @ self.terms + slip_d @ self.terms_d
         return Combined(inputs, scores, change, constant + (1.0 + 8 * UNIT) * charge)
 
-    def combined(self, case: Integers, share: Floats) -> Combined:
+    def combine(self, case: Integers, share: Floats) -> Combined:
         """Return combinations of the rows of each case by its shares.
 
         Parameters

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from leaveout.verifier.checker.backward import Forms, Nodes, kept, largest, pull_back
+from leaveout.verifier.checker.backward import Forms, Nodes, largest, pull_back, round_up_forms
 from leaveout.verifier.checker.blocks import Block
 from leaveout.verifier.checker.choices import shrink
 from leaveout.verifier.checker.clipping import HalfSpaces
@@ -84,7 +84,7 @@ class Walk:
             nodes = np.array([entry[2] for entry in taken], np.int64)
             # Products this small lose more to several threads than they gain.
             with threadpool_limits(1, "blas"):
-                self._check(Block.gathered([entry[:2] for entry in taken], nodes))
+                self._check(Block.gather_rows([entry[:2] for entry in taken], nodes))
             self.done += len(nodes)
             if progress is not None:
                 progress(self.done)
@@ -98,7 +98,7 @@ class Walk:
         groups, which = np.unique(self.tree.group[block.nodes], return_inverse=True)
         sets = self.space.sets.sets(groups.tolist(), [self.tree.members(int(g)) for g in groups])
         nodes = Nodes(self.net, sets, which, self.space.start.terms, self.space.start.terms_d, [])
-        bound_hidden_pairs(self.space, block, nodes, self._recalled(block))
+        bound_hidden_pairs(self.space, block, nodes, self._recall_half_spaces(block))
         self._contract(block, nodes)
         is_leaf = self.tree.is_leaf(block.nodes)
         _, _, empty = shrink(self.net.tables, block.lower, block.upper)
@@ -110,7 +110,7 @@ class Walk:
             begin, end = self.tree.first[node], self.tree.first[node + 1]
             self._stack += [(inner, i, int(child)) for child in self.tree.children[begin:end]]
 
-    def _recalled(self, block: Block) -> HalfSpaces:
+    def _recall_half_spaces(self, block: Block) -> HalfSpaces:
         """Return the half-spaces of parents' forms, and cut regions to them.
 
         A form bounds the same row of every counter-example in the parent, whose goals exceed the
@@ -149,7 +149,7 @@ class Walk:
             own = live[counts[live] > k]
             at = rows.starts[case[own]] + k
             least = np.where(rows.goal[at], target[own], 0.0)
-            forms = self._raised(self._over(nodes, own, rows.picked(at)), errors[own, k])
+            forms = self._add_errors(self._over(nodes, own, rows.picked(at)), errors[own, k])
             self._remember(block, own, np.full(len(own), k), forms)
             block.cut(own, forms, least, self._numbers)
         for k in range(int(sums[live].max(initial=0))):
@@ -160,7 +160,7 @@ class Walk:
             least = self._least_sum(pair, target[own])
             begin = rows.starts[case[own]]
             error = self._numbers.number(errors[own, first - begin]) + errors[own, second - begin]
-            forms = self._raised(self._over(nodes, own, rows.picked(first, second)), error)
+            forms = self._add_errors(self._over(nodes, own, rows.picked(first, second)), error)
             self._remember(block, own, counts[own] + k, forms)
             block.cut(own, forms, least, self._numbers)
 
@@ -177,7 +177,7 @@ class Walk:
     def _remember(self, block: Block, own: Integers, place: Integers, forms: Forms) -> None:
         """Keep bounds of forms for children, where there is room."""
         fits = place < block.constant.shape[1]
-        forms = kept(forms, block.lower[own], block.upper[own], self._numbers)
+        forms = round_up_forms(forms, block.lower[own], block.upper[own], self._numbers)
         own, place = own[fits], place[fits]
         block.slopes[own, place] = forms.slopes[fits]
         block.constant[own, place] = forms.constant[fits]
@@ -221,7 +221,7 @@ class Walk:
             first = int(np.argmax(proof < 0))
             self._fail(int(names[first]), "is not empty, and has no multipliers", math.inf)
         share = part.share[proof]
-        asked = self.rows.combined(self._place[self.tree.case[names]], share)
+        asked = self.rows.combine(self._place[self.tree.case[names]], share)
         given = part.multipliers.rows(proof, self.net.hidden)
         value = self._value(block, nodes, leaves, asked, given)
         claim = np.minimum(part.claim[names], self.upper)
@@ -251,7 +251,7 @@ class Walk:
         error = (numbers.number(share) * part.errors[names]).sum(axis=1)
         error = error * (1.0 + gamma(4 * share.shape[1] + 8))
         lower, upper = block.lower[leaves], block.upper[leaves]
-        value = largest(self._raised(forms, error), lower, upper, numbers)
+        value = largest(self._add_errors(forms, error), lower, upper, numbers)
         terms = np.abs(numbers.nearest(forms.constant)) + np.abs(value) + numbers.nearest(error)
         return value + 8 * UNIT * terms
 
@@ -320,7 +320,7 @@ class Walk:
             f"node {int(part.ident[node])} [{self.tree.path(int(node))}] {what}{amount}"
         )
 
-    def _raised(self, forms: Forms, error: Floats) -> Forms:
+    def _add_errors(self, forms: Forms, error: Floats) -> Forms:
         """Add evaluation errors; the result's own rounding is left to its users."""
         charged = error * (1.0 + 8 * UNIT)
         return Forms(forms.slopes, forms.constant + charged)

@@ -208,10 +208,10 @@ def audit(
         assert isinstance(undrawn, list)
         typer.echo(undrawn_note(undrawn), err=True)
     write_audit(found, output, made)
-    typer.echo(_shown(found, confidence, seed, output))
+    typer.echo(_audit_table(found, confidence, seed, output))
 
 
-def _shown(found: Views, confidence: float, seed: int, output: Path) -> str:
+def _audit_table(found: Views, confidence: float, seed: int, output: Path) -> str:
     """Return the summary of an audit."""
     from leaveout.verifier.audits.membership import UNITS, advantage, rates
     from leaveout.verifier.audits.membership.statistics import LEAST_TRIALS

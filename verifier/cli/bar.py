@@ -11,7 +11,7 @@ from leaveout.exit_codes import ExitCode
 
 
 @contextmanager
-def counting(what: str, unit: str) -> Iterator[Callable[[int, int], None] | None]:
+def counter_bar(what: str, unit: str) -> Iterator[Callable[[int, int], None] | None]:
     """Show a bar on a terminal from the first report on; elsewhere yield None."""
     if not sys.stderr.isatty():
         yield None
@@ -41,7 +41,7 @@ def counting(what: str, unit: str) -> Iterator[Callable[[int, int], None] | None
 @contextmanager
 def progress(what: str, unit: str, total: int) -> Iterator[Callable[[int], None] | None]:
     """Show a bar of ``total`` steps; see `counter_bar`."""
-    with counting(what, unit) as show:
+    with counter_bar(what, unit) as show:
         yield None if show is None else lambda done: show(done, total)
 
 

@@ -18,7 +18,7 @@ def render_evidence(found: CheckedEvidence, console: Console) -> None:
         console.print(Text(line), soft_wrap=True)
     console.print()
     for standing in found.standings:
-        console.print(Text(_said(standing)), soft_wrap=True)
+        console.print(Text(_standing_line(standing)), soft_wrap=True)
     if found.checked:
         console.print()
         render_checked(list(found.checked), console)
@@ -53,7 +53,7 @@ def _head(found: CheckedEvidence) -> Iterator[str]:
     yield f"certificate: {'accepted' if found.checked else 'none'}; {counted}"
 
 
-def _said(standing: Standing) -> str:
+def _standing_line(standing: Standing) -> str:
     """Return the line of a result: its verdict and what is proved of it."""
     result = standing.result
     head = result.name if result.label is None else f"{result.name}, label {result.label_text}"

@@ -17,13 +17,13 @@ _LONGEST = 60.0
 def since_start() -> float:
     """Return the seconds since the program started, from the system or estimated."""
     passed = time.perf_counter() - _LOADED
-    told = _told()
+    told = _process_age()
     if told is not None and passed <= told <= passed + _LONGEST:
         return told
     return passed + _BEFORE
 
 
-def _told() -> float | None:
+def _process_age() -> float | None:
     """Return the seconds since this process started, on Linux; else None."""
     try:
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()

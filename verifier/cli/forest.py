@@ -127,7 +127,7 @@ def train(
         forest=settings,
         test_share=test_share,
     )
-    typer.echo(_trained(report))
+    typer.echo(_training_table(report))
 
 
 @forest.command()
@@ -229,7 +229,7 @@ def _compile(kernels: str = "trees") -> None:
     warm([kernels], lambda said: typer.echo(f"leaveout: {said}", err=True))
 
 
-def _trained(report: ForestReport) -> str:
+def _training_table(report: ForestReport) -> str:
     """Return the summary of a trained forest."""
     depth = "any depth" if report.depth is None else f"depth up to {report.depth}"
     rows = [

@@ -40,7 +40,7 @@ def functions(
             raise SpecError(f"there is no function '{name}'\n{nearest(name, table)}".rstrip())
     lines = [f"{each.signature}\n    {each.doc}\n" for each in table.values()]
     if names:
-        lines = ["\n".join(reference.described(table[name]) for name in names)]
+        lines = ["\n".join(reference.describe_function(table[name]) for name in names)]
     if grammar:
         lines = [json.dumps(reference.grammar(table), indent=2), "\n"]
     with reader_may_leave():

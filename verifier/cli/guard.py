@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from leaveout.errors import GuardError
-from leaveout.verifier.cli.bar import counting
+from leaveout.verifier.cli.bar import counter_bar
 
 if TYPE_CHECKING:
     from leaveout.verifier.guard import Guard
@@ -251,7 +251,7 @@ def guard(
     if epsilon is None:
         sys.stdout.write(_account(folder, memory, adopt))
         return
-    with counting("deleting each row", "deletions, over all trees") as progress:
+    with counter_bar("deleting each row", "deletions, over all trees") as progress:
         loaded = Guard.load(
             folder,
             epsilon,
@@ -302,7 +302,7 @@ def guard(
 def _answer(guard: Guard, rows: Path | None, output: Path | None) -> list[int]:
     """Write one label per row; return the lines of refused rows."""
     from leaveout.verifier.cli.target import reader_may_leave
-    from leaveout.verifier.guard.rows import answered, answered_arrays
+    from leaveout.verifier.guard.rows import answer_arrays, answer_rows
     from leaveout.written import TableWriter
 
     refused = []
@@ -310,11 +310,11 @@ def _answer(guard: Guard, rows: Path | None, output: Path | None) -> list[int]:
     with ExitStack() as stack:
         if rows is not None and _is_archive(rows):
             batch = _BATCH
-            every = answered_arrays(guard, rows, batch)
+            every = answer_arrays(guard, rows, batch)
         else:
-            source, stream = stack.enter_context(_opened(rows))
+            source, stream = stack.enter_context(_open_rows(rows))
             batch = 1 if stream is sys.stdin else _BATCH
-            every = answered(guard, stream, source, batch)
+            every = answer_rows(guard, stream, source, batch)
         target = stack.enter_context(_target(output))
         stack.enter_context(reader_may_leave())
         writer = TableWriter(target)
@@ -351,15 +351,15 @@ def _refuse_to_replace(
 
 
 @contextmanager
-def _opened(rows: Path | None) -> Iterator[tuple[str, TextIO]]:
+def _open_rows(rows: Path | None) -> Iterator[tuple[str, TextIO]]:
     """Yield the name and the stream of the rows."""
     if rows is None or str(rows) == "-":
         yield "standard input", sys.stdin
         return
-    from leaveout.files import TABLE, opened_text
+    from leaveout.files import TABLE, open_text_file
 
     try:
-        with opened_text(rows, TABLE) as stream:
+        with open_text_file(rows, TABLE) as stream:
             yield str(rows), stream
     except OSError as error:
         raise GuardError(f"{rows}: cannot be read: {error.strerror}") from None
@@ -367,7 +367,7 @@ def _opened(rows: Path | None) -> Iterator[tuple[str, TextIO]]:
 
 @contextmanager
 def _target(output: Path | None) -> Iterator[TextIO]:
-    from leaveout.files import written_whole
+    from leaveout.files import open_atomically
 
     if output is None:
         yield sys.stdout
@@ -375,7 +375,7 @@ def _target(output: Path | None) -> Iterator[TextIO]:
     if output.is_dir():
         raise GuardError(f"-o {output}: is a folder; give a file name")
     try:
-        with written_whole(output) as stream:
+        with open_atomically(output) as stream:
             text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
             yield text
             text.flush()

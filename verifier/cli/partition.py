@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from leaveout.errors import TrainingError
-from leaveout.verifier.cli.bar import counting, interruptible
+from leaveout.verifier.cli.bar import counter_bar, interruptible
 from leaveout.verifier.cli.options import LabelColumn
 
 _SPREAD = 4
@@ -254,7 +254,7 @@ def partition(
             exact_to=exact_to,
         )
         unit = "models, the last on all rows" if undefended else "members"
-        with counting("training", unit) as on_progress:
+        with counter_bar("training", unit) as on_progress:
             report = run(
                 data,
                 output,

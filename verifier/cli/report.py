@@ -79,13 +79,13 @@ def report(
             sys.stdout.write(f"{output}\n")
         return
     from leaveout.verifier.page import Page, load
-    from leaveout.verifier.page.dates import day, refuse_another
+    from leaveout.verifier.page.dates import check_day, day
     from leaveout.verifier.page.target import PageTarget
 
     target = PageTarget.open(output)
     when = day(date)
     runs = load(results)
-    refuse_another(when, runs)
+    check_day(when, runs)
     page = Page(runs, date=when)
     if data is not None:
         from leaveout.verifier.page.confidences import confidences

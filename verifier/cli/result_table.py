@@ -70,7 +70,7 @@ def render_checked(found: list[Checked], console: Console) -> None:
         table.add_row(
             Text(each.name),
             "-" if each.label is None else str(each.label),
-            Text(_accepted(each), style=_STYLE["proved"]),
+            Text(_acceptance(each), style=_STYLE["proved"]),
             _upper(each),
             f"{each.leaves:,}" if each.leaves else "-",
             "-" if each.subject.members is None else f"{each.subject.members:,}",
@@ -90,7 +90,7 @@ def render_checked(found: list[Checked], console: Console) -> None:
     console.print(Group(*lines), soft_wrap=True)
 
 
-def _accepted(found: Checked) -> str:
+def _acceptance(found: Checked) -> str:
     """Return that a claim is accepted, with its confidence if sampled."""
     if isinstance(found.subject, SampledSubject):
         return f"accepted at {float(found.subject.confidence):g}"
@@ -156,13 +156,13 @@ def _box(box: BoxRecord) -> str:
     listed = sum(len(each.columns) for each in box.choices)
     if listed:
         takes = "takes" if listed == 1 else "take"
-        return f"a box of {_counted(box)}, {listed} of which {takes} listed values only"
+        return f"a box of {_count_features(box)}, {listed} of which {takes} listed values only"
     if len(sides) == 1:
         return f"[{sides[0][0]:g}, {sides[0][1]:g}]^{len(box.lower)}"
-    return f"a box of {_counted(box)}"
+    return f"a box of {_count_features(box)}"
 
 
-def _counted(box: BoxRecord) -> str:
+def _count_features(box: BoxRecord) -> str:
     """Return the number of features of a box in words."""
     return f"{len(box.lower)} feature{'s' * (len(box.lower) != 1)}"
 

@@ -110,7 +110,7 @@ def rows(
     from leaveout.verifier.cli.rows_table import render_row, render_rows
     from leaveout.verifier.cli.rows_target import TextTarget
     from leaveout.verifier.cli.target import reader_may_leave
-    from leaveout.verifier.evidence.rows import in_order, named
+    from leaveout.verifier.evidence.rows import find_rows, in_order
     from leaveout.verifier.evidence.rows import rows as every
     from leaveout.verifier.evidence.rows_written import to_csv, to_json
     from leaveout.verifier.page import load
@@ -123,12 +123,12 @@ def rows(
     (run,) = load([str(result)])
     report, folder = run.report, result.parent
     if time is not None:
-        report = _searched(report, time, network, family, folder)
+        report = _search(report, time, network, family, folder)
         if update:
             _write(report, result)
     found = every(report, data=data, network=network, family=family, folder=folder)
     if row is not None:
-        found = named(found, row)
+        found = find_rows(found, row)
     found = in_order(found, sort.value)
     with reader_may_leave():
         if as_json is not None:
@@ -147,7 +147,7 @@ def rows(
         sys.stdout.write(table.get())
 
 
-def _searched(
+def _search(
     report: Report, seconds: float, network: Path | None, family: Path | None, folder: Path
 ) -> Report:
     """Search rows one at a time, sharing the time among models."""

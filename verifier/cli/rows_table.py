@@ -8,9 +8,9 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from leaveout.verifier.amounts import MISSING, counted
+from leaveout.verifier.amounts import MISSING, count_noun
 from leaveout.verifier.amounts import bound as shown
-from leaveout.verifier.points.names import labelled, row_name
+from leaveout.verifier.points.names import label_phrase, row_name
 from leaveout.verifier.points.row_bounds import NO_LEAK
 from leaveout.verifier.report import Report
 from leaveout.verifier.row_records import RowLabelRecord, RowRecord
@@ -36,7 +36,7 @@ def render_rows(report: Report, records: Sequence[RowRecord], top: int, console:
         table.add_row(*_cells(each, several, points is not None))
     lines: list[RenderableType] = [table, Text()]
     if len(records) > top:
-        more = counted(len(records) - top, "more row")
+        more = count_noun(len(records) - top, "more row")
         lines += [
             Text(f"and {more}; --top {len(records)} shows all, --csv FILE keeps them"),
             Text(),
@@ -83,7 +83,7 @@ def _summary(report: Report, records: Sequence[RowRecord]) -> Iterator[str]:
     left_out = [each for each in records if each.members]
     missing = len(records) - len(left_out)
     yield (
-        f"{counted(len(left_out), 'row')} left out, of "
+        f"{count_noun(len(left_out), 'row')} left out, of "
         f"{', '.join(dict.fromkeys(each.network for each in records))}. bound: no answer of a "
         "higher confidence changes without the row, proved over the set of inputs of "
         f"{', '.join(dict.fromkeys(name for each in records for name in each.statements))}"
@@ -91,9 +91,9 @@ def _summary(report: Report, records: Sequence[RowRecord]) -> Iterator[str]:
     harmless = sum(each.bound is not None and each.bound <= 0 for each in left_out)
     if harmless:
         change = "changes" if harmless == 1 else "change"
-        yield f"{counted(harmless, 'row')} {change} no answer of a confidence above 0"
+        yield f"{count_noun(harmless, 'row')} {change} no answer of a confidence above 0"
     if missing:
-        yield f"{counted(missing, 'row')} not retrained: nothing is proved of {_them(missing)}"
+        yield f"{count_noun(missing, 'row')} not retrained: nothing is proved of {_them(missing)}"
     yield from _of_points(left_out)
 
 
@@ -104,9 +104,9 @@ def _of_points(records: Sequence[RowRecord]) -> Iterator[str]:
     changing = [each for each in records if each.points is not None and each.points.changed]
     points = {at for each in changing for at in (each.points.changed if each.points else ())}
     yield (
-        f"of the {counted(given.points, 'answer')} to {given.data} {len(points):,} "
+        f"of the {count_noun(given.points, 'answer')} to {given.data} {len(points):,} "
         f"{'depends' if len(points) == 1 else 'depend'} on some one row; "
-        f"{counted(len(changing), 'row')} {'changes' if len(changing) == 1 else 'change'} at "
+        f"{count_noun(len(changing), 'row')} {'changes' if len(changing) == 1 else 'change'} at "
         "least one. not ruled out: how many the bounds alone would leave open"
     )
 
@@ -121,7 +121,7 @@ def _details(record: RowRecord) -> Iterator[str]:
             continue
         leak = "no leak is known"
         if each.leak is not None:
-            other = labelled(each.member_label or 0, each.member_label_name)
+            other = label_phrase(each.member_label or 0, each.member_label_name)
             change = "a tie" if each.member_label == each.label else other
             leak = f"worst leak known {shown(each.leak)}, to {change}"
             if each.x:

@@ -11,7 +11,7 @@ import typer
 
 from leaveout.errors import ShardedError
 from leaveout.exit_codes import ExitCode
-from leaveout.verifier.cli.bar import counting, interruptible
+from leaveout.verifier.cli.bar import counter_bar, interruptible
 from leaveout.verifier.cli.options import LabelColumn
 
 if TYPE_CHECKING:
@@ -111,18 +111,18 @@ def service(
         from leaveout.models.train.source import read_data
         from leaveout.models.votes.output import refuse_occupied
 
-        claim = Unlearning(*_claimed(alpha=alpha, beta=beta, gamma=gamma))
+        claim = Unlearning(*_claim_values(alpha=alpha, beta=beta, gamma=gamma))
         tried, asked = _whole("--shards", shards), _whole("--predictions", predictions)
         if not 0 < test_share < 1:
             raise ShardedError(f"--test-share {test_share:g}: expected a share in (0, 1), as 0.2")
         name, estimator = _estimator(learner, settings or [])
         refuse_occupied(output)
         rows, held = _split(data, read_data(data, label), test_share, seed)
-        found, notes = _trained(estimator, rows, held, tried, seed)
+        found, notes = _train_all(estimator, rows, held, tried, seed)
         made = plan(found, rows[1], asked, claim)
         files = _files(made, name)
-        written = _written(output, files)
-    typer.echo(_shown(made, name, notes))
+        written = _write_all(output, files)
+    typer.echo(_plan_text(made, name, notes))
     best = made.recommended
     for path in written:
         typer.echo(f"{'file':<16}{path}")
@@ -132,7 +132,7 @@ def service(
     typer.echo(f"{'next':<16}leaveout verify {output / 'service.spec'}")
 
 
-def _claimed(**given: float) -> tuple[float, ...]:
+def _claim_values(**given: float) -> tuple[float, ...]:
     """Return alpha, beta and gamma; raise if one is out of range."""
     for name, value in given.items():
         most = math.inf if name == "alpha" else 1.0
@@ -192,7 +192,7 @@ def _split(path: Path, data: TrainingData, share: float, seed: int) -> tuple[Row
     return (X, y), (X_test, y_test)
 
 
-def _trained(
+def _train_all(
     estimator: Any, rows: Rows, held: Rows, tried: list[int], seed: int
 ) -> tuple[list[HeldOut], list[str]]:
     """Train every number of shards; return notes on those left out."""
@@ -206,7 +206,7 @@ def _trained(
     tried = [shards for shards in tried if len(rows[1]) >= _LEAST_ROWS * shards]
     found: list[HeldOut] = []
     done = 0
-    with counting("training", "models") as show:
+    with counter_bar("training", "models") as show:
 
         def on_model() -> None:
             nonlocal done
@@ -261,7 +261,7 @@ def _table(plan: Plan) -> list[list[str]]:
     return lines
 
 
-def _shown(plan: Plan, learner: str, notes: list[str]) -> str:
+def _plan_text(plan: Plan, learner: str, notes: list[str]) -> str:
     """Return the plan in words and as a table."""
     claim = plan.claim
     facts = [
@@ -281,11 +281,11 @@ def _shown(plan: Plan, learner: str, notes: list[str]) -> str:
     ]
     lines.append("")
     if plan.recommended is not None:
-        lines.append(f"{'recommended':<16}{_said(plan.recommended)}")
+        lines.append(f"{'recommended':<16}{_offer_line(plan.recommended)}")
     return "\n".join(lines)
 
 
-def _said(offer: Offer) -> str:
+def _offer_line(offer: Offer) -> str:
     """Return an offer in one line."""
     chosen = offer.settings
     many = "1 answer" if chosen.predictions == 1 else f"{chosen.predictions:,} answers"
@@ -321,14 +321,14 @@ def _nothing(plan: Plan) -> str:
 
 def _files(plan: Plan, learner: str) -> dict[str, str]:
     """Return the contents of the files to write, by name."""
-    from leaveout.verifier.page.service import drawn_plan
+    from leaveout.verifier.page.service import draw_plan
     from leaveout.written import TableWriter
 
     text = io.StringIO()
     writer = TableWriter(text)
     for cells in _table(plan):
         writer.row(cells)
-    files = {"plan.csv": text.getvalue(), "accuracy.svg": f"{drawn_plan(plan)}\n"}
+    files = {"plan.csv": text.getvalue(), "accuracy.svg": f"{draw_plan(plan)}\n"}
     if plan.recommended is None:
         return files
     claim, chosen = plan.claim, plan.recommended.settings
@@ -352,7 +352,7 @@ def _files(plan: Plan, learner: str) -> dict[str, str]:
     return files
 
 
-def _written(directory: Path, files: dict[str, str]) -> list[Path]:
+def _write_all(directory: Path, files: dict[str, str]) -> list[Path]:
     """Write all files, or none."""
     from leaveout.files import write_together
 

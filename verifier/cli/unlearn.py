@@ -174,7 +174,9 @@ def _table(report: UnlearningReport) -> str:
         ("test accuracy", _accuracies(record, "test")),
     ]
     if record.labels_lost:
-        rows.append((f"on label{'s' * (len(record.labels_lost) > 1)} {lost}", _lost(record)))
+        rows.append(
+            (f"on label{'s' * (len(record.labels_lost) > 1)} {lost}", _lost_accuracy(record))
+        )
         rows.append(("on the others", _accuracies(record, "other_labels")))
     rows += [
         ("on forgotten", _accuracies(record, "forgotten")),
@@ -195,7 +197,7 @@ def _accuracies(record: Record, of: str) -> str:
     return f"{before:.2%} -> {after:.2%}{beside}"
 
 
-def _lost(record: Record) -> str:
+def _lost_accuracy(record: Record) -> str:
     """Return the accuracy lost on the test rows, in words."""
     return f"{_accuracies(record, 'lost_labels')} of the test rows"
 

@@ -198,7 +198,7 @@ def verify(
     if evidence is not None and certificate is not None:
         raise SpecError("--certificate: --evidence writes one into its folder; leave it out")
     target = JsonTarget.open(json)
-    with _kept(evidence, engine, key) as folder, Display() as display:
+    with _evidence_folder(evidence, engine, key) as folder, Display() as display:
         report = run(
             spec,
             solver=solver,
@@ -235,7 +235,7 @@ def verify(
     raise typer.Exit(exit_code(report))
 
 
-def _kept(
+def _evidence_folder(
     evidence: Path | None, engine: str, key: Path | None
 ) -> AbstractContextManager[EvidenceFolder | None]:
     """Return the folder for evidence; a null context unless asked for."""

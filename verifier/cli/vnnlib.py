@@ -88,7 +88,7 @@ def vnnlib(
         if target is None:
             decision = decide(reading.query, seconds=seconds, seed=seed, progress=progress)
         else:
-            decision = _proved(target, query, reading, seconds, seed, progress)
+            decision = _decide_with_certificate(target, query, reading, seconds, seed, progress)
     status = status_of(decision)
     witness = _witness(reading, decision) if status == "sat" else ""
     if result is not None:
@@ -106,7 +106,7 @@ def _certificate(path: Path) -> CertificateTarget:
     return CertificateTarget(path, "native")
 
 
-def _proved(
+def _decide_with_certificate(
     target: CertificateTarget,
     file: Path,
     reading: Reading,

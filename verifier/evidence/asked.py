@@ -39,7 +39,7 @@ from leaveout.verifier.evidence.places import Places
 from leaveout.verifier.evidence.statement import Subject
 from leaveout.verifier.options import VerifyOptions
 from leaveout.verifier.origin.taken import Origin
-from leaveout.verifier.page.spec_text import set_otherwise
+from leaveout.verifier.page.spec_text import overridden_params
 from leaveout.verifier.points.idp import Decider
 from leaveout.verifier.read_spec import Reading
 from leaveout.verifier.report import Report
@@ -66,17 +66,17 @@ class Resolved:
 
 
 @contextmanager
-def resolved(
+def resolve_statements(
     report: Report, subjects: Sequence[tuple[Subject, Path]], places: Places, name: str
 ) -> Iterator[Resolved]:
     """Resolve the questions of a specification while the context lasts."""
     with tempfile.TemporaryDirectory(prefix="leaveout-evidence-") as folder:
         root = Path(folder).resolve()
-        base = _linked(root, subjects, name)
+        base = _link_files(root, subjects, name)
         yield _read(report, subjects, places, root, base, name)
 
 
-def _linked(root: Path, subjects: Sequence[tuple[Subject, Path]], name: str) -> Path:
+def _link_files(root: Path, subjects: Sequence[tuple[Subject, Path]], name: str) -> Path:
     """Link the attested files as the specification sees them; return its folder."""
     paths = [os.path.normpath(each.name) for each, _ in subjects]
     up = max((PurePosixPath(path).parts.count("..") for path in paths), default=0)
@@ -118,7 +118,7 @@ def _read(
     try:
         written = parse(report.spec, "<text>") if spec is None else load(spec)
         whole = expand(written, base, spec, allowed)
-        values = set_otherwise(report.notes, params(whole))
+        values = overridden_params(report.notes, params(whole))
         whole = with_params(whole, values)
     except (LeaveoutError, Slip, RecursionError):
         # No message of the parser is shown: it would quote a file that evidence chose.
@@ -126,7 +126,7 @@ def _read(
         raise TamperedError(f"{shown}: cannot be read as a specification") from None
     tree = _from_here(whole, subjects, places)
     shown = "the specification" if spec is None else spec.name
-    _hold_results(report, whole, tree, places, shown)
+    _check_results(report, whole, tree, places, shown)
     names = tuple(each.name for each in tree.statements if isinstance(each, Guarantee | Find))
     told = tuple(f"{param} = {value}" for param, value in values.items())
     found = Resolved(names, base, told)
@@ -140,9 +140,9 @@ def _read(
             origin = Origin.of(checked, base, spec)
             # A text in the results has what it included in its place.
             beside = ("given rows",) if spec is not None else ("given rows", _INCLUDED)
-            _hold_files(origin, subjects, beside, name)
+            _check_files(origin, subjects, beside, name)
             # Texts that named files of another machine are said otherwise.
-            otherwise = dict(_hold_words(report, origin, name, same=whole == tree))
+            otherwise = dict(_check_words(report, origin, name, same=whole == tree))
             if missing := origin.missing():
                 why = f"{missing[0]} is not among the attested files"
             else:
@@ -176,7 +176,7 @@ def _from_here(tree: Spec, subjects: Sequence[tuple[Subject, Path]], places: Pla
     own = os.path.normpath(places.own.absolute() / places.folder)
     real = os.path.realpath(own)
 
-    def seen(path: str) -> str:
+    def relative_name(path: str) -> str:
         """Return a path as an attested file's name, if it is one."""
         # However it goes there: up and down again, by a path of this machine, or by links in it.
         ways = [(own, path), (real, path)]
@@ -188,22 +188,22 @@ def _from_here(tree: Spec, subjects: Sequence[tuple[Subject, Path]], places: Pla
                 return found
         return path
 
-    def moved(node: N) -> N:
+    def rewrite_node(node: N) -> N:
         """Return a node with its paths rewritten."""
         changes: dict[str, Any] = {}
         for each in fields(node):
             value = getattr(node, each.name)
             if isinstance(value, Node):
-                changes[each.name] = moved(value)
+                changes[each.name] = rewrite_node(value)
             elif isinstance(value, tuple):
                 changes[each.name] = tuple(
-                    moved(child) if isinstance(child, Node) else child for child in value
+                    rewrite_node(child) if isinstance(child, Node) else child for child in value
                 )
         if isinstance(node, Text) and node.value and "\0" not in node.value:
-            changes["value"] = seen(node.value)
+            changes["value"] = relative_name(node.value)
         return replace(node, **changes)
 
-    return replace(tree, statements=tuple(moved(each) for each in tree.statements))
+    return replace(tree, statements=tuple(rewrite_node(each) for each in tree.statements))
 
 
 def _unreachable(tree: Spec, root: Path, base: Path) -> str:
@@ -219,7 +219,7 @@ def _unreachable(tree: Spec, root: Path, base: Path) -> str:
     return ""
 
 
-def _hold_results(report: Report, whole: Spec, tree: Spec, places: Places, shown: str) -> None:
+def _check_results(report: Report, whole: Spec, tree: Spec, places: Places, shown: str) -> None:
     """Check what the results say they decided against the text."""
     asked: dict[str, set[str]] = {}
     lets: set[str] = set()
@@ -254,7 +254,7 @@ def _hold_results(report: Report, whole: Spec, tree: Spec, places: Places, shown
         raise TamperedError(f"{shown}: {where} the {kind} {name!r}")
 
 
-def _hold_files(
+def _check_files(
     origin: Origin,
     subjects: Sequence[tuple[Subject, Path]],
     beside: Sequence[str],
@@ -281,7 +281,7 @@ def _hold_files(
             )
 
 
-def _hold_words(
+def _check_words(
     report: Report, origin: Origin, name: str, *, same: bool
 ) -> Iterator[tuple[str, str]]:
     """Check the results' training rows and sentences against files and text.

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from leaveout.verifier.checker.container import read_certificate
-from leaveout.verifier.evidence.dsse import sealed
+from leaveout.verifier.evidence.dsse import seal_payload
 from leaveout.verifier.evidence.errors import EvidenceError
 from leaveout.verifier.evidence.places import Places, folders
-from leaveout.verifier.evidence.placing import seen_from
+from leaveout.verifier.evidence.placing import relative_to
 from leaveout.verifier.evidence.reading import read_bytes, read_report
 from leaveout.verifier.evidence.statement import (
     PREDICATE_TYPE,
@@ -63,7 +63,7 @@ def attest(
     content = read_bytes(result, "what verify --json wrote")
     report = read_report(content, result)
     folder = target.resolve().parent
-    made = [Made("result", seen_from(folder, result), hashlib.sha256(content).hexdigest())]
+    made = [Made("result", relative_to(folder, result), hashlib.sha256(content).hexdigest())]
     if certificate is not None:
         made.append(_certificate(certificate, folder))
     unknown: list[str] = []
@@ -76,7 +76,7 @@ def attest(
         _refuse_changed(report, Places(result.parent, report.folder, folders(files), trusted=True))
     statement = statement_of(report, made, unknown)
     notes = tuple(f"without a digest: {each}" for each in unknown)
-    return closed(statement, signer, notes)
+    return seal_statement(statement, signer, notes)
 
 
 def statement_of(report: Report, made: Sequence[Made], unknown: Sequence[str] = ()) -> Statement:
@@ -95,21 +95,21 @@ def statement_of(report: Report, made: Sequence[Made], unknown: Sequence[str] = 
     )
 
 
-def closed(
+def seal_statement(
     statement: Statement, signer: CryptoSigner | None, notes: tuple[str, ...] = ()
 ) -> Attestation:
     """Return a statement as written: signed if there is a key."""
     payload, count = statement.to_json(), len(statement.subject)
     if signer is None:
         return Attestation(payload, "", count, notes)
-    return Attestation(sealed(payload, signer), str(signer.public_key.keyid), count, notes)
+    return Attestation(seal_payload(payload, signer), str(signer.public_key.keyid), count, notes)
 
 
 def _certificate(path: Path, folder: Path) -> Made:
     # What is none is refused here, not by whoever checks it.
     read_certificate(path)
     try:
-        return Made("certificate", seen_from(folder, path), sha256_of(path))
+        return Made("certificate", relative_to(folder, path), sha256_of(path))
     except OSError as error:
         raise EvidenceError(f"--certificate {path}: cannot be read: {error.strerror}") from None
 

@@ -89,15 +89,15 @@ def standings(
         if name not in spec.tasks:
             found |= {id(each): Standing(each, "", False, spec.why[name]) for each in results}
             continue
-        asked = _asked(spec.tasks[name], spec.folder, samples)
+        asked = _make_question(spec.tasks[name], spec.folder, samples)
         wrong = asked.other_results(results)
         wrong = wrong or next(filter(None, map(asked.other_claim, own)), "")
         if wrong:
             raise TamperedError(f"{attestation}: statement {name!r}: {wrong}")
         for result in results:
             if wrong := asked.contradiction(result, own):
-                raise TamperedError(f"{attestation}: statement {_called(result)!r}: {wrong}")
-            found[id(result)] = asked.standing(result, own)
+                raise TamperedError(f"{attestation}: statement {_result_name(result)!r}: {wrong}")
+            found[id(result)] = asked.assess(result, own)
     return tuple(found[id(each)] for each in report.results)
 
 
@@ -110,12 +110,12 @@ def _names(claim: Checked) -> Iterator[str]:
         yield claim.name.partition(", ")[0]
 
 
-def _called(result: Result) -> str:
+def _result_name(result: Result) -> str:
     """Return the name of a result, with its label."""
     return result.name if result.label is None else f"{result.name}, label {result.label}"
 
 
-def _asked(task: Task, folder: Path, samples: int) -> _Asked:
+def _make_question(task: Task, folder: Path, samples: int) -> _Asked:
     """Return the question of one statement."""
     match task:
         case LeakTask():
@@ -160,7 +160,7 @@ class _Asked(ABC):
         return ""
 
     @abstractmethod
-    def standing(self, result: Result, claims: Sequence[Checked]) -> Standing:
+    def assess(self, result: Result, claims: Sequence[Checked]) -> Standing:
         """Return how far claims prove a result."""
 
     @property
@@ -234,7 +234,7 @@ class _OfLeaks(_Asked):
             f"none is above {bound(max(uppers.values()), up=True)}"
         )
 
-    def standing(self, result: Result, claims: Sequence[Checked]) -> Standing:
+    def assess(self, result: Result, claims: Sequence[Checked]) -> Standing:
         """Return how far claims and replay prove a result."""
         statement: IdpStatement = self.job.statement
         if result.verdict == "refuted":
@@ -465,7 +465,7 @@ class _Samples(_Leaks):
             and {own.label for own in each.subject.part.bounds} == labels
         ]
 
-    def standing(self, result: Result, claims: Sequence[Checked]) -> Standing:
+    def assess(self, result: Result, claims: Sequence[Checked]) -> Standing:
         """Return how far claims about a sample prove a result."""
         own = self._own(result, claims)
         if not own:
@@ -562,10 +562,10 @@ class _Points(_Asked):
         ends = (result.upper, result.lower)
         return tuple(None if end is None else -end for end in ends)  # type: ignore[return-value]
 
-    def standing(self, result: Result, claims: Sequence[Checked]) -> Standing:
+    def assess(self, result: Result, claims: Sequence[Checked]) -> Standing:
         """Return how far claims and replay prove a result."""
         if result.verdict == "refuted":
-            again = self._replayed(result) is not None
+            again = self._replayed_value(result) is not None
             return Standing(result, "refuted" if again else "", again)
         uppers = self._uppers(result, claims)
         if uppers is None:
@@ -578,7 +578,7 @@ class _Points(_Asked):
         words = f"at most {bound(upper, up=True)}"
         if self.task.job.sign < 0:
             words = f"at least {bound(-upper)}"
-        if lower is not None and not _is_about(self._replayed(result), lower):
+        if lower is not None and not _is_about(self._replayed_value(result), lower):
             return Standing(result, f"{words}; its example does not replay", False)
         if told is None:
             return Standing(result, words, result.verdict == "unknown")
@@ -591,7 +591,7 @@ class _Points(_Asked):
             )
         return Standing(result, words, proved)
 
-    def _replayed(self, result: Result) -> float | None:
+    def _replayed_value(self, result: Result) -> float | None:
         """Return the value of a replayed counter-example, or None."""
         example, job = result.example, self.task.job
         if example is None or set(example.points) != set(job.points):
@@ -644,18 +644,20 @@ class _Values(_Asked):
             if wrong := _other_value(subject, result):
                 return wrong
             try:
-                expected = self.task.decider.stated(self.task.statement, result, self.folder)
+                expected = self.task.decider.certificate_part(
+                    self.task.statement, result, self.folder
+                )
             except Uncertified:
                 return _OTHER
             wanted = dict(enumerate(expected.files))
             (own,) = expected.statements
-            if _said(own, expected.lets, wanted) != _said(
+            if _normal_form(own, expected.lets, wanted) != _normal_form(
                 subject.statement, subject.lets, subject.files
             ):
                 return _OTHER
         return ""
 
-    def standing(self, result: Result, claims: Sequence[Checked]) -> Standing:
+    def assess(self, result: Result, claims: Sequence[Checked]) -> Standing:
         """Return how far claims prove a result."""
         if not claims:
             return Standing(result, "", False)
@@ -688,24 +690,24 @@ def _other_value(subject: ValueSubject, result: Result) -> str:
     return ""
 
 
-def _said(
+def _normal_form(
     statement: StatementPart,
     lets: Mapping[str, Part],
     files: Mapping[int, FilePart] | Mapping[int, HeldFile],
 ) -> object:
     """Return a statement with files named by digest and calls unnumbered."""
 
-    def followed(node: Any) -> Any:
+    def normalize(node: Any) -> Any:
         """Return a node in normal form."""
         if isinstance(node, dict):
             if node.get("type") == "file":
                 return {"type": "file", "sha256": files[node["file"]].sha256}
             if node.get("type") == "call":
                 node = {**node, "number": 0}
-            return {key: followed(each) for key, each in node.items()}
-        return [followed(each) for each in node] if isinstance(node, list | tuple) else node
+            return {key: normalize(each) for key, each in node.items()}
+        return [normalize(each) for each in node] if isinstance(node, list | tuple) else node
 
-    return followed(msgspec.to_builtins({"statement": statement, "lets": dict(lets)}))
+    return normalize(msgspec.to_builtins({"statement": statement, "lets": dict(lets)}))
 
 
 def _reaches(proved: float, told: float | None) -> bool:

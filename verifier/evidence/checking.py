@@ -13,9 +13,9 @@ from msgspec import structs
 from leaveout.files import RESULTS, open_file
 from leaveout.verifier.checker import Checked, check
 from leaveout.verifier.checker.check import Progress
-from leaveout.verifier.evidence.asked import resolved
+from leaveout.verifier.evidence.asked import resolve_statements
 from leaveout.verifier.evidence.certified import Standing, standings
-from leaveout.verifier.evidence.dsse import Envelope, decoded, opened
+from leaveout.verifier.evidence.dsse import Envelope, decode_json, open_envelope
 from leaveout.verifier.evidence.errors import EvidenceError, TamperedError
 from leaveout.verifier.evidence.keys import read_public
 from leaveout.verifier.evidence.parts import ATTESTATION, NAMES
@@ -86,25 +86,25 @@ def check_evidence(
     # A key that cannot be used is no reason to read anything.
     public = None if key is None else (read_public(key), key)
     content = read_bytes(attestation, "what leaveout attest wrote")
-    envelope = opened(content, str(attestation))
-    keyid = _verified(envelope, public)
+    envelope = open_envelope(content, str(attestation))
+    keyid = _check_signature(envelope, public)
     statement = _statement(envelope)
     near = folders(files)
     beside = Places(attestation.parent, "", near)
     result = _one(statement, "result", attestation)
     assert result is not None
     path = beside.find(result.name)
-    _same(result, path)
+    _check_digest(result, path)
     content = read_bytes(path, "what verify --json wrote")
     report = read_report(content, path)
-    _hold_against_results(statement, report, attestation)
+    _check_against_results(statement, report, attestation)
     places = Places(path.parent, report.folder, near)
-    digests = _digests(statement, beside, places)
+    digests = _check_digests(statement, beside, places)
     found = [(each.annotations.kind, path) for each, path in digests]
     certificate = _one(statement, "certificate", attestation, needed=False)
     checked: list[Checked] = []
     # What is asked is known before anything is proved: that may take long.
-    with resolved(report, digests, places, str(attestation)) as spec:
+    with resolve_statements(report, digests, places, str(attestation)) as spec:
         if certificate is not None:
             checked = check(
                 beside.find(certificate.name),
@@ -123,12 +123,12 @@ def check_evidence(
         report=report,
         checked=tuple(checked),
         standings=stand,
-        unnamed=_unnamed(statement, attestation),
+        unnamed=_unnamed_files(statement, attestation),
         params=spec.params,
     )
 
 
-def _verified(envelope: Envelope, public: tuple[SSlibKey, Path] | None) -> str:
+def _check_signature(envelope: Envelope, public: tuple[SSlibKey, Path] | None) -> str:
     """Check the signature; return the key's id, or empty without a key."""
     if public is None:
         return ""
@@ -140,7 +140,7 @@ def _verified(envelope: Envelope, public: tuple[SSlibKey, Path] | None) -> str:
 def _statement(envelope: Envelope) -> Statement:
     """Return the statement in an envelope."""
     name = envelope.name
-    raw = decoded(envelope.payload, f"{name}: its payload")
+    raw = decode_json(envelope.payload, f"{name}: its payload")
     for field, expected in (("_type", STATEMENT_TYPE), ("predicateType", PREDICATE_TYPE)):
         said = raw.get(field) if isinstance(raw, dict) else None
         if said != expected:
@@ -159,7 +159,7 @@ def _statement(envelope: Envelope) -> Statement:
     return statement
 
 
-def _hold_against_results(statement: Statement, report: Report, attestation: Path) -> None:
+def _check_against_results(statement: Statement, report: Report, attestation: Path) -> None:
     """Check an attestation against the results; name the first difference."""
     said = statement.predicate
     _same_files(statement, report, attestation)
@@ -200,7 +200,7 @@ def _same_files(statement: Statement, report: Report, attestation: Path) -> None
             raise TamperedError(f"{attestation}: subject {name!r} {what}")
 
 
-def _unnamed(statement: Statement, attestation: Path) -> tuple[str, ...]:
+def _unnamed_files(statement: Statement, attestation: Path) -> tuple[str, ...]:
     """Return files of evidence present but not named in the statement."""
     named = {each.name for each in statement.subject if each.annotations.kind in _OWN_FILES}
     looked_for = sorted(NAMES - named - {ATTESTATION})
@@ -219,7 +219,7 @@ def _one(
     return found[0] if found else None
 
 
-def _same(subject: Subject, path: Path) -> None:
+def _check_digest(subject: Subject, path: Path) -> None:
     """Raise if a file does not have its digest."""
     try:
         digest = sha256_of(path)
@@ -237,13 +237,15 @@ def _same(subject: Subject, path: Path) -> None:
         )
 
 
-def _digests(statement: Statement, beside: Places, places: Places) -> list[tuple[Subject, Path]]:
+def _check_digests(
+    statement: Statement, beside: Places, places: Places
+) -> list[tuple[Subject, Path]]:
     """Check every file's digest; return the files the run read."""
     found = []
     for subject in statement.subject:
         own = subject.annotations.kind in _OWN_FILES
         path = (beside if own else places).find(subject.name)
-        _same(subject, path)
+        _check_digest(subject, path)
         if not own:
             found.append((subject, path))
     return found

@@ -78,7 +78,7 @@ class Envelope:
         assert sealed_one.payload == self.payload
 
 
-def sealed(payload: bytes, signer: CryptoSigner) -> bytes:
+def seal_payload(payload: bytes, signer: CryptoSigner) -> bytes:
     """Return the signed envelope of a statement as JSON."""
     from securesystemslib.dsse import Envelope as Sealed
 
@@ -87,7 +87,7 @@ def sealed(payload: bytes, signer: CryptoSigner) -> bytes:
     return msgspec.json.format(msgspec.json.encode(envelope.to_dict()), indent=2) + b"\n"
 
 
-def decoded(content: bytes, name: str) -> Any:
+def decode_json(content: bytes, name: str) -> Any:
     """Return the content of a JSON text."""
     try:
         refuse_repeated(content)
@@ -96,9 +96,9 @@ def decoded(content: bytes, name: str) -> Any:
         raise TamperedError(f"{name} is no JSON: {error}") from None
 
 
-def opened(content: bytes, name: str) -> Envelope:
+def open_envelope(content: bytes, name: str) -> Envelope:
     """Read an envelope or a bare statement; its content is untrusted."""
-    raw = decoded(content, f"{name}:")
+    raw = decode_json(content, f"{name}:")
     if isinstance(raw, dict) and "_type" in raw:
         return Envelope(name, content, ())
     try:

@@ -20,7 +20,7 @@ def files_of_earlier(
     """Return the files found that results rest on, and what is unknown."""
     if "\n" in report.spec:
         return (), ["the specification was built in Python: what it reads is not known"]
-    spec = _found(report, result.parent, given)
+    spec = _find_spec(report, result.parent, given)
     if spec is None:
         return (), [f"{report.spec}: not found as it was decided, and so nothing that it names"]
     # The language is loaded only where a specification has to be read again.
@@ -36,7 +36,7 @@ def files_of_earlier(
     return files, [*(f"{each}: missing" for each in origin.missing()), *held]
 
 
-def _found(report: Report, folder: Path, given: Sequence[Path]) -> Path | None:
+def _find_spec(report: Report, folder: Path, given: Sequence[Path]) -> Path | None:
     """Return the specification file with the stored digest; None if missing."""
     for path in _near(report.spec, (folder, *given)):
         try:

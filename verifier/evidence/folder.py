@@ -15,7 +15,7 @@ from leaveout.files import (
     settle,
     write_whole,
 )
-from leaveout.verifier.evidence.attest import Attestation, Made, closed, statement_of
+from leaveout.verifier.evidence.attest import Attestation, Made, seal_statement, statement_of
 from leaveout.verifier.evidence.errors import EvidenceError
 from leaveout.verifier.evidence.keys import read_signer
 from leaveout.verifier.evidence.parts import (
@@ -27,7 +27,7 @@ from leaveout.verifier.evidence.parts import (
     Given,
     make_part,
 )
-from leaveout.verifier.evidence.placing import placed
+from leaveout.verifier.evidence.placing import relocate_report
 from leaveout.verifier.origin.digests import sha256_of
 from leaveout.verifier.points.proofs import CertificateTarget
 from leaveout.verifier.report import Report
@@ -94,15 +94,15 @@ class EvidenceFolder:
         """Write the folder atomically."""
         own, target = self._partial, self.path.resolve()
         # Seen from where it is going to be.
-        report = placed(report, target)
+        report = relocate_report(report, target)
         try:
             write_whole(own / RESULT, report.to_json())
             for name in PARTS:
                 content = make_part(name, Given(report, own / RESULT, self._signer is not None))
                 if content is not None:
                     write_whole(own / name, content)
-            statement = statement_of(report, [_made(own / name) for name in _names(own)])
-            attestation = closed(statement, self._signer)
+            statement = statement_of(report, [_describe_file(own / name) for name in _names(own)])
+            attestation = seal_statement(statement, self._signer)
             write_whole(own / ATTESTATION, attestation.content)
             names = tuple(_names(own))
             put_folder(own, target, NAMES)
@@ -115,7 +115,7 @@ def _names(folder: Path) -> list[str]:
     return sorted(each.name for each in folder.iterdir())
 
 
-def _made(path: Path) -> Made:
+def _describe_file(path: Path) -> Made:
     """Return the record of a file of the folder."""
     kind = {RESULT: "result", CERTIFICATE: "certificate"}.get(path.name, "evidence")
     return Made(kind, path.name, sha256_of(path))

@@ -12,7 +12,7 @@ from msgspec import structs
 from leaveout.verifier.report import Report
 
 
-def seen_from(folder: Path, path: Path) -> str:
+def relative_to(folder: Path, path: Path) -> str:
     """Return a path relative to a folder, with ``/``; links are not followed."""
     try:
         return Path(os.path.relpath(path, folder)).as_posix()
@@ -21,7 +21,7 @@ def seen_from(folder: Path, path: Path) -> str:
         return path.as_posix()
 
 
-def placed(report: Report, folder: Path) -> Report:
+def relocate_report(report: Report, folder: Path) -> Report:
     """Return results as written to a file of a folder."""
     if not report.folder:
         return report
@@ -45,13 +45,13 @@ def placed(report: Report, folder: Path) -> Report:
     report = structs.replace(report, models=models, answers=answers, by_row=by_row)
     spec = report.spec
     if "\n" not in spec and Path(spec).is_absolute():
-        spec = seen_from(folder, Path(spec))
-    return structs.replace(report, folder=seen_from(folder, own), spec=spec)
+        spec = relative_to(folder, Path(spec))
+    return structs.replace(report, folder=relative_to(folder, own), spec=spec)
 
 
 def _from(own: Path, file: str) -> str:
     """Return a file elsewhere relative to the specification's folder, following links."""
-    return seen_from(own.resolve(), Path(file)) if Path(file).is_absolute() else file
+    return relative_to(own.resolve(), Path(file)) if Path(file).is_absolute() else file
 
 
 def _relative(report: Report, prefix: str) -> Report:

@@ -11,12 +11,12 @@ from msgspec import structs
 
 from leaveout.names import hint
 from leaveout.verifier.amounts import bound as shown
-from leaveout.verifier.amounts import counted
+from leaveout.verifier.amounts import count_noun
 from leaveout.verifier.by_row import ByRowRecord, LabelByRowRecord, RowLeakRecord
 from leaveout.verifier.evidence.rows_checked import refuse_unfit
 from leaveout.verifier.evidence.rows_leaks import with_leaks
 from leaveout.verifier.evidence.rows_written import to_csv, to_json
-from leaveout.verifier.points.names import labelled, row_name
+from leaveout.verifier.points.names import label_phrase, row_name
 from leaveout.verifier.row_records import (
     RowLabelRecord,
     RowPointsRecord,
@@ -34,9 +34,9 @@ __all__ = [
     "RowPointsRecord",
     "RowRecord",
     "RowsError",
+    "find_rows",
     "folders_of",
     "in_order",
-    "named",
     "rows",
     "to_csv",
     "to_json",
@@ -116,7 +116,7 @@ def in_order(records: Sequence[RowRecord], by: Order = "bound") -> list[RowRecor
     return sorted(records, key=worth)
 
 
-def named(records: Sequence[RowRecord], name: str) -> list[RowRecord]:
+def find_rows(records: Sequence[RowRecord], name: str) -> list[RowRecord]:
     """Return the rows with a name, or else a number: one per model."""
     found = [each for each in records if each.name == name]
     found = found or [each for each in records if str(each.row) == name.removeprefix("row ")]
@@ -192,7 +192,7 @@ def _words(one: RowRecord) -> str:
         return f"{row}: not retrained: nothing is proved of it"
     if one.bound is None:
         return f"{row}: nothing was searched: nothing is proved of it"
-    of = [labelled(each.label, each.name) for each in one.labels]
+    of = [label_phrase(each.label, each.name) for each in one.labels]
     about = "" if len(of) > 1 else f" {of[0]}"
     if one.bound < 0:
         return f"{row}: proved: without it no answer{about} changes"
@@ -203,14 +203,14 @@ def _words(one: RowRecord) -> str:
     if one.leak is None:
         return f"{proved}; no leak is known"
     worst = max((each for each in one.labels if each.leak is not None), key=lambda e: e.leak or 0.0)
-    own = labelled(worst.label, worst.name)
-    other = labelled(worst.member_label or 0, worst.member_label_name)
+    own = label_phrase(worst.label, worst.name)
+    other = label_phrase(worst.member_label or 0, worst.member_label_name)
     change = "is tied" if worst.member_label == worst.label else f"becomes {other}"
     return f"{proved}; a leak is known: {own} of confidence {shown(worst.leak)} {change}"
 
 
 def _with_points(words: str, given: RowPointsRecord) -> str:
     return (
-        f"{words}; of the {counted(given.points, 'answer')} to {given.data} it changes "
+        f"{words}; of the {count_noun(given.points, 'answer')} to {given.data} it changes "
         f"{len(given.changed):,}"
     )

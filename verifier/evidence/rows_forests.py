@@ -16,7 +16,7 @@ from leaveout.models.forest.leave_one_out import leave_one_out
 from leaveout.models.forest.plain import Ensemble
 from leaveout.models.forest.scored import ScoredForest
 from leaveout.verifier.by_row import ByRowRecord
-from leaveout.verifier.evidence.rows_networks import found_file
+from leaveout.verifier.evidence.rows_networks import find_file
 from leaveout.verifier.evidence.rows_points import Asked
 from leaveout.verifier.guard.forests.folder import ForestAccess
 from leaveout.verifier.guard.forests.leaks import ForestLeakTest
@@ -31,7 +31,7 @@ def ask_forest(
     record: ByRowRecord, given: GivenPoints, data: Any, forest: Path | None, folders: Sequence[Path]
 ) -> Asked:
     """Evaluate a forest, and its members without each row, at points."""
-    path = found_file(record.network, forest, folders, "--network")
+    path = find_file(record.network, forest, folders, "--network")
     ensemble = DareForestClassifier.load(path).ensemble()
     if forest_digest(ensemble) != record.network_sha256:
         raise RowsError(

@@ -54,16 +54,16 @@ def network_and_family(
     record: ByRowRecord, network: Path | None, family: Path | None, folders: Sequence[Path]
 ) -> tuple[Network, Family]:
     """Read the network and the family of a record."""
-    path = found_file(record.network, network, folders, "--network")
+    path = find_file(record.network, network, folders, "--network")
     whole = load_network(path)
     _same(str(path), network_digest(whole), record.network_sha256, lambda: "network")
-    source = found_file(record.family, family, folders, "--family")
+    source = find_file(record.family, family, folders, "--family")
     members = load_family(source, whole)
     _same(str(source), family_digest(members), record.family_sha256, lambda: "family")
     return whole, members
 
 
-def found_file(known: str, given: Path | None, folders: Sequence[Path], option: str) -> Path:
+def find_file(known: str, given: Path | None, folders: Sequence[Path], option: str) -> Path:
     """Return the path of a file that the results name."""
     if given is not None:
         return given

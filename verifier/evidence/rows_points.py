@@ -61,8 +61,8 @@ def changed_points(
         for member in members.tolist():
             changed[int(asked.removed[member])].setdefault(point, member)
     bounds = _bounds(record, asked)
-    _hold_against(record, given, asked, changed, bounds)
-    excluded = _excluded(record, asked, bounds)
+    _check_against(record, given, asked, changed, bounds)
+    excluded = _count_excluded(record, asked, bounds)
     return {
         row: Changed(
             RowPointsRecord(
@@ -101,7 +101,7 @@ def _bounds(record: ByRowRecord, asked: Asked) -> _Bounds:
     return _Bounds(of, as_box(record.box).contains(asked.x.astype(np.float64)))
 
 
-def _hold_against(
+def _check_against(
     record: ByRowRecord,
     given: GivenPoints,
     asked: Asked,
@@ -148,7 +148,7 @@ def _leaks(
         )
 
 
-def _excluded(record: ByRowRecord, asked: Asked, bounds: _Bounds) -> NDArray[np.int64]:
+def _count_excluded(record: ByRowRecord, asked: Asked, bounds: _Bounds) -> NDArray[np.int64]:
     """Return for each row how many covered points lie above its bound."""
     excluded = np.zeros(len(record.rows), np.int64)
     for label, of in bounds.of.items():

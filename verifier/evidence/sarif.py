@@ -60,7 +60,9 @@ def _run(report: Report) -> Json:
         "results": found,
         "properties": {
             "proved": [
-                _called(each) + _sure(each) for each in report.results if each.verdict == "proved"
+                _result_name(each) + _confidence_suffix(each)
+                for each in report.results
+                if each.verdict == "proved"
             ]
         },
     }
@@ -111,23 +113,26 @@ def _result(result: Result, topic: Topic, report: Report) -> Json:
     return found
 
 
-def _called(result: Result) -> str:
+def _result_name(result: Result) -> str:
     """Return the name of a result, with its label."""
     return result.name if result.label is None else f"{result.name}, label {result.label_text}"
 
 
-def _sure(result: Result) -> str:
+def _confidence_suffix(result: Result) -> str:
     """Return the confidence of a result that rests on samples."""
     return "" if result.confidence is None else f" with confidence {result.confidence:g}"
 
 
 def _message(result: Result) -> str:
     """Return the outcome and its evidence in words."""
-    lines = [f"{_called(result)}: {result.verdict}{_sure(result)}", *_shown(result)]
+    lines = [
+        f"{_result_name(result)}: {result.verdict}{_confidence_suffix(result)}",
+        *_evidence_phrases(result),
+    ]
     return "; ".join(lines)
 
 
-def _shown(result: Result) -> Iterator[str]:
+def _evidence_phrases(result: Result) -> Iterator[str]:
     """Yield phrases on the bounds, evidence and reason of a result."""
     if result.claimed != (None, None):
         yield f"what it bounds is {span(*result.claimed)}"

@@ -116,7 +116,7 @@ def predicate_of(report: Report, without_digest: Sequence[str] = ()) -> Predicat
     said = {each.name: each for each in report.statements}
     return Predicate(
         verification=Named(report.leaveout, _name(report), report.date),
-        statements=tuple(_proved(each, said.get(each.name)) for each in report.results),
+        statements=tuple(_proved_record(each, said.get(each.name)) for each in report.results),
         training=report.training,
         notes=report.notes,
         without_digest=tuple(without_digest),
@@ -130,7 +130,7 @@ def _name(report: Report) -> str:
     return report.spec.partition("\n")[0]
 
 
-def _proved(result: Result, said: StatementRecord | None) -> Proved:
+def _proved_record(result: Result, said: StatementRecord | None) -> Proved:
     """Return the record of a result."""
     return Proved(
         name=result.name,

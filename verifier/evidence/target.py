@@ -37,7 +37,7 @@ class Target:
             with tempfile.TemporaryFile(prefix=".leaveout-", dir=path.resolve().parent):
                 pass
         except OSError as error:
-            raise _failed(path, error) from None
+            raise _write_error(path, error) from None
         return Target(path)
 
     def write(self, content: bytes) -> None:
@@ -45,10 +45,10 @@ class Target:
         try:
             write_whole(self.path, content)
         except OSError as error:
-            raise _failed(self.path, error) from None
+            raise _write_error(self.path, error) from None
 
 
-def _failed(path: Path, error: OSError) -> EvidenceError:
+def _write_error(path: Path, error: OSError) -> EvidenceError:
     """Return the error for a file that cannot be written."""
     return EvidenceError(f"-o {path}: cannot be written: {error.strerror}")
 

@@ -89,7 +89,7 @@ def load_access(folder: Path) -> Access:
     return Access(folder, make_instance(network, family, bounds.box), bounds)
 
 
-def drawn_with(folder: Path) -> float | None:
+def memory_epsilon(folder: Path) -> float | None:
     """Return the epsilon of a folder's remembered answers; None if unknown."""
     path = folder / MEMORY
     if not path.exists():

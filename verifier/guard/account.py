@@ -44,7 +44,7 @@ class Account:
     @property
     def exact(self) -> Fraction:
         """The same total, unrounded."""
-        return sum((_written(each) * count for each, count in self.spent), Fraction(0))
+        return sum((_decimal_fraction(each) * count for each, count in self.spent), Fraction(0))
 
     def afford(self, epsilon: float, cap: float | None, remember: int, path: Path) -> None:
         """Raise if one more answer exceeds a limit.
@@ -60,13 +60,13 @@ class Account:
             raise FullError(
                 f"{path}: remembers {self.answers:,} answers, as many as it may; raise the limit"
             )
-        if cap is not None and self.exact + _written(epsilon) > _written(cap):
+        if cap is not None and self.exact + _decimal_fraction(epsilon) > _decimal_fraction(cap):
             raise SpentError(
                 f"{path}: noised answers cost epsilon = {self.epsilon:g}, one more would exceed "
                 f"the cap of {cap:g}; raise it, or let further ones be uniform"
             )
 
 
-def _written(number: float) -> Fraction:
+def _decimal_fraction(number: float) -> Fraction:
     """Return a float as the decimal it prints as, so ten times 0.2 is 2."""
     return Fraction(repr(number))

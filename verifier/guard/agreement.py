@@ -83,7 +83,7 @@ class Crowd:
         """Return a recent dissenter that surely disagrees, or None."""
         suspects = self._suspects.get(label, ())
         if suspects:
-            found, _ = self._asked(x, label, np.asarray(suspects, np.int64), self._margin)
+            found, _ = self._ask_in_order(x, label, np.asarray(suspects, np.int64), self._margin)
             if found >= 0:
                 return found
         return None
@@ -92,7 +92,7 @@ class Crowd:
         self, x: NDArray[np.float32], label: int, members: NDArray[np.int64]
     ) -> int | None:
         """Return a member that does not give a label or ties; None if all agree."""
-        found, close = self._asked_by_all(x, label, members, self._margin)
+        found, close = self._ask_in_parallel(x, label, members, self._margin)
         if found < 0:
             return next(self._close_dissenters(x, label, close), None)
         before = (each for each in self._suspects.get(label, ()) if each != found)
@@ -101,7 +101,7 @@ class Crowd:
 
     def ask_all(self, x: NDArray[np.float32], label: int, members: NDArray[np.int64]) -> None:
         """Evaluate members whatever they answer."""
-        self._asked_by_all(x, label, members, np.inf)
+        self._ask_in_parallel(x, label, members, np.inf)
 
     def dissenters(
         self, x: NDArray[np.float32], labels: NDArray[np.int64]
@@ -126,19 +126,19 @@ class Crowd:
                     apart[here] += self._close_dissenters(x[here], int(own[at]), undecided)
         return [np.sort(np.asarray(each, np.int64)) for each in apart]
 
-    def _asked_by_all(
+    def _ask_in_parallel(
         self, x: NDArray[np.float32], label: int, members: NDArray[np.int64], margin: float
     ) -> tuple[int, NDArray[np.int64]]:
         """Ask on all cores, coarse copies first where that pays."""
         first, rest = members[:_ALONE], members[_ALONE:]
-        found, close = self._asked(x, label, first, margin)
+        found, close = self._ask_in_order(x, label, first, margin)
         if found >= 0 or not len(rest):
             return found, close
         done = Event()
         look = None
         if self._coarse is not None:
             look = self._coarse.at(x, label, self._labels, margin)
-            rest = self._coarse.arranged(rest)
+            rest = self._coarse.in_stored_order(rest)
 
         def ask(blocks: list[NDArray[np.int64]]) -> tuple[int, list[NDArray[np.int64]]]:
             undecided = []
@@ -146,7 +146,7 @@ class Crowd:
                 if done.is_set():
                     break
                 part = block if look is None else look.open(block)
-                found, close = self._asked(x, label, part, margin)
+                found, close = self._ask_in_order(x, label, part, margin)
                 undecided.append(close)
                 if found >= 0:
                     done.set()
@@ -160,7 +160,7 @@ class Crowd:
         parts = chain.from_iterable(undecided for _, undecided in answers)
         return max(found for found, _ in answers), np.concatenate([close, *parts])
 
-    def _asked(
+    def _ask_in_order(
         self, x: NDArray[np.float32], label: int, members: NDArray[np.int64], margin: float
     ) -> tuple[int, NDArray[np.int64]]:
         """Return the first sure dissenter, or -1, and the near ties before it."""

@@ -13,7 +13,7 @@ from leaveout.verifier.guard.account import FullError, SpentError, UnusableError
 from leaveout.verifier.guard.findings import Glance, Point
 from leaveout.verifier.guard.inputs import key_of
 from leaveout.verifier.guard.memory import Memory
-from leaveout.verifier.guard.noise import noised, randomness
+from leaveout.verifier.guard.noise import draw_noisy_label, randomness
 from leaveout.verifier.guard.settings import GuardSettings
 from leaveout.verifier.guard.subject import Subject
 
@@ -56,7 +56,7 @@ class Answering:
         look = self._at_once(seen)
         if look is not None:
             return look
-        known = self._recalled([point])[0]
+        known = self._recall([point])[0]
         if known is not None:
             return Look(known, drawn=False)
         if seen is None:
@@ -78,7 +78,7 @@ class Answering:
         )
         looks = [self._at_once(seen.get(at)) for at in range(len(points))]
         left = [at for at, look in enumerate(looks) if look is None]
-        known = self._recalled([points[at] for at in left]) if left else []
+        known = self._recall([points[at] for at in left]) if left else []
         asked = []
         for at, answer in zip(left, known, strict=True):
             if answer is not None:
@@ -110,7 +110,7 @@ class Answering:
         drawn = [at for at, look in enumerate(looks) if look.drawn]
         if drawn:
             own = found[drawn].tolist()
-            found[drawn] = self._noised([points[at] for at in drawn], own, subject.labels)
+            found[drawn] = self._draw_answers([points[at] for at in drawn], own, subject.labels)
         return found
 
     def _close_if_spent(self) -> None:
@@ -123,7 +123,7 @@ class Answering:
         except SpentError as error:
             self.closed = error if settings.when_spent == "refuse" else None
 
-    def _recalled(self, points: Sequence[Point]) -> list[int | None]:
+    def _recall(self, points: Sequence[Point]) -> list[int | None]:
         """Return the remembered answers to points; None where there is none."""
         try:
             return self.memory.recall([key_of(point) for point in points])
@@ -131,12 +131,12 @@ class Answering:
             self.closed = error
             raise
 
-    def _noised(self, points: list[Point], own: list[int], labels: int) -> list[int]:
+    def _draw_answers(self, points: list[Point], own: list[int], labels: int) -> list[int]:
         """Return noised answers, remembered or new, once they are on disk."""
         inputs = [key_of(point) for point in points]
 
         def draw(at: int, epsilon: float) -> int:
-            return noised(own[at], labels, epsilon, self._draws(inputs[at]))
+            return draw_noisy_label(own[at], labels, epsilon, self._draws(inputs[at]))
 
         settings = self._settings
         try:

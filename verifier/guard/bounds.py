@@ -83,7 +83,7 @@ class ProvedBounds:
                 most = max(0.0, instance.most(label))
                 rows.append(np.full(len(instance.family), most))
             else:
-                rows.append(_raised(result.member_upper))
+                rows.append(_raise_to_levels(result.member_upper))
         return ProvedBounds(
             network_digest(instance.network),
             family_digest(instance.family),
@@ -164,7 +164,7 @@ def _floats(array: NDArray[np.generic], dimensions: int) -> Floats:
     return np.ascontiguousarray(array)
 
 
-def _raised(upper: Floats) -> Floats:
+def _raise_to_levels(upper: Floats) -> Floats:
     """Raise bounds to the next of a few levels."""
     most = float(upper.max())
     if not most > 0:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.verifier.guard.coarse_kernels import input_sums, open_coarsely
-from leaveout.verifier.guard.layout import Layout, rounded_up
+from leaveout.verifier.guard.layout import Layout, round_up
 from leaveout.verifier.guard.packing import Packed
 
 _STEPS = 127
@@ -58,7 +58,7 @@ class CoarseCopy:
                 for layer in range(layers):
                     columns = list(layout.columns(layer))
                     most = np.max([np.abs(apart[:, each]).max(axis=1) for each in columns], axis=0)
-                    scale = rounded_up(most / _STEPS)
+                    scale = round_up(most / _STEPS)
                     scale[~np.isfinite(scale)] = 0.0
                     sizes[chosen, layer, 0] = scale
                     own_scale = scale.astype(np.float64)[:, None]
@@ -70,12 +70,12 @@ class CoarseCopy:
                 rounding = lost + layout.rounding(apart) + layout.rounding(copied)
                 apart -= copied
                 off, moved = layout.spectral_norms(apart), layout.norms(copied)
-                sizes[chosen, :, 1] = rounded_up((off + rounding) * (1.0 + _SPARE))
-                sizes[chosen, :, 2] = rounded_up((moved + rounding) * (1.0 + _SPARE))
+                sizes[chosen, :, 1] = round_up((off + rounding) * (1.0 + _SPARE))
+                sizes[chosen, :, 2] = round_up((moved + rounding) * (1.0 + _SPARE))
         spectral, places = layout.matrix_norms(own), np.argsort(order)
         return CoarseCopy(packed, order, places, numbers, sizes, layout.reads, spectral)
 
-    def arranged(self, members: Ints) -> Ints:
+    def in_stored_order(self, members: Ints) -> Ints:
         """Return members, shape (n,), in the order they are stored."""
         return self.order[np.sort(self.places[members])]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.compiling import kept
+from leaveout.compiling import cached_njit
 from leaveout.verifier.guard.kernels import add_product
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def input_sums(
     plan: Ints, weights: Floats, biases: Floats, x: NDArray[np.float32], sums: Floats
 ) -> None:
@@ -29,7 +29,7 @@ def input_sums(
             add_product(given, weights, at, own, rows)
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def open_coarsely(
     plan: Ints,
     weights: Floats,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.encoders.interval import gamma
-from leaveout.verifier.guard.layout import Layout, rounded_up
+from leaveout.verifier.guard.layout import Layout, round_up
 from leaveout.verifier.guard.packing import Packed
 
 Number = TypeVar("Number", np.float32, np.float64)
@@ -68,7 +68,7 @@ def summarise(packed: Packed, slopes: Singles, lengths: Floats) -> Differences:
     rounding = layout.rounding(own[None])[0]
     members, rank = len(packed.weights), min(_RANK, len(packed.weights) // _SHARE)
     rows = np.unique(np.linspace(0, members - 1, _SAMPLE).astype(np.int64))
-    scales, basis = _fitted(layout, packed.apart(rows), slopes, rank)
+    scales, basis = _choose_basis(layout, packed.apart(rows), slopes, rank)
     norms = np.empty((members, len(scales)), np.float32)
     rests = np.empty((members, len(scales) + 1), np.float32)
     coordinates = np.empty((members, len(basis)), np.float32)
@@ -76,8 +76,8 @@ def summarise(packed: Packed, slopes: Singles, lengths: Floats) -> Differences:
     for start in range(0, members, step):
         chosen = np.arange(start, min(start + step, members))
         apart = packed.apart(chosen)
-        norms[chosen] = rounded_up(layout.spectral_norms(apart) + rounding)
-        coordinates[chosen], rests[chosen] = _described(layout, apart, scales, basis)
+        norms[chosen] = round_up(layout.spectral_norms(apart) + rounding)
+        coordinates[chosen], rests[chosen] = _coordinates(layout, apart, scales, basis)
     order = np.argsort(norms @ lengths, kind="stable")
     norms = norms[order]
     groups = largest(norms, 0)
@@ -94,7 +94,9 @@ def largest(values: NDArray[Number], axis: int) -> NDArray[Number]:
     return found
 
 
-def _fitted(layout: Layout, apart: Floats, slopes: Singles, rank: int) -> tuple[Floats, Singles]:
+def _choose_basis(
+    layout: Layout, apart: Floats, slopes: Singles, rank: int
+) -> tuple[Floats, Singles]:
     """Choose scales and a basis that leave little of members or slopes.
 
     Sound for any choice, because what is left of both is bounded afterwards.
@@ -120,7 +122,7 @@ def _fitted(layout: Layout, apart: Floats, slopes: Singles, rank: int) -> tuple[
     return scales, np.ascontiguousarray(basis.T, np.float32)
 
 
-def _described(
+def _coordinates(
     layout: Layout, apart: Floats, scales: Floats, basis: Singles
 ) -> tuple[Singles, Singles]:
     """Return the coordinates of differences and the norms of their rests."""
@@ -145,4 +147,4 @@ def _described(
     hidden += spread * (lost + share * total) + rank * numbers * _TINY
     # What float32 may lose in products of coordinates, and of slopes that are rounded.
     hidden += _UNIT32 * (2.0 * (rank + 8.0) * along + 8.0 * whole)
-    return coordinates, rounded_up(np.concatenate([left, hidden[:, None]], axis=1) * (1.0 + 1e-6))
+    return coordinates, round_up(np.concatenate([left, hidden[:, None]], axis=1) * (1.0 + 1e-6))

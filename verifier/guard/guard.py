@@ -22,7 +22,7 @@ from leaveout.verifier.guard.account import Account
 from leaveout.verifier.guard.answering import REFUSED, Answering
 from leaveout.verifier.guard.domain import BoxDomain
 from leaveout.verifier.guard.forests.folder import OnProgress
-from leaveout.verifier.guard.inputs import encoded
+from leaveout.verifier.guard.inputs import encode_inputs
 from leaveout.verifier.guard.inspection import Inspection
 from leaveout.verifier.guard.loading import change_rows, load_subject
 from leaveout.verifier.guard.memory import Memory
@@ -206,7 +206,7 @@ class Guard:
         GuardError
             If a column is missing or a value cannot be encoded.
         """
-        return encoded(rows, self.subject.encode)
+        return encode_inputs(rows, self.subject.encode)
 
     def label(self, x: ArrayLike) -> int:
         """Answer one input.

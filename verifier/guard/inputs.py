@@ -32,9 +32,9 @@ def read_numbers(given: ArrayLike, what: str, kind: Numbers) -> NDArray[Any]:
         return np.require(array, kind, ["C", "W"])
 
 
-def encoded(rows: Any, encode: Callable[[list[Any]], NDArray[Any]]) -> NDArray[Any]:
+def encode_inputs(rows: Any, encode: Callable[[list[Any]], NDArray[Any]]) -> NDArray[Any]:
     """Encode rows in the table's own units, shape (rows, inputs)."""
-    table = _listed(rows)
+    table = _row_list(rows)
     if not all(isinstance(row, Mapping) for row in table):
         raise GuardError("rows must be a list of mappings from column name to value")
     try:
@@ -45,7 +45,7 @@ def encoded(rows: Any, encode: Callable[[list[Any]], NDArray[Any]]) -> NDArray[A
         raise GuardError(f"a row holds what is neither a number nor a text: {error}") from None
 
 
-def _listed(rows: Any) -> list[Any]:
+def _row_list(rows: Any) -> list[Any]:
     """Return rows as a list; rows of a data frame as mappings."""
     if not is_frame(rows):
         return list(rows) if isinstance(rows, Iterable) else [rows]

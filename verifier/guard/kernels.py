@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.compiling import kept
+from leaveout.compiling import cached_njit
 
 Floats = NDArray[np.float64]
 
@@ -13,7 +13,7 @@ FAULTLESS, NOT_FINITE, OUTSIDE = 0, 1, 2
 """What `screen` finds."""
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def screen(x: NDArray[np.float32], lower: Floats, upper: Floats) -> tuple[int, int]:
     """Return whether an input is finite and in bounds, and the first feature that is not."""
     outside = -1
@@ -28,7 +28,7 @@ def screen(x: NDArray[np.float32], lower: Floats, upper: Floats) -> tuple[int, i
     return FAULTLESS, -1
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def add_product(
     given: Floats, numbers: NDArray[np.number], at: int, sums: Floats, rows: NDArray[np.int64]
 ) -> None:
@@ -56,7 +56,7 @@ def add_product(
             sums[i] += value * row[i]
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def find_leak(
     weights: NDArray[np.floating],  # shape (m, weights of a member)
     biases: NDArray[np.floating],  # shape (m, biases of a member)

@@ -123,7 +123,7 @@ class Layout:
         return np.concatenate([ends, *self.sources]).astype(np.int64)
 
 
-def rounded_up(values: Floats) -> NDArray[np.float32]:
+def round_up(values: Floats) -> NDArray[np.float32]:
     """Return strictly greater float32 numbers; infinite beyond float32's range."""
     with np.errstate(over="ignore"):
         return np.nextafter(values.astype(np.float32), np.float32(np.inf))

@@ -57,7 +57,7 @@ def change_rows(subject: Subject, change: Callable[[DareForestClassifier], T]) -
     if not isinstance(subject, ForestSubject):
         raise GuardError(f"{subject.folder}: a network does not follow deletions; train it again")
 
-    def checked(forest: DareForestClassifier) -> T:
+    def apply_change(forest: DareForestClassifier) -> T:
         """Apply the change; raise if it changes the set of labels."""
         before = kind_digest(forest.ensemble())
         found = change(forest)
@@ -69,7 +69,7 @@ def change_rows(subject: Subject, change: Callable[[DareForestClassifier], T]) -
             )
         return found
 
-    return change_forest(subject.folder, checked)
+    return change_forest(subject.folder, apply_change)
 
 
 def files_of(folder: Path) -> list[Path]:

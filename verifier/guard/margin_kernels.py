@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.compiling import kept
+from leaveout.compiling import cached_njit
 from leaveout.verifier.guard.differences import GROUP
 from leaveout.verifier.guard.kernels import add_product
 
@@ -17,7 +17,7 @@ LEVELS = 8
 """Multipliers that are tried to bound what changes of phase may cost; see `slopes`."""
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def trace(
     plan: Ints, weights: Floats, biases: Floats, x: Singles, before: Floats, after: Floats
 ) -> None:
@@ -39,7 +39,7 @@ def trace(
                 after[out + i] = max(sums[i], 0.0) if hidden else sums[i]
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def slopes(
     plan: Ints,
     weights: Floats,
@@ -88,7 +88,7 @@ def slopes(
         lengths[k, 0] = np.sqrt(lengths[k, 0])
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def _phases(slope: Floats, values: Floats, reach: Floats, phases: Floats) -> None:
     steepest = total = 0.0
     for i in range(len(slope)):
@@ -115,7 +115,7 @@ def _phases(slope: Floats, values: Floats, reach: Floats, phases: Floats) -> Non
         phases[level, 1] = rest * (1.0 + 1e-12)
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def gradient(
     plan: Ints, after: Floats, pull: Floats, scales: Floats, shift: int, found: Singles
 ) -> None:
@@ -135,8 +135,8 @@ def gradient(
                 found[at + j * width + i] = value * pull[out + i]
 
 
-@kept(nogil=True)
-def _lost(
+@cached_njit(nogil=True)
+def _margin_loss(
     norms: Singles, sources: Ints, spectral: Floats, lengths: Floats, phases: Floats, moved: Floats
 ) -> tuple[float, float]:
     """Bound how much of N's margin a member loses: to first order, and beyond."""
@@ -162,7 +162,7 @@ def _lost(
     return first * (1.0 + 1e-9), beyond * (1.0 + 1e-9)
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def open_groups(
     blocks: Singles,  # shape (blocks or groups, layers)
     norms: Singles,  # shape (blocks or groups, layers)
@@ -183,20 +183,20 @@ def open_groups(
     for block in range(len(blocks)):
         if block_upper[block] < confidence:
             continue
-        first, beyond = _lost(blocks[block], sources, spectral, lengths, phases, moved)
+        first, beyond = _margin_loss(blocks[block], sources, spectral, lengths, phases, moved)
         if margin - first - beyond > error:
             continue
         for group in range(block * GROUP, min((block + 1) * GROUP, len(norms))):
             if upper[group] < confidence:
                 continue
-            first, beyond = _lost(norms[group], sources, spectral, lengths, phases, moved)
+            first, beyond = _margin_loss(norms[group], sources, spectral, lengths, phases, moved)
             if not margin - first - beyond > error:
                 found[count] = group
                 count += 1
     return count
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def open_inputs(
     plan: Ints,
     weights: Floats,
@@ -239,7 +239,7 @@ def open_inputs(
     return some
 
 
-@kept(nogil=True, fastmath={"reassoc", "contract"})
+@cached_njit(nogil=True, fastmath={"reassoc", "contract"})
 def _product(first: Singles, second: Singles) -> float:
     total = np.float32(0.0)
     for i in range(len(first)):
@@ -247,7 +247,7 @@ def _product(first: Singles, second: Singles) -> float:
     return float(total)
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def open_members(
     groups: Ints,
     norms: Singles,
@@ -274,7 +274,7 @@ def open_members(
         for member in range(group * GROUP, min((group + 1) * GROUP, len(norms))):
             if upper[member] < confidence:
                 continue
-            first, beyond = _lost(norms[member], sources, spectral, lengths, phases, moved)
+            first, beyond = _margin_loss(norms[member], sources, spectral, lengths, phases, moved)
             if margin - first - beyond > error:
                 continue
             rest = spare

@@ -52,14 +52,14 @@ class MarginBounds:
         points = box.sample(np.random.default_rng(0), count).astype(np.float32)
         found, lengths = [], []
         for x in points:
-            before, after = self._traced(x)
+            before, after = self._trace_own(x)
             first, second = np.argsort(-before[-self._labels :], kind="stable")[:2].tolist()
-            pull, length, _ = self._sloped(before, after, first, second)
+            pull, length, _ = self._margin_slopes(before, after, first, second)
             found.append(self._gradient(after, pull, np.ones(layers)))
             lengths.append(length)
         mean = np.mean(lengths, axis=0)
         self.differences = summarise(packed, np.stack(found), mean.prod(axis=1))
-        self._reach = self._expected(mean[:, 0])
+        self._reach = self._expected_reach(mean[:, 0])
         self._upper = np.ascontiguousarray(upper[:, self.differences.order])
         self._group_upper = largest(self._upper, 1)
         self._block_upper = largest(self._group_upper, 1)
@@ -68,7 +68,7 @@ class MarginBounds:
 
     def open(self, x: Singles, label: int, confidence: float, *, everyone: bool = False) -> Ints:
         """Return the members that may disagree or tie, likeliest first."""
-        known, before, after = self.differences, *self._traced(x)
+        known, before, after = self.differences, *self._trace_own(x)
         scores, members = before[-self._labels :], len(known.order)
         error, seen = (np.inf, -np.inf) if everyone else (self._error, confidence)
         groups, found = np.empty(len(known.groups), np.int64), np.empty(members, np.int64)
@@ -76,7 +76,7 @@ class MarginBounds:
         for rival in range(self._labels):
             if rival == label:
                 continue
-            pull, lengths, phases = self._sloped(before, after, label, rival)
+            pull, lengths, phases = self._margin_slopes(before, after, label, rival)
             margin = float(scores[label] - scores[rival])
             count = open_groups(
                 known.blocks, known.groups, self._block_upper[label], self._group_upper[label],
@@ -84,7 +84,7 @@ class MarginBounds:
             )  # fmt: skip
             if not count:
                 continue
-            along, off, spare = self._projected(after, pull, lengths)
+            along, off, spare = self._project(after, pull, lengths)
             count = open_members(
                 groups[:count], known.norms, self._upper[label], self._sources, self._spectral,
                 lengths, phases, known.coordinates, known.rests, along, off, spare,
@@ -104,14 +104,14 @@ class MarginBounds:
             )
         )  # fmt: skip
 
-    def _traced(self, x: Singles) -> tuple[Floats, Floats]:
+    def _trace_own(self, x: Singles) -> tuple[Floats, Floats]:
         """Return N's values before and after each ReLU."""
         packed = self._packed
         before, after = np.empty(packed.values), np.empty(packed.values)
         trace(packed.plan, packed.own_weights, packed.own_biases, x, before, after)
         return before, after
 
-    def _sloped(
+    def _margin_slopes(
         self, before: Floats, after: Floats, label: int, rival: int
     ) -> tuple[Floats, Floats, Floats]:
         """Return the slopes, lengths and phases of a margin."""
@@ -131,7 +131,7 @@ class MarginBounds:
         gradient(packed.plan, after, pull, scales, shift, found)
         return found
 
-    def _projected(
+    def _project(
         self, after: Floats, pull: Floats, lengths: Floats
     ) -> tuple[Singles, Floats, float]:
         """Return slopes as coordinates, the rest's norms, and rounding."""
@@ -147,7 +147,7 @@ class MarginBounds:
             off = np.append(self._layout.norms(rest[None])[0], whole) * (1.0 + 1e-5)
         return along, off, float((known.rounding * lengths.prod(axis=1)).sum() * (1.0 + _SPARE))
 
-    def _expected(self, read: Floats) -> Floats:
+    def _expected_reach(self, read: Floats) -> Floats:
         """Return how far layers of near and of far members may move."""
         norms = self.differences.norms.astype(np.float64)
         least, most = np.quantile(norms, _NEAR, axis=0), norms.max(axis=0)

@@ -81,7 +81,7 @@ class Memory:
         self._file: tuple[int, int] | None = None
         self._size = 0
         with self._errors():
-            self._database = self._opened()
+            self._database = self._open_database()
             self._secret, self.inputs = self._begin(model, family, inputs, epsilon, adopt)
             self._refuse_if_replaced()
 
@@ -95,7 +95,7 @@ class Memory:
         """Return the remembered answers to inputs; None where there is none."""
         keys = [self._key(each) for each in inputs]
         with self._errors(), self._lock:
-            return [self._known(key) for key in keys]
+            return [self._stored_answer(key) for key in keys]
 
     def answer(
         self,
@@ -115,7 +115,7 @@ class Memory:
         keys = [self._key(each) for each in inputs]
         with self._errors(), self._lock, self._transaction():
             return [
-                self._answered(key, lambda cost, at=at: draw(at, cost), limits)  # type: ignore[misc]
+                self._answer_one(key, lambda cost, at=at: draw(at, cost), limits)  # type: ignore[misc]
                 for at, key in enumerate(keys)
             ]
 
@@ -152,13 +152,13 @@ class Memory:
                 database.execute("BEGIN")
                 if not (adopt or _is_own(database)):
                     raise GuardError(_not_own(path))
-                return _balanced(database)
+                return _checked_account(database)
         except DAMAGED as error:
             raise GuardError(f"{path}: is no memory of answers: {reason(error)}") from None
 
-    def _answered(self, key: bytes, draw: Callable[[float], int], limits: _Limits) -> int:
+    def _answer_one(self, key: bytes, draw: Callable[[float], int], limits: _Limits) -> int:
         """Return a remembered answer, or draw, charge and store one."""
-        known = self._known(key)
+        known = self._stored_answer(key)
         if known is not None:
             return known
         cost = limits.epsilon
@@ -179,7 +179,7 @@ class Memory:
         self._mark()
         return answer
 
-    def _known(self, key: bytes) -> int | None:
+    def _stored_answer(self, key: bytes) -> int | None:
         """Return the authenticated answer of a key; None if there is none."""
         row = self._database.execute(
             "SELECT answer, mark FROM answers WHERE input = ?", (key,)
@@ -201,7 +201,7 @@ class Memory:
     def _key(self, given: bytes) -> bytes:
         return hashlib.blake2b(given, key=self._secret, digest_size=32).digest()
 
-    def _opened(self) -> sqlite3.Connection:
+    def _open_database(self) -> sqlite3.Connection:
         """Open the database file, readable by its owner only."""
         refuse_unusual(self.path)
         if not self.path.exists():
@@ -231,7 +231,7 @@ class Memory:
                 if adopt is None:
                     raise GuardError(_not_own(self.path))
                 self._adopt(model, adopt)
-            _balanced(self._database)
+            _checked_account(self._database)
             row = self._database.execute(
                 "SELECT format, network, family, box, epsilon, secret FROM guard"
             ).fetchone()
@@ -245,7 +245,7 @@ class Memory:
                 "with other settings or labels; name another file, or delete it if that one "
                 "answers no more"
             )
-        if _spent(row[4]) != epsilon:
+        if _read_epsilon(row[4]) != epsilon:
             raise GuardError(
                 f"{self.path}: remembers answers drawn with epsilon = {row[4]:g}, not {epsilon:g}; "
                 f"take that one, or name another file (what these answers cost stays spent)"
@@ -406,11 +406,13 @@ def _rows_key(secret: bytes) -> bytes:
 
 def _account(database: sqlite3.Connection) -> Account:
     rows = database.execute("SELECT epsilon, answers FROM spent ORDER BY epsilon")
-    spent = tuple((_spent(epsilon), whole(count, "a count of answers")) for epsilon, count in rows)
+    spent = tuple(
+        (_read_epsilon(epsilon), whole(count, "a count of answers")) for epsilon, count in rows
+    )
     return Account(sum(count for _, count in spent), spent)
 
 
-def _balanced(database: sqlite3.Connection) -> Account:
+def _checked_account(database: sqlite3.Connection) -> Account:
     """Return the account; raise if it does not match the stored answers."""
     account = _account(database)
     (kept,) = database.execute("SELECT COUNT(*) FROM answers").fetchone()
@@ -419,7 +421,7 @@ def _balanced(database: sqlite3.Connection) -> Account:
     return account
 
 
-def _spent(value: object) -> float:
+def _read_epsilon(value: object) -> float:
     """Return an epsilon read from the database; raise if it is invalid."""
     if not isinstance(value, float) or not 0 <= value < math.inf:
         raise sqlite3.DatabaseError(f"an epsilon is {value!r:.40}, expected a number from 0")

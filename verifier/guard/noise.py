@@ -11,7 +11,7 @@ from leaveout.models.sharded.aggregation import draw_exponential, operating_syst
 _MOST_SEEDED = 32
 
 
-def noised(label: int, labels: int, epsilon: float, chance: random.Random) -> int:
+def draw_noisy_label(label: int, labels: int, epsilon: float, chance: random.Random) -> int:
     """Draw a label: Pr[c] ~ exp(epsilon * u_c / 2), u = 1 for one label, else 0.
 
     LUCID, section 3.2: two networks' probabilities differ by a factor of at most exp(epsilon);

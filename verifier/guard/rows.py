@@ -30,7 +30,7 @@ class _Row:
     x: Point
 
 
-def answered(guard: Guard, stream: TextIO, source: str, batch: int) -> Iterator[Answer]:
+def answer_rows(guard: Guard, stream: TextIO, source: str, batch: int) -> Iterator[Answer]:
     """Answer the rows of a CSV in order, reading no further than a batch.
 
     Columns are matched by name in the training table's units, others ignored; without names they
@@ -45,7 +45,7 @@ def answered(guard: Guard, stream: TextIO, source: str, batch: int) -> Iterator[
     yield from _batch(guard, waiting, source)
 
 
-def answered_arrays(guard: Guard, path: Path, batch: int) -> Iterator[Answer]:
+def answer_arrays(guard: Guard, path: Path, batch: int) -> Iterator[Answer]:
     """Answer the rows of an NPZ, ``X_test`` or ``X``, in the model's units."""
     x = guard.subject.read_arrays(path)
     for start in range(0, len(x), batch):
@@ -74,7 +74,7 @@ def _rows(guard: Guard, stream: TextIO, source: str) -> Iterator[_Row]:
     reader = csv.reader(stream, skipinitialspace=True, strict=True)
     try:
         header = [name.strip().removeprefix("\ufeff") for name in next(reader, [])]
-        wanted = _checked(guard, header, source)
+        wanted = _check_header(guard, header, source)
         for cells in reader:
             if not cells or (len(cells) == 1 and not cells[0].strip() and len(header) > 1):
                 continue
@@ -98,7 +98,7 @@ def _rows(guard: Guard, stream: TextIO, source: str) -> Iterator[_Row]:
         ) from None
 
 
-def _checked(guard: Guard, header: list[str], source: str) -> list[str]:
+def _check_header(guard: Guard, header: list[str], source: str) -> list[str]:
     """Return the header, or feature names where it has none."""
     if not any(header):
         raise GuardError(f"{source}: is empty; expected a header line with the column names")

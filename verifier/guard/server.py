@@ -22,10 +22,10 @@ from leaveout.errors import GuardError
 from leaveout.verifier.guard.guard import Guard
 from leaveout.verifier.guard.padding import Effort, Pace
 from leaveout.verifier.guard.server_about import start_line
-from leaveout.verifier.guard.server_app import PATHS, served
+from leaveout.verifier.guard.server_app import PATHS, process_application
 from leaveout.verifier.guard.server_effort import measure
 from leaveout.verifier.guard.server_keys import Keys
-from leaveout.verifier.guard.server_metrics import numbers
+from leaveout.verifier.guard.server_metrics import counter_count
 from leaveout.verifier.guard.server_processes import Children, in_child
 from leaveout.verifier.guard.server_protocol import MOST_CONNECTIONS, StrictProtocol
 from leaveout.verifier.guard.server_settings import ServeSettings
@@ -66,13 +66,13 @@ def serve(
     if settings.keys is not None:
         Keys(settings.keys)
     _allow_descriptors()
-    with _listening(host, port) as listening:
-        shared = Shared(settings.processes, numbers())
+    with _open_socket(host, port) as listening:
+        shared = Shared(settings.processes, counter_count())
         if settings.processes > 1:
             _serve_side_by_side(guard, settings, shared, host, listening)
             return
         pace = Pace(settings.pad, measure(guard)) if settings.pad else None
-        app = served(guard, settings, pace, shared, host=host)
+        app = process_application(guard, settings, pace, shared, host=host)
         _begin_log(host, listening, settings)
         address = _address(host, listening)
         line = start_line(guard, guard.account(), address, pace, settings.most_rows)
@@ -90,22 +90,22 @@ def _serve_side_by_side(
     # SQLite's locks do not survive a fork, so that no connection may.
     guard.close()
 
-    def measured() -> bytes:
+    def measure_effort() -> bytes:
         """Return the worst-case effort as JSON."""
         with guard.reopened() as own:
             return msgspec.json.encode(measure(own))
 
     pace = None
     if settings.pad:
-        effort = msgspec.json.decode(in_child(measured), type=Effort)
+        effort = msgspec.json.decode(in_child(measure_effort), type=Effort)
         pace = Pace(settings.pad, effort, settings.processes)
     _begin_log(host, listening, settings)
     line = start_line(guard, account, _address(host, listening), pace, settings.most_rows)
 
     def work(index: int, ready: Callable[[], None], orphaned: int) -> None:
         with guard.reopened(shared.writing) as own:
-            app = served(own, settings, pace, shared, index, host)
-            own_socket = _Taken(fileno=listening.detach())
+            app = process_application(own, settings, pace, shared, index, host)
+            own_socket = _OneAtATimeSocket(fileno=listening.detach())
             _Server(app, settings, ready, orphaned).run(sockets=[own_socket])
 
     Children(
@@ -114,12 +114,12 @@ def _serve_side_by_side(
         on_ready=lambda: _log.info(line),
         # Else connections would be taken for which nobody is there.
         on_end=listening.close,
-        on_restart=shared.restarted,
+        on_restart=shared.count_restart,
         patience=settings.drain + settings.grace,
     ).run()
 
 
-class _Taken(socket.socket):
+class _OneAtATimeSocket(socket.socket):
     """A listening socket that gives one connection at a time.
 
     asyncio would accept its whole backlog at once and leave none to other processes.
@@ -161,7 +161,7 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self._orphaned is not None:
-            asyncio.get_running_loop().add_reader(self._orphaned, self._abandoned)
+            asyncio.get_running_loop().add_reader(self._orphaned, self._end_orphan)
         if self.started:
             self._on_ready()
 
@@ -187,7 +187,7 @@ class _Server(uvicorn.Server):
             self._stop_at = time.monotonic() + self._drain
             self.should_exit = self._drain == 0
 
-    def _abandoned(self) -> None:
+    def _end_orphan(self) -> None:
         """End because the parent is gone and nobody would restart this."""
         assert self._orphaned is not None
         asyncio.get_running_loop().remove_reader(self._orphaned)
@@ -216,7 +216,7 @@ def _allow_descriptors() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def _open_socket(host: str, port: int) -> socket.socket:
     """Return a listening socket."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # Where the protocol is not named, asyncio leaves Nagle's algorithm on: 40 ms an answer.

@@ -27,7 +27,7 @@ from leaveout.verifier.guard.server_effort import measure, warm_up
 from leaveout.verifier.guard.server_gate import Gate, Hosts, allowance_of, too_many
 from leaveout.verifier.guard.server_keys import Keys
 from leaveout.verifier.guard.server_messages import Answer, Answers, Failure, Health
-from leaveout.verifier.guard.server_metrics import CONTENT_TYPE, Counts, numbers
+from leaveout.verifier.guard.server_metrics import CONTENT_TYPE, Counts, counter_count
 from leaveout.verifier.guard.server_page import HEADERS, page
 from leaveout.verifier.guard.server_questions import BadRequestError, Inputs, read_question
 from leaveout.verifier.guard.server_rates import Rates
@@ -53,10 +53,10 @@ def application(
     """Return an ASGI application that answers with labels only."""
     settings = ServeSettings(pad=pad or 0.0, most_rows=most_rows, most_bytes=most_bytes)
     pace = Pace(pad, measure(guard)) if pad else None
-    return served(guard, settings, pace, Shared(1, numbers()))
+    return process_application(guard, settings, pace, Shared(1, counter_count()))
 
 
-def served(
+def process_application(
     guard: Guard,
     settings: ServeSettings,
     pace: Pace | None,
@@ -96,7 +96,7 @@ def served(
             for path, answer in zip(PATHS, asked, strict=True)
         ],
         middleware=[Middleware(Gate, counts=counts, keys=keys, rates=rates, hosts=hosts)],
-        exception_handlers={HTTPException: _refused},
+        exception_handlers={HTTPException: _http_failure},
         lifespan=lifespan,
     )
     app.state.pace, app.state.ending = pace, False
@@ -123,7 +123,7 @@ class _Service:
             shared.close()
 
     @property
-    def _closed(self) -> bool:
+    def _is_closed(self) -> bool:
         """Whether this guard or another process's is closed."""
         return self._guard.closed or self._shared.closed
 
@@ -147,7 +147,7 @@ class _Service:
         return failure
 
     async def _label(self, request: Request, body: bytes, start: float) -> Response:
-        if self._closed:
+        if self._is_closed:
             raise BadRequestError(_CLOSED, 503)
         inputs = read_question(body, self._most_rows)
         # One was taken off when it came.
@@ -161,7 +161,7 @@ class _Service:
         return response
 
     async def health(self, request: Request) -> Response:
-        if self._closed:
+        if self._is_closed:
             return _json(msgspec.json.encode(Health("closed")), 503)
         if request.app.state.ending:
             return _json(msgspec.json.encode(Health("ending")), 503)
@@ -182,7 +182,7 @@ class _Service:
     def _answer(self, inputs: Inputs) -> Response:
         """Answer in a thread; return only when a response is ready."""
         try:
-            points = inputs.encoded(self._guard)
+            points = inputs.encode(self._guard)
             if inputs.single:
                 return _json(self._one(self._guard.label(points[0])))
             return _json(self._several(self._guard.labels(points).tolist()))
@@ -211,7 +211,7 @@ class _Service:
             _log.error("closed: every label request is refused from now on: %s", why)
 
 
-async def _refused(_: Request, error: Exception) -> Response:
+async def _http_failure(_: Request, error: Exception) -> Response:
     """Return Starlette's refusals, such as unknown paths, in our format."""
     assert isinstance(error, HTTPException)
     response = _failure(f"{error.detail.lower()}; see /openapi.json", error.status_code)

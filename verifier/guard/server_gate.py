@@ -97,13 +97,13 @@ class Gate:
             return
         status = 0
 
-        async def received() -> Message:
+        async def receive_counted() -> Message:
             """Receive a message and count its bytes."""
             message = await receive()
             self._counts.bytes(len(message.get("body", b"")))
             return message
 
-        async def sent(message: Message) -> None:
+        async def send_in_time(message: Message) -> None:
             """Send a message within the time limit."""
             nonlocal status
             if message["type"] == "http.response.start":
@@ -114,7 +114,7 @@ class Gate:
         self._counts.begin()
         try:
             answer = self._refusal(scope) or self._app
-            await answer(scope, received, sent)
+            await answer(scope, receive_counted, send_in_time)
         except TimeoutError:
             status = 0
         finally:
@@ -122,7 +122,7 @@ class Gate:
 
     def _refusal(self, scope: Scope) -> Response | None:
         if self._hosts is not None and not self._hosts.knows(scope["headers"]):
-            return _refused(
+            return _refuse(
                 "this server is not known under that name; whoever runs it adds it with "
                 "--allow-host",
                 421,
@@ -133,7 +133,7 @@ class Gate:
         if self._keys is not None and path not in FREE:
             holder = self._keys.holder(scope["headers"])
             if holder is None:
-                return _refused(
+                return _refuse(
                     "a key is missing or unknown; send Authorization: Bearer KEY",
                     401,
                     {"www-authenticate": "Bearer"},
@@ -158,12 +158,12 @@ def allowance_of(state: State) -> Allowance:
 def too_many(seconds: float) -> Response:
     """Return the response that asks to wait ``seconds``."""
     wait = math.ceil(seconds)
-    return _refused(
+    return _refuse(
         f"too many rows were asked for; ask again in {wait} s", 429, {"retry-after": str(wait)}
     )
 
 
-def _refused(error: str, status: int, headers: dict[str, str]) -> Response:
+def _refuse(error: str, status: int, headers: dict[str, str]) -> Response:
     """Return a refusal."""
     content = msgspec.json.encode(Failure(error))
     return Response(content, status, headers, media_type="application/json")

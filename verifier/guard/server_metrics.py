@@ -13,7 +13,7 @@ _REQUESTS = len(_STATUSES) * len(_PATHS)
 _ROWS, _BYTES, _IN_FLIGHT, _WAITING = range(_REQUESTS, _REQUESTS + 4)
 
 
-def numbers() -> int:
+def counter_count() -> int:
     """Return how many numbers a process counts."""
     return _REQUESTS + 4
 

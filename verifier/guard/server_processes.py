@@ -50,7 +50,7 @@ def in_child(work: Callable[[], bytes]) -> bytes:
     _, status = os.waitpid(pid, 0)
     if said[:1] == b"+":
         return said[1:]
-    raise GuardError(said[1:].decode() or f"a process {_ending(status)} while it measured")
+    raise GuardError(said[1:].decode() or f"a process {_exit_text(status)} while it measured")
 
 
 @dataclass
@@ -116,9 +116,9 @@ class Children:
         for key, _ in self._selector.select(self._timeout()):
             if key.fd == wake:
                 for number in os.read(wake, 512):
-                    self._signalled(number)
+                    self._handle_signal(number)
             else:
-                self._heard(key.fd, key.data)
+                self._read_readiness(key.fd, key.data)
         self._reap()
         now = time.monotonic()
         if self._kill_at is not None and now >= self._kill_at and self._running:
@@ -167,7 +167,7 @@ class Children:
             _log.exception("process %d failed", index + 1)
         _leave(status)
 
-    def _heard(self, descriptor: int, pid: int) -> None:
+    def _read_readiness(self, descriptor: int, pid: int) -> None:
         """Note that a process answers, or that it is gone if its pipe closes."""
         said = os.read(descriptor, 1)
         self._selector.unregister(descriptor)
@@ -180,7 +180,7 @@ class Children:
             self._told = True
             self._on_ready()
 
-    def _signalled(self, number: int) -> None:
+    def _handle_signal(self, number: int) -> None:
         """Pass a signal on to the children."""
         if number == signal.SIGCHLD:
             return
@@ -202,11 +202,11 @@ class Children:
             if pid:
                 del self._running[pid]
                 if self._kill_at is None:
-                    self._died(child, status)
+                    self._replace_child(child, status)
 
-    def _died(self, child: _Child, status: int) -> None:
+    def _replace_child(self, child: _Child, status: int) -> None:
         """Replace a process that died; at the start, end all."""
-        how = _ending(status)
+        how = _exit_text(status)
         if not self._told:
             self._failure = GuardError(f"process {child.index + 1} {how} before it answered")
             self._end()
@@ -264,7 +264,7 @@ def _send(pid: int, number: int) -> None:
         os.kill(pid, number)
 
 
-def _ending(status: int) -> str:
+def _exit_text(status: int) -> str:
     """Return how a process ended, in words."""
     code = os.waitstatus_to_exitcode(status)
     return f"was ended by signal {-code}" if code < 0 else f"ended with status {code}"

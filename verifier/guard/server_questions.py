@@ -38,7 +38,7 @@ class Inputs:
     def __len__(self) -> int:
         return len(self.rows if self.points is None else self.points)  # type: ignore[arg-type]
 
-    def encoded(self, guard: Guard) -> NDArray[np.floating]:
+    def encode(self, guard: Guard) -> NDArray[np.floating]:
         """Return the inputs as the model reads them, shape (n, inputs)."""
         if self.points is not None:
             for at, point in enumerate(self.points):

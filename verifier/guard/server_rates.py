@@ -42,13 +42,13 @@ class Rates:
             bucket = self._shared.buckets[slot]
             if int(bucket["who"]) != known:
                 bucket["who"], bucket["left"], bucket["at"] = known, self._allowance, now
-            left = self._left(slot, now)
+            left = self._rows_left(slot, now)
             taken = left > 0
             bucket["left"] = left - rows if taken else left
             bucket["at"] = now
         return 0.0 if taken else max(-left / self._rate, 1e-3)
 
-    def _left(self, slot: int, now: float) -> float:
+    def _rows_left(self, slot: int, now: float) -> float:
         """Return what is left in a slot's bucket."""
         bucket = self._shared.buckets[slot]
         gained = (now - float(bucket["at"])) * self._rate
@@ -62,7 +62,7 @@ class Rates:
             who = int(self._shared.buckets["who"][slot])
             if who == known:
                 return slot
-            if free is None and (not who or self._left(slot, now) >= self._allowance):
+            if free is None and (not who or self._rows_left(slot, now) >= self._allowance):
                 free = slot
         if free is not None:
             return free

@@ -85,6 +85,6 @@ class Shared:
         """How many times a process was replaced."""
         return int(self._flags[1])
 
-    def restarted(self) -> None:
+    def count_restart(self) -> None:
         """Count a restart; only the parent calls this."""
         self._flags[1] += 1

@@ -12,7 +12,7 @@ _BLOCK = 2**22
 
 
 @dataclass(frozen=True)
-class Taken:
+class FileDigest:
     """The digest of a file, and what reveals a later change."""
 
     path: Path
@@ -27,10 +27,10 @@ class Taken:
             return False
 
 
-def take(path: Path) -> Taken:
+def take_digest(path: Path) -> FileDigest:
     """Return the digest of a file."""
     marks = _marks(path)
-    return Taken(path, sha256_of(path), marks)
+    return FileDigest(path, sha256_of(path), marks)
 
 
 def sha256_of(path: Path) -> str:

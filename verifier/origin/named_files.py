@@ -58,14 +58,14 @@ def _texts(call: Call, spec: CheckedSpec) -> Iterator[str]:
         return
     with suppress(Slip):
         for name, value in bind(call, function).items():
-            found = _followed(value, spec)
+            found = _resolve_lets(value, spec)
             if not isinstance(found, Text) or not function.parameter(name).is_path:
                 continue
             if found.value and "\0" not in found.value:
                 yield found.value
 
 
-def _followed(node: Expression, spec: CheckedSpec) -> Expression:
+def _resolve_lets(node: Expression, spec: CheckedSpec) -> Expression:
     """Return the expression that a let stands for."""
     while isinstance(node, Name) and node.name in spec.lets:
         node = spec.lets[node.name].value

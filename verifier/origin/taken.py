@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leaveout.specs import CheckedSpec, Find, Guarantee
-from leaveout.verifier.origin.digests import Taken, take
+from leaveout.verifier.origin.digests import FileDigest, take_digest
 from leaveout.verifier.origin.named_files import NamedFile, named_files
 from leaveout.verifier.origin.records import (
     FileKind,
@@ -26,7 +26,7 @@ class _Held:
     """A file, its digest when the run began, and its names."""
 
     kind: FileKind
-    taken: Taken
+    taken: FileDigest
     called: tuple[str, ...]
 
 
@@ -75,17 +75,19 @@ class Origin:
         named += named_files(checked, folder)
         if data is not None:
             named.append(NamedFile(data, "given rows"))
-        return Origin(checked, folder, spec, tuple(named), tuple(_held(named)))
+        return Origin(checked, folder, spec, tuple(named), tuple(_take_digests(named)))
 
     def changed(self) -> list[str]:
         """Return the files whose content changed since the run began."""
-        return [self._shown(each.taken.path) for each in self._held if not each.taken.is_same()]
+        return [
+            self._relative_name(each.taken.path) for each in self._held if not each.taken.is_same()
+        ]
 
     def missing(self) -> list[str]:
         """Return the named files that could not be read."""
         held = {each.taken.path.absolute() for each in self._held}
         return [
-            self._shown(each.path)
+            self._relative_name(each.path)
             for each in self._named
             # Columns of a table lie beside some forests only.
             if each.kind != "columns" and each.path.absolute() not in held
@@ -96,7 +98,7 @@ class Origin:
         changed = set(self.changed())
         return tuple(
             FileRecord(
-                path=(path := self._shown(each.taken.path)),
+                path=(path := self._relative_name(each.taken.path)),
                 kind=each.kind,
                 sha256="" if path in changed else each.taken.sha256,
                 called=each.called,
@@ -108,7 +110,7 @@ class Origin:
         """Return what families and forests state of their training rows."""
         read = {"family": of_family, "forest": of_forest}
         found = (
-            read[each.kind](each.taken.path, self._shown(each.taken.path))
+            read[each.kind](each.taken.path, self._relative_name(each.taken.path))
             for each in self._held
             if each.kind in read
         )
@@ -127,9 +129,9 @@ class Origin:
         if self._spec is None:
             path = ""
         elif source is self.checked.source:
-            path = self._shown(self._spec)
+            path = self._relative_name(self._spec)
         else:
-            path = self._shown(Path(source.name))
+            path = self._relative_name(Path(source.name))
         return StatementRecord(
             name=statement.name,
             text=str(statement),
@@ -143,18 +145,18 @@ class Origin:
             end_column=at.end_column,
         )
 
-    def _shown(self, path: Path) -> str:
+    def _relative_name(self, path: Path) -> str:
         """Return a path relative to the specification's folder."""
         return Path(os.path.relpath(path, self.folder)).as_posix()
 
 
-def _held(named: Sequence[NamedFile]) -> list[_Held]:
+def _take_digests(named: Sequence[NamedFile]) -> list[_Held]:
     """Take the digest of each file once; its first kind counts."""
     held: dict[Path, _Held] = {}
     for each in named:
         key = each.path.absolute()
         with suppress(OSError, ValueError):
-            known = held.get(key) or _Held(each.kind, take(each.path), ())
+            known = held.get(key) or _Held(each.kind, take_digest(each.path), ())
             more = (each.called,) if each.called and each.called not in known.called else ()
             held[key] = _Held(known.kind, known.taken, known.called + more)
     return list(held.values())

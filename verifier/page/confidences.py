@@ -15,7 +15,7 @@ from leaveout.specs.text.parse import parse, read
 from leaveout.specs.typing.params import params
 from leaveout.verifier.page.errors import PageError
 from leaveout.verifier.page.model import Confidences, Run
-from leaveout.verifier.page.spec_text import set_otherwise
+from leaveout.verifier.page.spec_text import overridden_params
 from leaveout.verifier.points.answers import answers_of, as_box
 from leaveout.verifier.points.given import DataError, GivenPoints
 from leaveout.verifier.points.leak_statements import IdpStatement, recognise
@@ -47,7 +47,7 @@ def confidences(
     for run in runs:
         try:
             for question, results in _questions(run):
-                found += _answered(question, results, given)
+                found += _label_confidences(question, results, given)
         except (PageError, DataError) as error:
             refused.append(error)
     if not found and refused:
@@ -65,7 +65,7 @@ def _questions(run: Run) -> Iterable[tuple[_Question, list[Result]]]:
     bounded = [each for each in run.report.results if each.box.lower and each.upper is not None]
     if not bounded:
         return
-    reading = _reading(run)
+    reading = _read_run_spec(run)
     resolver = reading.resolver()
     written = {each.name: each for each in reading.checked.statements}
     gathered: dict[tuple[str, str, BoxRecord], tuple[_Question, list[Result]]] = {}
@@ -92,7 +92,7 @@ def _questions(run: Run) -> Iterable[tuple[_Question, list[Result]]]:
     yield from gathered.values()
 
 
-def _reading(run: Run) -> Reading:
+def _read_run_spec(run: Run) -> Reading:
     """Read the specification of a run with the run's parameter values."""
     specification = run.specification
     path = specification.path
@@ -100,7 +100,7 @@ def _reading(run: Run) -> Reading:
         raise _unknown(run, specification.missing or "the specification was built in Python")
     try:
         before = params(expand(parse(read(path), str(path)), path.parent, path))
-        return read_spec(path, values=set_otherwise(run.report.notes, before))
+        return read_spec(path, values=overridden_params(run.report.notes, before))
     except LeaveoutError as error:
         raise _unknown(run, str(error)) from None
 
@@ -110,7 +110,7 @@ def _unknown(run: Run, why: str) -> PageError:
     return PageError(f"--data: the network that {run.name} is about cannot be read: {first}")
 
 
-def _answered(
+def _label_confidences(
     question: _Question, results: list[Result], given: GivenPoints
 ) -> Iterable[Confidences]:
     """Yield the confidences of one network's answers, per bounded label."""

@@ -24,7 +24,7 @@ def day(text: str) -> str:
     raise PageError(f"--date {text!r}: is no day; write year, month and day, as in 2026-11-23")
 
 
-def refuse_another(text: str, runs: Sequence[Run]) -> None:
+def check_day(text: str, runs: Sequence[Run]) -> None:
     """Raise if the results store a different day."""
     for run in runs:
         if text and run.day and run.day != text:

@@ -9,8 +9,8 @@ from leaveout.references import find_reference
 from leaveout.specs import Function
 from leaveout.verifier.amounts import bound, percent, plain
 from leaveout.verifier.page.facts import facts as listed
-from leaveout.verifier.page.foreign import brought
-from leaveout.verifier.page.markup import Child, Html, folded, joined, tag
+from leaveout.verifier.page.foreign import call_hook
+from leaveout.verifier.page.markup import Child, Html, collapsible, join_children, tag
 from leaveout.verifier.page.tables import Column, table
 from leaveout.verifier.records import Fact
 from leaveout.verifier.report import Result
@@ -25,7 +25,7 @@ _ROUTES = {
 }
 
 
-def computed(result: Result, functions: Mapping[str, Function]) -> Html | None:
+def computed_tables(result: Result, functions: Mapping[str, Function]) -> Html | None:
     """Return tables of what was computed for a result; None if there is nothing."""
     groups: dict[str, list[Facts]] = {}
     for record in result.facts:
@@ -37,7 +37,7 @@ def computed(result: Result, functions: Mapping[str, Function]) -> Html | None:
         for name, found in groups.items()
     ]
     known = [each for each in shown if each is not None]
-    return joined(known) if known else None
+    return join_children(known) if known else None
 
 
 def _shown_by(function: Function | None, name: str, found: Sequence[Facts]) -> Html | None:
@@ -46,17 +46,19 @@ def _shown_by(function: Function | None, name: str, found: Sequence[Facts]) -> H
     made = None
     if function is not None and function.facts is not None:
         facts = function.facts
-        made = brought(function, "facts", lambda: cast("_Show", find_reference(facts))(found))
+        made = call_hook(function, "facts", lambda: cast("_Show", find_reference(facts))(found))
     return (
-        made if isinstance(made, Html) else joined(_plainly(name, each) for each in found[:_OPEN])
+        made
+        if isinstance(made, Html)
+        else join_children(_plainly(name, each) for each in found[:_OPEN])
     )
 
 
 def _plainly(name: str, found: Facts) -> Html:
-    return folded(f"What {name} computed", listed(found))
+    return collapsible(f"What {name} computed", listed(found))
 
 
-def guarded(found: Sequence[Facts]) -> Html | None:
+def guard_bounds(found: Sequence[Facts]) -> Html | None:
     """Return a table of the bounds a guard uses."""
     (each,) = found if len(found) == 1 else (None,)
     if each is None or not {"epsilon", "members"} <= set(each):
@@ -71,7 +73,7 @@ def guarded(found: Sequence[Facts]) -> Html | None:
         "otherwise, and the label is given as it is"
     )
     columns = [Column("Label"), Column("Bound", number=True)]
-    return _said(said, table("Bounds that the guard answers by", columns, rows))
+    return _with_sentence(said, table("Bounds that the guard answers by", columns, rows))
 
 
 def unlearns(found: Sequence[Facts]) -> Html | None:
@@ -80,7 +82,7 @@ def unlearns(found: Sequence[Facts]) -> Html | None:
     if each is None or "alpha_shown" not in each:
         return None
     rows: list[list[Child]] = [
-        [name, _number(each, name), _shown(each, name)] for name in ("alpha", "beta", "gamma")
+        [name, _number(each, name), _fact_text(each, name)] for name in ("alpha", "beta", "gamma")
     ]
     if "predictions" in each:
         most = _number(each, "safe_predictions")
@@ -88,10 +90,10 @@ def unlearns(found: Sequence[Facts]) -> Html | None:
     columns = [Column("Quantity"), Column("Claimed", number=True), Column("Shown", number=True)]
     way = _ROUTES.get(str(each.get("route")))
     title = "What the accounting shows"
-    return _said(f"{title}, by {way}" if way else title, table(title, columns, rows))
+    return _with_sentence(f"{title}, by {way}" if way else title, table(title, columns, rows))
 
 
-def _shown(each: Facts, name: str) -> str:
+def _fact_text(each: Facts, name: str) -> str:
     """Return a number as text, using its displayed value where one is stored."""
     value = each[f"{name}_shown"]
     return _number(each, name) if value == each.get(name) else _number(each, f"{name}_shown", True)
@@ -123,8 +125,8 @@ def deletions(found: Sequence[Facts]) -> Html | None:
         "regrown are counted over all trees"
     )
     shown = table("Deletions", columns, rows)
-    return _said(
-        title, shown if len(found) <= _OPEN else folded(f"{len(found):,} deletions", shown)
+    return _with_sentence(
+        title, shown if len(found) <= _OPEN else collapsible(f"{len(found):,} deletions", shown)
     )
 
 
@@ -148,7 +150,7 @@ def caches(found: Sequence[Facts]) -> Html | None:
         f"{_number(each, 'rows')} rows, and the forest trained anew."
         for each in found
     ]
-    return joined(tag("p", each) for each in said)
+    return join_children(tag("p", each) for each in said)
 
 
 def same(found: Sequence[Facts]) -> Html | None:
@@ -164,10 +166,10 @@ def same(found: Sequence[Facts]) -> Html | None:
     columns = [Column(title, number=True) for title in names.values()]
     rows = [[_number(each, key) for key in names] for each in found]
     title = "Two forests compared on every input of a box"
-    return _said(title, table(title, columns, rows))
+    return _with_sentence(title, table(title, columns, rows))
 
 
-def audited(found: Sequence[Facts]) -> Html | None:
+def audit_arms(found: Sequence[Facts]) -> Html | None:
     """Return a table of the two arms of an audit side by side."""
     (each,) = found if len(found) == 1 else (None,)
     if each is None or not {"lower", "upper", "trials", "estimating"} <= set(each):
@@ -191,12 +193,12 @@ def audited(found: Sequence[Facts]) -> Html | None:
     title = "How often the event of the best attack happened"
     event = each.get("event")
     named = f"{title}: {event}" if isinstance(event, str) else title
-    return joined(said, _said(named, table(title, columns, rows)))
+    return join_children(said, _with_sentence(named, table(title, columns, rows)))
 
 
-def _said(text: str, shown: Html) -> Html:
+def _with_sentence(text: str, shown: Html) -> Html:
     """Return a table below a sentence."""
-    return joined(tag("p", f"{text}."), shown)
+    return join_children(tag("p", f"{text}."), shown)
 
 
 def _number(each: Facts, key: str, up: bool | None = None) -> str:

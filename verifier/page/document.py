@@ -11,7 +11,7 @@ from leaveout.verifier.page.first_page.show import findings, form, subject
 from leaveout.verifier.page.first_page.state import state
 from leaveout.verifier.page.first_page.summary import summary
 from leaveout.verifier.page.icons import icon
-from leaveout.verifier.page.markup import Html, clean, code, joined, tag
+from leaveout.verifier.page.markup import Html, clean, code, join_children, tag
 from leaveout.verifier.page.model import Page, overall
 from leaveout.verifier.page.sections import SECTIONS
 from leaveout.verifier.report import Verdict
@@ -123,4 +123,4 @@ def _verdict(page: Page) -> Html:
 
 
 def _lines(parts: list[Html]) -> Html:
-    return Html("\n" + "\n".join(joined(part) for part in parts) + "\n")
+    return Html("\n" + "\n".join(join_children(part) for part in parts) + "\n")

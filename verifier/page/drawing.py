@@ -7,9 +7,17 @@ from itertools import pairwise
 
 import numpy as np
 
-from leaveout.verifier.page.markup import Child, Html, joined, tag
+from leaveout.verifier.page.markup import Child, Html, join_children, tag
 from leaveout.verifier.page.placing import baseline, places
-from leaveout.verifier.page.plot import Axis, Frame, framed, linear, plot, rounded, staircase
+from leaveout.verifier.page.plot import (
+    Axis,
+    Frame,
+    chart_frame,
+    linear,
+    plot,
+    round_ticks,
+    staircase,
+)
 from leaveout.verifier.page.series import Chart, Series
 
 Corners = list[tuple[float, float]]
@@ -32,15 +40,15 @@ _LETTER = 18
 def curve(at: int, line: str, marks: Sequence[tuple[float, float]]) -> Html:
     """Return a curve with its markers."""
     symbols = "".join(f"M{x:.1f} {y:.1f}{_SYMBOLS[at]}" for x, y in marks)
-    return joined(
+    return join_children(
         tag("path", d=line, class_=f"line c{at}"), tag("path", d=symbols, class_=f"marks c{at}")
     )
 
 
-def drawn(chart: Chart, size: tuple[int, int], said: str, style: str) -> Html:
+def draw_chart(chart: Chart, size: tuple[int, int], said: str, style: str) -> Html:
     """Return a chart as an SVG element."""
     margin = max(0.5, chart.reach * 0.03)
-    frame = framed(_along(chart, margin, size[0] // _TICK), _heights(chart), size)
+    frame = chart_frame(_along(chart, margin, size[0] // _TICK), _heights(chart), size)
     scale = 100 if chart.shares else 1
     lower, upper = (
         [
@@ -64,7 +72,7 @@ def drawn(chart: Chart, size: tuple[int, int], said: str, style: str) -> Html:
     for at, zero in zeros.items():
         parts.append(tag("path", d=frame.path(zero), class_=f"line thin dashed c{at}"))
     for at, each in enumerate(chart.series):
-        marks = [frame.at(x, scale * y) for x, y in _marked(each, at, len(chart.series))]
+        marks = [frame.at(x, scale * y) for x, y in _marker_places(each, at, len(chart.series))]
         parts.append(curve(at, frame.path(lower[at]), marks))
     parts.append(_labels(chart, frame, lower, [*zeros.values(), *upper]))
     return plot(frame, said, parts, style=style)
@@ -73,7 +81,9 @@ def drawn(chart: Chart, size: tuple[int, int], said: str, style: str) -> Html:
 def _along(chart: Chart, margin: float, about: int) -> Axis:
     """Return the x axis, extended past the last place to draw the last step."""
     low, high = float(min(0, *(each.curve.at[0] for each in chart.series))), chart.reach + margin
-    ticks = [each for each in rounded(low, high, max(3, about), whole=True) if low <= each <= high]
+    ticks = [
+        each for each in round_ticks(low, high, max(3, about), whole=True) if low <= each <= high
+    ]
     return Axis(low, high, tuple(ticks), f"number of {chart.unit}")
 
 
@@ -98,7 +108,7 @@ def _corners(series: Series, wide: float, upper: bool) -> Corners:
     return staircase(at, ends, back=not upper)
 
 
-def _marked(series: Series, at: int, count: int) -> Corners:
+def _marker_places(series: Series, at: int, count: int) -> Corners:
     """Return the places of a curve's markers, staggered between curves."""
     places = len(series.curve.at)
     every = max(1, places // _MARKED)

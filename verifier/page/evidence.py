@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from leaveout.models.train.decoding import cell_text, feature_text
-from leaveout.verifier.amounts import counted, plain
+from leaveout.verifier.amounts import count_noun, plain
 from leaveout.verifier.page.facts import facts
-from leaveout.verifier.page.markup import Child, Html, folded, joined, tag
+from leaveout.verifier.page.markup import Child, Html, collapsible, join_children, tag
 from leaveout.verifier.page.model import Page
 from leaveout.verifier.page.tables import Column, table
 from leaveout.verifier.points.names import LETTERS, row_name
@@ -27,10 +27,10 @@ def evidence(page: Page, result: Result) -> Html | None:
         # Of a proved guarantee the worst leak lies below what was asked: no news.
         quiet = result.kind == "guarantee" and result.verdict == "proved"
         summary = "The worst leak found, which is no counter-example"
-        shown.append(folded(summary, block) if quiet else block)
+        shown.append(collapsible(summary, block) if quiet else block)
     if result.example is not None:
         shown.append(_example(result.example, result.box))
-    return joined(shown) if shown else None
+    return join_children(shown) if shown else None
 
 
 def _sentence(text: str) -> Html | None:
@@ -60,8 +60,8 @@ def _witness(witness: WitnessRecord, box: BoxRecord) -> Html:
     own = _units(witness)
     read = _points({"x": witness.x}, box, _names(witness), text)
     if own is not None:
-        read = folded(f"x as the {model} reads it", read)
-    return joined(_sentence(witness.words), scores, own, read)
+        read = collapsible(f"x as the {model} reads it", read)
+    return join_children(_sentence(witness.words), scores, own, read)
 
 
 def _features(example: ExampleRecord) -> dict[int, str]:
@@ -98,7 +98,7 @@ def _units(witness: WitnessRecord) -> Html | None:
     columns = [Column("Column"), Column("Value", number=True)]
     columns.append(Column(f"As the {witness.model} reads it", number=True))
     shown = table(title, columns, rows, seen=len(known) <= _OPEN)
-    return shown if len(known) <= _OPEN else folded(title, shown)
+    return shown if len(known) <= _OPEN else collapsible(title, shown)
 
 
 def _value(cell: CellRecord) -> str:
@@ -120,7 +120,7 @@ def _example(example: ExampleRecord, box: BoxRecord) -> Html:
         f"{name} lacks {row_name(row, example.removed_ids.get(name, ''))}"
         for name, row in example.removed.items()
     ]
-    return joined(
+    return join_children(
         _sentence(example.words),
         tag("p", "; ".join(names), ".") if names else None,
         _scores(example),
@@ -160,12 +160,12 @@ def _points(
     columns = [Column("Feature"), *(Column(name, number=True) for name in points)]
     columns += [Column("least", number=True), Column("greatest", number=True)]
     name = " and ".join(points)
-    caption = f"{name}: {counted(count, 'feature')}, each with its range in the set of inputs"
+    caption = f"{name}: {count_noun(count, 'feature')}, each with its range in the set of inputs"
     shown = table(caption, columns, rows, seen=count <= _OPEN)
     more = None
     if count > _MOST:
         more = tag("p", f"{count - _MOST:,} more features are in the file of results.")
-    return shown if count <= _OPEN else folded(caption, shown, more)
+    return shown if count <= _OPEN else collapsible(caption, shown, more)
 
 
 def _feature(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from leaveout.verifier.amounts import plain
-from leaveout.verifier.page.markup import Html, folded, joined, tag
+from leaveout.verifier.page.markup import Html, collapsible, join_children, tag
 from leaveout.verifier.records import Fact
 
 _NAMES = {
@@ -28,7 +28,10 @@ def facts(found: Mapping[str, Fact]) -> Html | None:
     """Return a list of facts; None if there are none."""
     if not found:
         return None
-    rows = [joined(tag("dt", _name(key)), tag("dd", _value(value))) for key, value in found.items()]
+    rows = [
+        join_children(tag("dt", _name(key)), tag("dd", _value(value)))
+        for key, value in found.items()
+    ]
     return tag("dl", rows, class_="facts")
 
 
@@ -46,4 +49,4 @@ def _value(value: Fact) -> str | Html:
         text += f" and {len(value) - _MOST:,} more"
     if not value:
         return "none"
-    return text if len(value) <= _OPEN else folded(f"{len(value):,}", text)
+    return text if len(value) <= _OPEN else collapsible(f"{len(value):,}", text)

@@ -12,7 +12,7 @@ from leaveout.specs import Function
 T = TypeVar("T")
 
 
-def brought(function: Function, what: str, make: Callable[[], T]) -> T | None:
+def call_hook(function: Function, what: str, make: Callable[[], T]) -> T | None:
     """Return what a declaration's hook makes; None, with a warning, if it fails."""
     try:
         return make()

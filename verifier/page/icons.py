@@ -29,9 +29,9 @@ def icon(word: str) -> Html:
 
 def verdict(word: str, confidence: float | None = None) -> Html:
     """Return a verdict as symbol and coloured word, with its confidence."""
-    return tag("span", icon(word), word + surely(confidence), class_=f"verdict {word}")
+    return tag("span", icon(word), word + confidence_suffix(confidence), class_=f"verdict {word}")
 
 
-def surely(confidence: float | None) -> str:
+def confidence_suffix(confidence: float | None) -> str:
     """Return the confidence of a verdict that rests on samples; empty if certain."""
     return "" if confidence is None else f" with confidence {plain(confidence)}"

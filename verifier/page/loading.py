@@ -53,14 +53,14 @@ def _run(name: str, shown: str, number: int) -> Run:
         digest=hashlib.sha256(data).hexdigest(),
         report=report,
         specification=read_specification(
-            report.spec, folder, report.spec_sha256, report.notes, _included(report)
+            report.spec, folder, report.spec_sha256, report.notes, _included_digests(report)
         ),
         unread=unread,
         number=number,
     )
 
 
-def _included(report: Report) -> frozenset[str] | None:
+def _included_digests(report: Report) -> frozenset[str] | None:
     """Return the digests of the included specifications; None if unrecorded."""
     kept = [each.sha256 for each in report.files if each.kind == "included specification"]
     return frozenset(kept) if report.files else None
@@ -106,8 +106,8 @@ def _report(data: bytes, name: str) -> tuple[Report, tuple[str, ...]]:
             _check_trace(trace, f"{name}: a trace of {where}")
         for tree in result.groups:
             _check_groups(tree, f"{name}: the groups of {where}")
-        _finite(result, f"{name}: {where}")
-    return report, _unread(raw)
+        _refuse_infinite(result, f"{name}: {where}")
+    return report, _unknown_fields(raw)
 
 
 def _check(curve: Curve, where: str) -> None:
@@ -142,7 +142,7 @@ def _check_groups(tree: GroupsRecord, where: str) -> None:
         raise PageError(f"{where} are {len(tree.groups):,}, at most {_GROUPS} can be drawn")
 
 
-def _finite(result: Result, where: str) -> None:
+def _refuse_infinite(result: Result, where: str) -> None:
     """Raise on numbers no run writes; a float too large is read as infinite."""
     numbers = [result.seconds, *(x for x in (result.lower, result.upper) if x is not None)]
     numbers += [x for curve in result.curves for x in (*curve.lower, *curve.upper)]
@@ -158,7 +158,7 @@ def _finite(result: Result, where: str) -> None:
         raise PageError(f"{where} has a box with unequal numbers of lower and upper ends")
 
 
-def _unread(raw: dict[str, object]) -> tuple[str, ...]:
+def _unknown_fields(raw: dict[str, object]) -> tuple[str, ...]:
     """Return the fields of another version that this one would drop."""
     unread = dict.fromkeys(key for key in raw if key not in Report.__struct_fields__)
     results = raw["results"]

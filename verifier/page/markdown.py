@@ -6,8 +6,8 @@ from leaveout.verifier.amounts import MISSING, ends
 from leaveout.verifier.page.first_page.named_files import models, named_files
 from leaveout.verifier.page.first_page.state import state
 from leaveout.verifier.page.first_page.summary import Summary, summary
-from leaveout.verifier.page.icons import surely
-from leaveout.verifier.page.markdown_text import listed, quoted, rows, text
+from leaveout.verifier.page.icons import confidence_suffix
+from leaveout.verifier.page.markdown_text import code_span, list_items, rows, text
 from leaveout.verifier.page.model import Page, label
 from leaveout.verifier.report import Result
 
@@ -25,7 +25,7 @@ def markdown(page: Page) -> str:
     if said.answers:
         parts.append("\n\n".join(f"**{text(each)}**" for each in said.answers))
     if said.lines:
-        parts += ["### What was found", _found(said)]
+        parts += ["### What was found", _finding_lines(said)]
     if any(each.lower is not None or each.upper is not None for each in _results(page)):
         parts += ["### Bounds", _bounds(page)]
     for title, lines in (
@@ -33,15 +33,19 @@ def markdown(page: Page) -> str:
         ("What it does not cover", said.scope.not_covered),
     ):
         if lines:
-            parts += [f"### {title}", listed(map(text, lines))]
+            parts += [f"### {title}", list_items(map(text, lines))]
     if said.assumptions:
         trusted = [
             text(f"{', '.join(each.about)}: {each.words}." if each.about else f"{each.words}.")
             for each in said.assumptions
         ]
-        parts += ["### What the results rest on", listed(trusted, numbered=True)]
+        parts += ["### What the results rest on", list_items(trusted, numbered=True)]
     files = [
-        (text(each.role), quoted(each.name), quoted(each.digest) if each.digest else "not known")
+        (
+            text(each.role),
+            code_span(each.name),
+            code_span(each.digest) if each.digest else "not known",
+        )
         for each in named_files(page, everything=True)
     ]
     parts += ["### Files", rows(("File", "Name", "sha256"), files)]
@@ -49,23 +53,25 @@ def markdown(page: Page) -> str:
 
 
 def _subject(page: Page) -> str:
-    lines = [f"{text(each.role)} {quoted(each.name)}" for each in models(page)]
+    lines = [f"{text(each.role)} {code_span(each.name)}" for each in models(page)]
     about = [f"Of: {'; '.join(lines)}."] if lines else []
     versions = ", ".join(dict.fromkeys(run.report.leaveout for run in page.runs))
     days = f" on {' and '.join(page.days)}" if page.days else ""
     return " ".join([*about, f"Decided with leaveout {text(versions + days)}."])
 
 
-def _found(said: Summary) -> str:
+def _finding_lines(said: Summary) -> str:
     """Return the findings as a list."""
     lines = []
     for each in said.lines:
         rests = ", ".join(map(str, each.rests_on))
         refers = f" (Rests on {rests}.)" if rests else ""
-        of = f" ({quoted(each.file)})" if each.file else ""
-        verdict = each.statement.verdict + surely(each.statement.confidence)
-        lines.append(f"**{verdict}** {text(each.words)} {quoted(each.statement.name)}{of}{refers}")
-    return listed(lines)
+        of = f" ({code_span(each.file)})" if each.file else ""
+        verdict = each.statement.verdict + confidence_suffix(each.statement.confidence)
+        lines.append(
+            f"**{verdict}** {text(each.words)} {code_span(each.statement.name)}{of}{refers}"
+        )
+    return list_items(lines)
 
 
 def _results(page: Page) -> list[Result]:
@@ -74,7 +80,7 @@ def _results(page: Page) -> list[Result]:
 
 def _verdict(result: Result) -> str:
     sure = None if result.verdict == "unknown" else result.confidence
-    return result.verdict + surely(sure)
+    return result.verdict + confidence_suffix(sure)
 
 
 def _bounds(page: Page) -> str:
@@ -83,9 +89,9 @@ def _bounds(page: Page) -> str:
         for result in run.report.results:
             if result.lower is None and result.upper is None:
                 continue
-            file = [quoted(run.name)] if page.several else []
+            file = [code_span(run.name)] if page.several else []
             shown = ends(result.lower, result.upper, MISSING)
-            said = quoted(result.name), text(label(result)), _verdict(result)
+            said = code_span(result.name), text(label(result)), _verdict(result)
             cells.append([*file, *said, *shown])
     file = ["File"] if page.several else []
     return rows([*file, "Statement", "Label", "Verdict", "Lower", "Upper"], cells)

@@ -17,17 +17,17 @@ _FENCE = re.compile("`+")
 def text(words: str) -> str:
     """Return a text on one line with all Markdown and HTML syntax escaped."""
     line = clean(" ".join(words.split()))
-    return _SPECIAL.sub(_escaped, line)
+    return _SPECIAL.sub(_escape_sign, line)
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _escape_sign(found: re.Match[str]) -> str:
     """Return the escape of one special character."""
     sign = found[0]
     # As HTML these are safe in readers that know no backslash before them, too.
     return {"<": "&lt;", ">": "&gt;", "&": "&amp;", "@": "&#64;"}.get(sign, f"\\{sign}")
 
 
-def quoted(words: str) -> str:
+def code_span(words: str) -> str:
     """Return a name as a code span, safe against backquotes and table bars."""
     line = clean(" ".join(words.split())) or " "
     if "|" in line:
@@ -39,7 +39,7 @@ def quoted(words: str) -> str:
     return f"{fence}{room}{line}{room}{fence}"
 
 
-def listed(lines: Iterable[str], numbered: bool = False) -> str:
+def list_items(lines: Iterable[str], numbered: bool = False) -> str:
     """Return a list of lines that are already Markdown."""
     return "".join(
         f"{f'{at}.' if numbered else '-'} {line}\n" for at, line in enumerate(lines, start=1)

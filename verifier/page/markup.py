@@ -28,7 +28,7 @@ def clean(text: str) -> str:
     return _UNPRINTABLE.sub("\ufffd", text)
 
 
-def joined(*children: Child) -> Html:
+def join_children(*children: Child) -> Html:
     """Return the markup of several children."""
     parts: list[str] = []
     for child in children:
@@ -39,7 +39,7 @@ def joined(*children: Child) -> Html:
         elif isinstance(child, str):
             parts.append(html.escape(clean(child)))
         else:
-            parts.append(joined(*child))
+            parts.append(join_children(*child))
     return Html("".join(parts))
 
 
@@ -53,7 +53,7 @@ def tag(name: str, *children: Child, **attributes: str | int | bool | None) -> H
     )
     if name in _VOID:
         return Html(f"<{name}{given}>")
-    return Html(f"<{name}{given}>{joined(*children)}</{name}>")
+    return Html(f"<{name}{given}>{join_children(*children)}</{name}>")
 
 
 def code(text: str) -> Html:
@@ -61,6 +61,6 @@ def code(text: str) -> Html:
     return tag("code", text)
 
 
-def folded(summary: Child, *children: Child) -> Html:
+def collapsible(summary: Child, *children: Child) -> Html:
     """Return content that expands when its summary is clicked."""
     return tag("details", tag("summary", summary), tag("div", *children, class_="folded"))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from leaveout.verifier.amounts import MISSING, duration, ends
-from leaveout.verifier.page.icons import surely
-from leaveout.verifier.page.markup import Child, code, joined, tag
+from leaveout.verifier.page.icons import confidence_suffix
+from leaveout.verifier.page.markup import Child, code, join_children, tag
 from leaveout.verifier.page.model import label
 from leaveout.verifier.page.tables import Column, table
 from leaveout.verifier.report import Report, Result
@@ -18,16 +18,17 @@ def fragment(report: Report) -> str:
         [
             code(result.name),
             label(result),
-            result.verdict + surely(None if result.verdict == "unknown" else result.confidence),
+            result.verdict
+            + confidence_suffix(None if result.verdict == "unknown" else result.confidence),
             *ends(result.lower, result.upper, MISSING),
             duration(result.seconds),
         ]
         for result in report.results
     ]
-    said = [line for result in report.results for line in _said(result)]
+    said = [line for result in report.results for line in _result_notes(result)]
     for answers in report.answers:
         said += [answers.words, *(each.words for each in answers.labels if each.words)]
-    return joined(
+    return join_children(
         table("Verdicts and bounds", columns, rows),
         tag("ul", [tag("li", line) for line in said]) if said else None,
         tag("ul", [tag("li", note) for note in report.notes], class_="notes")
@@ -36,7 +37,7 @@ def fragment(report: Report) -> str:
     )
 
 
-def _said(result: Result) -> list[str]:
+def _result_notes(result: Result) -> list[str]:
     """Return the notes on a result: what shows it, why it is unknown, advice."""
     head = result.name + (f", label {result.label_text}" if result.label_text else "")
     shown = [each.words for each in (result.witness, result.example) if each is not None]

@@ -27,7 +27,9 @@ def places(
     taken = np.concatenate([_boxes(line) for line in (*lines, *others)])
     found: list[Box | None] = []
     for text, line in zip(texts, lines, strict=True):
-        box = next((each for each in _tried(area, text, line) if _free(each, area, taken)), None)
+        box = next(
+            (each for each in _candidate_boxes(area, text, line) if _free(each, area, taken)), None
+        )
         found.append(box)
         if box is not None:
             taken = np.concatenate((taken, [box]))
@@ -45,7 +47,7 @@ def _boxes(line: Corners) -> Corners:
     )
 
 
-def _tried(area: Box, text: str, line: Corners) -> Iterator[Box]:
+def _candidate_boxes(area: Box, text: str, line: Corners) -> Iterator[Box]:
     """Yield places along a line, best first: above to the right, then below."""
     _, top, _, bottom = area
     lengths = np.linalg.norm(np.diff(line, axis=0), axis=1)

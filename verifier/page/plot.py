@@ -9,7 +9,7 @@ from importlib import resources
 from itertools import pairwise
 
 from leaveout.verifier.amounts import plain
-from leaveout.verifier.page.markup import Child, Html, joined, tag
+from leaveout.verifier.page.markup import Child, Html, join_children, tag
 
 Point = tuple[float, float]
 
@@ -45,7 +45,7 @@ class Axis:
         return min(1.0, max(0.0, (value - low) / (high - low)))
 
 
-def rounded(least: float, greatest: float, about: int = 5, whole: bool = False) -> list[float]:
+def round_ticks(least: float, greatest: float, about: int = 5, whole: bool = False) -> list[float]:
     """Return evenly spaced round numbers from at most `least` to `greatest`."""
     if greatest <= least:
         greatest = least + (abs(least) or 1.0)
@@ -60,7 +60,7 @@ def rounded(least: float, greatest: float, about: int = 5, whole: bool = False) 
 
 def linear(least: float, greatest: float, title: str = "", about: int = 5) -> Axis:
     """Return an axis with round ticks that starts and ends at ticks."""
-    ticks = tuple(rounded(least, greatest, about))
+    ticks = tuple(round_ticks(least, greatest, about))
     return Axis(ticks[0], ticks[-1], ticks, title)
 
 
@@ -96,9 +96,9 @@ class Frame:
         return outline([self.at(*each) for each in points], closed)
 
 
-def framed(x: Axis, y: Axis, size: tuple[int, int] = SIZE) -> Frame:
+def chart_frame(x: Axis, y: Axis, size: tuple[int, int] = SIZE) -> Frame:
     """Return the frame of a chart of a size, with room for the axis texts."""
-    left = _LEFT + _CHARACTER * max(len(_shown(each)) for each in y.ticks)
+    left = _LEFT + _CHARACTER * max(len(_tick_text(each)) for each in y.ticks)
     return Frame(x, y, left, _TOP, size[0] - _RIGHT, size[1] - _BOTTOM)
 
 
@@ -125,7 +125,7 @@ def bar(frame: Frame, sides: Point, ends: Point, style: str, striped: bool = Fal
     left, wide = left + 0.5, right - left - 1
     corners = [(left, low), (left, low - tall), (left + wide, low - tall), (left + wide, low)]
     lines = stripes(left, low - tall, wide, tall) if striped else None
-    return joined(tag("path", d=outline(corners, closed=True), class_=style), lines)
+    return join_children(tag("path", d=outline(corners, closed=True), class_=style), lines)
 
 
 def stripes(left: float, top: float, wide: float, tall: float) -> Html:
@@ -135,7 +135,7 @@ def stripes(left: float, top: float, wide: float, tall: float) -> Html:
     return tag("path", d=" ".join(lines), class_="stripes") if lines else Html()
 
 
-def upright(frame: Frame, value: float, name: str) -> Html:
+def vertical_marker(frame: Frame, value: float, name: str) -> Html:
     """Return a labelled dashed vertical line across a chart."""
     at, _ = frame.at(value, frame.y.low)
     right = at > (frame.left + frame.right) / 2
@@ -159,13 +159,13 @@ def axes(frame: Frame, *drawn: Child) -> Html:
     for each in frame.y.ticks:
         _, y = frame.at(frame.x.low, each)
         lines.append(outline([(frame.left, y), (frame.right, y)]))
-        ups.append(_text((frame.left - 6, y + 4), _shown(each), "end"))
+        ups.append(_text((frame.left - 6, y + 4), _tick_text(each), "end"))
     along = [
-        _text((frame.at(each, frame.y.low)[0], frame.bottom + 16), _shown(each), "along")
+        _text((frame.at(each, frame.y.low)[0], frame.bottom + 16), _tick_text(each), "along")
         for each in frame.x.ticks
     ]
     base = outline([(frame.left, frame.bottom), (frame.right, frame.bottom)])
-    return joined(
+    return join_children(
         tag("path", d=" ".join(lines), class_="lines"),
         drawn,
         tag("path", d=base, class_="base"),
@@ -209,6 +209,6 @@ def _text(at: Point, words: str, style: str) -> Html | None:
     return tag("text", words, x=f"{at[0]:.1f}", y=f"{at[1]:.1f}", class_=style) if words else None
 
 
-def _shown(tick: float) -> str:
+def _tick_text(tick: float) -> str:
     """Return the text of a tick."""
     return f"{tick:,.0f}" if tick.is_integer() and abs(tick) < 1e7 else plain(tick)

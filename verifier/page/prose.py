@@ -24,7 +24,7 @@ from leaveout.specs import (
 from leaveout.specs.text.errors import Slip
 from leaveout.specs.text.expressions import walk
 from leaveout.specs.typing.arguments import bind
-from leaveout.verifier.page.foreign import brought
+from leaveout.verifier.page.foreign import call_hook
 
 CLAIMED = "It is claimed that "
 """How every guarantee in words begins."""
@@ -100,7 +100,7 @@ class _Prose:
             given = {name: str(value) for name, value in bind(node, function).items()}
         except Slip:
             return str(node)
-        return brought(function, "words", lambda: function.said(given)) or str(node)
+        return call_hook(function, "words", lambda: function.said(given)) or str(node)
 
 
 def _every(binder: Binder) -> str:

@@ -21,7 +21,7 @@ def ranges(statement: Statement, table: Mapping[str, Function]) -> Html | None:
         for result in statement.results
         if result.lower is not None or result.upper is not None
     ]
-    asked = _asked(statement)
+    asked = _threshold(statement)
     if not rows or (len(rows) == 1 and asked is None and _exact(rows[0])):
         return None
     ends = [end for row in rows for end in (row.lower, row.upper) if end is not None]
@@ -115,7 +115,7 @@ def _exact(result: Result) -> bool:
     return agree or same(result.lower, result.upper)
 
 
-def _compared(statement: Statement) -> tuple[Call, float | None] | None:
+def _comparison(statement: Statement) -> tuple[Call, float | None] | None:
     """Return the call a claim compares and the number it is compared with."""
     if statement.written is None:
         return None
@@ -129,7 +129,7 @@ def _compared(statement: Statement) -> tuple[Call, float | None] | None:
     return None
 
 
-def _asked(statement: Statement) -> float | None:
+def _threshold(statement: Statement) -> float | None:
     """Return the number that a guarantee's bounds are to be compared with."""
     if statement.written is None or statement.kind == "find":
         return None
@@ -138,12 +138,12 @@ def _asked(statement: Statement) -> float | None:
         # Bounds of a guarantee over points are those of a leak's confidence.
         case ForAll(_, Implies(Compare(Call("confidence"), ">" | ">=", Number(value)), _)):
             return value
-    found = _compared(statement)
+    found = _comparison(statement)
     return None if found is None else found[1]
 
 
 def _shares(statement: Statement, table: Mapping[str, Function]) -> bool:
-    found = _compared(statement)
+    found = _comparison(statement)
     if found is None or not (found[0].function in table and table[found[0].function].share):
         return False
     # A find may ask for how many changes there are, which is no share.

@@ -81,7 +81,7 @@ def charts(page: Page) -> tuple[Chart, ...]:
     return tuple(
         chart
         for (value, unit), curves in groups.items()
-        for chart in _charts(value, unit, tuple(_named(curves)))
+        for chart in _charts(value, unit, tuple(_name_curves(curves)))
     )
 
 
@@ -107,7 +107,7 @@ def _charts(value: str, unit: str, series: tuple[Series, ...]) -> Iterable[Chart
         yield Chart(value, unit, series[part * MOST :][:MOST], part + 1, parts, reach)
 
 
-def _named(curves: dict[Curve, _Sources]) -> Iterable[Series]:
+def _name_curves(curves: dict[Curve, _Sources]) -> Iterable[Series]:
     """Yield the curves under distinct names.
 
     Curves that share a name are all distinguished by file, by call, or by statement: the first that
@@ -116,12 +116,12 @@ def _named(curves: dict[Curve, _Sources]) -> Iterable[Series]:
     labels: dict[Curve, str] = {}
     for name in dict.fromkeys(curve.name for curve in curves):
         alike = [curve for curve in curves if curve.name == name]
-        labels |= zip(alike, _apart(name, [curves[curve] for curve in alike]), strict=True)
+        labels |= zip(alike, _distinct_names(name, [curves[curve] for curve in alike]), strict=True)
     for curve, sources in curves.items():
-        yield Series(labels[curve], curve, _listed(sources.names))
+        yield Series(labels[curve], curve, _join_statements(sources.names))
 
 
-def _apart(name: str, sources: list[_Sources]) -> list[str]:
+def _distinct_names(name: str, sources: list[_Sources]) -> list[str]:
     """Return distinct names for the curves of one function."""
     if len(sources) == 1:
         return [name]
@@ -132,7 +132,7 @@ def _apart(name: str, sources: list[_Sources]) -> list[str]:
         [f"{name}, {file}" for file in files],
         calls,
         [f"{call}, {file}" for call, file in zip(calls, files, strict=True)],
-        [f"{name}, {_listed(list(each.names)[:1])}" for each in sources],
+        [f"{name}, {_join_statements(list(each.names)[:1])}" for each in sources],
     ]
     # Files are named if there are several: which file a curve is of is then asked first.
     tried = tried if all(files) else [tried[1], tried[3]]
@@ -150,7 +150,7 @@ def _files(names: Iterable[tuple[str, str]]) -> str:
     return " and ".join(dict.fromkeys(file for file, _ in names if file))
 
 
-def _listed(names: Iterable[tuple[str, str]]) -> str:
+def _join_statements(names: Iterable[tuple[str, str]]) -> str:
     """Return statement names grouped by file, in words."""
     files: dict[str, list[str]] = defaultdict(list)
     for file, name in names:

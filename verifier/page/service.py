@@ -7,7 +7,7 @@ from leaveout.verifier.page.markup import Html, tag
 from leaveout.verifier.page.plot import (
     Frame,
     axes,
-    framed,
+    chart_frame,
     linear,
     logarithmic,
     outline,
@@ -20,13 +20,13 @@ _LEGEND = 24
 """Height of a line of the legend."""
 
 
-def drawn_plan(plan: Plan) -> Html:
+def draw_plan(plan: Plan) -> Html:
     """Return an SVG file of expected accuracy by answers, a line per number of shards."""
     shown = [each for each in plan.trained if each.offers]
     asked = [offer.asked for each in shown for offer in each.offers]
     right = [offer.accuracy for each in shown for offer in each.offers]
     right += [plan.frequent, *(each.majority for each in shown)]
-    frame = framed(
+    frame = chart_frame(
         logarithmic(min(asked), max(asked), "answers between two full retrainings"),
         linear(100 * min(right), 100 * max(right), "right answers in %, expected"),
         _SIZE,

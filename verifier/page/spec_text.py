@@ -12,7 +12,7 @@ from leaveout.specs import Find, Guarantee, Let, Name, Node, expand, load
 from leaveout.specs.text.expressions import children
 from leaveout.specs.text.parse import parse, read_bytes
 from leaveout.specs.text.tree import Spec
-from leaveout.specs.typing.params import Value, params, shown
+from leaveout.specs.typing.params import Value, params, value_text
 from leaveout.verifier.read_spec import Reading, read_spec
 
 
@@ -53,10 +53,10 @@ def read_specification(
     if "\n" in spec:
         try:
             tree = parse(spec, "<text>")
-            return _read(tree, spec.encode(), reading=_checked(tree, Path(), notes))
+            return _read(tree, spec.encode(), reading=_check_spec(tree, Path(), notes))
         except (LeaveoutError, RecursionError):
             return Specification(missing="the results hold a text that is no specification")
-    path = _found(spec, folder)
+    path = _find_spec(spec, folder)
     if path is None:
         return Specification(missing=f"there is no file {spec} beside the results")
     try:
@@ -70,33 +70,33 @@ def read_specification(
             if included is not None and now not in included:
                 name = Path(each.name).name
                 return Specification(missing=f"{name} was changed since {spec} was decided")
-        return _read(tree, data, path, _checked(path, path.parent, notes))
+        return _read(tree, data, path, _check_spec(path, path.parent, notes))
     except (LeaveoutError, OSError, RecursionError):
         return Specification(missing=f"{spec} does not parse, or cannot be read")
 
 
-def set_otherwise(notes: Sequence[str], written: Mapping[str, Value]) -> dict[str, str]:
+def overridden_params(notes: Sequence[str], written: Mapping[str, Value]) -> dict[str, str]:
     """Return the params that a run set differently from the text."""
     values = {}
     for name, value in written.items():
-        start, end = f"param {name} = ", f", not {shown(value)} as written"
+        start, end = f"param {name} = ", f", not {value_text(value)} as written"
         for note in notes:
             if note.startswith(start) and note.endswith(end):
                 values[name] = note.removeprefix(start).removesuffix(end)
     return values
 
 
-def _checked(spec: Path | Spec, folder: Path, notes: Sequence[str]) -> Reading | None:
+def _check_spec(spec: Path | Spec, folder: Path, notes: Sequence[str]) -> Reading | None:
     """Return a specification as it was decided; None if it fails the check."""
     try:
         tree = spec if isinstance(spec, Spec) else load(spec)
         before = params(expand(tree, folder))
-        return read_spec(spec, folder, set_otherwise(notes, before))
+        return read_spec(spec, folder, overridden_params(notes, before))
     except (LeaveoutError, OSError, RecursionError):
         return None
 
 
-def _found(spec: str, folder: Path | None) -> Path | None:
+def _find_spec(spec: str, folder: Path | None) -> Path | None:
     """Return the path of the specification file; None if it is missing."""
     if not spec or "\0" in spec:
         return None

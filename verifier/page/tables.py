@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from leaveout.verifier.page.markup import Child, Html, joined, tag
+from leaveout.verifier.page.markup import Child, Html, join_children, tag
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def table(
         "table",
         tag("caption", caption, class_=None if seen else "unseen"),
         tag("thead", head),
-        tag("tbody", joined(body)),
+        tag("tbody", join_children(body)),
     )
     # Whoever uses a keyboard must be able to reach what scrolls.
     return tag("div", inner, class_="scroll", role="group", aria_label=caption, tabindex=0)

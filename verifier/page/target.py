@@ -6,7 +6,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from leaveout.files import RESULTS, open_file, written_whole
+from leaveout.files import RESULTS, open_atomically, open_file
 from leaveout.verifier.page.document import MARK, document
 from leaveout.verifier.page.errors import PageError
 from leaveout.verifier.page.markdown import MARK as SUMMARY_MARK
@@ -34,20 +34,20 @@ class PageTarget:
             with tempfile.TemporaryFile(prefix=".leaveout-", dir=path.resolve().parent):
                 pass
         except (OSError, ValueError) as error:
-            raise _failed(path, error) from None
+            raise _write_error(path, error) from None
         return PageTarget(path)
 
     def write(self, page: Page) -> None:
         """Write the page or summary atomically."""
         made = markdown(page) if _is_markdown(self.path) else document(page)
         try:
-            with written_whole(self.path) as stream:
+            with open_atomically(self.path) as stream:
                 stream.write(made.encode())
         except OSError as error:
-            raise _failed(self.path, error) from None
+            raise _write_error(self.path, error) from None
 
 
-def _failed(path: Path, error: OSError | ValueError) -> PageError:
+def _write_error(path: Path, error: OSError | ValueError) -> PageError:
     """Return the error for a page that cannot be written."""
     return PageError(f"-o {path}: cannot be written: {getattr(error, 'strerror', None) or error}")
 

@@ -90,7 +90,7 @@ def _smaller(case: Case) -> Iterator[str]:
         if wider:
             yield (
                 f"the set of inputs is wider than the training data in "
-                f"{_counted(wider, case.manifest)}: a box of the data's own ranges is smaller"
+                f"{_feature_names(wider, case.manifest)}: a box of the data's own ranges is smaller"
             )
 
 
@@ -181,7 +181,7 @@ def _columns(names: Iterable[str]) -> str:
     return f"columns {shown}{more} take"
 
 
-def _counted(features: list[int], manifest: Manifest) -> str:
+def _feature_names(features: list[int], manifest: Manifest) -> str:
     """Return the first features by name, and how many more there are."""
     shown = ", ".join(_name(each, manifest) for each in features[:_NAMED])
     return f"{shown}{f' and {len(features) - _NAMED} more' if len(features) > _NAMED else ''}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leaveout.verifier.amounts import bound
-from leaveout.verifier.points.names import labelled
+from leaveout.verifier.points.names import label_phrase
 from leaveout.verifier.records import LabelAnswersRecord
 
 
@@ -44,7 +44,7 @@ def label_words(found: LabelAnswersRecord, *, boxes: int) -> str:
         verb = "lies" if found.outside == 1 else "lie"
         where = "every set" if boxes > 1 else "the set"
         parts.append(f"{found.outside:,} {verb} outside {where} of inputs, where nothing is proved")
-    return f"{labelled(found.label, found.name)}: {'; '.join(parts)}"
+    return f"{label_phrase(found.label, found.name)}: {'; '.join(parts)}"
 
 
 def _records(members: int, rows: int | None) -> str:

@@ -51,7 +51,7 @@ def forest_record(job: ForestJob, file: str) -> ModelRecord:
     )
 
 
-def gathered(found: Iterable[ModelRecord]) -> tuple[ModelRecord, ...]:
+def merge_models(found: Iterable[ModelRecord]) -> tuple[ModelRecord, ...]:
     """Return each model once, with all statements about it."""
     kept: dict[ModelRecord, list[str]] = {}
     for each in found:

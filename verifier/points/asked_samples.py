@@ -79,7 +79,7 @@ class Looks:
 
     def first(self) -> AskedSample | None:
         """Return the first use; None if there was none."""
-        own, beside = _looked(self.own), _looked(self.path)
+        own, beside = _read_first_look(self.own), _read_first_look(self.path)
         if own is None and beside is None:
             return None
         if beside is not None and own != beside:
@@ -111,7 +111,7 @@ class Looks:
             try:
                 if path is self.own:
                     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                if not _put(path, content):
+                if not _write_new(path, content):
                     return self.first() or mine
             except OSError as error:
                 raise SpecError(
@@ -121,7 +121,7 @@ class Looks:
         return mine
 
 
-def _looked(path: Path) -> AskedSample | None:
+def _read_first_look(path: Path) -> AskedSample | None:
     """Return the first use stored in a file; None if there is no file."""
     try:
         return msgspec.json.decode(read_whole(path, SETTINGS), type=AskedSample)
@@ -136,7 +136,7 @@ def _looked(path: Path) -> AskedSample | None:
         ) from None
 
 
-def _put(path: Path, content: bytes) -> bool:
+def _write_new(path: Path, content: bytes) -> bool:
     """Write a whole file unless it exists; return whether it was written."""
     handle, partial = partial_file(path.parent)
     try:

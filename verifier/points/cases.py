@@ -13,7 +13,7 @@ from leaveout.verifier.points.pieces import (
     TooManyError,
     Varying,
     add_pieces,
-    scaled,
+    scale_pieces,
 )
 
 
@@ -97,7 +97,7 @@ def compare(left: Pieces, operator: str, right: Pieces) -> Cases:
     if operator in {"<", "<="}:
         left, right = right, left
     strict = operator in {"<", ">"}
-    difference = add_pieces(left, scaled(right, Fraction(-1)))
+    difference = add_pieces(left, scale_pieces(right, Fraction(-1)))
     parts: list[Cases] = []
     for row in difference:
         tests = [Test(lin, strict) for lin in row]

@@ -26,7 +26,7 @@ from leaveout.specs import (
 from leaveout.specs.table.signatures import Bound
 from leaveout.specs.types import BOOLEAN, LABEL, Type
 from leaveout.verifier.points.cases import OPPOSITE, Cases, Comparison, all_of, any_of, compare
-from leaveout.verifier.points.pieces import Lin, Pieces, add_pieces, plain, scaled
+from leaveout.verifier.points.pieces import Lin, Pieces, add_pieces, plain, scale_pieces
 from leaveout.verifier.resolve_names import Resolver
 
 _CURE = (
@@ -51,7 +51,7 @@ class ClaimReader:
         """Return the cases in which a claim is true, or false unless ``positive``."""
         match node:
             case Name():
-                return self.cases(self._followed(node), positive)
+                return self.cases(self._resolve_value(node), positive)
             case Not():
                 return self.cases(node.claim, not positive)
             case And() | Or() | Implies():
@@ -60,21 +60,21 @@ class ClaimReader:
                 is_and = isinstance(node, And)
                 return all_of([left, right]) if is_and == positive else any_of([left, right])
             case Compare():
-                return self._compared(node, positive)
+                return self._comparison_cases(node, positive)
             case Call() if self.resolver.function(node).forms is not None:
                 compared = cast("list[Comparison]", self._read(node))
                 parts = [_compare(*each, positive) for each in compared]
                 return all_of(parts) if positive else any_of(parts)
         raise self.resolver.fail(node, "this cannot be decided over points and networks", _CURE)
 
-    def _followed(self, node: Name) -> Expression:
+    def _resolve_value(self, node: Name) -> Expression:
         """Return the value of a name; raise if it has none."""
         value = self.resolver.value(node)
         if value is node:
             raise self.resolver.fail(node, "this cannot be decided over points and networks", _CURE)
         return value
 
-    def _compared(self, node: Compare, positive: bool) -> Cases:
+    def _comparison_cases(self, node: Compare, positive: bool) -> Cases:
         """Return the cases of a comparison of numbers or labels."""
         if self._is_label(node.left) or self._is_label(node.right):
             return self._equal(node.left, node.right, (node.operator == "==") != positive)
@@ -141,7 +141,7 @@ class ClaimReader:
             return plain(Lin(constant=constant))
         match value:
             case Negate():
-                return scaled(self.number(value.operand), _MINUS)
+                return scale_pieces(self.number(value.operand), _MINUS)
             case Arithmetic():
                 return self._arithmetic(value)
             case Call():
@@ -151,13 +151,13 @@ class ClaimReader:
     def _arithmetic(self, node: Arithmetic) -> Pieces:
         if node.operator in {"+", "-"}:
             sign = Fraction(1 if node.operator == "+" else -1)
-            return add_pieces(self.number(node.left), scaled(self.number(node.right), sign))
+            return add_pieces(self.number(node.left), scale_pieces(self.number(node.right), sign))
         left, right = self._constant(node.left), self._constant(node.right)
         if node.operator == "*" and left is not None:
-            return scaled(self.number(node.right), left)
+            return scale_pieces(self.number(node.right), left)
         if right is not None and (node.operator == "*" or right != 0):
             factor = right if node.operator == "*" else 1 / right
-            return scaled(self.number(node.left), factor)
+            return scale_pieces(self.number(node.left), factor)
         raise self.resolver.fail(
             node, f"'{node.operator}' of two things that vary is not linear", _CURE
         )

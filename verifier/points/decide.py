@@ -13,7 +13,7 @@ from msgspec import structs
 from leaveout.bab import Progress, SearchResult
 from leaveout.bab.attack.counterexamples import Found
 from leaveout.bab.joint_claim import join_claim
-from leaveout.bab.native.claims import BELOW, Claims, paced
+from leaveout.bab.native.claims import BELOW, Claims, tune_ascents
 from leaveout.bab.native.files.checkpoint import Checkpoint
 from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.groups import Group
@@ -105,7 +105,7 @@ class _Decision:
             self.questions,
             self._solve,
             # Before its search began: nothing is known of it.
-            lambda asked: self._take(asked, _unsearched(math.inf, closed=False)),
+            lambda asked: self._take(asked, _unsearched_result(math.inf, closed=False)),
             self.clock,
             floor=BELOW if self.decides else -math.inf,
             decide=self.decides,
@@ -115,12 +115,12 @@ class _Decision:
     def _solve(self, asked: Asked, floor: float) -> SearchResult[Found]:
         if not asked.cases:
             self.clock.skip(1)
-            return self._take(asked, _unsearched(-math.inf, closed=True))
+            return self._take(asked, _unsearched_result(-math.inf, closed=True))
         own = make_claims(asked, self.options.seed)
         share = self.clock.next()
         # The first is looked at even where there is no time: one point that counts is a bound.
         if self.clock.interrupted or (share == 0.0 and asked is not self.questions[0]):
-            return self._left(asked, own)
+            return self._take_unsearched(asked, own)
         trace = Trace()
 
         def report(progress: Progress) -> None:
@@ -130,7 +130,7 @@ class _Decision:
 
         kept, records, groups = self.solved is not None, list[Record](), list[Group]()
         options = replace(self.options.native(share), certificate=kept)
-        options = paced(options, decides=self.decides)
+        options = tune_ascents(options, decides=self.decides)
         found = search_question(
             own, options, floor=floor, decide=self.decides, progress=report,
             checkpoint=self.checkpoints(asked), proofs=records.extend,
@@ -166,11 +166,11 @@ class _Decision:
             self.open.append(found)
         return found
 
-    def _left(self, asked: Asked, own: Claims) -> SearchResult[Found]:
+    def _take_unsearched(self, asked: Asked, own: Claims) -> SearchResult[Found]:
         """Record what is known of a question that was not searched."""
         upper = own.most
         closed = upper < 0.0 if self.decides else upper <= self.lower
-        return self._take(asked, _unsearched(upper, closed=closed))
+        return self._take(asked, _unsearched_result(upper, closed=closed))
 
     def _tell(self, progress: Progress, lower: float, upper: float) -> None:
         if self.progress is None:
@@ -209,7 +209,7 @@ class _Decision:
             reason=reason,
             box=box_record(job.boxes[0]),
             members=job.members,
-            traces=tuple(_signed(each, job.sign) for each in self.traces),
+            traces=tuple(_with_sign(each, job.sign) for each in self.traces),
             groups=tuple(self.groups),
         )
 
@@ -288,7 +288,7 @@ class _Named:
         return point_words(self.manifest, np.asarray(values, np.float32))
 
 
-def _unsearched(upper: float, *, closed: bool) -> SearchResult[Found]:
+def _unsearched_result(upper: float, *, closed: bool) -> SearchResult[Found]:
     """Return what is known of a question without a search."""
     return SearchResult(
         label=-1,
@@ -304,7 +304,7 @@ def _unsearched(upper: float, *, closed: bool) -> SearchResult[Found]:
     )
 
 
-def _signed(trace: TraceRecord, sign: float) -> TraceRecord:
+def _with_sign(trace: TraceRecord, sign: float) -> TraceRecord:
     """Return the bounds over time, negated where the negative was searched."""
     if sign > 0:
         return trace

@@ -18,7 +18,7 @@ _MOST = 10.0
 """... and seconds."""
 
 
-def look(
+def quick_bounds(
     instance: Instance, label: int, options: NativeOptions, left: float | None
 ) -> EngineResult | None:
     """Bound a label's leaks by propagation, and attack it for a few seconds."""
@@ -28,7 +28,7 @@ def look(
     begun = time.perf_counter()
     deadline = Deadline.after(_MOST if left is None else min(_MOST, _SHARE * left))
     witness = question.first(options, deadline)
-    known = propagated(instance, label, "it was only looked at")
+    known = propagation_result(instance, label, "it was only looked at")
     return replace(
         known,
         lower=0.0 if witness is None else witness.confidence,
@@ -39,7 +39,7 @@ def look(
     )
 
 
-def propagated(instance: Instance, label: int, detail: str) -> EngineResult:
+def propagation_result(instance: Instance, label: int, detail: str) -> EngineResult:
     """Return what propagation proves, with the reason it is not closed."""
     most = max(0.0, instance.most(label))
     everyone = np.full(len(instance.family), most)

@@ -20,7 +20,7 @@ from leaveout.errors import ForestError
 from leaveout.models.forest import Forest, exact_forest
 from leaveout.models.forest.family import ForestFamily
 from leaveout.models.forest.leave_one_out import leave_one_out
-from leaveout.models.forest.reading import answering
+from leaveout.models.forest.reading import scored_with_rows
 from leaveout.models.forest.scored import ScoredForest
 from leaveout.specs import Call, Find
 from leaveout.verifier.by_row import ByRowRecord
@@ -34,7 +34,7 @@ from leaveout.verifier.points.leak_decider import (
     StatementProgress,
     asked_labels,
     finite,
-    merged,
+    merge_results,
 )
 from leaveout.verifier.points.leak_statements import IdpStatement
 from leaveout.verifier.points.proofs import CertificateTarget
@@ -118,7 +118,7 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
         """
         resolver = self._resolver
         forest = resolver.forest(statement.network)
-        whole, rows = answering(forest)
+        whole, rows = scored_with_rows(forest)
         other = None
         if resolver.is_forest(statement.family):
             compared = resolver.forest(statement.family)
@@ -128,7 +128,7 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
                     f"the forests read {forest.n_features_in_} and {compared.n_features_in_} "
                     "features; compare forests of the same data",
                 )
-            other, _ = answering(compared)
+            other, _ = scored_with_rows(compared)
         else:
             self._refuse_other_family(statement)
         reader = InputReader(resolver, forest.n_features_in_, "forest")
@@ -223,7 +223,7 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
         """Search one label; see `LeakDecider.search`."""
         seconds = clock.next()
         if clock.interrupted:
-            return self.unsearched(job, label, "interrupted")
+            return self.unsearched_result(job, label, "interrupted")
         started, name = time.perf_counter(), job.statement.statement.name
         deadline, trace = Deadline.after(seconds, started), Trace()
 
@@ -235,7 +235,9 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
         try:
             question = self._question(job, label, deadline, report)
         except TimeoutError:
-            return self.unsearched(job, label, "the deletion of every row was not found in time")
+            return self.unsearched_result(
+                job, label, "the deletion of every row was not found in time"
+            )
         except ForestError as error:
             raise self._resolver.fail(job.statement.family, str(error)) from None
         found = search_forests(
@@ -252,14 +254,16 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
             self._traces[found] = course
         return found
 
-    def unsearched(self, job: ForestJob, label: int, detail: str) -> SearchResult[ForestWitness]:
+    def unsearched_result(
+        self, job: ForestJob, label: int, detail: str
+    ) -> SearchResult[ForestWitness]:
         """Return what is known of a label without a search."""
         everyone = np.full(job.members, _EVERYTHING)
         return SearchResult(label, 0.0, _EVERYTHING, None, False, "time", detail, everyone, 0, 0.0)
 
     def result(self, job: ForestJob, found: Sequence[SearchResult[ForestWitness]]) -> Result:
         """Return the result of some labels; see `LeakDecider.result`."""
-        statement, known = job.statement.statement, merged(found, self._options.gap)
+        statement, known = job.statement.statement, merge_results(found, self._options.gap)
         witness = known.witness
         return Result(
             name=statement.name,

@@ -14,7 +14,7 @@ from leaveout.models.forest.columns import COLUMNS, ForestColumns, load_columns
 from leaveout.models.forest.scored import ScoredForest
 from leaveout.models.train.decoding import cell_text, decode_row
 from leaveout.models.train.encoding import CategoryColumn
-from leaveout.verifier.points.names import labelled, row_name
+from leaveout.verifier.points.names import label_phrase, row_name
 from leaveout.verifier.records import CellRecord, WitnessRecord
 
 Floats = NDArray[np.float64]
@@ -97,7 +97,7 @@ def witness_record(
     scores, member_scores = np.zeros(len(every)), np.zeros(len(every))
     scores[: len(known)], member_scores[place] = witness.scores, witness.member_scores
     answer = place[int(np.argmax(witness.member_scores))]
-    told = [labelled(each, names.label_name(each)) for each in (witness.label, answer)]
+    told = [label_phrase(each, names.label_name(each)) for each in (witness.label, answer)]
     row = names.row_id(witness.removed)
     without = "in the other forest" if pair else f"without {row_name(witness.removed, row)}"
     return WitnessRecord(

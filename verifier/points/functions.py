@@ -8,7 +8,15 @@ from leaveout.specs import Call, Expression, ListOf
 from leaveout.specs.table.signatures import Bound
 from leaveout.verifier.points.cases import Cases, Comparison, Test
 from leaveout.verifier.points.claims import ClaimReader
-from leaveout.verifier.points.pieces import Lin, Pieces, add_pieces, greatest, least, plain, scaled
+from leaveout.verifier.points.pieces import (
+    Lin,
+    Pieces,
+    add_pieces,
+    greatest,
+    least,
+    plain,
+    scale_pieces,
+)
 
 _MINUS = Fraction(-1)
 
@@ -61,7 +69,7 @@ def distance(reader: ClaimReader, node: Call, given: Bound) -> Pieces:
     """Read the largest difference of the features of two points."""
     sides = [_coordinates(reader, given[name]) for name in ("point", "other")]
     _refuse_apart(reader, node, *map(len, sides))
-    return _largest([add_pieces(a, scaled(b, _MINUS)) for a, b in zip(*sides, strict=True)])
+    return _largest([add_pieces(a, scale_pieces(b, _MINUS)) for a, b in zip(*sides, strict=True)])
 
 
 def same_except(reader: ClaimReader, node: Call, given: Bound) -> list[Comparison]:
@@ -99,7 +107,7 @@ def _refuse_apart(reader: ClaimReader, node: Call, one: int, other: int) -> None
 
 def _largest(numbers: list[Pieces]) -> Pieces:
     """Return the largest absolute value."""
-    return greatest(*numbers, *(scaled(each, _MINUS) for each in numbers))
+    return greatest(*numbers, *(scale_pieces(each, _MINUS) for each in numbers))
 
 
 def _score(application: int, label: int) -> Lin:

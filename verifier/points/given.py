@@ -76,21 +76,21 @@ class GivenPoints:
             try:
                 arrays = read_archive(path, DataError)
             except DataError as error:
-                raise DataError(f"{option}{error}{_expected(path)}") from None
+                raise DataError(f"{option}{error}{_expected_kinds(path)}") from None
             return GivenPoints(path.name, place, arrays=_arrays(place, arrays))
         if path.suffix.lower() == ".npz":
             raise DataError(f"{place}: is no NPZ file; write it with numpy.savez")
         try:
             table = read_table(path)
         except LeaveoutError as error:
-            raise DataError(f"{option}{error}{_expected(path)}") from None
+            raise DataError(f"{option}{error}{_expected_kinds(path)}") from None
         if not len(table):
-            raise DataError(f"{place}: there is no row below the header{_expected(path)}")
+            raise DataError(f"{place}: there is no row below the header{_expected_kinds(path)}")
         return GivenPoints(path.name, place, table=table)
 
     def points(self, manifest: Manifest, inputs: int, source: str) -> NDArray[np.float32]:
         """Return the points encoded for a network, shape (points, features)."""
-        x = self._encoded(manifest, source) if self.arrays is None else self.arrays.x
+        x = self._encode_table(manifest, source) if self.arrays is None else self.arrays.x
         if x.shape[1] != inputs:
             raise DataError(
                 f"{self.place}: a point has {x.shape[1]} features, {source} reads {inputs}"
@@ -127,7 +127,7 @@ class GivenPoints:
             return f"row {row}"
         return f"{self.table.unit} {self.table.lines[row]}"
 
-    def _encoded(self, manifest: Manifest, source: str) -> NDArray[np.float32]:
+    def _encode_table(self, manifest: Manifest, source: str) -> NDArray[np.float32]:
         """Encode the table for a network."""
         assert self.table is not None
         encoding = encoding_of(manifest)
@@ -180,7 +180,7 @@ class GivenPoints:
         return _features(self.place, "the table", values)
 
 
-def _expected(path: Path) -> str:
+def _expected_kinds(path: Path) -> str:
     """Return the end of a message about a file of an unknown kind."""
     return "" if path.suffix.lower() in _KINDS else "; a CSV or an NPZ is expected"
 

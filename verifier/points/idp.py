@@ -22,20 +22,20 @@ from leaveout.bab.native.workers.pool import Executor
 from leaveout.specs import Find
 from leaveout.verifier.by_row import ByRowRecord
 from leaveout.verifier.options import VerifyOptions
-from leaveout.verifier.points.first_look import look, propagated
+from leaveout.verifier.points.first_look import propagation_result, quick_bounds
 from leaveout.verifier.points.inputs import InputReader
 from leaveout.verifier.points.leak_decider import (
     LeakDecider,
     StatementProgress,
     asked_labels,
     finite,
-    merged,
+    merge_results,
 )
 from leaveout.verifier.points.leak_statements import IdpStatement
 from leaveout.verifier.points.network_job import Job
 from leaveout.verifier.points.network_rows import network_rows, tighten
 from leaveout.verifier.points.proofs import CertificateTarget
-from leaveout.verifier.points.row_bounds import lowered
+from leaveout.verifier.points.row_bounds import with_member_bounds
 from leaveout.verifier.points.sentences import (
     box_record,
     counted_rows,
@@ -138,7 +138,9 @@ class Decider(LeakDecider[Job, Witness]):
         found = [self._known.get((id(instance), label)) for label in range(instance.labels)]
         kept = self.rows.of(instance)
         return [
-            each if each is None or each.label not in kept else lowered(each, kept[each.label])
+            each
+            if each is None or each.label not in kept
+            else with_member_bounds(each, kept[each.label])
             for each in found
         ]
 
@@ -186,7 +188,7 @@ class Decider(LeakDecider[Job, Witness]):
             if seen or clock.interrupted or self.contradicted:
                 continue
             try:
-                found = look(job.instance, label, self._options.native(None), clock.left)
+                found = quick_bounds(job.instance, label, self._options.native(None), clock.left)
             except KeyboardInterrupt:
                 clock.interrupted = True
                 return
@@ -201,15 +203,15 @@ class Decider(LeakDecider[Job, Witness]):
         key = (id(job.instance), label)
         known = self._known.get(key)
         if self.contradicted:
-            return self._distrusted(job.instance, label, known)
+            return self._solver_free_result(job.instance, label, known)
         if known is not None and decide:
             leaks = known.witness is not None and known.lower > floor
             if leaks or known.upper <= floor:
                 return replace(known, seconds=0.0)
         if clock.interrupted:
-            return self.unsearched(job, label, "interrupted")
+            return self.unsearched_result(job, label, "interrupted")
         if seconds is not None and seconds < _WORTH_STARTING:
-            return self.unsearched(job, label, "no time was left to search")
+            return self.unsearched_result(job, label, "no time was left to search")
         name = job.statement.statement.name
         records: list[Record] = []
         groups: list[Group] = []
@@ -222,7 +224,7 @@ class Decider(LeakDecider[Job, Witness]):
 
         result = self._engine(seconds, self._checkpoints.get((name, label)))(
             job.instance, label, floor=floor, decide=decide, known=known, progress=report,
-            **self._keeping(records if job.certified else None, None if decide else groups),
+            **self._result_sinks(records if job.certified else None, None if decide else groups),
         )  # fmt: skip
         self.contradicted = self.contradicted or result.contradicted
         self._known[key] = result
@@ -238,7 +240,7 @@ class Decider(LeakDecider[Job, Witness]):
                 self.rows.cap(job.question, label, each.members, each.upper, len(family))
         return result
 
-    def _keeping(
+    def _result_sinks(
         self, records: list[Record] | None, groups: list[Group] | None
     ) -> dict[str, Callable[..., None]]:
         """Return the sinks for what a search finds beside its bounds."""
@@ -298,11 +300,11 @@ class Decider(LeakDecider[Job, Witness]):
             instance, label, native, checkpoint=checkpoint, executor=self._executor, **given
         )
 
-    def _distrusted(
+    def _solver_free_result(
         self, instance: Instance, label: int, known: EngineResult | None
     ) -> EngineResult:
         """Return the result without solver bounds: propagation and witnesses."""
-        bare = propagated(instance, label, "")
+        bare = propagation_result(instance, label, "")
         witness = known.witness if known else None
         return replace(
             bare,
@@ -313,17 +315,17 @@ class Decider(LeakDecider[Job, Witness]):
             detail=f"a replayed leak exceeds a bound that {self._options.proves_with} gave",
         )
 
-    def unsearched(self, job: Job, label: int, detail: str) -> EngineResult:
+    def unsearched_result(self, job: Job, label: int, detail: str) -> EngineResult:
         """Return what is known of a label without a search."""
         known = self._known.get((id(job.instance), label))
         if known is not None:
             return known.stopped(detail, self._options.gap)
-        return propagated(job.instance, label, detail)
+        return propagation_result(job.instance, label, detail)
 
     def result(self, job: Job, found: Sequence[EngineResult]) -> Result:
         """Return the result of some labels; see `LeakDecider.result`."""
         statement = job.statement.statement
-        known = merged(found, self._options.gap)
+        known = merge_results(found, self._options.gap)
         witness = known.witness
         counted = counted_rows(job.instance.family)
         if counted is not None and witness is not None and not job.pair:

@@ -46,7 +46,7 @@ class InputReader:
         choices: dict[int, Choices] = {}
         count = 0
         for call, lists, given in reversed(calls):
-            for listed in self._listed(call, lists, given, box):
+            for listed in self._listed_values(call, lists, given, box):
                 count += self._add(choices, listed, call, given.get("at", call), box)
                 if count > LARGEST_IN_ALL:
                     wrong = f"this set lists more than {LARGEST_IN_ALL:,} numbers in all"
@@ -123,8 +123,11 @@ class InputReader:
             )
         return np.asarray(known)
 
-    def _listed(self, call: Call, lists: Lists, given: Bound, box: Box) -> tuple[Listed, ...]:
+    def _listed_values(
+        self, call: Call, lists: Lists, given: Bound, box: Box
+    ) -> tuple[Listed, ...]:
         """Return the listed values that a call adds."""
+
         def bounds(column: int) -> tuple[float, float]:
             self._refuse_beyond(column, given.get("at", call))
             return float(box.lower[column]), float(box.upper[column])
@@ -138,7 +141,7 @@ class InputReader:
                         raise TypeError(f"expected Listed, got {type(each).__name__}")
                 return made
         except Slip as slip:
-            raise self.resolver.pointing(slip) from None
+            raise self.resolver.slip_error(slip) from None
         except Unknown:
             raise self.resolver.fail(
                 call, f"every argument of {call.function} must be a constant"

@@ -143,7 +143,7 @@ class _Loader:
         label: int | None,
     ) -> list[Asked]:
         """Ask about all members at once if applied once, else about each."""
-        whole = self._asked(boxes, {name: of.any for name, of in families.items()}, label)
+        whole = self._make_question(boxes, {name: of.any for name, of in families.items()}, label)
         if not families:
             return [whole]
         manifests = tuple((name, of.family.manifest) for name, of in families.items())
@@ -162,7 +162,7 @@ class _Loader:
             picked = list(zip(families, families.values(), chosen, strict=True))
             networks = {name: of.member(index) for name, of, index in picked}
             own = tuple((name, index, int(of.family.removed[index])) for name, of, index in picked)
-            asked = self._asked(boxes, networks, label)
+            asked = self._make_question(boxes, networks, label)
             found.append(replace(asked, members=own, manifests=manifests))
         return found
 
@@ -198,13 +198,13 @@ class _Loader:
                 yield each
             stack.extend(reversed(list(children(each))))
 
-    def _given(self, call: Call, kind: Type) -> list[Expression]:
+    def _arguments_of_kind(self, call: Call, kind: Type) -> list[Expression]:
         """Return the arguments of a call whose parameters accept a type."""
         given, parameters = self.resolver.given(call), self.resolver.function(call).parameters
         return [given[p.name] for p in parameters if kind in p.types and p.name in given]
 
     def _network_of(self, call: Call) -> Network:
-        node = self._given(call, NETWORK)[0]
+        node = self._arguments_of_kind(call, NETWORK)[0]
         for binder in self.binders:
             if isinstance(node, Name) and node.name == binder.name:
                 return self._example(binder)
@@ -232,8 +232,8 @@ class _Loader:
 
     def _box(self, binder: Binder) -> Box:
         for call in self._calls(self.body):
-            names = [at.name for at in self._given(call, POINT) if isinstance(at, Name)]
-            if binder.name in names and self._given(call, NETWORK):
+            names = [at.name for at in self._arguments_of_kind(call, POINT) if isinstance(at, Name)]
+            if binder.name in names and self._arguments_of_kind(call, NETWORK):
                 network = self._network_of(call)
                 reader = InputReader(self.resolver, network.inputs)
                 box = reader.read(binder.domain)
@@ -243,7 +243,9 @@ class _Loader:
             binder.domain, f"no network is applied to '{binder.name}', so it has no features"
         )
 
-    def _asked(self, boxes: list[Box], members: dict[str, _Member], label: int | None) -> Asked:
+    def _make_question(
+        self, boxes: list[Box], members: dict[str, _Member], label: int | None
+    ) -> Asked:
         """Return the question about some members."""
         statement = self.statement
         reader = ClaimReader(

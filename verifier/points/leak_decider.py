@@ -61,7 +61,7 @@ class Merged(Generic[W]):
     seconds: float
 
 
-def merged(found: Sequence[SearchResult[W]], gap: float) -> Merged[W]:
+def merge_results(found: Sequence[SearchResult[W]], gap: float) -> Merged[W]:
     """Merge the results of some labels."""
     best = max(found, key=lambda each: each.lower)
     upper = max(0.0, *(each.upper for each in found))
@@ -127,7 +127,7 @@ class LeakDecider(ABC, Generic[J, W]):
         """Search the leaks of one label within the clock's share."""
 
     @abstractmethod
-    def unsearched(self, job: J, label: int, detail: str) -> SearchResult[W]:
+    def unsearched_result(self, job: J, label: int, detail: str) -> SearchResult[W]:
         """Return what is known of a label without a search."""
 
     @abstractmethod
@@ -141,7 +141,7 @@ class LeakDecider(ABC, Generic[J, W]):
         found = in_turn(
             labels,
             lambda label, floor: self.search(job, label, clock, floor, decide=decide),
-            lambda label: self.unsearched(job, label, "interrupted"),
+            lambda label: self.unsearched_result(job, label, "interrupted"),
             clock,
             floor=floor,
             decide=decide,

@@ -32,7 +32,7 @@ def label_name(facts: DataFacts | None, label: int) -> str:
     return known[label] if named else ""
 
 
-def labelled(label: int, name: str = "") -> str:
+def label_phrase(label: int, name: str = "") -> str:
     """Return the phrase for a label with the name from `label_name`."""
     return repr(name) if name else f"label {label}"
 

@@ -47,7 +47,7 @@ def leaves_box(point: NDArray[np.float32], box: Box, manifest: Manifest) -> str:
     for each in box.choices:
         values = x[each.columns]
         if not (each.values == values).all(axis=1).any():
-            return _unlisted(each.columns, point, manifest)
+            return _unlisted_reason(each.columns, point, manifest)
     return ""
 
 
@@ -66,7 +66,9 @@ def _beyond(at: int, point: NDArray[np.float32], box: Box, manifest: Manifest) -
     return f"{_feature(at, manifest)} = {feature_text(point[at])} is {side} {end:.6g}"
 
 
-def _unlisted(columns: NDArray[np.int64], point: NDArray[np.float32], manifest: Manifest) -> str:
+def _unlisted_reason(
+    columns: NDArray[np.int64], point: NDArray[np.float32], manifest: Manifest
+) -> str:
     """Return how a point leaves the listed values of some columns."""
     at = int(columns[0])
     column = _column(at, manifest)

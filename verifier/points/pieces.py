@@ -114,7 +114,7 @@ def add_pieces(first: Pieces, second: Pieces) -> Pieces:
     )
 
 
-def scaled(number: Pieces, factor: Fraction) -> Pieces:
+def scale_pieces(number: Pieces, factor: Fraction) -> Pieces:
     """Return a multiple of a number; a negative factor swaps max and min."""
     if factor >= 0:
         return _distinct(tuple(tuple(lin.times(factor) for lin in row) for row in number))

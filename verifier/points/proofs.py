@@ -98,7 +98,7 @@ class CertificateTarget:
     ) -> None:
         """Compare a result's bounds of labels with the stored proofs."""
         assert self._book is not None
-        proved = {label: self._book.rested(name, instance, label) for label in labels}
+        proved = {label: self._book.use_bound(name, instance, label) for label in labels}
         missing = [label for label in labels if math.isinf(proved[label])]
         if missing:
             plural, are, they = ("s", "are", "they were") if missing[1:] else ("", "is", "it was")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from leaveout.bab import NativeOptions, ProgressCallback
 from leaveout.bab.joint_claim import join_claim
-from leaveout.bab.native.claims import BELOW, Claims, paced
+from leaveout.bab.native.claims import BELOW, Claims, tune_ascents
 from leaveout.bab.native.files.proved_points import Source
 from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.search import search_question
@@ -86,10 +86,10 @@ def decide(
     options = NativeOptions(seconds, gap, seed=seed, certificate=solved is not None)
     found = search_question(
         claims,
-        paced(options, decides=not worst),
+        tune_ascents(options, decides=not worst),
         floor=-math.inf if worst else BELOW,
         decide=not worst,
-        progress=None if progress is None else _told(progress),
+        progress=None if progress is None else _progress_adapter(progress),
         proofs=records.extend,
     )
     if solved is not None:
@@ -196,6 +196,6 @@ def _with(query: Query, case: Sequence[Condition]) -> Query | None:
     return replace(query, points=boxes, cases=cases)
 
 
-def _told(progress: QueryProgress) -> ProgressCallback:
+def _progress_adapter(progress: QueryProgress) -> ProgressCallback:
     """Return a callback that forwards an engine's progress."""
     return lambda each: progress(each.lower, each.upper, each.open_sets, each.seconds)

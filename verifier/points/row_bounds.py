@@ -100,7 +100,7 @@ class RowBounds(Generic[W]):
         return labels[label]
 
 
-def lowered(result: SearchResult[W], kept: Kept[W]) -> SearchResult[W]:
+def with_member_bounds(result: SearchResult[W], kept: Kept[W]) -> SearchResult[W]:
     """Return a result with all known bounds of its members, at least 0."""
     known = np.minimum(result.member_upper, np.maximum(kept.upper, 0.0))
     return replace(result, member_upper=known)

@@ -16,7 +16,7 @@ from leaveout.models import Family
 from leaveout.specs import Confident, Find, Guarantee
 from leaveout.verifier.points.asked_samples import AskedSample, Looks
 from leaveout.verifier.points.idp import Decider
-from leaveout.verifier.points.leak_decider import finite, floor_of, merged
+from leaveout.verifier.points.leak_decider import finite, floor_of, merge_results
 from leaveout.verifier.points.leak_statements import IdpStatement, recognise
 from leaveout.verifier.points.network_job import Job
 from leaveout.verifier.points.network_rows import tighten
@@ -26,7 +26,7 @@ from leaveout.verifier.points.sampling import (
     Sampling,
     sampling_of,
     smallest_sample,
-    tolerated,
+    tolerated_count,
     worst_case,
 )
 from leaveout.verifier.records import FactsRecord
@@ -123,13 +123,13 @@ class SampledLeaks:
             f"be is planned with the first: --draws); the look is in {sampled.looks.path}",
         )
 
-    def _shared(self, sampled: SampledJob) -> int:
+    def _count_results(self, sampled: SampledJob) -> int:
         """Record the first use; return how many results share the error."""
         count = sum(each.results for each in self._jobs)
         same = [each for each in self._jobs if each.looks == sampled.looks]
         before = sampled.looks.first()
         if before is None:
-            if all(tolerated(each.sampling.shared(count)) is None for each in same):
+            if all(tolerated_count(each.sampling.shared(count)) is None for each in same):
                 # Nothing is searched, so nothing is seen.
                 return count
             asked = [claim for each in same for claim in each.claims()]
@@ -148,10 +148,10 @@ class SampledLeaks:
             If another process is the first to look at the sample, or it cannot be said that this
             one did.
         """
-        count = self._shared(sampled)
+        count = self._count_results(sampled)
         sampling = sampled.sampling.shared(count)
         self._tell(sampling, count)
-        most = tolerated(sampling)
+        most = tolerated_count(sampling)
         if most is None:
             return self._too_small(sampled, sampling, clock)
         decided = []
@@ -201,18 +201,18 @@ class SampledLeaks:
         decide = is_guarantee and not most
         job = replace(job, without=(), certified=not most)
         found = self.decider.in_turn(job, labels, clock, floor, decide=decide)
-        lower, upper = self._known(job, found)
+        lower, upper = self._member_bounds(job, found)
         if not most:
             return _Found(job, found, lower, upper)
         tighten(job.instance, self.decider.rows.of(job.question), clock)
-        lower, upper = self._known(job, found)
+        lower, upper = self._member_bounds(job, found)
         order = np.lexsort((upper, lower))
         rest, worst = np.sort(order[: len(order) - most]), np.sort(order[len(order) - most :])
         others = replace(
             job, instance=_among(job.instance, rest), without=tuple(worst.tolist()), certified=True
         )
         again = self.decider.in_turn(others, labels, clock, floor, decide=is_guarantee)
-        low, high = self._known(others, again)
+        low, high = self._member_bounds(others, again)
         lower[rest], upper[rest] = np.maximum(lower[rest], low), np.minimum(upper[rest], high)
         return _Found(others, found, lower, upper, again)
 
@@ -250,7 +250,7 @@ class SampledLeaks:
             return structs.replace(shared, verdict="unknown", upper=None)
         if isinstance(sampled.statement, Find):
             low, high = (max(float(np.sort(each)[-1 - most]), 0.0) for each in (lower, upper))
-            closed = bare.verdict == "proved" if not most else self._closed(found, low, high)
+            closed = bare.verdict == "proved" if not most else self._is_closed(found, low, high)
             if self._certificate is not None and closed and found.rest:
                 # What is told is what the search proves by itself, at most its gap above.
                 high = max(high, *(each.upper for each in found.rest))
@@ -278,12 +278,12 @@ class SampledLeaks:
         why = reason or f"numerical: {leaking:,} members leak above it; {most:,} may{more}"
         return structs.replace(shared, verdict="unknown", reason=why)
 
-    def _closed(self, found: _Found, lower: float, upper: float) -> bool:
+    def _is_closed(self, found: _Found, lower: float, upper: float) -> bool:
         """Return whether the search closed the bounds without the worst."""
-        rest = merged(found.rest, self._gap)
+        rest = merge_results(found.rest, self._gap)
         return agree(lower, upper, self._gap) or (rest.closed and lower >= rest.lower)
 
-    def _known(self, job: Job, found: Sequence[EngineResult]) -> tuple[Floats, Floats]:
+    def _member_bounds(self, job: Job, found: Sequence[EngineResult]) -> tuple[Floats, Floats]:
         """Return each member's worst leak and bound, shape (members,).
 
         A leak is -inf where none was found; only the searched labels count.
@@ -301,7 +301,8 @@ class SampledLeaks:
         found = []
         for each in sampled.asked:
             bare = self.decider.result(
-                sampled.job, [self.decider.unsearched(sampled.job, label, "") for label in each]
+                sampled.job,
+                [self.decider.unsearched_result(sampled.job, label, "") for label in each],
             )
             reason = (
                 f"numerical: a sample of {sampling.size:,} of {sampling.rows:,} rows is too small "

@@ -18,7 +18,7 @@ import numpy as np
 
 from leaveout.errors import SpecError
 from leaveout.models import Family
-from leaveout.models.train.draws import drawn_rows
+from leaveout.models.train.draws import draw_rows
 
 _BITS = 128
 """Of the chances, beyond those that the smallest one begins with."""
@@ -45,7 +45,7 @@ class Sampling:
         return replace(self, error=self.error / results)
 
 
-def tolerated(sampling: Sampling) -> int | None:
+def tolerated_count(sampling: Sampling) -> int | None:
     """Return how many of the sample may exceed a bound on all but the share.
 
     With k this number, the (k + 1)-th largest of the sample is exceeded by more than the share of
@@ -100,7 +100,7 @@ def sampling_of(family: Family, share: float, error: Fraction, place: str) -> Sa
         raise SpecError(
             f"{place}: its manifest says draw {drawn.draw} of {drawn.draws} planned; train it anew"
         )
-    expected = drawn_rows(drawn.seed, drawn.rows, drawn.size, drawn.draw)
+    expected = draw_rows(drawn.seed, drawn.rows, drawn.size, drawn.draw)
     facts = family.manifest.data
     counted = facts is None or facts.rows == drawn.rows
     if not counted or not np.array_equal(expected, family.removed):

@@ -15,7 +15,14 @@ from leaveout.models import Family, Manifest
 from leaveout.models.train.decoding import cell_text, feature_text, nearest_record, records_of
 from leaveout.models.train.encoding import Encoding, encoding_of
 from leaveout.models.train.job import OWN
-from leaveout.verifier.points.names import is_plain, label_name, labelled, row_id, row_name, unit_of
+from leaveout.verifier.points.names import (
+    is_plain,
+    label_name,
+    label_phrase,
+    row_id,
+    row_name,
+    unit_of,
+)
 from leaveout.verifier.records import (
     BoxRecord,
     CellRecord,
@@ -101,7 +108,7 @@ def groups_record(
     removed, sign = family.removed, -1.0 if about == "greatest" else 1.0
     facts = family.manifest.data
 
-    def listed(group: Group) -> list[int]:
+    def row_numbers(group: Group) -> list[int]:
         """Return the first rows of a group."""
         rows: list[int] = np.sort(removed[group.members])[:_ROWS].tolist()
         return rows
@@ -119,9 +126,9 @@ def groups_record(
                 parent=each.parent,
                 members=len(each.members),
                 upper=sign * max(each.upper, least) + 0.0,
-                rows=tuple(listed(each)),
+                rows=tuple(row_numbers(each)),
                 leak=worst in each.members,
-                ids=tuple(filter(None, (row_id(facts, row) for row in listed(each)))),
+                ids=tuple(filter(None, (row_id(facts, row) for row in row_numbers(each)))),
             )
             for each in groups
         ),
@@ -130,7 +137,7 @@ def groups_record(
 
 def _sentence(instance: Instance, witness: Witness, answer: int, pair: bool) -> str:
     facts = instance.family.manifest.data
-    own, other = (labelled(each, label_name(facts, each)) for each in (witness.label, answer))
+    own, other = (label_phrase(each, label_name(facts, each)) for each in (witness.label, answer))
     row = row_name(witness.removed, row_id(facts, witness.removed))
     without = "in the other network" if pair else f"without {row}"
     if answer == witness.label:
@@ -155,16 +162,16 @@ def point_words(manifest: Manifest, x: NDArray[np.float32]) -> str:
         parts.append(f"{cell.name} = {value}{f' {cell.unit}' if cell.unit else ''}")
     if not parts:
         parts = [feature_text(v) for v in x]
-    shown = f"({_listed(parts, _SHOWN)})"
+    shown = f"({_join_some(parts, _SHOWN)})"
     encoding = encoding_of(manifest)
     wrong = {} if encoding is None else nearest_record(encoding, x)[1]
     if not wrong:
         return shown
-    why = _listed([f"{name} is {each}" for name, each in wrong.items()], _REASONS)
+    why = _join_some([f"{name} is {each}" for name, each in wrong.items()], _REASONS)
     return f"nearest to {shown} but no possible record: {why}"
 
 
-def _listed(parts: list[str], most: int) -> str:
+def _join_some(parts: list[str], most: int) -> str:
     """Return the first parts, and how many more there are."""
     more = f" and {len(parts) - most} more" if len(parts) > most else ""
     return f"{', '.join(parts[:most])}{more}"
@@ -204,11 +211,11 @@ def outside_box(instance: Instance) -> str | None:
         return None
     box = instance.box
 
-    def named(i: int) -> str:
+    def feature_phrase(i: int) -> str:
         """Return the number of a feature, with its name if known."""
         return f"feature {i} ({facts.features[i]})" if i < len(facts.features) else f"feature {i}"
 
-    covered = _covered(encoding_of(instance.family.manifest), box)
+    covered = _complete_choices(encoding_of(instance.family.manifest), box)
     for each in box.choices:
         if each in covered:
             continue
@@ -217,14 +224,14 @@ def outside_box(instance: Instance) -> str | None:
                 if value not in known:
                     near = known[np.argmin(np.abs(known - value))]
                     return (
-                        f"training data lies outside the input set: {named(i)} takes the value "
+                        f"training data lies outside the input set: {feature_phrase(i)} takes the value "
                         f"{value:.9g}, which is not listed (the nearest is {near:.9g}); nothing "
                         "is claimed about other values than those listed"
                     )
     for i, (low, high) in enumerate(zip(facts.minimum, facts.maximum, strict=True)):
         if low < box.lower[i] or high > box.upper[i]:
             return (
-                f"training data lies outside the box: {named(i)} spans "
+                f"training data lies outside the box: {feature_phrase(i)} spans "
                 f"[{low:g}, {high:g}], the box [{box.lower[i]:g}, {box.upper[i]:g}]; nothing is "
                 "claimed about inputs outside it"
             )
@@ -236,7 +243,7 @@ def outside_box(instance: Instance) -> str | None:
     return None
 
 
-def _covered(encoding: Encoding | None, box: Box) -> list[Choices]:
+def _complete_choices(encoding: Encoding | None, box: Box) -> list[Choices]:
     """Return the listed values that cover a column's values in any record."""
     by_columns = {tuple(each.columns.tolist()): each for each in box.choices}
     covered, first = [], 0

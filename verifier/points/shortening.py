@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from leaveout.bab.native.files.proof_trees import narrow
 from leaveout.deadline import NEVER, Deadline
-from leaveout.files import written_whole
+from leaveout.files import open_atomically
 from leaveout.models.npz import put_array, read_arrays
 from leaveout.verifier.checker.check import spares
 from leaveout.verifier.checker.spare import Spare
@@ -53,7 +53,7 @@ def shorten(
     arrays = read_arrays(path)
     for name, spare in found.items():
         _cut(arrays, name, spare)
-    with written_whole(path) as stream, zipfile.ZipFile(stream, "w") as archive:
+    with open_atomically(path) as stream, zipfile.ZipFile(stream, "w") as archive:
         for name, array in arrays.items():
             put_array(archive, name, array, packed=name.rpartition(".")[2] not in _PLAIN)
     return True

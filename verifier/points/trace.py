@@ -35,7 +35,7 @@ class Trace:
         if result.contradicted or not self._moments:
             return None
         self._add(result.seconds, result.lower, result.upper, last=True)
-        kept = _thinned(self._moments)
+        kept = _thin_moments(self._moments)
         if len(kept) < 2:
             return None
         seconds, lower, upper = zip(*kept, strict=True)
@@ -54,7 +54,7 @@ class Trace:
         self._moments.append((round(seconds, 4), lower, upper))
 
 
-def _thinned(moments: list[Moment]) -> list[Moment]:
+def _thin_moments(moments: list[Moment]) -> list[Moment]:
     """Keep the first and last moments, and some at equal ratios of time."""
     if len(moments) <= _MOST:
         return moments

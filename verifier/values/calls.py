@@ -34,7 +34,7 @@ class DeciderCalls:
 
     def call(self, node: Call, function: Function, given: Arguments) -> object:
         """Return the value of a call: a `Range`, a `Decided` or another object."""
-        who = _named(function)
+        who = _function_name(function)
         try:
             found = cast("Decider", find_reference(function.decider))(given)
         except LeaveoutError as error:
@@ -51,14 +51,14 @@ class DeciderCalls:
             self.accuracies.setdefault(str(node), {})[found.accuracy.count] = found.accuracy
         told = [*given.told, *([found.facts] if isinstance(found, Decided) else [])]
         try:
-            checked = self._checked(function, found)
+            checked = self._check_result(function, found)
             self._keep(str(node), function.name, told)
             return checked
         except ValueError as error:
             wrong = f"{who} gave no usable answer: {error}"
             raise self._resolver.fail(node, wrong) from None
 
-    def _checked(self, function: Function, found: object) -> object:
+    def _check_result(self, function: Function, found: object) -> object:
         """Return a decider's result; raise if it cannot be right."""
         if function.result == NUMBER:
             if not isinstance(found, Bounds):
@@ -116,7 +116,7 @@ def _kind(value: object) -> str:
     return "None" if value is None else f"a {type(value).__name__}"
 
 
-def _named(function: Function) -> str:
+def _function_name(function: Function) -> str:
     """Return a function's name, with its module if it is a plug-in's."""
     if is_built_in(function.name):
         return function.name

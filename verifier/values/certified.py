@@ -81,7 +81,7 @@ class ValueBook:
         claim, level = statement.claim, None
         if isinstance(claim, Confident):
             level, claim = str(Fraction(repr(claim.level.value))), claim.claim
-        asked = _asked(statement, result) if isinstance(statement, Find) else None
+        asked = _find_part(statement, result) if isinstance(statement, Find) else None
         if result.verdict == "unknown" and asked is None:
             raise Uncertified("it was not decided")
         before = len(self._files), len(self._numbers)
@@ -230,7 +230,7 @@ def _kind(path: Path) -> str:
     return "access" if path.is_dir() else "file"
 
 
-def _asked(statement: Find, result: Result) -> FindPart:
+def _find_part(statement: Find, result: Result) -> FindPart:
     """Return a find with its bounds, as a certificate states it."""
     ends = [
         None if end is None or result.verdict == "refuted" else str(Fraction(end))

@@ -23,7 +23,7 @@ from leaveout.specs import (
     Guarantee,
     Number,
 )
-from leaveout.specs.deciders import Accuracy, Curve, Facts, nothing_said
+from leaveout.specs.deciders import Accuracy, Curve, Facts, discard_message
 from leaveout.specs.table.functions import is_built_in
 from leaveout.specs.text.errors import Slip
 from leaveout.specs.types import BOOLEAN, FAMILY, INPUTS, NETWORK, NUMBER, POINT, TEXT
@@ -35,7 +35,7 @@ from leaveout.verifier.report import Result, Verdict
 from leaveout.verifier.resolve_names import Resolver
 from leaveout.verifier.values.certified import Uncertified, ValueBook
 from leaveout.verifier.values.evaluate import Valuation
-from leaveout.verifier.values.find_number import Boundary, Sought, State, sought, state_of
+from leaveout.verifier.values.find_number import Boundary, Sought, State, read_find, state_of
 from leaveout.verifier.values.ranges import Range
 from leaveout.verifier.values.reachable import lets_named, reachable
 from leaveout.verifier.values.verdicts import StoppedError, with_reason
@@ -128,11 +128,11 @@ class ValueDecider:
                 raise self._resolver.fail(node, wrong, "state it of one value")
         if isinstance(statement, Find):
             try:
-                self._sought[statement.name] = sought(
+                self._sought[statement.name] = read_find(
                     statement, lambda call: self._spec.functions[call.function]
                 )
             except Slip as slip:
-                raise self._resolver.pointing(slip) from None
+                raise self._resolver.slip_error(slip) from None
 
     def decide(self, statement: Guarantee | Find, seconds: float | None = None) -> Result:
         """Decide one loaded statement.
@@ -169,7 +169,7 @@ class ValueDecider:
             cure = "give a part of it a name with 'let'"
             raise self._resolver.fail(statement.claim, wrong, cure) from None
         finally:
-            self._valuation.say = nothing_said
+            self._valuation.say = discard_message
             self.interrupted = self.interrupted or self._valuation.calls.interrupted
         surely = None
         if isinstance(statement.claim, Confident):
@@ -210,7 +210,9 @@ class ValueDecider:
             certificate.without(statement.name, str(error))
         certificate.values(self._book)
 
-    def stated(self, statement: Guarantee | Find, result: Result, folder: Path) -> ValuesPart:
+    def certificate_part(
+        self, statement: Guarantee | Find, result: Result, folder: Path
+    ) -> ValuesPart:
         """Return how a certificate must state a statement and result."""
         book = ValueBook(self._spec, self._valuation)
         book.add(statement, result, self._confidence(statement.claim))

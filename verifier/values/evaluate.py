@@ -29,7 +29,7 @@ from leaveout.specs import (
     Or,
     Text,
 )
-from leaveout.specs.deciders import Arguments, Decided, Proof, Say, nothing_said
+from leaveout.specs.deciders import Arguments, Decided, Proof, Say, discard_message
 from leaveout.specs.text.expressions import walk
 from leaveout.specs.types import FAMILY, INPUTS, LABEL, NUMBER
 from leaveout.specs.typing.infer import brief
@@ -43,7 +43,7 @@ from leaveout.verifier.values.verdicts import (
     StoppedError,
     both,
     either,
-    negated,
+    negate,
     with_reason,
 )
 
@@ -77,7 +77,7 @@ class Valuation:
         default_factory=dict, init=False
     )
     say: Say = field(
-        default=nothing_said, init=False
+        default=discard_message, init=False
     )  # is told how far a decider that takes long is
     calls: DeciderCalls = field(init=False)
     _files: NamedFiles = field(init=False)
@@ -119,7 +119,7 @@ class Valuation:
                 return [
                     self.value(item, bound)
                     if isinstance(self.resolver.value(item), ListOf)
-                    else self._known(item, bound, "a number of a list")
+                    else self._exact_number(item, bound, "a number of a list")
                     for item in node.items
                 ]
             case Name():
@@ -138,7 +138,7 @@ class Valuation:
             case Compare():
                 return self._compare(node, bound)
             case Not():
-                return negated(self.claim(node.claim, bound), brief(node.claim))
+                return negate(self.claim(node.claim, bound), brief(node.claim))
             case And():
                 left = self.claim(node.left, bound)
                 settled = left.verdict == "refuted"
@@ -146,7 +146,7 @@ class Valuation:
             case Or() | Implies():
                 left = self.claim(node.left, bound)
                 if isinstance(node, Implies):
-                    left = negated(left, brief(node.left))
+                    left = negate(left, brief(node.left))
                 settled = left.verdict == "proved"
                 return left if settled else either(left, self.claim(node.right, bound))
             case ForAll():
@@ -288,7 +288,7 @@ class Valuation:
                 later[name] = argument
             elif self.spec.type_of(argument) == NUMBER:
                 what = f"'{name}' of {function.name}"
-                values[name] = number = self._known(argument, bound, what)
+                values[name] = number = self._exact_number(argument, bound, what)
                 if not parameter.takes(number):
                     raise self.resolver.fail(
                         argument, f"{what} is {parameter.range}, not {number:g}"
@@ -321,7 +321,7 @@ class Valuation:
                 return cast("Box", given[name])
         raise AssertionError(f"{argument} is no set of inputs of {call}")
 
-    def _known(self, node: Expression, bound: Bindings, what: str) -> float:
+    def _exact_number(self, node: Expression, bound: Bindings, what: str) -> float:
         """Return an exactly known number; raise if it is not."""
         number = self.number(node, bound)
         if not number.exact:

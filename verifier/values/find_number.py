@@ -35,7 +35,7 @@ class Sought:
     parameter: Parameter | None
 
 
-def sought(statement: Find, function: Callable[[Call], Function]) -> Sought:
+def read_find(statement: Find, function: Callable[[Call], Function]) -> Sought:
     """Return what a find asks for."""
     if statement.per_label:
         wrong = "'per label' is about the labels of a network, this is about one value"
@@ -50,7 +50,7 @@ def sought(statement: Find, function: Callable[[Call], Function]) -> Sought:
     if mentions(right, {variable}):
         raise Slip(inner.at, f"'{variable}' is on both sides", _SHAPE)
     if isinstance(left, Name):
-        return _compared(statement, inner, operator, right)
+        return _comparison_find(statement, inner, operator, right)
     given = bind(left, function(left)) if isinstance(left, Call) else {}
     holders = [name for name, node in given.items() if mentions(node, {variable})]
     if not isinstance(left, Call) or len(holders) != 1 or not isinstance(given[holders[0]], Name):
@@ -69,7 +69,7 @@ def sought(statement: Find, function: Callable[[Call], Function]) -> Sought:
     return Sought(left, parameter)
 
 
-def _compared(statement: Find, inner: Compare, operator: str, value: Expression) -> Sought:
+def _comparison_find(statement: Find, inner: Compare, operator: str, value: Expression) -> Sought:
     """Return a find of a number compared with one value."""
     _meaningful(statement, operator in ("<", "<="))
     if operator in ("<", ">"):

@@ -44,7 +44,9 @@ class Range:
         """Return the range between two computed bounds."""
         low, high = _end(lower), _end(upper)
         if low > high:
-            raise ValueError(f"the lower bound {_shown(low)} is above the upper {_shown(high)}")
+            raise ValueError(
+                f"the lower bound {_end_text(low)} is above the upper {_end_text(high)}"
+            )
         if low == math.inf or high == -math.inf:
             raise ValueError("a bound is infinite on the wrong side")
         return cls(low, high, reason, evidence)
@@ -62,10 +64,10 @@ class Range:
 
     def __str__(self) -> str:
         if self.exact:
-            return _shown(self.lower)
+            return _end_text(self.lower)
         if self.lower == -math.inf and self.upper == math.inf:
             return "any number"
-        return f"between {_shown(self.lower)} and {_shown(self.upper)}"
+        return f"between {_end_text(self.lower)} and {_end_text(self.upper)}"
 
     def __neg__(self) -> Range:
         return Range(-self.upper, -self.lower, self.reason, self.evidence)
@@ -186,7 +188,7 @@ def _down(end: End) -> float:
     return math.nextafter(value, -math.inf) if value > end else value
 
 
-def _shown(end: End) -> str:
+def _end_text(end: End) -> str:
     """Return a bound as text."""
     try:
         return f"{float(end):.9g}"

@@ -38,7 +38,7 @@ def either(left: Decided, right: Decided) -> Decided:
     return Decided("refuted", witness=words, facts=facts)
 
 
-def negated(claim: Decided, text: str) -> Decided:
+def negate(claim: Decided, text: str) -> Decided:
     """Return the verdict of a negation; ``text`` is the claim."""
     if claim.verdict == "unknown":
         return claim

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from leaveout.files import ARCHIVE, OWNER_ONLY, open_file, written_whole
-from leaveout.models.npz import put_array, refusing_damage
-from leaveout.user_key import leave_room, mark, mark_file, marked
+from leaveout.files import ARCHIVE, OWNER_ONLY, open_atomically, open_file
+from leaveout.models.npz import put_array, refuse_damage
+from leaveout.user_key import bears_mark, leave_room, mark, mark_file
 
 _INDEX = "index.json"
 _COPIED = 2**20
@@ -54,7 +54,7 @@ class Archive:
             return
         try:
             with (
-                refusing_damage(),
+                refuse_damage(),
                 open_file(path, ARCHIVE) as stream,
                 zipfile.ZipFile(stream) as file,
             ):
@@ -62,7 +62,7 @@ class Archive:
                 if bad is not None:
                     raise DamagedError(f"{bad} is damaged")
                 index = json.loads(file.read(_INDEX))
-                if not marked(stream, _PURPOSE):
+                if not bears_mark(stream, _PURPOSE):
                     raise NotOwnError
                 self.index, self._stamp = index, _stamp(stream)
         except (ValueError, KeyError) as error:
@@ -74,8 +74,8 @@ class Archive:
         """Read an array."""
         try:
             with (
-                refusing_damage(),
-                self._opened() as stream,
+                refuse_damage(),
+                self._open_checked() as stream,
                 zipfile.ZipFile(stream) as file,
                 file.open(f"{folder}/{name}.npy") as array,
             ):
@@ -88,7 +88,7 @@ class Archive:
 
         The file is complete at every moment: the new one replaces the old once it is on disk.
         """
-        with written_whole(self.path, OWNER_ONLY) as stream:
+        with open_atomically(self.path, OWNER_ONLY) as stream:
             with zipfile.ZipFile(stream, "w") as new:
                 self._copy(new, folder)
                 write(Writer(new, folder))
@@ -102,7 +102,7 @@ class Archive:
     def _copy(self, new: zipfile.ZipFile, without: str) -> None:
         if not self.index:
             return
-        with self._opened() as stream, zipfile.ZipFile(stream) as old:
+        with self._open_checked() as stream, zipfile.ZipFile(stream) as old:
             for entry in old.infolist():
                 if entry.filename == _INDEX or entry.filename.startswith(f"{without}/"):
                     continue
@@ -112,7 +112,7 @@ class Archive:
                 ):
                     shutil.copyfileobj(source, target, _COPIED)
 
-    def _opened(self) -> BinaryIO:
+    def _open_checked(self) -> BinaryIO:
         """Open the file whose mark was checked, refusing a substitute."""
         stream = open_file(self.path, ARCHIVE)
         if _stamp(stream) != self._stamp:

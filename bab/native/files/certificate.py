@@ -22,7 +22,7 @@ from leaveout.bab.native.files.file_parts import box_part, family_kind, file_par
 from leaveout.bab.native.files.proof_trees import ProofTree, compact, narrow, put_tree
 from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.leaks import Leaks
-from leaveout.files import written_whole
+from leaveout.files import open_atomically
 from leaveout.models.npz import put_array
 
 CERTIFIES = "certificate"
@@ -145,7 +145,7 @@ class CertificateBook:
         places = (i for i, (question, _) in enumerate(self._questions) if question is instance)
         return next((self._claims.get((i, label)) for i in places), None)
 
-    def rested(self, name: str, instance: Instance, label: int) -> float:
+    def use_bound(self, name: str, instance: Instance, label: int) -> float:
         """Record that a result uses a label's bound; return it, infinite if none."""
         claim = self._claim(instance, label)
         if claim is None:
@@ -202,7 +202,7 @@ class CertificateBook:
 
     def write(self, path: Path) -> None:
         """Write the certificate atomically."""
-        with written_whole(path) as stream:
+        with open_atomically(path) as stream:
             self._write(stream, path.resolve().parent)
 
     def _write(self, stream: IO[bytes], folder: Path) -> None:

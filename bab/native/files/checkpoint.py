@@ -47,7 +47,7 @@ class Checkpoints:
         try:
             self._archive = Archive(path)
         except DamagedError as error:
-            raise self._damaged(error) from None
+            raise self._damage_error(error) from None
         except NotOwnError:
             raise CheckpointError(
                 f"{path}: was not written by this user here, or was changed since, so nothing in "
@@ -124,9 +124,9 @@ class Checkpoints:
         try:
             return self._archive.array(folder, name)
         except DamagedError as error:
-            raise self._damaged(error) from None
+            raise self._damage_error(error) from None
 
-    def _damaged(self, error: Exception) -> CheckpointError:
+    def _damage_error(self, error: Exception) -> CheckpointError:
         """Return the error for a damaged file."""
         return CheckpointError(
             f"{self.path}: damaged, or not a checkpoint ({error}); name another file, or remove it"
@@ -271,7 +271,7 @@ class Checkpoint:
             return None
         witness = question.replayed(point, member)
         if witness is None:
-            raise self._all._damaged(
+            raise self._all._damage_error(
                 ValueError(f"its witness for {self.folder} is no counter-example")
             )
         return witness

@@ -18,18 +18,18 @@ _BLOCK = 2**24
 
 def network_digest(network: Network) -> str:
     """Return the digest of a network's operators and parameters."""
-    return _digest([network.architecture.encode(), *_named(network.parameters.items())])
+    return _digest([network.architecture.encode(), *_named_bytes(network.parameters.items())])
 
 
 def earlier_digest(network: Network) -> str:
     """Return the digest of earlier versions, which ignored opsets."""
     hashed = earlier_hash(network.model)
-    return _digest([hashed.encode(), *_named(network.parameters.items())])
+    return _digest([hashed.encode(), *_named_bytes(network.parameters.items())])
 
 
 def family_digest(family: Family) -> str:
     """Return the digest of the members, in order."""
-    return _digest([*_array(family.removed), *_named(family.parameters.items())])
+    return _digest([*_array(family.removed), *_named_bytes(family.parameters.items())])
 
 
 def box_digest(box: Box) -> str:
@@ -47,7 +47,7 @@ def _digest(parts: Iterable[bytes]) -> str:
     return digest.hexdigest()
 
 
-def _named(arrays: Iterable[tuple[str, NDArray[np.generic]]]) -> Iterable[bytes]:
+def _named_bytes(arrays: Iterable[tuple[str, NDArray[np.generic]]]) -> Iterable[bytes]:
     """Yield the bytes of arrays, each after its name."""
     for name, array in arrays:
         yield f"{name}\0".encode()

@@ -156,7 +156,7 @@ def _tree(kept: list[Record], leaves: list[bool], upper: float, case: dict[int, 
     proofs: list[Proof] = []
     sets: list[NDArray[np.int64]] = []
     proof, group = [], []
-    told = _told(kept)
+    told = _nodes_with_members(kept)
     for i, (record, leaf) in enumerate(zip(kept, leaves, strict=True)):
         group.append(-1 if record.members is None else len(sets))
         if record.members is not None:
@@ -184,7 +184,7 @@ def _tree(kept: list[Record], leaves: list[bool], upper: float, case: dict[int, 
     return ProofTree(arrays, proofs)
 
 
-def _told(kept: list[Record]) -> set[int]:
+def _nodes_with_members(kept: list[Record]) -> set[int]:
     """Return the nodes that store members: roots, and the larger part of each split."""
     largest: dict[int, int] = {}
     found = set()

@@ -60,12 +60,12 @@ def ascend(
     space, xp, hidden = nodes.space, nodes.space.xp, nodes.layout.hidden
     is_open = running
     adam = _Adam(nodes, 4 * hidden + rows.goal.shape[1])
-    now = kept = tried(nodes, rows, given["lines"], given["share"], differs)
+    now = kept = try_multipliers(nodes, rows, given["lines"], given["share"], differs)
     best = xp.where(running & given["warm"] & (now.value < math.inf), now.value, math.inf)
     scale = space.full((len(nodes), 2, hidden), 0.0)
     lines, share = usual(nodes), start
     for step in range(work.steps + 1):
-        now = tried(nodes, rows, lines, share, differs)
+        now = try_multipliers(nodes, rows, lines, share, differs)
         # Gains that rounding may have made are none.
         better = running & (best - now.value > now.noise)
         best = xp.where(better, now.value, best)
@@ -81,7 +81,7 @@ def ascend(
         pace = work.rate * left
         parts = adam.step(xp.concatenate(slopes, -1))
         moves = [parts[:, place * hidden : (place + 1) * hidden] for place in range(4)]
-        share = _stepped(nodes, rows, now.share, pace * parts[:, 4 * hidden :])
+        share = _step_forms(nodes, rows, now.share, pace * parts[:, 4 * hidden :])
         lines = 1.0 * now.lines
         lines[:, 0] = (lines[:, 0] - SLOPE * left * moves[2]).clip(0.0, 1.0)
         lines[:, 2] -= pace * scale[:, 0] * moves[0]
@@ -101,7 +101,7 @@ def ascend(
     )
 
 
-def tried(nodes: Nodes, rows: Rows, lines: Array, share: Array, differs: bool) -> _Tried:
+def try_multipliers(nodes: Nodes, rows: Rows, lines: Array, share: Array, differs: bool) -> _Tried:
     """Bound nodes by given multipliers, as linear forms in x."""
     weight, inputs = share[:, :, None], nodes.layout.inputs
     top = (weight * rows.change).sum(1)
@@ -123,7 +123,7 @@ def _slopes(nodes: Nodes, rows: Rows, now: _Tried, differs: bool) -> list[Array]
     return [own, other, first * own, second * (own + other), of_share]
 
 
-def _stepped(nodes: Nodes, rows: Rows, share: Array, move: Array) -> Array:
+def _step_forms(nodes: Nodes, rows: Rows, share: Array, move: Array) -> Array:
     """Step multipliers of the forms, keeping several goals on the simplex."""
     xp = nodes.space.xp
     several = (rows.goal.sum(-1) > 1)[:, None] & rows.goal

@@ -119,7 +119,7 @@ def branches(
     return (on, z_on, d_on), (off, z_off, d_off)
 
 
-def _moved(xp: Any, z: Array, d: Array) -> Array:
+def _relu_change(xp: Any, z: Array, d: Array) -> Array:
     """Return ``relu(z + d) - relu(z)`` with an error relative to d, not to z."""
     return xp.where(z > 0.0, xp.maximum(d, -z), (z + d).clip(0.0, None))
 
@@ -142,7 +142,7 @@ def best_pair(
         along = [(at, edge) for at in (l, u, xp.minimum(l.clip(0.0, None), u), bend)]
         for z, d in [*along, (end, xp.minimum(xp.maximum(-end, vl), vu))]:
             # Multipliers equal to coefficients cancel exactly, so that points of equal value tie.
-            dh = _moved(xp, z, d)
+            dh = _relu_change(xp, z, d)
             change = xp.where(dh == d, (ad - cd) * d, ad * dh - cd * d)
             value = xp.where(z > 0.0, ah - cz, -cz) * z + change
             found = _pick(xp, value > found[0], (value, z, d), found)
@@ -152,7 +152,7 @@ def best_pair(
         xp,
         tied | (phase != 0) | (l >= q) | (u <= -p),
         two,
-        (*found, _moved(xp, found[1], found[2])),
+        (*found, _relu_change(xp, found[1], found[2])),
     )
     return result
 

@@ -21,22 +21,22 @@ class Cuts(NamedTuple):
     there: Array  # shape (n, most)
 
 
-def held(nodes: Nodes, rows: Array, shift: Array, pads: Array, there: Array) -> Cuts:
+def useful_cuts(nodes: Nodes, rows: Array, shift: Array, pads: Array, there: Array) -> Cuts:
     """Return those half-spaces that do not contain the whole box."""
     xp, lower, upper = nodes.space.xp, nodes.lower[:, None], nodes.upper[:, None]
     least = shift + (rows * xp.where(rows > 0.0, lower, upper)).sum(-1)
     width = (abs(rows) * (upper - lower)).sum(-1)
-    return _packed(nodes, Cuts(rows, shift, pads, width, there & (least < 0.0)))
+    return _pack_cuts(nodes, Cuts(rows, shift, pads, width, there & (least < 0.0)))
 
 
-def joined(nodes: Nodes, first: Cuts, second: Cuts) -> Cuts:
+def concatenate_cuts(nodes: Nodes, first: Cuts, second: Cuts) -> Cuts:
     """Return the half-spaces of both, in this order."""
     xp = nodes.space.xp
     both = [xp.concatenate(pair, 1) for pair in zip(first, second, strict=True)]
-    return _packed(nodes, Cuts._make(both))
+    return _pack_cuts(nodes, Cuts._make(both))
 
 
-def _packed(nodes: Nodes, cuts: Cuts) -> Cuts:
+def _pack_cuts(nodes: Nodes, cuts: Cuts) -> Cuts:
     """Move each node's half-spaces to the front in order, dropping empty columns."""
     space, there = nodes.space, cuts.there
     most = int(there.sum(-1).max()) if len(nodes) else 0
@@ -77,7 +77,7 @@ def contract_all(nodes: Nodes, cuts: Cuts, fine: Array) -> Array:
     return fine
 
 
-def _flattened(
+def _drop_small_slopes(
     xp: Any, slopes: Array, constant: Array, small: Array, lower: Array, upper: Array
 ) -> tuple[Array, Array]:
     """Replace small slopes by 0, adding their largest value to the constant."""
@@ -96,7 +96,7 @@ def largest(nodes: Nodes, forms: Array, constant: Array, cuts: Cuts) -> Array:
     running, lost = best > -xp.inf, best == -xp.inf
     # What rounding leaves of terms that cancel must not decide where the maximiser is.
     steepest = xp.amax(abs(forms), -1)[..., None]
-    now, constant = _flattened(xp, forms, constant, CANCELLED * steepest, lower, upper)
+    now, constant = _drop_small_slopes(xp, forms, constant, CANCELLED * steepest, lower, upper)
     node, widths = nodes.every[:, None], cuts.width[:, None]
     rows, there = xp.swapaxes(cuts.rows, 1, 2), cuts.there[:, None]
     for _ in range(ROUNDS):
@@ -123,7 +123,9 @@ def largest(nodes: Nodes, forms: Array, constant: Array, cuts: Cuts) -> Array:
         t = xp.where(running, space.pick(space.pick(step, order), first)[..., 0], 0.0)
         constant = constant + t * (cuts.shift + cuts.pads)[node, chosen]
         small = CANCELLED * abs(now)
-        now, constant = _flattened(xp, now + t[..., None] * row, constant, small, lower, upper)
+        now, constant = _drop_small_slopes(
+            xp, now + t[..., None] * row, constant, small, lower, upper
+        )
         value = over_box(xp, now, lower, upper) + constant
         best = xp.where(running & (value > -xp.inf) & (value < best), value, best)
     return xp.where(lost, -xp.inf, best)

@@ -8,7 +8,7 @@ import numpy as np
 
 from leaveout.bab.forms import Forms
 from leaveout.bab.native.kernels.array_bounds import Array, Nodes, backward, over_box
-from leaveout.bab.native.kernels.array_clipping import Cuts, contract, held, reach
+from leaveout.bab.native.kernels.array_clipping import Cuts, contract, reach, useful_cuts
 from leaveout.bab.native.kernels.array_library import Space
 from leaveout.bab.native.kernels.interface import CUT, EMPTY, FARTHEST, OPEN, Batch
 
@@ -40,7 +40,7 @@ class Rows(NamedTuple):
     summed: Array
 
 
-def gathered(space: Space, forms: Forms, batch: Batch) -> Rows:
+def gather_forms(space: Space, forms: Forms, batch: Batch) -> Rows:
     """Return the forms of nodes side by side."""
     case, width = batch.case, batch.share.shape[1]
     first, end = forms.starts[case, None], forms.starts[case + 1, None]
@@ -77,7 +77,9 @@ def recall(nodes: Nodes, rows: Rows, known: Array, cut: Array, warm: Array) -> C
     place, there = _places(space, rows, known.shape[1])
     least = space.pick(space.xp.concatenate([goals, pairs], -1), place)
     shift = known[..., inputs] - least
-    return held(nodes, known[..., :inputs], shift, known[..., inputs + 1], there & warm[:, None])
+    return useful_cuts(
+        nodes, known[..., :inputs], shift, known[..., inputs + 1], there & warm[:, None]
+    )
 
 
 def _places(space: Space, rows: Rows, most: int) -> tuple[Array, Array]:
@@ -126,7 +128,7 @@ def form(
         value = xp.where(lost, cut, value)
         status = xp.where(lost, xp.where(goals[0] | goals[1], CUT, EMPTY), status)
         contract(nodes, line, found - threshold, (status == OPEN) & there)
-    share, blended = _blended(nodes, rows, lines, constant, best)
+    share, blended = _blend_lines(nodes, rows, lines, constant, best)
     mine = lines[every, best], constant[every, best]
     one = space.eye(width)
     for p in range(rows.summed.shape[1]):
@@ -170,7 +172,7 @@ def _sums(nodes: Nodes, rows: Rows) -> tuple[Array, Array, Array]:
     return _lines(nodes, both(rows.inputs), both(rows.scores), both(rows.change), summed)
 
 
-def _blended(
+def _blend_lines(
     nodes: Nodes, rows: Rows, lines: Array, constant: Array, best: Array
 ) -> tuple[Array, Array]:
     """Blend in one linear form after another; return multipliers and the value there."""

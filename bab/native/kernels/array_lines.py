@@ -167,7 +167,7 @@ def _nearest(
     part = xp.where(on > off, 1.0 + 0.0 * on, 0.0)
     part = xp.where(level, ((z - z_off) / span).clip(0.0, 1.0), part)
 
-    def mixed(one: Array, other: Array) -> Array:
+    def interpolate(one: Array, other: Array) -> Array:
         """Return the point between two, exact at either end."""
         both = part * one + (1.0 - part) * other
         return xp.where(part == 1.0, one, xp.where(part == 0.0, other, both))
@@ -175,10 +175,10 @@ def _nearest(
     # What is met is met exactly: Adam would make steps of what rounding leaves.
     between = _within(xp, z, xp.minimum(z_on, z_off), xp.maximum(z_on, z_off))
     two = (
-        xp.where(level, between, mixed(z_on, z_off)),
-        xp.where(d_on == d_off, d_off, mixed(d_on, d_off)),
-        mixed(h_on, h_off),
-        mixed(d_on, 0.0 * d_on),
+        xp.where(level, between, interpolate(z_on, z_off)),
+        xp.where(d_on == d_off, d_off, interpolate(d_on, d_off)),
+        interpolate(h_on, h_off),
+        interpolate(d_on, 0.0 * d_on),
     )
     _, at, change, passed = best_pair(xp, a, b, cz, cd, pair)
     either = tied | (phase != 0) | (l >= q) | (u <= -p) | ((b == 0.0) & (cd == 0.0))

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from leaveout.bab.native.kernels.array_bounds import Array, Nodes, backward
-from leaveout.bab.native.kernels.array_clipping import Cuts, contract_all, held, joined, largest
+from leaveout.bab.native.kernels.array_clipping import (
+    Cuts,
+    concatenate_cuts,
+    contract_all,
+    largest,
+    useful_cuts,
+)
 from leaveout.bab.native.kernels.neuron_bounds import EDGE
 
 
@@ -34,9 +40,9 @@ def tighten(nodes: Nodes, differs: bool, cuts: Cuts) -> Array:
             row = xp.where(on[..., None], lines[:, sides[0]], lines[:, sides[1]])
             above = xp.where(on, shift[:, sides[0]] + p, shift[:, sides[1]] + q)
             pad = xp.where(on, pads[:, sides[0]], pads[:, sides[1]])
-            own = held(nodes, row, above, pad, tied)
+            own = useful_cuts(nodes, row, above, pad, tied)
             fine = contract_all(nodes, own, fine)
-            cuts = joined(nodes, cuts, own)
+            cuts = concatenate_cuts(nodes, cuts, own)
         value = largest(nodes, lines, shift, cuts)
         l = xp.where(fresh, xp.maximum(l, -value[:, width : 2 * width]), l)
         u = xp.where(fresh, xp.minimum(u, value[:, :width]), u)
@@ -46,18 +52,18 @@ def tighten(nodes: Nodes, differs: bool, cuts: Cuts) -> Array:
             vu = xp.where(fresh | fixed, xp.minimum(vu, high_d), vu)
             p = xp.where(fresh & ~fixed, xp.minimum(p, vu.clip(0.0, None)), p)
             q = xp.where(fresh & ~fixed, xp.minimum(q, (-vl).clip(0.0, None)), q)
-        lost = _crossed(xp, l, u) | _crossed(xp, vl, vu)
+        lost = _is_crossed(xp, l, u) | _is_crossed(xp, vl, vu)
         l, u, vl, vu = xp.minimum(l, u), xp.maximum(l, u), xp.minimum(vl, vu), xp.maximum(vl, vu)
         for place, values in enumerate((l, u, p, q, vl, vu)):
             nodes.state[:, place, at] = values
-        lost = lost | ((phase > 0) & _crossed(xp, -p, u)) | ((phase < 0) & _crossed(xp, l, q))
+        lost = lost | ((phase > 0) & _is_crossed(xp, -p, u)) | ((phase < 0) & _is_crossed(xp, l, q))
         fine = fine & ~lost.any(-1)
         passing = (phase >= 0) & (u > -p)
         nodes.size[:, at] = xp.where(passing, xp.maximum(abs(vl), abs(vu)), 0.0)
     return fine
 
 
-def _crossed(xp: Any, low: Array, high: Array) -> Array:
+def _is_crossed(xp: Any, low: Array, high: Array) -> Array:
     """Return whether bounds cross by more than a checker's rounding may differ."""
     return (high == -xp.inf) | (low == xp.inf) | (low - high > EDGE * (abs(low) + abs(high)))
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from leaveout.bab.forms import Forms
 from leaveout.bab.native.kernels.array_ascent import ascend
 from leaveout.bab.native.kernels.array_bounds import Array, Nodes
-from leaveout.bab.native.kernels.array_forms import form, gathered, recall
+from leaveout.bab.native.kernels.array_forms import form, gather_forms, recall
 from leaveout.bab.native.kernels.array_library import Space, numpy_space, torch_space
 from leaveout.bab.native.kernels.array_neurons import tighten
 from leaveout.bab.native.kernels.interface import (
@@ -52,7 +52,7 @@ class ArrayKernel:
         given = {field.name: space.put(getattr(batch, field.name)) for field in fields(Batch)}
         nodes = nodes_of(space, numbers, sets, given, batch.which)
         pair = bool(forms.touching.any())
-        rows = gathered(space, forms, batch)
+        rows = gather_forms(space, forms, batch)
         with np.errstate(all="ignore"):
             cuts = recall(nodes, rows, given["known"], given["cut"], given["warm"])
             fine = tighten(nodes, pair, cuts)

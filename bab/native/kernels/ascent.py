@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from leaveout.bab.native.kernels.interface import Floats
-from leaveout.bab.native.kernels.jit import compiled
+from leaveout.bab.native.kernels.jit import jit_function
 from leaveout.bab.native.kernels.pair_bounds import branches
 
 SLOPE = 0.3
 """First step of a slope between 0 and 1."""
 
 
-@compiled
+@jit_function
 def adam(mean: Floats, square: Floats, o: int, slope: float, p1: float, p2: float) -> float:
     """Update the means at ``o`` by a slope; return a step, about 1 for constant sign."""
     mean[o] = 0.9 * mean[o] + 0.1 * slope
@@ -28,7 +28,7 @@ def adam(mean: Floats, square: Floats, o: int, slope: float, p1: float, p2: floa
     return step
 
 
-@compiled
+@jit_function
 def onto_simplex(v: Floats) -> None:
     """Project onto the probability simplex, in place (Michelot's method)."""
     level = -math.inf
@@ -43,14 +43,14 @@ def onto_simplex(v: Floats) -> None:
         v[i] = max(v[i] - level, 0.0)
 
 
-@compiled
+@jit_function
 def narrow(number: float) -> float:
     """Round to a float32 number."""
     rounded: float = np.float64(np.float32(number))
     return rounded
 
 
-@compiled
+@jit_function
 def sensitivity(
     net: Any, weights: Floats, state: Floats, size: Floats, ah: Floats, ad: Floats,
     sums: Floats, input_score: Floats,
@@ -86,7 +86,7 @@ def sensitivity(
         input_score[i] = sums[i]
 
 
-@compiled
+@jit_function
 def neuron_scores(
     state: Floats, phase: Any, cz: Floats, cd: Floats, ah: Floats, ad: Floats, neuron_score: Floats
 ) -> None:

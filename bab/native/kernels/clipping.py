@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from leaveout.bab.native.kernels.interface import Floats
-from leaveout.bab.native.kernels.jit import compiled
+from leaveout.bab.native.kernels.jit import jit_function
 
 ROUNDS = 3
 """Half-spaces added to one form."""
@@ -36,7 +36,7 @@ class Cuts(NamedTuple):
     form: Floats  # shape (inputs,): room to work in
 
 
-@compiled
+@jit_function
 def no_cuts(most: int, inputs: int) -> Any:
     """Return empty storage for half-spaces."""
     return Cuts(
@@ -46,7 +46,7 @@ def no_cuts(most: int, inputs: int) -> Any:
     )  # fmt: skip
 
 
-@compiled
+@jit_function
 def add_cut(cuts: Any, row: Floats, shift: float, pad: float, lower: Floats, upper: Floats) -> None:
     """Add a half-space unless it contains the whole box."""
     c = cuts.count[0]
@@ -61,7 +61,7 @@ def add_cut(cuts: Any, row: Floats, shift: float, pad: float, lower: Floats, upp
     cuts.count[0] = c + 1
 
 
-@compiled
+@jit_function
 def over_box(form: Floats, constant: float, lower: Floats, upper: Floats) -> float:
     """Return the largest ``form x + constant`` over the box."""
     value = constant
@@ -70,7 +70,7 @@ def over_box(form: Floats, constant: float, lower: Floats, upper: Floats) -> flo
     return value
 
 
-@compiled
+@jit_function
 def largest(form: Floats, constant: float, lower: Floats, upper: Floats, cuts: Any) -> float:
     """Bound ``form x + constant`` from above over the box and the half-spaces.
 
@@ -140,7 +140,7 @@ def largest(form: Floats, constant: float, lower: Floats, upper: Floats, cuts: A
     return best
 
 
-@compiled
+@jit_function
 def remember(known: Floats, place: int, row: Floats, shift: float, pad: float) -> None:
     """Keep a bound of a form for descendants, if there is room."""
     if place < known.shape[0]:
@@ -150,7 +150,7 @@ def remember(known: Floats, place: int, row: Floats, shift: float, pad: float) -
         known[place, inputs], known[place, inputs + 1] = shift, pad
 
 
-@compiled
+@jit_function
 def recall(
     rows: Any, known: Floats, cut: float, warm: bool, lower: Floats, upper: Floats, cuts: Any
 ) -> None:

@@ -13,11 +13,11 @@ from typing import Any
 from leaveout.bab.native.kernels.arguments import Rows
 from leaveout.bab.native.kernels.ascent import narrow
 from leaveout.bab.native.kernels.interface import Floats
-from leaveout.bab.native.kernels.jit import compiled
+from leaveout.bab.native.kernels.jit import jit_function
 from leaveout.bab.native.kernels.neuron_bounds import backward, clear
 
 
-@compiled
+@jit_function
 def case_of(rows: Any, case: int) -> Any:
     """Return the rows of one case."""
     a, b = rows.starts[case], rows.starts[case + 1]
@@ -29,7 +29,7 @@ def case_of(rows: Any, case: int) -> Any:
     )  # fmt: skip
 
 
-@compiled
+@jit_function
 def on_top(
     rows: Any, errors: Floats, first: int, share: Floats, cz: Floats, cd: Floats, x: Floats
 ) -> float:
@@ -54,8 +54,8 @@ def on_top(
     return constant
 
 
-@compiled
-def valued(
+@jit_function
+def form_value(
     net: Any, numbers: Any, members: Any, unit: float, rows: Any, errors: Floats,
     share: Floats, state: Any, phase: Any, bottom: int, size: Floats,
     cz: Floats, cd: Floats, ah: Floats, ad: Floats, x: Floats, pair: bool,
@@ -80,7 +80,7 @@ def valued(
     return total + constant + pad, pad
 
 
-@compiled
+@jit_function
 def settle(share: Floats, goal: Any) -> None:
     """Round multipliers to numbers that a certificate holds exactly.
 

@@ -16,11 +16,11 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-def compiled(function: Function) -> Function:
+def jit_function(function: Function) -> Function:
     """Compile a function called by other compiled functions."""
     return cast(Function, njit(**OPTIONS)(function))
 
 
-def inlined(function: Function) -> Function:
+def jit_inline(function: Function) -> Function:
     """Compile a function inlined into each caller."""
     return cast(Function, njit(inline="always", **OPTIONS)(function))

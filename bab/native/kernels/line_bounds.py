@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from leaveout.bab.native.kernels.interface import Floats
-from leaveout.bab.native.kernels.jit import compiled, inlined
+from leaveout.bab.native.kernels.jit import jit_function, jit_inline
 from leaveout.bab.native.kernels.neuron_bounds import clear, through
 from leaveout.bab.native.kernels.pair_bounds import best_pair, best_z
 
@@ -24,7 +24,7 @@ NOISE = 1e-9
 """Slopes this small beside the sums they come from are taken for 0: Adam forgets their size."""
 
 
-@inlined
+@jit_inline
 def line(a: float, lo: float, hi: float, chosen: float) -> float:
     """Return the slope of a line above ``a relu(z)``: the chord, or the chosen one."""
     if lo >= 0.0:
@@ -34,7 +34,7 @@ def line(a: float, lo: float, hi: float, chosen: float) -> float:
     return hi / (hi - lo) if a > 0.0 else chosen
 
 
-@compiled
+@jit_function
 def usual(state: Floats, phase: Any, lines: Floats) -> None:
     """Set slopes to the better of 0 and 1, and offsets to 0."""
     for j in range(lines.shape[1]):
@@ -47,7 +47,7 @@ def usual(state: Floats, phase: Any, lines: Floats) -> None:
         lines[3, j] = 0.0
 
 
-@compiled
+@jit_function
 def by_lines(
     net: Any, own: Any, members: Any, state: Floats, phase: Any, bottom: int, size: Floats,
     lines: Floats, cz: Floats, cd: Floats, ah: Floats, ad: Floats, slopes: Floats, pair: bool,
@@ -122,7 +122,7 @@ def by_lines(
     return constant, magnitude
 
 
-@inlined
+@jit_inline
 def near(a: float, c: float, lo: float, hi: float, z: float) -> tuple[float, float, float]:
     """Return the largest ``a h - c z``, h = relu(z), and (z, h), ties nearest to z."""
     left, right = -c, a - c
@@ -150,7 +150,7 @@ def near(a: float, c: float, lo: float, hi: float, z: float) -> tuple[float, flo
     return above, hi, hi
 
 
-@inlined
+@jit_inline
 def end(slope: float, small: float, lo: float, hi: float, d: float) -> float:
     """Return where ``slope d`` is largest over [lo, hi], ties nearest to d."""
     if abs(slope) <= small:
@@ -158,7 +158,7 @@ def end(slope: float, small: float, lo: float, hi: float, d: float) -> float:
     return hi if slope > 0.0 else lo
 
 
-@compiled
+@jit_function
 def nearest(
     ah: float, ad: float, cz: float, cd: float, z: float, d: float,
     l: float, u: float, p: float, q: float, vl: float, vu: float, phase: int, tied: bool,
@@ -190,13 +190,13 @@ def nearest(
     return z_off, d_off, h_off, 0.0
 
 
-@inlined
+@jit_inline
 def left_of(slope: float, size: float) -> float:
     """Return a slope, or 0 if it is only rounding of sums of this size."""
     return 0.0 if abs(slope) <= NOISE * size else slope
 
 
-@compiled
+@jit_function
 def along(
     net: Any, own: Any, members: Any, lower: Floats, upper: Floats, state: Floats, phase: Any,
     bottom: int, size: Floats, cz: Floats, cd: Floats, ah: Floats, ad: Floats, slopes: Floats,

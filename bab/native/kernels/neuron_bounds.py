@@ -13,14 +13,14 @@ import numpy as np
 
 from leaveout.bab.native.kernels.clipping import add_cut, largest, over_box
 from leaveout.bab.native.kernels.interface import Floats
-from leaveout.bab.native.kernels.jit import compiled, inlined
+from leaveout.bab.native.kernels.jit import jit_function, jit_inline
 from leaveout.bab.native.kernels.pair_bounds import best_pair, best_z, rule, slope
 
 EDGE = 1e-9
 """Bounds that cross by no more than this share of themselves leave something between them."""
 
 
-@compiled
+@jit_function
 def first_tied(starts: Any, phase: Any) -> int:
     """Return the lowest layer with a tied pair, on which pairs above depend."""
     for k in range(len(starts) - 2):
@@ -30,14 +30,14 @@ def first_tied(starts: Any, phase: Any) -> int:
     return len(starts)
 
 
-@compiled
+@jit_function
 def clear(values: Floats) -> None:
     """Set all values to 0."""
     for i in range(len(values)):
         values[i] = 0.0
 
 
-@compiled
+@jit_function
 def through(
     net: Any, block: Any, begin: int, end: int, pair: bool, weights: Floats, centre: Floats,
     radius: Floats, exact: bool, size: Floats, cz: Floats, cd: Floats, ah: Floats, ad: Floats,
@@ -101,7 +101,7 @@ def through(
     return cost
 
 
-@compiled
+@jit_function
 def down(
     net: Any, pair: bool, numbers: Any, members: Any, state: Floats, phase: Any, bottom: int,
     size: Floats, top: int, cz: Floats, cd: Floats, ah: Floats, ad: Floats,
@@ -153,7 +153,7 @@ def down(
     return constant, magnitude
 
 
-@compiled
+@jit_function
 def backward(
     net: Any, numbers: Any, members: Any, state: Floats, phase: Any, bottom: int, size: Floats,
     top: int, begin: int, end: int, cz: Floats, cd: Floats, ah: Floats, ad: Floats,
@@ -186,7 +186,7 @@ def backward(
     return constant + more, magnitude + size_of
 
 
-@compiled
+@jit_function
 def contract(form: Floats, constant: float, cut: float, lower: Floats, upper: Floats) -> bool:
     """Cut the box to where ``form x + constant >= cut`` is possible; False if nowhere."""
     slack = over_box(form, constant, lower, upper) - cut
@@ -207,15 +207,15 @@ def contract(form: Floats, constant: float, cut: float, lower: Floats, upper: Fl
     return True
 
 
-@inlined
-def crossed(low: float, high: float) -> bool:
+@jit_inline
+def is_crossed(low: float, high: float) -> bool:
     """Return whether bounds cross by more than a checker's rounding may differ."""
     if high == -np.inf or low == np.inf:
         return True
     return low - high > EDGE * (abs(low) + abs(high))
 
 
-@compiled
+@jit_function
 def tighten(
     net: Any, numbers: Any, members: Any, unit: float, lower: Floats, upper: Floats,
     state: Floats, phase: Any, size: Floats, cz: Floats, cd: Floats, ah: Floats, ad: Floats,
@@ -279,20 +279,20 @@ def tighten(
                     state[4, j] = max(state[4, j], -value)
                     if not fixed:
                         state[3, j] = min(state[3, j], max(-state[4, j], 0.0))
-            if crossed(state[0, j], state[1, j]) or crossed(state[4, j], state[5, j]):
+            if is_crossed(state[0, j], state[1, j]) or is_crossed(state[4, j], state[5, j]):
                 return False
             for row in (0, 4):
                 if state[row, j] > state[row + 1, j]:
                     state[row, j], state[row + 1, j] = state[row + 1, j], state[row, j]
             l, u, p, q = state[0, j], state[1, j], state[2, j], state[3, j]
-            if (phase[j] > 0 and crossed(-p, u)) or (phase[j] < 0 and crossed(l, q)):
+            if (phase[j] > 0 and is_crossed(-p, u)) or (phase[j] < 0 and is_crossed(l, q)):
                 return False
             on = phase[j] >= 0 and u > -p
             size[j] = max(abs(state[4, j]), abs(state[5, j])) if on else 0.0
     return True
 
 
-@compiled
+@jit_function
 def blend(
     first: Floats, first_constant: float, second: Floats, second_constant: float,
     lower: Floats, upper: Floats, most: float, mixing: float,

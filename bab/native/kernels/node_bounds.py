@@ -28,12 +28,12 @@ from leaveout.bab.native.kernels.ascent import (
     sensitivity,
 )
 from leaveout.bab.native.kernels.clipping import no_cuts, over_box, recall, remember
-from leaveout.bab.native.kernels.form_bounds import case_of, on_top, settle, valued
+from leaveout.bab.native.kernels.form_bounds import case_of, form_value, on_top, settle
 from leaveout.bab.native.kernels.interface import CLOSED, CUT, EMPTY, FARTHEST, OPEN
 from leaveout.bab.native.kernels.jit import OPTIONS
 from leaveout.bab.native.kernels.line_bounds import along, by_lines, usual
 from leaveout.bab.native.kernels.neuron_bounds import blend, clear, contract, first_tied, tighten
-from leaveout.compiling import kept
+from leaveout.compiling import cached_njit
 
 
 @lru_cache(maxsize=1)
@@ -57,7 +57,7 @@ def steps() -> tuple[Any, Any, Any]:
     sources = "".join(inspect.getsource(module) for module in modules)
     stamp = int.from_bytes(hashlib.sha256(sources.encode()).digest()[:6], "big")
 
-    @kept(nogil=True, **OPTIONS)
+    @cached_njit(nogil=True, **OPTIONS)
     def tighten_nodes(
         begin: int, end: int, net: Any, own: Any, sets: Any, effort: Any, every: Any, nodes: Any
     ) -> None:  # fmt: skip
@@ -89,7 +89,7 @@ def steps() -> tuple[Any, Any, Any]:
             # What was kept above may have cut away what is not above the cut.
             nodes.status[i] = OPEN if fine else (CUT if nodes.warm[i] else EMPTY)
 
-    @kept(nogil=True, **OPTIONS)
+    @cached_njit(nogil=True, **OPTIONS)
     def form_nodes(
         begin: int, end: int, net: Any, own: Any, sets: Any, effort: Any, every: Any, nodes: Any,
         starts: Any,
@@ -127,7 +127,7 @@ def steps() -> tuple[Any, Any, Any]:
             for k in range(count):
                 clear(share)
                 share[k] = 1.0
-                shift[k], pad = valued(
+                shift[k], pad = form_value(
                     net, own, members, effort.unit, rows, errors, share, state, phase, bottom,
                     nodes.size[i], cz[k], cd[k], ah, ad, x, rows.touching[k],
                 )  # fmt: skip
@@ -149,7 +149,7 @@ def steps() -> tuple[Any, Any, Any]:
                 k, o = rows.sums[p, 0], rows.sums[p, 1]
                 clear(share)
                 share[k], share[o] = 1.0, 1.0
-                sum_shift[p], pad = valued(
+                sum_shift[p], pad = form_value(
                     net, own, members, effort.unit, rows, errors, share, state, phase, bottom,
                     nodes.size[i], both_z, both_d, ah, ad, x,
                     rows.touching[k] or rows.touching[o],
@@ -211,7 +211,7 @@ def steps() -> tuple[Any, Any, Any]:
             for k in range(count):
                 starts[i, k] = share[k]
 
-    @kept(nogil=True, **OPTIONS)
+    @cached_njit(nogil=True, **OPTIONS)
     def ascend_nodes(
         begin: int, end: int, net: Any, own: Any, sets: Any, effort: Any, every: Any, nodes: Any,
         starts: Any,

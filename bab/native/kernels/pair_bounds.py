@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from leaveout.bab.native.kernels.jit import compiled, inlined
+from leaveout.bab.native.kernels.jit import jit_function, jit_inline
 
 EQUAL_AREAS = 1.0 + 1e-9
 """Areas above a ReLU that differ by less than this factor are equal."""
 
 
-@inlined
+@jit_inline
 def best_z(ah: float, cz: float, lo: float, hi: float) -> tuple[float, float]:
     """Return the largest ``ah relu(z) - cz z`` over [lo, hi], and where it is."""
     best = (ah - cz if lo > 0.0 else -cz) * lo
@@ -30,7 +30,7 @@ def best_z(ah: float, cz: float, lo: float, hi: float) -> tuple[float, float]:
     return best, at
 
 
-@inlined
+@jit_inline
 def branches(
     ah: float, ad: float, cz: float, cd: float,
     l: float, u: float, p: float, q: float, vl: float, vu: float, phase: int,
@@ -53,24 +53,24 @@ def branches(
     return on, z_on, d_on, off, z_off, d_off
 
 
-@inlined
-def moved(z: float, d: float) -> float:
+@jit_inline
+def relu_change(z: float, d: float) -> float:
     """Return ``relu(z + d) - relu(z)`` with an error relative to d, not to z."""
     return max(d, -z) if z > 0.0 else max(z + d, 0.0)
 
 
-@inlined
+@jit_inline
 def at_point(ah: float, ad: float, cz: float, cd: float, z: float, d: float) -> float:
     """Return the value of a pair of true ReLUs at one point (z, d).
 
     Multipliers equal to coefficients cancel exactly, so that points of equal value tie.
     """
-    dh = moved(z, d)
+    dh = relu_change(z, d)
     change = (ad - cd) * d if dh == d else ad * dh - cd * d
     return (ah - cz if z > 0.0 else -cz) * z + change
 
 
-@compiled
+@jit_function
 def best_pair(
     ah: float, ad: float, cz: float, cd: float,
     l: float, u: float, p: float, q: float, vl: float, vu: float, phase: int, tied: bool,
@@ -87,7 +87,7 @@ def best_pair(
         return off, z_off, d_off, 0.0
     if ad == 0.0 and cd == 0.0:
         best, z = best_z(ah, cz, l, u)
-        return best, z, vl, moved(z, vl)
+        return best, z, vl, relu_change(z, vl)
     best, z, d = -np.inf, l, vl
     for side in range(2):
         # Along the edge of this dz: both ends, and where either ReLU bends.
@@ -109,10 +109,10 @@ def best_pair(
             best, z, d = value, at, edge
     if l < 0.0 < u and vl < 0.0 < vu and best < 0.0:
         best, z, d = 0.0, 0.0, 0.0
-    return best, z, d, moved(z, d)
+    return best, z, d, relu_change(z, d)
 
 
-@compiled
+@jit_function
 def slope(a: float, lo: float, hi: float) -> float:
     """Return the slope above ``a relu(z)``: the chord, or the better of 0 and 1."""
     if lo >= 0.0:
@@ -125,7 +125,7 @@ def slope(a: float, lo: float, hi: float) -> float:
     return 1.0 if hi > -lo * EQUAL_AREAS else 0.0
 
 
-@compiled
+@jit_function
 def rule(
     ah: float, ad: float,
     l: float, u: float, p: float, q: float, vl: float, vu: float, phase: int, tied: bool,

@@ -11,7 +11,7 @@ from leaveout.bab.native.question import Question
 from leaveout.bab.native.workers.pool import WorkerLostError
 from leaveout.bab.native.workers.program import Answer, Call, Setup, Told
 from leaveout.bab.native.workers.serial import SerialThread
-from leaveout.children import Child, importable
+from leaveout.children import Child, import_environment
 from leaveout.cores import cores
 
 _PROGRAM = "leaveout.bab.native.workers.program"
@@ -82,7 +82,7 @@ class _Worker:
 
     def __init__(self, worker: int, setup: Setup) -> None:
         self._worker = worker
-        self._child = Child(_PROGRAM, settings={**_threads(setup.threads), **importable()})
+        self._child = Child(_PROGRAM, settings={**_threads(setup.threads), **import_environment()})
         self._thread = SerialThread(f"worker {worker}")
         self._ready = self.call(setup)
 

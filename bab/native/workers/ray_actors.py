@@ -111,7 +111,7 @@ class _Actor:
         # An error in the making of an actor is a death, and tells nobody of what.
         self._refused: LeaveoutError | None = None
         try:
-            question = _opened(setup.payload)
+            question = _open_payload(setup.payload)
             first, stride, threads = setup.first, setup.stride, setup.threads
             self._worker = Worker(question, setup.options, first, stride, threads)
         except LeaveoutError as error:
@@ -126,7 +126,7 @@ class _Actor:
         return getattr(self._worker, method)(*arguments)
 
 
-def _opened(payload: Payload) -> Any:
+def _open_payload(payload: Payload) -> Any:
     """Open a question, whose family file must exist unchanged."""
     try:
         return payload.open()
@@ -154,7 +154,7 @@ class _Actors:
         self._ray, self._setups = ray, setups
         self._revived = 0
         self._incumbent = ray.remote(num_cpus=0, max_restarts=-1)(_Incumbent).remote()
-        self._actors = [self._started(setup) for setup in setups]
+        self._actors = [self._start_actor(setup) for setup in setups]
         self._threads = [SerialThread(f"actor {worker}") for worker in range(len(setups))]
 
     def call(self, worker: int, call: Call) -> Future[Answer]:
@@ -179,7 +179,7 @@ class _Actors:
     def revive(self, worker: int) -> None:
         self._revived += 1
         self._ray.kill(self._actors[worker])
-        self._actors[worker] = self._started(later_names(self._setups[worker], self._revived))
+        self._actors[worker] = self._start_actor(later_names(self._setups[worker], self._revived))
 
     def end(self) -> None:
         """Kill the actors, as the next ones need their cores."""
@@ -188,7 +188,7 @@ class _Actors:
         for thread in self._threads:
             thread.close()
 
-    def _started(self, setup: Setup) -> Any:
+    def _start_actor(self, setup: Setup) -> Any:
         """Return a new actor for a worker's setup."""
         # More workers than the cluster has cores, by now, share them.
         total = int(self._ray.cluster_resources().get("CPU", 0))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from leaveout.bab.native.explorer import Explorer, Stand
 from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.files.tables import BLOCK, Table, pack, row_type, unpack
-from leaveout.bab.native.groups import Group, capped, grow, root_bounds
+from leaveout.bab.native.groups import Group, cap_bounds, grow, root_bounds
 from leaveout.bab.native.kernels import make_kernel
 from leaveout.bab.native.nodes import Node
 from leaveout.bab.native.options import NativeOptions
@@ -177,7 +177,7 @@ class Worker:
             return root_bounds(explorer, self.prepared, parts)
 
         size = (self.space.layout.weights + self.space.layout.hidden) * self.prepared.forms.cases
-        return capped(grow(clusters, self.space.count, bound, enough, size), known, self._least)
+        return cap_bounds(grow(clusters, self.space.count, bound, enough, size), known, self._least)
 
     def save(self) -> WorkerState:
         """Return this worker's state; its nodes come from `block` afterwards."""

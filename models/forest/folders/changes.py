@@ -20,7 +20,12 @@ from leaveout.files import read_whole
 from leaveout.models.forest.classifier import DareForestClassifier
 from leaveout.models.forest.columns import COLUMNS, FOREST, SPEC, ForestColumns
 from leaveout.models.forest.folders.data import label_values
-from leaveout.models.forest.folders.folder import ForestFolder, changing, locked, put_forest
+from leaveout.models.forest.folders.folder import (
+    ForestFolder,
+    lock_folder,
+    open_for_change,
+    put_forest,
+)
 from leaveout.models.table import Table, read_table
 from leaveout.models.train.csv_data import refuse_empty_cells, row_ids
 
@@ -102,24 +107,24 @@ def delete_rows(
         If a row is not there, or none would be left, or the folder cannot be read or written; the
         folder is then as it was.
     """
-    with changing(Path(directory)) as folder:
+    with open_for_change(Path(directory)) as folder:
         forest = folder.forest
         asked = tuple(row.strip() for row in rows)
         request = msgspec.json.encode(["delete", *sorted(asked)])
         known = _numbers(folder)
         if asked and not known.keys() & set(asked) and folder.was_asked(request):
             seconds, kept, is_finished = 0.0, folder.own_spec(), True
-            retraining = _compared(folder) if check else None
+            retraining = _time_retraining(folder) if check else None
         else:
-            names, before, is_finished = _named(folder, asked, known), folder.spec(), False
+            names, before, is_finished = _row_numbers(folder, asked, known), folder.spec(), False
             began = time.perf_counter()
             forest.delete(names)
             seconds = time.perf_counter() - began
-            retraining = _compared(folder) if check else None
-            kept = _written(folder, folder.columns, before, request)
+            retraining = _time_retraining(folder) if check else None
+            kept = _write_folder(folder, folder.columns, before, request)
         done = Deletion(
             asked, len(forest.rows_), seconds, retraining, kept, folder.files,
-            is_finished, _naming(folder, asked),
+            is_finished, _files_with_names(folder, asked),
         )  # fmt: skip
         tell(done)
         folder.acknowledge()
@@ -148,7 +153,7 @@ def add_rows(
         If the table cannot be used, a row's name is taken, or the folder cannot be read or
         written; the folder is then as it was.
     """
-    with changing(Path(directory)) as folder:
+    with open_for_change(Path(directory)) as folder:
         columns, forest = folder.columns, folder.forest
         if columns.encoding is None:
             raise ForestError(f"{directory}: was trained on plain arrays, so no table can be added")
@@ -173,7 +178,7 @@ def add_rows(
             seconds = time.perf_counter() - began
             named = dict(zip(names.tolist(), ids, strict=True)) if ids else {}
             columns = msgspec.structs.replace(columns, ids={**columns.ids, **named})
-            kept = _written(folder, columns, before, request)
+            kept = _write_folder(folder, columns, before, request)
         called = tuple(map(columns.name_of, names.tolist()))
         done = Addition(called, len(forest.rows_), seconds, kept, folder.files, is_finished)
         tell(done)
@@ -183,12 +188,12 @@ def add_rows(
 
 def change_forest(directory: Path, change: Callable[[DareForestClassifier], T]) -> T:
     """Change the forest of a folder and everything derived from it."""
-    with locked(directory):
+    with lock_folder(directory):
         if (directory / COLUMNS).exists():
             folder = ForestFolder.read(directory)
             before = folder.spec()
             found = change(folder.forest)
-            _written(folder, folder.columns, before)
+            _write_folder(folder, folder.columns, before)
             return found
         forest = DareForestClassifier.load(directory / FOREST)
         found = change(forest)
@@ -204,7 +209,7 @@ def rows_of_table(path: Path, directory: Path) -> tuple[str, ...]:
     return tuple(table.column(identity))
 
 
-def _written(
+def _write_folder(
     folder: ForestFolder, columns: ForestColumns, before: str, request: bytes = b""
 ) -> Path | None:
     """Write a folder after its forest changed; return the specification if it is kept."""
@@ -220,7 +225,7 @@ def _ends_with(forest: DareForestClassifier, X: NDArray[np.float64], y: NDArray[
     return np.array_equal(held.X[-len(X) :], X) and labels.tolist() == y.tolist()
 
 
-def _naming(folder: ForestFolder, rows: Sequence[str]) -> tuple[Path, ...]:
+def _files_with_names(folder: ForestFolder, rows: Sequence[str]) -> tuple[Path, ...]:
     """Return the files beside the forest that contain a row's name as a word."""
     if folder.columns.identity is None:
         return ()
@@ -235,7 +240,7 @@ def _naming(folder: ForestFolder, rows: Sequence[str]) -> tuple[Path, ...]:
     return tuple(found)
 
 
-def _compared(folder: ForestFolder) -> float:
+def _time_retraining(folder: ForestFolder) -> float:
     """Retrain on the rows held, check for equality, and return the seconds taken."""
     began = time.perf_counter()
     anew = folder.forest.retrained()
@@ -252,7 +257,7 @@ def _numbers(folder: ForestFolder) -> dict[str, int]:
     return {ids[row]: row for row in held if row in ids} or {str(row): row for row in held}
 
 
-def _named(folder: ForestFolder, rows: Sequence[str], known: Mapping[str, int]) -> list[int]:
+def _row_numbers(folder: ForestFolder, rows: Sequence[str], known: Mapping[str, int]) -> list[int]:
     """Return the forest's row numbers; an error mentions no other row's name."""
     if not rows:
         raise ForestError("say which rows to delete")

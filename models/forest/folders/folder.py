@@ -67,7 +67,7 @@ class ForestFolder:
             If it holds no forest, or a file is damaged or of another one.
         """
         path = directory / FOREST
-        with _refusing(directory, "read"):
+        with _refuse_os_errors(directory, "read"):
             settle(directory)
         if not path.exists():
             raise ForestError(
@@ -121,7 +121,7 @@ class ForestFolder:
         if not is_kept:
             files[SPEC] = spec.encode()
         if request:
-            files[REQUEST] = _coded(secrets.token_bytes(_SALT), request)
+            files[REQUEST] = _request_digest(secrets.token_bytes(_SALT), request)
         put_forest(self.directory, self.forest, files, is_new=before is None)
         return not is_kept
 
@@ -132,12 +132,12 @@ class ForestFolder:
 
     def was_asked(self, request: bytes) -> bool:
         """Return whether the last change was this request, left unacknowledged."""
-        with _refusing(self.directory, "read"):
+        with _refuse_os_errors(self.directory, "read"):
             try:
                 found = read_whole(self.directory / REQUEST, SETTINGS)
             except FileNotFoundError:
                 return False
-        return found == _coded(found[:_SALT], request)
+        return found == _request_digest(found[:_SALT], request)
 
     def acknowledge(self) -> None:
         """Forget the last request once its result was reported."""
@@ -186,7 +186,7 @@ def put_forest(
 ) -> None:
     """Write a forest and other files into its folder atomically; the caller locks it."""
     gone = {REQUEST, *(() if is_new else (_OF_ROWS,))} - set(files)
-    with _refusing(directory, "written"), partial_folder(directory) as staged:
+    with _refuse_os_errors(directory, "written"), partial_folder(directory) as staged:
         for name, content in files.items():
             (staged / name).touch(OWNER_ONLY if name == REQUEST else 0o666)
             (staged / name).write_bytes(content)
@@ -199,18 +199,18 @@ def put_forest(
 
 
 @contextmanager
-def changing(directory: Path) -> Iterator[ForestFolder]:
+def open_for_change(directory: Path) -> Iterator[ForestFolder]:
     """Open a folder for changes, locking out other programs."""
-    with locked(directory):
+    with lock_folder(directory):
         yield ForestFolder.read(directory)
 
 
 @contextmanager
-def locked(directory: Path) -> Iterator[None]:
+def lock_folder(directory: Path) -> Iterator[None]:
     """Lock a folder against other programs; finish or undo interrupted changes."""
     with ExitStack() as stack:
         try:
-            with _refusing(directory, "read"):
+            with _refuse_os_errors(directory, "read"):
                 stack.enter_context(hold_folder(directory))
         except BlockingIOError:
             raise ForestError(
@@ -220,7 +220,7 @@ def locked(directory: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _refusing(directory: Path, what: str) -> Iterator[None]:
+def _refuse_os_errors(directory: Path, what: str) -> Iterator[None]:
     """Turn operating system errors on a folder into refusals."""
     try:
         yield
@@ -233,7 +233,7 @@ def _refusing(directory: Path, what: str) -> Iterator[None]:
 _SALT = 16
 
 
-def _coded(salt: bytes, request: bytes) -> bytes:
+def _request_digest(salt: bytes, request: bytes) -> bytes:
     """Return a salt and salted digest of a request, which may name deleted rows."""
     return salt + hashlib.blake2b(request, salt=salt, digest_size=32).digest()
 

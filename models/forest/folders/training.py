@@ -14,7 +14,7 @@ from leaveout.files import make_folder, settle, why_unread
 from leaveout.models.forest.classifier import DareForestClassifier
 from leaveout.models.forest.columns import FOREST
 from leaveout.models.forest.folders.data import ForestData, read_forest_data
-from leaveout.models.forest.folders.folder import ForestFolder, locked
+from leaveout.models.forest.folders.folder import ForestFolder, lock_folder
 
 _NETWORK = "full.onnx"
 
@@ -95,13 +95,13 @@ def train_forest(
     data = read_forest_data(Path(source), label, identity, units)
     settings = DareForestClassifier(50, max_depth=10, random_state=0) if forest is None else forest
     trained = DareForestClassifier(**settings.get_params(deep=False)).fit(data.X, data.y)
-    accuracy, tested, held_out = _tested(data, trained, test_share)
+    accuracy, tested, held_out = _test_accuracy(data, trained, test_share)
     folder = ForestFolder(target, trained, data.columns)
     try:
         make_folder(target)
     except OSError as error:
         raise ForestError(f"{target}: cannot be written: {error.strerror or error}") from None
-    with locked(target):
+    with lock_folder(target):
         _refuse_taken(target)
         folder.write()
     return ForestReport(
@@ -136,7 +136,7 @@ def _refuse_taken(directory: Path) -> None:
         raise ForestError(f"{directory}: holds a network and its family; choose another folder")
 
 
-def _tested(
+def _test_accuracy(
     data: ForestData, trained: DareForestClassifier, share: float
 ) -> tuple[float | None, int, bool]:
     """Return test accuracy, the number of test rows, and whether the forest holds them."""

@@ -65,7 +65,7 @@ def _binds(signature: inspect.Signature, count: int, **named: None) -> bool:
     return True
 
 
-def packed_fit(fit: Fit, takes_rows: bool) -> bytes:
+def pack_fit(fit: Fit, takes_rows: bool) -> bytes:
     """Return a function as bytes, even a lambda or a notebook's, with what it uses."""
     import cloudpickle
 
@@ -77,7 +77,7 @@ def packed_fit(fit: Fit, takes_rows: bool) -> bytes:
         ) from None
 
 
-def unpacked_fit(packed: bytes) -> Unpacked:
+def unpack_fit(packed: bytes) -> Unpacked:
     """Return a fresh copy of a function, free of state from earlier calls."""
     import cloudpickle
 
@@ -97,7 +97,7 @@ def call(
     """Train one network; changes to its arrays do not affect the next."""
     numbers = rows.numbers
     had_torch = "torch" in sys.modules
-    fit = unpacked_fit(packed)
+    fit = unpack_fit(packed)
     while True:
         _seed_all(seed)
         try:
@@ -107,7 +107,7 @@ def call(
         if had_torch or "torch" not in sys.modules:
             return result
         # It imported torch, which had no seed then.
-        had_torch, fit = True, unpacked_fit(packed)
+        had_torch, fit = True, unpack_fit(packed)
 
 
 def _seed_all(seed: int) -> None:

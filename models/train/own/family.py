@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 from numpy.typing import ArrayLike, NDArray
 
-from leaveout.children import importable
+from leaveout.children import import_environment
 from leaveout.errors import LeaveoutError, TrainingError
 from leaveout.models.architecture import stated_architecture
 from leaveout.models.family import Manifest, Sample
@@ -32,7 +32,7 @@ from leaveout.models.train.export import spec_text
 from leaveout.models.train.family_run import OnProgress, farewell, report_of, train_family
 from leaveout.models.train.job import OWN, Job
 from leaveout.models.train.left_out import left_out
-from leaveout.models.train.own.call import Fit, check_fit, packed_fit
+from leaveout.models.train.own.call import Fit, check_fit, pack_fit
 from leaveout.models.train.own.check import (
     TrainingWarning,
     learned_nothing,
@@ -48,7 +48,7 @@ from leaveout.models.train.report import (
     TrainingProgress,
     TrainingReport,
 )
-from leaveout.models.train.signature import Signature, flattened
+from leaveout.models.train.signature import Signature, flatten_parameters
 from leaveout.models.train.task import Failed, Order, Probe, Trained, digest_of
 
 _FILES = 1000
@@ -149,7 +149,7 @@ def leave_one_out(
     target = Path(out)
     known: list[Job] = []
     try:
-        packed = packed_fit(fit, check_fit(fit))
+        packed = pack_fit(fit, check_fit(fit))
         executor = _executor(executor, backend)
         data = training_data(X, y, features=features, units=units, ids=ids, one_hot=one_hot)
         _check(seed, workers, target)
@@ -164,8 +164,8 @@ def leave_one_out(
             if not (target / PARTIAL).exists():
                 told(TrainingProgress(0, len(removed) + 1, 0))
             # In one process, one after the other: what a training leaves there the next may find.
-            with processes(task, 1, importable()) as pool:
-                job, retrained = _tried(pool, task, data, target, drawn)
+            with processes(task, 1, import_environment()) as pool:
+                job, retrained = _try_training(pool, task, data, target, drawn)
             if earlier is not None:
                 earlier.refuse_other(job)
             known.append(job)
@@ -174,7 +174,7 @@ def leave_one_out(
             if not complete:
                 size = None if workers is None else int(workers)
                 with workplace(
-                    executor, size, settings=importable(), shared=data.X.nbytes
+                    executor, size, settings=import_environment(), shared=data.X.nbytes
                 ) as there:
                     found = _train(job, task, there, retrained, told)
         report = report_of(job, started, complete)
@@ -233,7 +233,7 @@ def _executor(executor: str, backend: str | None) -> str:
     return backend
 
 
-def _tried(
+def _try_training(
     pool: Pool, task: FitTask, data: TrainingData, target: Path, drawn: Sample | None
 ) -> tuple[Job, NDArray[np.float32]]:
     """Train on all rows, with another seed, and again, which must agree."""
@@ -264,7 +264,7 @@ def _flat(signature: Signature, model: bytes, name: str) -> NDArray[np.float32]:
             f"fit builds networks of different architecture from the same rows; {name} {wrong}: "
             "fix widths and layers, whatever the seed"
         )
-    return flattened(signature.shapes, read_parameters(read))
+    return flatten_parameters(signature.shapes, read_parameters(read))
 
 
 def _job(
@@ -273,7 +273,7 @@ def _job(
     network = _network(model, data)
     signature = Signature.of(network.model)
     facts = data.facts()
-    whole = flattened(signature.shapes, network.parameters)
+    whole = flatten_parameters(signature.shapes, network.parameters)
     recipe: dict[str, object] = {
         "network": OWN,
         "trained": digest_of(whole),

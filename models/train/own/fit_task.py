@@ -12,7 +12,7 @@ from leaveout.errors import LeaveoutError
 from leaveout.models.train.own.call import call
 from leaveout.models.train.own.convert import model_of
 from leaveout.models.train.rows import Rows
-from leaveout.models.train.signature import Signature, flattened
+from leaveout.models.train.signature import Signature, flatten_parameters
 from leaveout.models.train.task import (
     Block,
     Check,
@@ -34,7 +34,7 @@ from leaveout.models.train.task import (
 class FitTask(Task):
     """What all networks of a run share."""
 
-    fit: bytes  # as of `leaveout.models.train.own.call.packed_fit`
+    fit: bytes  # as of `leaveout.models.train.own.call.pack_fit`
     X: NDArray[np.float32]  # shape (rows, features)
     y: NDArray[np.int64]  # shape (rows,)
     labels: int
@@ -75,7 +75,7 @@ class FitTask(Task):
                     f"all rows: {wrong}; fit must build the same network from any data, with a "
                     f"score for each of the {self.labels} labels"
                 )
-            parameters[place] = flattened(block.expected.shapes, read_parameters(model))
+            parameters[place] = flatten_parameters(block.expected.shapes, read_parameters(model))
             say(Step((place + 1) / len(block.networks)))
         return parameters
 
@@ -85,7 +85,7 @@ class FitTask(Task):
         from leaveout.models.onnx_values import read_parameters
 
         model = onnx.load_from_string(self._network(network, self.seed))
-        return flattened(Signature.of(model).shapes, read_parameters(model))
+        return flatten_parameters(Signature.of(model).shapes, read_parameters(model))
 
     def _network(self, network: int, seed: int) -> bytes:
         lacks = int(self.removed[network - 1]) if network else None

@@ -74,7 +74,7 @@ def module_model(module: Any, points: NDArray[np.float32], name: str) -> onnx.Mo
             f"{name}: a row's scores depend on the rows beside it: let forward treat each row by "
             "itself, as BatchNorm does with running statistics"
         )
-    model = _exported(module, inputs[:2], name)
+    model = _export(module, inputs[:2], name)
     refuse_disagreement(model, points, expected.numpy, name)
     return model
 
@@ -102,7 +102,7 @@ def _plain(module: Any) -> Any:
     return module
 
 
-def _exported(module: Any, inputs: Any, name: str) -> onnx.ModelProto:
+def _export(module: Any, inputs: Any, name: str) -> onnx.ModelProto:
     """Return the module as an ONNX model."""
     import torch
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.compiling import kept
+from leaveout.compiling import cached_njit
 
 EDITS, INSERTIONS, REMOVALS, RELABELS = range(4)
 
@@ -19,7 +19,7 @@ _NEVER = -1
 _FAR = 2**62
 
 
-@kept()
+@cached_njit()
 def _groups(
     distances: NDArray[np.float64], y: NDArray[np.int32], labels: int
 ) -> tuple[NDArray[np.int64], bool]:
@@ -36,7 +36,7 @@ def _groups(
     return counts[: group + 1], group > 0 and distances[order[0]] == 0.0
 
 
-@kept()
+@cached_njit()
 def _neighbourhood(sizes: NDArray[np.int64], k: int) -> int:
     """Return how many groups vote: the fewest that hold k rows, or all."""
     for group in range(1, len(sizes)):
@@ -45,13 +45,13 @@ def _neighbourhood(sizes: NDArray[np.int64], k: int) -> int:
     return len(sizes) - 1
 
 
-@kept()
+@cached_njit()
 def _excess(counts: NDArray[np.int64], label: int, more: int, other: int) -> int:
     """Return how many votes another label has too many for one with ``more`` votes."""
     return max(0, int(counts[other]) - int(counts[label]) - more + (1 if other < label else 0))
 
 
-@kept()
+@cached_njit()
 def _relabels(
     counts: NDArray[np.int64], sizes: NDArray[np.int64], k: int, first: int, label: int
 ) -> int:
@@ -76,8 +76,8 @@ def _relabels(
     return best
 
 
-@kept()
-def _cleared(
+@cached_njit()
+def _fewest_removals(
     counts: NDArray[np.int64], sizes: NDArray[np.int64], k: int, group: int, label: int, more: int
 ) -> int:
     """Return the fewest removals for a label to win with the first groups; -1 if none do.
@@ -102,19 +102,19 @@ def _cleared(
     return removed
 
 
-@kept()
+@cached_njit()
 def _removals(
     counts: NDArray[np.int64], sizes: NDArray[np.int64], k: int, first: int, label: int
 ) -> int:
     best = _NEVER
     for group in range(max(first, 1), len(sizes)):
-        cost = _cleared(counts, sizes, k, group, label, 0)
+        cost = _fewest_removals(counts, sizes, k, group, label, 0)
         if cost >= 0 and (best < 0 or cost < best):
             best = cost
     return best
 
 
-@kept()
+@cached_njit()
 def _insertions(
     counts: NDArray[np.int64],
     sizes: NDArray[np.int64],
@@ -135,7 +135,7 @@ def _insertions(
     return best
 
 
-@kept()
+@cached_njit()
 def _edits(
     counts: NDArray[np.int64],
     sizes: NDArray[np.int64],
@@ -148,14 +148,14 @@ def _edits(
     for group in range(1, len(sizes)):
         more = 0
         while more < best:
-            cost = _cleared(counts, sizes, k, group, label, more)
+            cost = _fewest_removals(counts, sizes, k, group, label, more)
             if cost >= 0:
                 best = min(best, cost + more)
             more += 1
     return best
 
 
-@kept()
+@cached_njit()
 def neighbour_counts(
     distances: NDArray[np.float64], y: NDArray[np.int32], labels: int, k: int
 ) -> NDArray[np.int64]:
@@ -167,7 +167,7 @@ def neighbour_counts(
     return found
 
 
-@kept()
+@cached_njit()
 def neighbour_thresholds(
     distances: NDArray[np.float64], y: NDArray[np.int32], labels: int, k: int, against: int
 ) -> NDArray[np.int32]:

@@ -42,7 +42,7 @@ def refuse_unfit(samples: Samples, recipe: PartRecipe, rows: tuple[NDArray[np.in
         )
     if against is None:
         return
-    if not samples.features.fixed:
+    if not samples.features.is_fixed:
         raise TrainingError(
             f"{samples.source}: each part of a CSV encodes its own rows, so that a changed row "
             f"would move all others, which thresholds (--survive {against}) do not count; say "

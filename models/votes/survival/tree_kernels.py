@@ -10,13 +10,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.compiling import kept
+from leaveout.compiling import cached_njit
 
 ABSENT = -1
 """The label of a row that is not there."""
 
 
-@kept()
+@cached_njit()
 def _splits(
     values: NDArray[np.float64],
     order: NDArray[np.int32],
@@ -68,7 +68,7 @@ def _splits(
             last[node] = value
 
 
-@kept()
+@cached_njit()
 def grow(
     values: NDArray[np.float64],  # shape (features, rows)
     order: NDArray[np.int32],  # shape (features, rows)
@@ -100,7 +100,7 @@ def grow(
             counts[places[row] - first, y[row]] += 1
 
 
-@kept()
+@cached_njit()
 def leaves_of(
     feature: NDArray[np.int32], threshold: NDArray[np.float64], tests: NDArray[np.float64]
 ) -> NDArray[np.int64]:
@@ -115,7 +115,7 @@ def leaves_of(
     return found
 
 
-@kept()
+@cached_njit()
 def try_changes(
     values: NDArray[np.float64],
     order: NDArray[np.int32],
@@ -164,7 +164,7 @@ def try_changes(
     return done
 
 
-@kept()
+@cached_njit()
 def mark_votes(
     feature: NDArray[np.int32],  # shape (trees, nodes)
     threshold: NDArray[np.float64],  # shape (trees, nodes)

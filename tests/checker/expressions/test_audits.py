@@ -24,7 +24,7 @@ from leaveout.verifier.checker.estimates.functions import audit, membership_adva
 from leaveout.verifier.checker.estimates.intervals import band, more_often, of_events
 from leaveout.verifier.checker.estimates.means import means_above
 from leaveout.verifier.checker.estimates.scores import scores
-from leaveout.verifier.checker.estimates.training import trained
+from leaveout.verifier.checker.estimates.training import train_line
 from leaveout.verifier.checker.estimates.trials import Statistic, farthest, of_statistics
 from leaveout.verifier.checker.expressions.given import Given, HeldFile
 
@@ -188,7 +188,7 @@ def test_training_finds_the_minimum_that_others_find():
         table[:, 0] = 3.0
         apart = rng.random(rows) < 0.3
         apart[:2] = (True, False)
-        line = trained(table, apart)
+        line = train_line(table, apart)
         scaler = StandardScaler().fit(table)
         other = LogisticRegression(class_weight="balanced", solver="newton-cholesky", tol=1e-12)
         truth = other.fit(scaler.transform(table), apart).decision_function(scaler.transform(table))
@@ -197,7 +197,7 @@ def test_training_finds_the_minimum_that_others_find():
 
 def test_what_separates_perfectly_can_be_trained_on():
     table = np.arange(40.0)[:, None]
-    found = trained(table, table[:, 0] > 19.5).scores(table)
+    found = train_line(table, table[:, 0] > 19.5).scores(table)
     assert np.isfinite(found).all()
     assert ((found > 0) == (table[:, 0] > 19.5)).all()
 

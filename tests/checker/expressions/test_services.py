@@ -84,7 +84,7 @@ SMALL = st.builds(Fraction, st.integers(1, 300), st.just(1000))
 def test_every_route_shows_what_enumeration_confirms(found, beta, gamma, seed):
     """Exact laws of seeds and transcripts: posteriors against priors, whatever is asked."""
     laws = enumerated(found.shards, found.predictions, float(found.epsilon), seed)
-    shown = [(accounting.added(found), 0.0, 0.0)]
+    shown = [(accounting.group_privacy_alpha(found), 0.0, 0.0)]
     for order in (Fraction(1, 3), Fraction(2), Fraction(30)):
         shown.append((accounting.moments(found, beta, order), float(beta), 0.0))
     shown.append((accounting.together(found, beta, gamma), float(beta), float(gamma)))

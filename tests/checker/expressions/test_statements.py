@@ -26,7 +26,7 @@ from leaveout.verifier.checker.expressions.parts import (
 )
 from leaveout.verifier.checker.expressions.ranges import Range, compare, number
 from leaveout.verifier.checker.expressions.statements import Statements
-from leaveout.verifier.checker.expressions.words import decimal, said, text
+from leaveout.verifier.checker.expressions.words import decimal, statement_lines, text
 
 NUMBERS = st.fractions(min_value=-5, max_value=5, max_denominator=6)
 COMPARED = {
@@ -279,7 +279,7 @@ def test_a_find_is_said_with_its_ends():
     claim = BinaryPart(">=", call("share", edits=NamePart("r")), of("1/2"))
     find = FindPart("greatest", "r", "4", "5")
     statement = StatementPart("f", claim, "proved", find=find)
-    (line,) = said(statement, {})
+    (line,) = statement_lines(statement, {})
     assert line == "f: the greatest r such that share(r) >= 0.5 is at least 4 and at most 5"
     same = StatementPart("f", claim, "proved", find=FindPart("greatest", "r", "5", "5"))
-    assert next(said(same, {})).endswith("is 5")
+    assert next(statement_lines(same, {})).endswith("is 5")

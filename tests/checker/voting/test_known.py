@@ -11,7 +11,7 @@ import pytest
 from leaveout.errors import LeaveoutError
 from leaveout.models.votes import Ballots, write_ballots
 from leaveout.verifier.checker import check
-from leaveout.verifier.checker.voting.known import bought, prices_of
+from leaveout.verifier.checker.voting.known import lost_to_changes, prices_of
 from leaveout.verifier.checker.voting.known_together import no_more_bought
 from leaveout.verifier.checker.voting.together import TooLongError
 from leaveout.verifier.run import verify
@@ -57,7 +57,7 @@ def test_attacks_are_recounted_by_every_vote():
             ]
             answers = {int(np.bincount(cast, minlength=9).argmax()) for cast in product(*allowed)}
             expected.append(np.bincount(row).argmax() == right and bool(answers - {int(right)}))
-        found = bought(votes, truth, thresholds, case["labels"], units.tolist())
+        found = lost_to_changes(votes, truth, thresholds, case["labels"], units.tolist())
         assert found.tolist() == expected
         lost += sum(expected)
     assert lost > 20

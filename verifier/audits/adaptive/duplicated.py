@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from leaveout.models.sharded.aggregation import drawing
+from leaveout.models.sharded.aggregation import draw_function
 from leaveout.verifier.audits.adaptive.trials import Trial
 
 _MOST_COPIES = 100_000
-_majority = drawing("majority", 0.0)
+_majority = draw_function("majority", 0.0)
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Duplicated:
         row is in one shard.
     aggregate : callable
         What turns votes (for none, for the right label) and chance into 0 or 1, such as
-        `leaveout.models.sharded.aggregation.drawing` gives.
+        `leaveout.models.sharded.aggregation.draw_function` gives.
     queries : int or None
         Points asked about; None for all. Events are of these points.
     thresholds : tuple of float
@@ -73,7 +73,7 @@ class Duplicated:
         """
 
         def right(copies: int) -> float:
-            return float(binom.sf(shards // 2, shards, _held(inclusion, copies)))
+            return float(binom.sf(shards // 2, shards, _holding_probability(inclusion, copies)))
 
         copies = 1
         while copies < _MOST_COPIES and right(2 * copies) < 0.5:
@@ -99,27 +99,27 @@ class Duplicated:
         generator = np.random.default_rng([seed, number])
         chance = random.Random(int(generator.integers(2**63)))
         asked = np.arange(self.points if self.queries is None else min(self.queries, self.points))
-        holding = self._holding(generator, len(asked))
+        holding = self._draw_holdings(generator, len(asked))
         answers = [
             self.aggregate((self.shards - int(votes), int(votes)), chance) for votes in holding
         ]
         left = np.asarray(answers) != 1
         # Look-up models of other points are the same before and after a deletion.
-        unlearned = self._happened(holding[left])
-        retrained = self._happened(self._holding(generator, int(left.sum())))
+        unlearned = self._event_flags(holding[left])
+        retrained = self._event_flags(self._draw_holdings(generator, int(left.sum())))
         deleted = (asked[~left, None] * self.copies + np.arange(self.copies)).ravel()
         return Trial(seed, number, tuple(deleted.tolist()), unlearned, retrained)
 
-    def _holding(self, generator: np.random.Generator, points: int) -> NDArray[np.int64]:
+    def _draw_holdings(self, generator: np.random.Generator, points: int) -> NDArray[np.int64]:
         """Draw how many shards hold a copy of each point."""
         if self.inclusion is not None:
-            share = _held(self.inclusion, self.copies)
+            share = _holding_probability(self.inclusion, self.copies)
             return generator.binomial(self.shards, share, size=points)
         shards = np.sort(generator.integers(self.shards, size=(points, self.copies)), axis=1)
         distinct: NDArray[np.int64] = 1 + (np.diff(shards, axis=1) != 0).sum(axis=1)
         return distinct
 
-    def _happened(self, holding: NDArray[np.int64]) -> tuple[bool, ...]:
+    def _event_flags(self, holding: NDArray[np.int64]) -> tuple[bool, ...]:
         """Return which events happened."""
         if not len(holding):
             return (False,) * len(self.thresholds)
@@ -127,6 +127,6 @@ class Duplicated:
         return tuple(right < threshold for threshold in self.thresholds)
 
 
-def _held(inclusion: float, copies: int) -> float:
+def _holding_probability(inclusion: float, copies: int) -> float:
     """Return the probability that a shard holds a copy."""
     return float(-np.expm1(copies * np.log1p(-inclusion))) if inclusion < 1 else 1.0

@@ -88,14 +88,14 @@ class WhiteBox:
     def replay(self, seed: int, number: int) -> Trial:
         """Run one trial; the same arguments give the same trial."""
         rows = Rows.first(self.features, self.codes)
-        shards = self._trained(seed, number, b"unlearned", rows)
+        shards = self._train_arm(seed, number, b"unlearned", rows)
         confidence = np.stack([self._confidence(model) for model in shards.models], axis=1)
         generator = np.random.default_rng([seed, number])
         # Noise far below any difference that tells, to break ties by.
         guessed = np.argmax(confidence + 1e-12 * generator.random(confidence.shape), axis=1)
         places = np.flatnonzero(guessed < self.shards // 2)
         unlearned = shards.delete(places)
-        retrained = self._trained(seed, number, b"retrained", rows.without(places))
+        retrained = self._train_arm(seed, number, b"retrained", rows.without(places))
         if not retrained.repeats(self.test_features):
             raise ShardedError(
                 f"{type(self.estimator).__name__}: trained again on the points of a shard with the "
@@ -106,11 +106,11 @@ class WhiteBox:
             seed,
             number,
             tuple(rows.ids[places].tolist()),
-            self._happened(unlearned),
-            self._happened(retrained),
+            self._event_flags(unlearned),
+            self._event_flags(retrained),
         )
 
-    def _trained(self, seed: int, number: int, arm: bytes, rows: Rows) -> Shards:
+    def _train_arm(self, seed: int, number: int, arm: bytes, rows: Rows) -> Shards:
         """Train the shards of an arm."""
         key = hashlib.sha256(b"%d %d %s" % (seed, number, arm)).digest()
         inclusion = 1 / self.shards if self.inclusion is None else self.inclusion
@@ -127,7 +127,7 @@ class WhiteBox:
             found[mine] = scores[mine, column]
         return found
 
-    def _happened(self, shards: Shards) -> tuple[bool, ...]:
+    def _event_flags(self, shards: Shards) -> tuple[bool, ...]:
         """Return which events happened."""
         right = (shards.codes(self.test_features) == self.test_codes[:, None]).sum(axis=0)
         return halves(right)[: len(self.events)]

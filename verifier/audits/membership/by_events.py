@@ -14,9 +14,9 @@ def advantage_of_events(events: Events, confidence: float) -> Advantage:
     (Bonferroni).
     """
     each = 1 - (1 - confidence) / (2 * len(events.names))
-    lower, upper, best = 0.0, 0.0, _counted(events, 0)
+    lower, upper, best = 0.0, 0.0, _event_counts(events, 0)
     for index in range(len(events.names)):
-        counted = _counted(events, index)
+        counted = _event_counts(events, index)
         low, high = clopper_pearson(counted.unlearned, counted.unlearned_trials, each)
         least, most = clopper_pearson(counted.retrained, counted.retrained_trials, each)
         upper = max(upper, high - least, most - low)
@@ -32,7 +32,7 @@ def advantage_of_events(events: Events, confidence: float) -> Advantage:
     return Advantage(lower, upper, "events", trials, trials, str(best), found)
 
 
-def _counted(events: Events, index: int) -> Counted:
+def _event_counts(events: Events, index: int) -> Counted:
     """Return the counts of one event."""
     return Counted(
         events.names[index],

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from leaveout.verifier.audits.membership.means import mean_lower, mean_upper
 from leaveout.verifier.audits.membership.result import LOWER_SHARE, Advantage
-from leaveout.verifier.audits.membership.statistics import RowScores, row_scores, selecting
+from leaveout.verifier.audits.membership.statistics import RowScores, row_scores, selecting_trials
 from leaveout.verifier.audits.membership.views import Views
 
 Floats = NDArray[np.float64]
@@ -34,7 +34,7 @@ def advantage_of_records(views: Views, confidence: float, seed: int) -> Advantag
     means at neighbours covers all (Bonferroni).
     """
     error = 1 - confidence
-    selects = selecting(len(views.trials))
+    selects = selecting_trials(len(views.trials))
     scores = row_scores(views, seed)
     best, words, lower = -1.0, "", 0.0
     uppers: list[tuple[Shares, Shares]] = []

@@ -21,7 +21,7 @@ from leaveout.verifier.audits.membership.result import (
 from leaveout.verifier.audits.membership.statistics import (
     Statistic,
     row_scores,
-    selecting,
+    selecting_trials,
     statistics,
 )
 from leaveout.verifier.audits.membership.views import Views
@@ -40,7 +40,7 @@ class Chosen:
     def __str__(self) -> str:
         return f"{self.statistic} {'>=' if self.above else '<'} {self.threshold:.5g}"
 
-    def happened(self, values: Floats) -> NDArray[np.bool_]:
+    def occurs(self, values: Floats) -> NDArray[np.bool_]:
         """Return in which trials it happened."""
         return np.asarray((values >= self.threshold) == self.above)
 
@@ -50,8 +50,8 @@ class Chosen:
         return Counted(
             str(self),
             self.statistic.sees,
-            int(self.happened(self.statistic.unlearned[trials]).sum()),
-            int(self.happened(self.statistic.retrained[trials]).sum()),
+            int(self.occurs(self.statistic.unlearned[trials]).sum()),
+            int(self.occurs(self.statistic.retrained[trials]).sum()),
             total,
             total,
         )
@@ -60,7 +60,7 @@ class Chosen:
 def advantage_of_trials(views: Views, confidence: float, seed: int) -> Advantage:
     """Estimate the advantage over all attacks and thresholds; see `advantage`."""
     found = statistics(views, row_scores(views, seed))
-    return advantage_of_statistics(found, selecting(len(views.trials)), confidence)
+    return advantage_of_statistics(found, selecting_trials(len(views.trials)), confidence)
 
 
 def advantage_of_statistics(
@@ -96,11 +96,11 @@ def advantage_of_statistics(
         estimating=estimating,
         attack=attack,
         implied=implied(alone.count(counts), confidence),
-        ranked=_ranked(found, selects, confidence),
+        ranked=_ranking_result(found, selects, confidence),
     )
 
 
-def _ranked(
+def _ranking_result(
     found: Sequence[Statistic], selects: NDArray[np.bool_], confidence: float
 ) -> Ranked | None:
     """Return what the ranking attacks achieve; None if there are none."""

@@ -172,14 +172,14 @@ def _trial(setting: _Setting[C], number: int) -> Trial:
     assert data.X_test is not None and data.y_test is not None
     rng = generator(plan.seed, Purpose.TRIAL, number)
     seeds = [int(seed) for seed in rng.integers(2**63 - 1, size=4)]
-    rows = _forgotten(data, plan, seeds[0])
+    rows = _draw_forgotten(data, plan, seeds[0])
     gone = np.zeros(len(data.X), dtype=np.bool_)
     gone[rows] = True
     deletion = Deletion(data.X, data.y, gone, data.X_test[setting.third])
-    original, first = _timed(lambda: retrain(setting.model, data.X, data.y, schedule, seeds[1]))
-    unlearned, second = _timed(lambda: setting.unlearner(original, deletion, seeds[2]))
+    original, first = _time_call(lambda: retrain(setting.model, data.X, data.y, schedule, seeds[1]))
+    unlearned, second = _time_call(lambda: setting.unlearner(original, deletion, seeds[2]))
     again = seeds[1] if plan.reuse_seed else seeds[3]
-    retrained, third = _timed(
+    retrained, third = _time_call(
         lambda: retrain(setting.model, data.X[~gone], data.y[~gone], schedule, again)
     )
     unseen = np.flatnonzero(~setting.third)
@@ -189,7 +189,7 @@ def _trial(setting: _Setting[C], number: int) -> Trial:
     X = np.concatenate([data.X[asked], data.X_test[others]])
     models = {"original": original, "unlearned": unlearned, "retrained": retrained}
     arms = {
-        name: _judged(own, setting, unseen, took)
+        name: _evaluate_arm(own, setting, unseen, took)
         for (name, own), took in zip(models.items(), (first, second, third), strict=True)
     }
     return Trial(
@@ -200,7 +200,7 @@ def _trial(setting: _Setting[C], number: int) -> Trial:
     )
 
 
-def _forgotten(data: TrainingData, plan: Plan, seed: int) -> NDArray[np.int64]:
+def _draw_forgotten(data: TrainingData, plan: Plan, seed: int) -> NDArray[np.int64]:
     """Return the rows to forget."""
     if plan.label is not None:
         return rows_of_label(data, data.labels[plan.label])
@@ -217,7 +217,7 @@ def _refuse_unjudged(name: str, of_label: NDArray[np.bool_]) -> None:
             )
 
 
-def _judged(
+def _evaluate_arm(
     model: C, setting: _Setting[C], unseen: NDArray[np.int64], took: tuple[float, float]
 ) -> Arm:
     """Return the accuracy and cost of a model."""
@@ -230,7 +230,7 @@ def _judged(
     return Arm(float(right[truth != label].mean()), *took, float(right[truth == label].mean()))
 
 
-def _timed(make: Callable[[], C]) -> tuple[C, tuple[float, float]]:
+def _time_call(make: Callable[[], C]) -> tuple[C, tuple[float, float]]:
     """Return a result with its wall-clock and CPU seconds."""
     started, used = time.perf_counter(), time.process_time()
     model = make()

@@ -15,7 +15,7 @@ from leaveout.verifier.audits.membership.statistics import (
     LEAST_TRIALS,
     RowScores,
     row_scores,
-    selecting,
+    selecting_trials,
     statistics,
 )
 from leaveout.verifier.audits.membership.views import Views
@@ -75,7 +75,7 @@ def rates(views: Views, confidence: float, seed: int = 0) -> tuple[Row, ...]:
             f"{views.source}: {trials} trial{'s' * (trials != 1)}, expected at least "
             f"{LEAST_TRIALS}; record more"
         )
-    selects = selecting(trials)
+    selects = selecting_trials(trials)
     scores = row_scores(views, seed)
     p_values = [_p_value(views, row, selects) for row in scores]
     flags = holm(p_values, 1 - confidence)
@@ -136,7 +136,7 @@ def _threshold(views: Views, row: RowScores, selects: NDArray[np.bool_]) -> floa
 
 def _p_value(views: Views, row: RowScores, selects: NDArray[np.bool_]) -> float:
     chosen = choose(statistics(views, (row,)), selects)
-    unlearned = chosen.happened(chosen.statistic.unlearned[~selects])
-    retrained = chosen.happened(chosen.statistic.retrained[~selects])
+    unlearned = chosen.occurs(chosen.statistic.unlearned[~selects])
+    retrained = chosen.occurs(chosen.statistic.retrained[~selects])
     wins, losses = int((unlearned & ~retrained).sum()), int((retrained & ~unlearned).sum())
     return sign_test(wins, losses)

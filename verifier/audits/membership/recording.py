@@ -18,7 +18,7 @@ from leaveout.models.unlearning import (
     Game,
     GraphNetwork,
     Schedule,
-    matching,
+    matching_network,
     play,
     rows_of_label,
 )
@@ -60,7 +60,7 @@ def record(
         raise AuditError("--forget draws rows and --forget-class names them: give one of the two")
     path, table_path = Path(model), Path(source)
     network, table = load_network(path), read_data(table_path, label)
-    architecture = matching(network, table, table_path)
+    architecture = matching_network(network, table, table_path)
     if not 0 <= seed < 2**63:
         raise AuditError(f"--seed {seed}: expected a whole number from 0 to 2**63 - 1")
     own_game, own_schedule = game or Game(), schedule or Schedule()

@@ -45,7 +45,7 @@ class Statistic:
         return f"attack '{self.attack}', {what}"
 
 
-def selecting(trials: int) -> NDArray[np.bool_]:
+def selecting_trials(trials: int) -> NDArray[np.bool_]:
     """Return which trials choose and train attacks: the first third, at least two.
 
     The others estimate and take no part in the choice.
@@ -69,7 +69,7 @@ def row_scores(views: Views, seed: int) -> tuple[RowScores, ...]:
         for attack in ATTACKS
         if before is not None or attack.sees == "after"
     ]
-    chosen = selecting(len(views.trials))
+    chosen = selecting_trials(len(views.trials))
     for trained in TRAINED:
         if trained.sees == "both" and before is None:
             continue

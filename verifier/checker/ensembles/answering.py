@@ -14,11 +14,11 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from leaveout.files import ARCHIVE, open_file
-from leaveout.models.npz import read_arrays, refuse_bombs, refusing_damage
+from leaveout.models.npz import read_arrays, refuse_bombs, refuse_damage
 from leaveout.verifier.checker.ensembles.held import (
     STORED,
     Exact,
-    ascending,
+    is_ascending,
     read_exact,
     read_manifest,
 )
@@ -73,14 +73,14 @@ def read_forest(path: Path) -> Exact | Answering:
         If it is missing, damaged, or no forest.
     """
     try:
-        with refusing_damage():
+        with refuse_damage():
             text, arrays = _archive(path)
     except OSError as error:
         raise CertificateError(f"{path}: cannot be read: {error.strerror or error}") from None
     except (ValueError, MemoryError) as error:
         raise CertificateError(f"{path}: damaged, or not a forest file: {error}") from None
     if text is None:
-        return _answering(path, arrays)
+        return _read_answering(path, arrays)
     return read_exact(path, text, arrays)
 
 
@@ -103,7 +103,7 @@ def _archive(path: Path) -> tuple[bytes | None, dict[str, NDArray[Any]]]:
     return text, arrays
 
 
-def _answering(path: Path, arrays: dict[str, NDArray[Any]]) -> Answering:
+def _read_answering(path: Path, arrays: dict[str, NDArray[Any]]) -> Answering:
     """Return the forest of a file without training rows."""
     found = {name: arrays.get(name) for name in (*_KINDS, *_OTHERS)}
     if any(each is None for each in found.values()):
@@ -137,7 +137,7 @@ def _wrong_answers(forest: Answering) -> str | None:
     labels = forest.labels
     if forest.classes.ndim != 1 or forest.classes.dtype.kind not in "biufU" or not labels:
         return "has labels that are neither numbers nor text"
-    if not ascending(labels):
+    if not is_ascending(labels):
         return "has labels that do not ascend"
     if forest.shares.shape[1] != len(labels) or not 1 <= forest.features < 2**31:
         return "has other shares than labels, or rows without features"

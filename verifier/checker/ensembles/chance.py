@@ -39,7 +39,7 @@ def package_stamp() -> int:
 
 
 @compiled_in
-def mixed(x: np.uint64) -> np.uint64:
+def mix_bits(x: np.uint64) -> np.uint64:
     """Return SplitMix64's finaliser of 64 bits."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -49,19 +49,19 @@ def mixed(x: np.uint64) -> np.uint64:
 @compiled_in
 def root_key(seed: int, tree: int) -> np.uint64:
     """Return what chance is drawn from at the root of a tree."""
-    return mixed(mixed(np.uint64(seed) + STEP) + np.uint64(tree + 1) * STEP)
+    return mix_bits(mix_bits(np.uint64(seed) + STEP) + np.uint64(tree + 1) * STEP)
 
 
 @compiled_in
 def child_key(key: np.uint64, side: int) -> np.uint64:
     """Return that of a child, the left one of side 0."""
-    return mixed(key + (_SIDES[0] if side == 0 else _SIDES[1]))
+    return mix_bits(key + (_SIDES[0] if side == 0 else _SIDES[1]))
 
 
 @compiled_in
 def attribute_key(key: np.uint64, attribute: int) -> np.uint64:
     """Return an attribute's priority in a node."""
-    return mixed((key ^ _ATTRIBUTE) + np.uint64(attribute + 1) * STEP)
+    return mix_bits((key ^ _ATTRIBUTE) + np.uint64(attribute + 1) * STEP)
 
 
 @compiled_in
@@ -84,11 +84,11 @@ def threshold_between(key: np.uint64, low: float, high: float) -> float:
     exponent = math.frexp(high - low)[1]
     side = math.ldexp(1.0, exponent)
     cell = math.floor(low / side)
-    start = mixed(key ^ _DRAWN)
-    start = mixed(start + np.uint64(np.int64(cell)) * STEP)
-    start = mixed(start + np.uint64(exponent + 2000) * STEP)
+    start = mix_bits(key ^ _DRAWN)
+    start = mix_bits(start + np.uint64(np.int64(cell)) * STEP)
+    start = mix_bits(start + np.uint64(exponent + 2000) * STEP)
     for i in range(_DRAWS):
-        share = np.float64(mixed(start + np.uint64(i + 1) * STEP) >> np.uint64(11)) * 2.0**-53
+        share = np.float64(mix_bits(start + np.uint64(i + 1) * STEP) >> np.uint64(11)) * 2.0**-53
         point = (cell + 2.0 * share) * side
         if low <= point < high:
             return point

@@ -90,7 +90,7 @@ def hold_against(before: Exact, recorded: Recorded, after: Exact) -> None:
         raise RejectedError("the record of a deletion changes a tree that there is not")
     for i, tree in enumerate(before.trees):
         own = np.flatnonzero(recorded.tree == i)
-        feature, threshold = _changed(tree, recorded, own, starts, i)
+        feature, threshold = _apply_changes(tree, recorded, own, starts, i)
         anew = after.trees[i]
         both = min(len(feature), len(anew.feature))
         apart = (feature[:both] != anew.feature[:both]) | (
@@ -111,7 +111,7 @@ def hold_against(before: Exact, recorded: Recorded, after: Exact) -> None:
         )
 
 
-def _changed(
+def _apply_changes(
     tree: Tree, recorded: Recorded, own: NDArray[np.int64], starts: NDArray[np.int64], index: int
 ) -> tuple[Numbers, Numbers]:
     """Return the splits of a tree with its changes, in preorder."""

@@ -12,7 +12,7 @@ from leaveout.verifier.checker.ensembles.chance import (
     attribute_key,
     between,
     compiled_in,
-    mixed,
+    mix_bits,
     threshold_between,
 )
 
@@ -170,7 +170,7 @@ def _scan(data: Data, order: Any, begin: int, end: int, i: int, k: int, room: Ro
             for c in range(labels):
                 several += tallies[1, c] + tallies[2, c] > 0
             if several > 1:
-                priority = mixed(own ^ bits)
+                priority = mix_bits(own ^ bits)
                 if priority < last or room.many[i] < k:
                     last = _keep(low, value, priority, i, k, room)
         for c in range(labels):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from leaveout.files import TABLE, opened_text
+from leaveout.files import TABLE, open_text_file
 from leaveout.verifier.checker.ensembles.answering import Answering, read_forest
 from leaveout.verifier.checker.ensembles.changes import hold_against, path_to, read_changes
 from leaveout.verifier.checker.ensembles.held import Exact, Tree
@@ -63,7 +63,7 @@ def points(given: Given) -> list[tuple[int, ...]]:
     file = given.file()
     found = []
     try:
-        with opened_text(file.path, TABLE) as stream:
+        with open_text_file(file.path, TABLE) as stream:
             reader = csv.reader(stream, skipinitialspace=True, strict=True)
             head = [name.strip() for name in next(reader, [])]
             for cells in reader:
@@ -87,7 +87,7 @@ def _record(cell: str, file: HeldFile, line: int) -> tuple[int, ...]:
 
 def unlearn(given: Given) -> Forest:
     """Return the recorded forest after a deletion, proved equal to the retrained one."""
-    whole, rows = _asked(given)
+    whole, rows = _forest_and_record(given)
     anew = whole.trained_without(rows)
     hold_against(whole.exact(), read_changes(given.proof), anew)
     given.tell(
@@ -99,7 +99,7 @@ def unlearn(given: Given) -> Forest:
 
 def retrain(given: Given) -> Forest:
     """Retrain without the rows of a record."""
-    whole, rows = _asked(given)
+    whole, rows = _forest_and_record(given)
     return Forest(whole.trained_without(rows))
 
 
@@ -112,7 +112,7 @@ def caches_sound(given: Given) -> bool:
     return True
 
 
-def _asked(given: Given) -> tuple[Forest, tuple[int, ...]]:
+def _forest_and_record(given: Given) -> tuple[Forest, tuple[int, ...]]:
     """Return the forest and the record of rows that a call is about."""
     whole, record = given.held("forest", Forest, "forest"), given.held("record", tuple, "record")
     if not all(type(row) is int for row in record):

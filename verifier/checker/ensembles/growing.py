@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.compiling import kept
+from leaveout.compiling import cached_njit
 from leaveout.verifier.checker.ensembles.chance import (
     PLAIN,
     child_key,
@@ -152,7 +152,7 @@ def grow(
 def _compile_grow_tree(stamp: int) -> Callable[..., int]:
     """Compile with a stamp of this package's sources, which invalidates stale kernels."""
 
-    @kept(**PLAIN)
+    @cached_njit(**PLAIN)
     def grow_tree(
         data: Data, order: NDArray[np.int64], seed: int, tree: int, rules: Rules, room: Room,
         spare: NDArray[np.int64], out: Nodes, statistics: Statistics,

@@ -147,7 +147,7 @@ def _wrong_rows(arrays: Mapping[str, NDArray[Any]]) -> str | None:
         return "has labels that are neither numbers nor text"
     if not np.array_equal(np.unique(y), np.arange(len(classes))):
         return "has labels that no row has, or rows of none"
-    return None if ascending(classes.tolist()) else "has labels that do not ascend"
+    return None if is_ascending(classes.tolist()) else "has labels that do not ascend"
 
 
 def _wrong_settings(settings: Settings, attributes: int) -> str | None:
@@ -192,7 +192,7 @@ def _trees(path: Path, arrays: Mapping[str, NDArray[Any]], part: _ExactPart) -> 
     return tuple(trees)
 
 
-def ascending(labels: list[Any]) -> bool:
+def is_ascending(labels: list[Any]) -> bool:
     """Return whether labels are strictly ascending and none is NaN."""
     return labels[0] == labels[0] and all(a < b for a, b in itertools.pairwise(labels))
 

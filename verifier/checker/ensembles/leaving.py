@@ -16,7 +16,7 @@ from leaveout.verifier.checker.ensembles.chance import (
     attribute_key,
     between,
     compiled_in,
-    mixed,
+    mix_bits,
     threshold_between,
 )
 from leaveout.verifier.checker.ensembles.choosing import Data, Rules, worth
@@ -127,7 +127,7 @@ def _gather(
     for g in range(groups - 1):
         if not _several(each.counts[g], each.counts[g + 1], -1):
             continue
-        priority = mixed(own ^ each.bits[g])
+        priority = mix_bits(own ^ each.bits[g])
         if many == len(each.first):
             if priority > each.priority[many - 1]:
                 continue
@@ -166,7 +166,7 @@ def _consider(
     # Where the group goes there may be a threshold between its neighbours.
     pending = goes and 0 < g < groups - 1
     pending = pending and _several(each.counts[g - 1], each.counts[g + 1], -1)
-    new = mixed(own ^ each.bits[g - 1]) if pending else np.uint64(0)
+    new = mix_bits(own ^ each.bits[g - 1]) if pending else np.uint64(0)
     taken, i = 0, 0
     while taken < rules.thresholds:
         if pending and (i == many or new < each.priority[i]):

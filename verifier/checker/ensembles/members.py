@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.compiling import kept
+from leaveout.compiling import cached_njit
 from leaveout.verifier.checker.ensembles.chance import PLAIN, compiled_in, package_stamp, root_key
 from leaveout.verifier.checker.ensembles.choosing import Data, Room, Rules, room_for
 from leaveout.verifier.checker.ensembles.growing import (
@@ -30,7 +30,7 @@ from leaveout.verifier.checker.ensembles.sharing import (
     Listed,
     Pool,
     answer,
-    enlarged,
+    enlarge,
     is_full,
     new_pool,
     split,
@@ -84,7 +84,7 @@ def _leaf(pool: Pool, counts: Any, totals: Any, gone: int) -> int:
 
 
 @compiled_in
-def _shared(pool: Pool, nodes: Nodes, size: int, totals: Any, gone: int, ids: Any) -> int:
+def _share_tree(pool: Pool, nodes: Nodes, size: int, totals: Any, gone: int, ids: Any) -> int:
     """Add a grown tree to the pool, and record the number of each of its nodes."""
     for node in range(size - 1, -1, -1):
         if nodes.feature[node] < 0:
@@ -111,7 +111,7 @@ def _same_sides(
 def _compile_without(stamp: int) -> Callable[..., int]:
     """Compile with a stamp of this package's sources, which invalidates stale kernels."""
 
-    @kept(**PLAIN)
+    @cached_njit(**PLAIN)
     def _without(
         data: Data, order: NDArray[np.int64], seed: int, tree: int, rules: Rules, room: Room,
         each: Each, top: Nodes, sub: Nodes, nothing: Statistics, totals: NDArray[np.int64],
@@ -129,7 +129,7 @@ def _compile_without(stamp: int) -> Callable[..., int]:
         below = np.empty(2 * n, np.int64)
         if is_full(pool, 2 * n):
             return -1
-        own = _shared(pool, top, size, totals, -1, ids)
+        own = _share_tree(pool, top, size, totals, -1, ids)
         levels = 1
         for node in range(size):
             levels = max(levels, top.depth[node] + 1)
@@ -172,7 +172,7 @@ def _compile_without(stamp: int) -> Callable[..., int]:
                                 rest[a, at] = order[a, j]
                                 at += 1
                     many = grow(data, rest, key, depth, rules, room, spare, NOTHING, sub, nothing)
-                    found = _shared(pool, sub, many, totals, gone, below)
+                    found = _share_tree(pool, sub, many, totals, gone, below)
                 waits[row] = False
                 for level in range(depth - 1, -1, -1):
                     above = path[row, level]
@@ -198,7 +198,7 @@ _without = _compile_without(package_stamp())
 def _compile_empty(stamp: int) -> Callable[..., int]:
     """Compile with a stamp of this package's sources, which invalidates stale kernels."""
 
-    @kept(**PLAIN)
+    @cached_njit(**PLAIN)
     def _empty(
         pool: Pool, totals: NDArray[np.int64], labels: NDArray[np.int64], roots: NDArray[np.int64]
     ) -> int:
@@ -222,7 +222,7 @@ def members_of(forest: Exact, listed: Listed) -> Members:
         raise RejectedError("the forest holds one row, and no forest is trained on none")
     data, rules = data_of(forest.X, forest.y), rules_of(forest.settings, rows)
     totals = np.bincount(forest.y, minlength=labels).astype(np.int64)
-    leaving = _leaving(forest)
+    leaving = _leaving_rows(forest)
     pool = new_pool(max(4096, 8 * rows), labels, listed)
     whole = np.empty(forest.settings.trees, np.int64)
     others = np.empty((rows, forest.settings.trees), np.int64)
@@ -235,7 +235,7 @@ def members_of(forest: Exact, listed: Listed) -> Members:
         roots = np.full(rows, -1, np.int64)
         while True:
             if is_full(pool, 2 * rows + labels + 4):
-                pool = enlarged(pool)
+                pool = enlarge(pool)
             if not len(held):
                 own = _empty(pool, totals, data.labels, roots)
                 break
@@ -246,14 +246,14 @@ def members_of(forest: Exact, listed: Listed) -> Members:
             )  # fmt: skip
             if own >= 0:
                 break
-            pool = enlarged(pool)
+            pool = enlarge(pool)
         whole[i] = own
         changed = roots[leaving] if len(held) else roots
         others[:, i] = np.where(changed >= 0, changed, own)
     return Members(pool, whole, others, (forest.settings.trees, forest.settings.trees))
 
 
-def _leaving(forest: Exact) -> Longs:
+def _leaving_rows(forest: Exact) -> Longs:
     """Return the row that leaves the trees with each: the copy of greatest rank.
 
     If every tree holds every row, that may be any copy, as they are equal.

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.compiling import kept
+from leaveout.compiling import cached_njit
 from leaveout.verifier.checker.ensembles.answering import Answering
 from leaveout.verifier.checker.ensembles.chance import PLAIN, package_stamp
 from leaveout.verifier.checker.ensembles.held import Exact
@@ -17,7 +17,7 @@ from leaveout.verifier.checker.ensembles.sharing import (
     Listed,
     Pool,
     answer,
-    enlarged,
+    enlarge,
     is_full,
     new_pool,
     split,
@@ -59,7 +59,7 @@ def before_rounding(threshold: Floats) -> Floats:
 def _compile_put_tree(stamp: int) -> Callable[..., int]:
     """Compile with a stamp of this package's sources, which invalidates stale kernels."""
 
-    @kept(**PLAIN)
+    @cached_njit(**PLAIN)
     def put_tree(
         pool: Pool, feature: NDArray[np.int32], threshold: Floats, left: NDArray[np.int32],
         right: NDArray[np.int32], shares: Floats,
@@ -97,7 +97,7 @@ def pair_of(one: Exact | Answering, other: Exact | Answering, listed: Listed) ->
         for t in range(count):
             tree = trees[t] if t < len(trees) else empty
             while is_full(pool, len(tree[0]) + 2):
-                pool = enlarged(pool)
+                pool = enlarge(pool)
             roots[i, t] = put_tree(pool, *tree)
     return Members(pool, roots[0], roots[1:], (len(sides[0]), len(sides[1])))
 
@@ -108,7 +108,7 @@ _Arrays = tuple[NDArray[np.int32], Floats, NDArray[np.int32], NDArray[np.int32],
 def scored_trees(forest: Exact | Answering, labels: list[Any]) -> list[_Arrays]:
     """Return trees with shares of all labels, and thresholds that round nothing."""
     columns = [labels.index(label) for label in forest.labels]
-    found = _exact(forest) if isinstance(forest, Exact) else _answering(forest)
+    found = _exact(forest) if isinstance(forest, Exact) else _answering_trees(forest)
     trees = []
     for feature, threshold, left, right, own in found:
         shares = np.zeros((len(feature), len(labels)))
@@ -147,7 +147,7 @@ def _exact(forest: Exact) -> list[_Arrays]:
     return trees
 
 
-def _answering(forest: Answering) -> list[_Arrays]:
+def _answering_trees(forest: Answering) -> list[_Arrays]:
     """Return the trees of a forest that only answers, with unrounded thresholds."""
     threshold = before_rounding(forest.threshold) if forest.rounds_inputs else forest.threshold
     ends = zip(forest.roots[:-1].tolist(), forest.roots[1:].tolist(), strict=True)

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.compiling import kept
-from leaveout.verifier.checker.ensembles.chance import PLAIN, compiled_in, mixed, package_stamp
+from leaveout.compiling import cached_njit
+from leaveout.verifier.checker.ensembles.chance import PLAIN, compiled_in, mix_bits, package_stamp
 
 _INNER = np.uint64(0x9E6C63D0876A9A35)
 _LEAF = np.uint64(0x5851F42D4C957F2D)
@@ -87,8 +87,10 @@ def split(pool: Pool, feature: int, threshold: float, left: int, right: int) -> 
             return left
     if left == right:
         return left
-    key = mixed(mixed(mixed(_INNER + np.uint64(feature)) ^ _bits(threshold)) + np.uint64(left))
-    key = mixed(key ^ np.uint64(right))
+    key = mix_bits(
+        mix_bits(mix_bits(_INNER + np.uint64(feature)) ^ _bits(threshold)) + np.uint64(left)
+    )
+    key = mix_bits(key ^ np.uint64(right))
     last = len(pool.slots) - 1
     at = np.int64(key & np.uint64(last))
     while pool.slots[at] >= 0:
@@ -115,7 +117,7 @@ def answer(pool: Pool, shares: Any) -> int:
     """Return the leaf that answers with some shares of labels."""
     key = _LEAF
     for c in range(len(shares)):
-        key = mixed(key ^ _bits(shares[c]))
+        key = mix_bits(key ^ _bits(shares[c]))
     last = len(pool.slots) - 1
     at = np.int64(key & np.uint64(last))
     while pool.slots[at] >= 0:
@@ -140,7 +142,7 @@ def answer(pool: Pool, shares: Any) -> int:
 def _compile_refill(stamp: int) -> Callable[..., None]:
     """Compile with a stamp of this package's sources, which invalidates stale kernels."""
 
-    @kept(**PLAIN)
+    @cached_njit(**PLAIN)
     def _refill(old: Pool, new: Pool) -> None:
         """Put every node of one pool into another; each keeps its number."""
         _ = stamp
@@ -158,7 +160,7 @@ def _compile_refill(stamp: int) -> Callable[..., None]:
 _refill = _compile_refill(package_stamp())
 
 
-def enlarged(pool: Pool) -> Pool:
+def enlarge(pool: Pool) -> Pool:
     """Return a pool with four times the capacity and the same node numbers."""
     new = new_pool(4 * len(pool.feature), pool.shares.shape[1], pool.listed)
     _refill(pool, new)

@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.verifier.checker.ensembles.chance import STEP, mixed
+from leaveout.verifier.checker.ensembles.chance import STEP, mix_bits
 from leaveout.verifier.checker.ensembles.choosing import Data, Rules, room_for
 from leaveout.verifier.checker.ensembles.growing import Nodes, Statistics, grow_tree, nodes_for
 from leaveout.verifier.checker.ensembles.held import Exact, Settings, Tree
@@ -77,12 +77,12 @@ def holders(
     hashed = _contents(settings.seed, labels, X, y)
     _, rank = ranks(X, y)
     with np.errstate(over="ignore"):
-        own = _all_mixed(hashed + (rank + 1).astype(np.uint64) * STEP)
+        own = _mix_all_bits(hashed + (rank + 1).astype(np.uint64) * STEP)
         trees = np.arange(1, settings.trees + 1, dtype=np.uint64) * STEP
         held = np.zeros((settings.trees, len(X)), np.bool_)
         for begin in range(0, len(X), _AT_ONCE):
             part = own[begin : begin + _AT_ONCE]
-            first = np.argsort(_all_mixed(part[:, None] + trees), axis=1)[:, :share]
+            first = np.argsort(_mix_all_bits(part[:, None] + trees), axis=1)[:, :share]
             held[first.T, begin + np.arange(len(part))] = True
     for each in held:
         yield np.flatnonzero(each)
@@ -93,17 +93,17 @@ def _contents(
 ) -> NDArray[np.uint64]:
     """Return a keyed hash of the values and the label of each row."""
     with np.errstate(over="ignore"):
-        key = _all_mixed(_all_mixed(np.array([seed], np.uint64) + STEP) ^ _SHARE)
+        key = _mix_all_bits(_mix_all_bits(np.array([seed], np.uint64) + STEP) ^ _SHARE)
         own = np.array([_label_hash(label) for label in labels], np.uint64)
-        hashed = _all_mixed(key ^ own[y])
+        hashed = _mix_all_bits(key ^ own[y])
         for column in X.T:
-            hashed = _all_mixed((hashed ^ np.ascontiguousarray(column).view(np.uint64)) + STEP)
+            hashed = _mix_all_bits((hashed ^ np.ascontiguousarray(column).view(np.uint64)) + STEP)
     return hashed
 
 
-def _all_mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _mix_all_bits(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return the mixed bits of each number."""
-    return cast("NDArray[np.uint64]", mixed(cast("np.uint64", x)))
+    return cast("NDArray[np.uint64]", mix_bits(cast("np.uint64", x)))
 
 
 def _label_hash(label: Any) -> int:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.compiling import kept
+from leaveout.compiling import cached_njit
 from leaveout.verifier.checker.ensembles.chance import PLAIN, compiled_in, package_stamp
 from leaveout.verifier.checker.ensembles.margins import Asked, Box, both_down, gather
 from leaveout.verifier.checker.ensembles.sharing import Pool
@@ -48,7 +48,7 @@ class Levels(NamedTuple):
 def _compile_depth_of(stamp: int) -> Callable[..., int]:
     """Compile with a stamp of this package's sources, which invalidates stale kernels."""
 
-    @kept(**PLAIN)
+    @cached_njit(**PLAIN)
     def depth_of(feature: NDArray[np.int32], begin: int, end: int, features: int) -> int:
         """Return how many levels a tree in preorder has; -1 where it is none."""
         _ = stamp
@@ -206,7 +206,7 @@ def _root(
 def _compile_walk(stamp: int) -> Callable[..., tuple[int, int, float]]:
     """Compile with a stamp of this package's sources, which invalidates stale kernels."""
 
-    @kept(**PLAIN)
+    @cached_njit(**PLAIN)
     def walk(
         pool: Pool, whole: Longs, others: Longs, asked: Asked, tables: Tables, lower: Floats,
         upper: Floats, starts: Longs, feature: NDArray[np.int32], value: Floats, levels: Levels,

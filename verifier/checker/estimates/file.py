@@ -70,7 +70,7 @@ def read_trials(path: Path) -> Audit:
         _expect(path, arrays, ("event", *_COUNTS), ())
         return _counts(path, arrays)
     _expect(path, arrays, (*_ROWS, "unlearned", "retrained"), ("original",))
-    return _seen(path, arrays)
+    return _read_seen(path, arrays)
 
 
 def _expect(
@@ -99,7 +99,7 @@ def _counts(path: Path, arrays: dict[str, NDArray[Any]]) -> Counts:
     return Counts(found[0], found[1])
 
 
-def _seen(path: Path, arrays: dict[str, NDArray[Any]]) -> Seen:
+def _read_seen(path: Path, arrays: dict[str, NDArray[Any]]) -> Seen:
     """Return what an attacker sees, from the arrays of a file."""
     trial = _whole(path, arrays, "trial")
     rows = len(trial)

@@ -37,7 +37,7 @@ def of_records(seen: Seen, error: Fraction) -> tuple[Fraction, Fraction, str]:
     one for every threshold.
     """
     counts = seen.estimates
-    found = [(each, *_reached(seen, each)) for each in scores(seen)]
+    found = [(each, *_count_reaching(seen, each)) for each in scores(seen)]
     upper = _most([(unlearned, retrained) for _, unlearned, retrained, _ in found], counts, error)
     best, lower, words = -1.0, Fraction(0), ""
     for each, unlearned, retrained, cuts in found:
@@ -61,7 +61,7 @@ def of_records(seen: Seen, error: Fraction) -> tuple[Fraction, Fraction, str]:
     return lower, min(Fraction(1), Fraction(upper)), words
 
 
-def _reached(seen: Seen, row: Scores) -> tuple[_Reached, _Reached, Floats]:
+def _count_reaching(seen: Seen, row: Scores) -> tuple[_Reached, _Reached, Floats]:
     """Count rows of both arms at each threshold; return the thresholds too."""
     gone = np.flatnonzero(seen.forgotten)
     place = seen.place[gone]

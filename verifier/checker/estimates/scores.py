@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.verifier.checker.estimates.file import Floats, Seen
-from leaveout.verifier.checker.estimates.training import trained
+from leaveout.verifier.checker.estimates.training import train_line
 
 _LEAST = 1e-7
 _FOLDS = 5
@@ -49,11 +49,11 @@ def scores(seen: Seen) -> tuple[Scores, ...]:
     for told in (False, True):
         for both in (False, True):
             if (told or seen.compared) and (not both or before is not None):
-                found.append(_trained(seen, told, both))
+                found.append(_trained_scores(seen, told, both))
     return tuple(found)
 
 
-def _trained(seen: Seen, told: bool, both: bool) -> Scores:
+def _trained_scores(seen: Seen, told: bool, both: bool) -> Scores:
     """Return the scores of trained attacks, on membership or, if ``told``, on arms."""
     tables = [_features(seen, arm, both) for arm in (seen.unlearned, seen.retrained)]
     found = [np.zeros(len(seen.trial)) for _ in tables]
@@ -65,7 +65,7 @@ def _trained(seen: Seen, told: bool, both: bool) -> Scores:
         if len(rows) > _MOST_ROWS:
             rows = np.random.default_rng(_SEED).permutation(rows)[:_MOST_ROWS]
         apart = np.repeat([True, False], len(rows)) if told else np.tile(seen.forgotten[rows], 2)
-        line = trained(np.concatenate([table[rows] for table in tables]), apart)
+        line = train_line(np.concatenate([table[rows] for table in tables]), apart)
         own = np.isin(seen.place, scored)
         for table, values in zip(tables, found, strict=True):
             values[own] = line.scores(table[own])

@@ -35,7 +35,7 @@ class Line:
         return found
 
 
-def trained(features: Floats, apart: NDArray[np.bool_]) -> Line:
+def train_line(features: Floats, apart: NDArray[np.bool_]) -> Line:
     """Train with balanced classes and half the squared slopes as a penalty."""
     mean, scale = features.mean(axis=0), features.std(axis=0)
     # A column that does not vary has rounding for a deviation.

@@ -45,7 +45,7 @@ def of_statistics(
     margin = 2 * band(trials, (1 - LOWER_SHARE) * error / (2 * len(found)))
     apart = max(farthest(item.unlearned[counts], item.retrained[counts]) for item in found)
     share = Fraction(apart, trials)
-    chosen, threshold, above = _chosen(found, ~counts)
+    chosen, threshold, above = _choose_event(found, ~counts)
     hits = [
         int(((arm[counts] >= threshold) == above).sum())
         for arm in (chosen.unlearned, chosen.retrained)
@@ -61,15 +61,15 @@ def of_statistics(
 def farthest(unlearned: Floats, retrained: Floats) -> int:
     """Return the largest difference of how many values of two lists are at least t, over all t."""
     cuts = np.concatenate([unlearned, retrained])
-    return int(np.abs(_reaching(unlearned, cuts) - _reaching(retrained, cuts)).max())
+    return int(np.abs(_count_at_least(unlearned, cuts) - _count_at_least(retrained, cuts)).max())
 
 
-def _reaching(values: Floats, cuts: Floats) -> NDArray[np.int64]:
+def _count_at_least(values: Floats, cuts: Floats) -> NDArray[np.int64]:
     """Return how many values are at least each cut."""
     return len(values) - np.searchsorted(np.sort(values), cuts, side="left").astype(np.int64)
 
 
-def _chosen(
+def _choose_event(
     found: Sequence[Statistic], chooses: NDArray[np.bool_]
 ) -> tuple[Statistic, float, bool]:
     """Choose the event that best separates the arms in the choosing trials.
@@ -81,7 +81,7 @@ def _chosen(
         unlearned, retrained = item.unlearned[chooses], item.retrained[chooses]
         points = np.unique(np.concatenate([unlearned, retrained]))
         cuts = np.concatenate([points[:1], (points[1:] + points[:-1]) / 2])
-        shares = [_reaching(arm, cuts) / len(arm) for arm in (unlearned, retrained)]
+        shares = [_count_at_least(arm, cuts) / len(arm) for arm in (unlearned, retrained)]
         difference = shares[0] - shares[1]
         at = int(np.argmax(np.abs(difference)))
         gap = abs(float(unlearned.mean() - retrained.mean()))

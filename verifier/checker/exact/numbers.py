@@ -86,7 +86,7 @@ class Exact:
         return Exact(_array(self.integers[at]), self.exponent)
 
     def __setitem__(self, at: Any, value: Any) -> None:
-        own, other, exponent = _aligned(self, Exact.of(value))
+        own, other, exponent = _align(self, Exact.of(value))
         if own is self.integers:
             own = own.copy()
         own[at] = other
@@ -115,11 +115,11 @@ class Exact:
     # Arithmetic.
 
     def __add__(self, other: Any) -> Exact:
-        one, two, exponent = _aligned(self, Exact.of(other))
+        one, two, exponent = _align(self, Exact.of(other))
         return Exact(_array(one + two), exponent)
 
     def __sub__(self, other: Any) -> Exact:
-        one, two, exponent = _aligned(self, Exact.of(other))
+        one, two, exponent = _align(self, Exact.of(other))
         return Exact(_array(one - two), exponent)
 
     def __rsub__(self, other: Any) -> Exact:
@@ -152,20 +152,20 @@ class Exact:
     # Comparisons, which nothing decides but the numbers.
 
     def __lt__(self, other: Any) -> Any:
-        return self._compared(other, np.less)
+        return self._compare(other, np.less)
 
     def __le__(self, other: Any) -> Any:
-        return self._compared(other, np.less_equal)
+        return self._compare(other, np.less_equal)
 
     def __gt__(self, other: Any) -> Any:
-        return self._compared(other, np.greater)
+        return self._compare(other, np.greater)
 
     def __ge__(self, other: Any) -> Any:
-        return self._compared(other, np.greater_equal)
+        return self._compare(other, np.greater_equal)
 
-    def _compared(self, other: Any, how: np.ufunc) -> Any:
+    def _compare(self, other: Any, how: np.ufunc) -> Any:
         """Compare numbers element by element."""
-        one, two, _ = _aligned(self, Exact.of(other))
+        one, two, _ = _align(self, Exact.of(other))
         return np.asarray(how(one, two)).astype(bool)
 
     # What numpy's functions do with it.
@@ -230,7 +230,7 @@ def _array(value: Any) -> Array:
     return found
 
 
-def _aligned(one: Exact, two: Exact) -> tuple[Array, Array, int]:
+def _align(one: Exact, two: Exact) -> tuple[Array, Array, int]:
     """Return the integers of two arrays over a common exponent."""
     apart = one.exponent - two.exponent
     if apart == 0:
@@ -241,21 +241,22 @@ def _aligned(one: Exact, two: Exact) -> tuple[Array, Array, int]:
 
 
 def _extreme(how: np.ufunc) -> Callable[[Exact, Exact], Exact]:
-    def chosen(one: Exact, two: Exact) -> Exact:
+    def pick(one: Exact, two: Exact) -> Exact:
         """Return the elementwise extreme of two arrays."""
-        first, second, exponent = _aligned(one, two)
+        first, second, exponent = _align(one, two)
         return Exact(_array(how(first, second)), exponent)
 
-    return chosen
+    return pick
 
 
 def _where(condition: Array, one: Any, two: Any) -> Exact:
-    first, second, exponent = _aligned(Exact.of(one), Exact.of(two))
+    first, second, exponent = _align(Exact.of(one), Exact.of(two))
     return Exact(_array(np.where(condition, first, second)), exponent)
 
 
-def _joined(how: Callable[..., Array]) -> Callable[..., Exact]:
+def _joiner(how: Callable[..., Array]) -> Callable[..., Exact]:
     """Return a function that joins exact arrays as numpy's does."""
+
     def together(parts: Sequence[Any], axis: int = 0) -> Exact:
         found = [Exact.of(each) for each in parts]
         exponent = min(each.exponent for each in found)
@@ -276,5 +277,5 @@ _UFUNCS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "where": _where, "concatenate": _joined(np.concatenate), "stack": _joined(np.stack),
+    "where": _where, "concatenate": _joiner(np.concatenate), "stack": _joiner(np.stack),
 }  # fmt: skip

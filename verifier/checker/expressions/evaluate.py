@@ -169,7 +169,7 @@ class Evaluation:
             left, right = self.range(part.left, bound), self.range(part.right, bound)
             return _ARITHMETIC[operator](left, right).short()
         if operator in ("and", "or", "=>"):
-            return self._joined(part, bound)
+            return self._join_claims(part, bound)
         one, other = self.value(part.left, bound), self.value(part.right, bound)
         if isinstance(one, Range) and isinstance(other, Range):
             return compare(one, operator, other)
@@ -179,7 +179,7 @@ class Evaluation:
             raise RejectedError(f"{operator!r} compares what is neither numbers nor forests")
         return bool(one == other) == (operator == "==")
 
-    def _joined(self, part: BinaryPart, bound: Bindings) -> bool | None:
+    def _join_claims(self, part: BinaryPart, bound: Bindings) -> bool | None:
         """Join two claims, without the right one if the left one decides."""
         left = self.truth(part.left, bound)
         if part.operator == "=>":

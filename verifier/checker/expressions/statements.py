@@ -30,7 +30,7 @@ from leaveout.verifier.checker.expressions.parts import (
 )
 from leaveout.verifier.checker.expressions.ranges import Range, number
 from leaveout.verifier.checker.expressions.reading import refuse_unreadable
-from leaveout.verifier.checker.expressions.words import decimal, said, text
+from leaveout.verifier.checker.expressions.words import decimal, statement_lines, text
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class ValueSubject:
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of the statement."""
-        yield from said(self.statement, self._paths)
+        yield from statement_lines(self.statement, self._paths)
 
     def rests_on(self) -> Iterator[str]:
         """Yield a line for each definition, file and assumption it rests on."""
@@ -146,7 +146,7 @@ class Statements:
         if statement.verdict == "proved" and asked.lower is None and asked.upper is None:
             raise RejectedError(f"nothing is claimed of {variable}")
         ends = [None if end is None else number(end) for end in (asked.lower, asked.upper)]
-        value = _compared(claim, variable)
+        value = _comparand(claim, variable)
         if value is not None:
             _right_way(claim, asked)
             found = evaluation.range(value, {})
@@ -209,7 +209,7 @@ class Statements:
         return operator in (">", ">=")
 
 
-def _compared(claim: Part, variable: str) -> Part | None:
+def _comparand(claim: Part, variable: str) -> Part | None:
     """Return what a variable is directly compared with; None if it is an argument."""
     if isinstance(claim, BinaryPart):
         for one, other in ((claim.left, claim.right), (claim.right, claim.left)):

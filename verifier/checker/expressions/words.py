@@ -45,7 +45,7 @@ def text(part: Part, files: Mapping[int, Path]) -> str:
         case WordPart():
             return part.value
         case TextPart():
-            return quoted(part.value)
+            return quote_text(part.value)
         case NamePart():
             return part.name
         case FilePlace():
@@ -74,7 +74,7 @@ def text(part: Part, files: Mapping[int, Path]) -> str:
             return f"forall {bound}: {text(part.body, files)}"
 
 
-def said(statement: StatementPart, files: Mapping[int, Path]) -> Iterator[str]:
+def statement_lines(statement: StatementPart, files: Mapping[int, Path]) -> Iterator[str]:
     """Yield the lines of a statement and its claim."""
     claim = text(statement.claim, files)
     if statement.confidence is not None:
@@ -97,7 +97,7 @@ def said(statement: StatementPart, files: Mapping[int, Path]) -> Iterator[str]:
     yield f"{sentence} is {ends[0].removeprefix('at least ') if same else ' and '.join(ends)}"
 
 
-def quoted(value: str) -> str:
+def quote_text(value: str) -> str:
     """Return a text in quotes, as the specification language writes it."""
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
@@ -113,14 +113,14 @@ def decimal(value: Fraction) -> str:
         places = max(places, count)
     if rest != 1 or places > 20:
         whole = str(value)
-        return whole if len(whole) <= _LONG else f"about {_rounded(value)}"
+        return whole if len(whole) <= _LONG else f"about {_round_digits(value)}"
     if places == 0:
         return str(value.numerator)
     digits = str(abs(value.numerator) * 10**places // value.denominator).zfill(places + 1)
     return f"{'-' * (value < 0)}{digits[:-places]}.{digits[-places:]}"
 
 
-def _rounded(value: Fraction) -> str:
+def _round_digits(value: Fraction) -> str:
     """Return twelve digits, also of numbers beyond float64's range."""
     near = Context(prec=12).divide(Decimal(value.numerator), Decimal(value.denominator))
     plain = not value or Decimal("1e-300") < abs(near) < Decimal("1e300")

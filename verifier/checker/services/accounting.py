@@ -12,7 +12,7 @@ from leaveout.verifier.checker.rationals import log, sqrt
 from leaveout.verifier.checker.services.settings import Service
 
 
-def added(service: Service) -> Fraction:
+def group_privacy_alpha(service: Service) -> Fraction:
     """Return the alpha of group privacy, with beta = gamma = 0.
 
     Answers are ``predictions * epsilon``-private in one seed, so all seeds move any transcript's

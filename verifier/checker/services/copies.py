@@ -46,15 +46,15 @@ def is_refuted(
     least, most = answered_right(service, copies)
     factor = exp(alpha)[1]
 
-    def telling(left: int) -> bool:
+    def refutes(left: int) -> bool:
         """Return whether the attack refutes the claim with that many points left."""
         return factor * power(1 - least, left)[1] + beta < 1
 
-    if not telling(points):
+    if not refutes(points):
         return False
     # The more points are left, the more it tells.
     low, high = 0, points
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if telling(middle) else (middle, high)
+        low, high = (low, middle) if refutes(middle) else (middle, high)
     return at_least(high, points, 1 - most)[0] > gamma

@@ -11,7 +11,12 @@ from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.estimates.file import Counts
 from leaveout.verifier.checker.expressions.given import Given
 from leaveout.verifier.checker.rationals import exp, upwards
-from leaveout.verifier.checker.services.accounting import added, moments, near_mean, together
+from leaveout.verifier.checker.services.accounting import (
+    group_privacy_alpha,
+    moments,
+    near_mean,
+    together,
+)
 from leaveout.verifier.checker.services.copies import is_refuted
 from leaveout.verifier.checker.services.settings import Service, read_service
 
@@ -53,7 +58,11 @@ def unlearns(given: Given) -> bool | None:
     if updates is None:
         raise RejectedError("it is not said whether updates are adaptive or oblivious")
     if isinstance(service, Counts):
-        return _counted(given, service, alpha, beta + gamma) if updates == "adaptive" else None
+        return (
+            _refute_by_counts(given, service, alpha, beta + gamma)
+            if updates == "adaptive"
+            else None
+        )
     if updates == "oblivious":
         given.tell("shown: updates that depend on no answer are unlearned exactly (Lemma 5.1)")
         given.tell(_SEEDS)
@@ -62,11 +71,11 @@ def unlearns(given: Given) -> bool | None:
         given.tell("shown: with beta or gamma of 1 or more the claim holds of any service")
         return True
     if service.private:
-        return _accounted(given, service, alpha, beta, gamma)
-    return _attacked(given, service, alpha, beta, gamma)
+        return _prove_by_accounting(given, service, alpha, beta, gamma)
+    return _refute_by_attack(given, service, alpha, beta, gamma)
 
 
-def _accounted(
+def _prove_by_accounting(
     given: Given, service: Service, alpha: Fraction, beta: Fraction, gamma: Fraction
 ) -> bool | None:
     """Prove a claim by the accounting of the proof's route, if that suffices."""
@@ -94,13 +103,13 @@ def _route(
 ) -> tuple[Fraction | None, str]:
     """Return the alpha that the proof's route shows, and what the route is."""
     if not given.proof:
-        return added(service), "adding up the privacy of all answers"
+        return group_privacy_alpha(service), "adding up the privacy of all answers"
     route = int(_only(given, "route", np.int64))
     if not 0 <= route < len(ROUTES):
         raise RejectedError(f"there is no route {route}, expected 0 to {len(ROUTES) - 1}")
     match ROUTES[route]:
         case "added":
-            return added(service), "adding up the privacy of all answers"
+            return group_privacy_alpha(service), "adding up the privacy of all answers"
         case "moments":
             order = _only(given, "order", np.float64)
             return moments(service, beta, order), f"moments of order {float(order):.4g}"
@@ -112,7 +121,7 @@ def _route(
             return found, "votes being near their mean"
 
 
-def _attacked(
+def _refute_by_attack(
     given: Given, service: Service, alpha: Fraction, beta: Fraction, gamma: Fraction
 ) -> bool | None:
     """Refute a claim about a majority vote by computed chances, without trials."""
@@ -132,7 +141,9 @@ def _attacked(
     return False
 
 
-def _counted(given: Given, counts: Counts, alpha: Fraction, left_out: Fraction) -> bool | None:
+def _refute_by_counts(
+    given: Given, counts: Counts, alpha: Fraction, left_out: Fraction
+) -> bool | None:
     """Refute a claim by events counted in both arms, which never prove one.
 
     Each end of either arm of each event gets a share of the error; gamma is added to beta, as a

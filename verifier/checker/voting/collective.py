@@ -39,14 +39,14 @@ def collective_accuracy(given: Given) -> Range:
     # A point that does not count has no label that there is, so it cannot be lost.
     truth = np.where(counted, held.truth, np.int32(-1))
     right, points = int(np.count_nonzero(vote.right & counted)), int(np.count_nonzero(counted))
-    lost = _counted(given, vote, truth, budget)
+    lost = _attack_loss(given, vote, truth, budget)
     most = _most(given, vote, truth, budget)
     if lost > most:
         raise AssertionError(f"an attack loses {lost} points, and none more than {most}")
     return Range(Fraction(right - most, points), Fraction(right - lost, points))
 
 
-def _counted(given: Given, vote: Vote, truth: Truth, budget: int) -> int:
+def _attack_loss(given: Given, vote: Vote, truth: Truth, budget: int) -> int:
     """Return how many points the attack of a proof loses."""
     if "units" not in given.proof:
         return 0

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.compiling import kept
+from leaveout.compiling import cached_njit
 
 Bits = NDArray[np.uint64]
 
@@ -52,26 +52,26 @@ def slots_of(
     for place in range(int(counts.max(initial=0))):
         pairs = firsts[counts > place] + place
         gains = units[:, pairs]
-        some.append(_packed(gains >= 1))
-        twos.append(_packed(gains >= 2))
-        need.append(_packed(needs[pairs] == np.arange(1, 2 * left + 1)[:, None]))
+        some.append(_pack_flags(gains >= 1))
+        twos.append(_pack_flags(gains >= 2))
+        need.append(_pack_flags(needs[pairs] == np.arange(1, 2 * left + 1)[:, None]))
         starts.append(starts[-1] + some[-1].shape[1])
-    return Slots(_joined(some), _joined(twos), _joined(need), np.array(starts))
+    return Slots(_join_slots(some), _join_slots(twos), _join_slots(need), np.array(starts))
 
 
-def _joined(slots: list[Bits]) -> Bits:
+def _join_slots(slots: list[Bits]) -> Bits:
     """Return slots side by side."""
     return np.ascontiguousarray(np.concatenate(slots, axis=1))
 
 
-def _packed(flags: NDArray[Any]) -> Bits:
+def _pack_flags(flags: NDArray[Any]) -> Bits:
     """Return flags as bits of whole words, shape (rows, words)."""
     packed = np.packbits(flags, axis=1)
     padded = np.pad(packed, ((0, 0), (0, -packed.shape[1] % 8)))
     return np.ascontiguousarray(padded).view(np.uint64)
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def _ones(word: np.uint64) -> int:
     """Count the bits of a word that are set."""
     word -= (word >> np.uint64(1)) & np.uint64(0x5555555555555555)
@@ -81,7 +81,7 @@ def _ones(word: np.uint64) -> int:
     return int(np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56)))
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def _last(
     some: Bits, twos: Bits, needs: Bits, starts: NDArray[np.int64], lost: Bits, own: Bits
 ) -> int:
@@ -98,8 +98,8 @@ def _last(
     return total
 
 
-@kept(nogil=True)
-def _chosen(
+@cached_njit(nogil=True)
+def _poison_unit(
     some: Bits, twos: Bits, starts: NDArray[np.int64], width: int,
     needs: Bits, lost: Bits, after: Bits, then: Bits, own: Bits,
 ) -> int:  # fmt: skip
@@ -128,7 +128,7 @@ def _chosen(
     return total
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def _lose(
     some: Bits, twos: Bits, needs: Bits, starts: NDArray[np.int64], most: int, allowed: float
 ) -> tuple[int, int]:
@@ -158,7 +158,7 @@ def _lose(
             if _last(some[unit], twos[unit], held[depth], starts, lost[depth], own) > most:
                 return 1, read
             continue
-        within = _chosen(
+        within = _poison_unit(
             some[unit], twos[unit], starts, 2 * more - 2,
             held[depth], lost[depth], held[depth + 1], lost[depth + 1], own,
         )  # fmt: skip

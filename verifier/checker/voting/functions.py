@@ -41,13 +41,13 @@ def ballots(given: Given) -> Ballots:
         said["hash_reads_label"] = reads
         given.tell(f"{read.source}: taken on trust: hash = {word}")
     if given.values.get("offsets") is not None:
-        offsets = _listed(given, "offsets")
+        offsets = _whole_numbers(given, "offsets")
         if set(origin.offsets) not in (set(), set(offsets)):
             raise RejectedError(f"{read.source} has other offsets than {list(offsets)}")
         said["offsets"] = offsets
         given.tell(f"{read.source}: taken on trust: offsets = {list(offsets)}")
     if given.values.get("families") is not None:
-        families = _listed(given, "families")
+        families = _whole_numbers(given, "families")
         if origin.families not in ((), families):
             raise RejectedError(f"{read.source} has other families than {list(families)}")
         said["families"] = families
@@ -55,7 +55,7 @@ def ballots(given: Given) -> Ballots:
     return replace(read, origin=msgspec.structs.replace(origin, **said)) if said else read
 
 
-def _listed(given: Given, name: str) -> tuple[int, ...]:
+def _whole_numbers(given: Given, name: str) -> tuple[int, ...]:
     """Return a list argument as integers."""
     listed = given.values[name]
     if not isinstance(listed, tuple) or not all(isinstance(each, Range) for each in listed):
@@ -194,15 +194,15 @@ def threat_of(given: Given, vote: Vote) -> int:
     if len(counted) != 1:
         raise RejectedError("not exactly one kind of change is counted")
     (threat,) = counted
-    return _told(given, vote, threat) * given.whole(threat)
+    return _reported_reach(given, vote, threat) * given.whole(threat)
 
 
 def _unit(given: Given, vote: Vote) -> int:
     own = "relabels" if vote.kind == "ss_dpa" else "edits"
-    return _told(given, vote, given.word("against", *THREATS) or own)
+    return _reported_reach(given, vote, given.word("against", *THREATS) or own)
 
 
-def _told(given: Given, vote: Vote, threat: str) -> int:
+def _reported_reach(given: Given, vote: Vote, threat: str) -> int:
     """Return how many parts one change reaches, and report why."""
     parts, why = reach_of(vote.ballots, vote.kind, threat)
     most = f"{parts} part{'s' * (parts != 1)} of "

@@ -72,7 +72,7 @@ def withstood(ballots: Ballots, threat: str) -> tuple[NDArray[np.int32], NDArray
     return thresholds, enough
 
 
-def bought(
+def lost_to_changes(
     votes: Votes,  # shape (points, members)
     truth: NDArray[np.int32],  # shape (points,)
     thresholds: NDArray[np.int32],  # shape (points, members, labels)

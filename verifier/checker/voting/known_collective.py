@@ -11,7 +11,7 @@ from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.expressions.given import Given
 from leaveout.verifier.checker.expressions.ranges import Range
 from leaveout.verifier.checker.voting.functions import counted_of, threat_of
-from leaveout.verifier.checker.voting.known import bought, prices_of
+from leaveout.verifier.checker.voting.known import lost_to_changes, prices_of
 from leaveout.verifier.checker.voting.known_together import no_more_bought
 from leaveout.verifier.checker.voting.summed import SUMMED
 from leaveout.verifier.checker.voting.together import TooLongError
@@ -35,14 +35,14 @@ def known_collective(given: Given, vote: Vote) -> Range:
     too_little, _ = vote.withstood
     # Changes beyond each member's largest threshold are of no use.
     budget = min(changes, int(too_little.max(axis=(0, 2)).astype(np.int64).sum()))
-    lost = _lost(given, vote, truth, budget)
+    lost = _attack_loss(given, vote, truth, budget)
     most = _most(given, vote, truth, counted, budget)
     if lost > most:
         raise AssertionError(f"an attack loses {lost} points, and none more than {most}")
     return Range(Fraction(right - most, points), Fraction(right - lost, points))
 
 
-def _lost(given: Given, vote: Vote, truth: Truth, budget: int) -> int:
+def _attack_loss(given: Given, vote: Vote, truth: Truth, budget: int) -> int:
     """Return the loss of a proof's attack, by thresholds known to suffice."""
     if "units" not in given.proof:
         return 0
@@ -50,7 +50,9 @@ def _lost(given: Given, vote: Vote, truth: Truth, budget: int) -> int:
     if len(units) > budget or not ((units >= 0) & (units < held.parts)).all():
         raise RejectedError(f"its attack changes parts {len(units)} times, and {budget} may be")
     _, enough = vote.withstood
-    return int(np.count_nonzero(bought(held.votes, truth, enough, held.labels, units.tolist())))
+    return int(
+        np.count_nonzero(lost_to_changes(held.votes, truth, enough, held.labels, units.tolist()))
+    )
 
 
 def _most(given: Given, vote: Vote, truth: Truth, counted: NDArray[np.bool_], budget: int) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leaveout.compiling import kept
+from leaveout.compiling import cached_njit
 from leaveout.verifier.checker.voting.known import Prices
 from leaveout.verifier.checker.voting.tallies import Counts
 from leaveout.verifier.checker.voting.together import TooLongError
@@ -44,7 +44,7 @@ def no_more_bought(prices: Prices, upper: int, work: float = WORK) -> bool:
         node, left = branch.node, branch.left
         if branch.member >= 0:
             node = _with(node, branch.member, branch.spent)
-        node = _counted(node)
+        node = _drop_lost(node)
         if node.lost > upper:
             return False
         node, member = search.told(node, left, turns)
@@ -129,7 +129,7 @@ def _with(node: _Node, member: int, spent: int) -> _Node:
     )  # fmt: skip
 
 
-def _counted(node: _Node) -> _Node:
+def _drop_lost(node: _Node) -> _Node:
     """Return a node without the points already lost."""
     lost = np.unique(node.points[node.needs <= 0])
     if not len(lost):
@@ -144,7 +144,7 @@ def _counted(node: _Node) -> _Node:
     )
 
 
-@kept()
+@cached_njit()
 def _least_paid(one: Counts, two: Counts, needs: Counts, left: int) -> Counts:
     """Return the fewest changes that decide each pair alone; ``left + 1`` is too many."""
     members, pairs = one.shape
@@ -167,12 +167,12 @@ def _least_paid(one: Counts, two: Counts, needs: Counts, left: int) -> Counts:
     return found
 
 
-@kept()
+@cached_njit()
 def _up(number: int, by: int) -> int:
     return -(-number // by)
 
 
-@kept()
+@cached_njit()
 def _pair_shares(
     one: Counts, two: Counts, pair: int, need: int, least: int, left: int, shares: Counts
 ) -> None:
@@ -204,7 +204,7 @@ def _pair_shares(
                 shares[member, level] = min(_WHOLE, _up(part * _WHOLE, whole))
 
 
-@kept()
+@cached_njit()
 def _member_to_tell(
     one: Counts,
     two: Counts,

@@ -63,12 +63,14 @@ def _threshold_radii(votes: Votes, thresholds: Counts, labels: int) -> Counts:
     for target in range(labels):
         rows = np.flatnonzero(chosen != target)
         if len(rows):
-            cost = _passing(votes[rows], costs[rows], chosen[rows], target, gaps[rows, target] + 1)
+            cost = _passing_cost(
+                votes[rows], costs[rows], chosen[rows], target, gaps[rows, target] + 1
+            )
             cheapest[rows] = np.minimum(cheapest[rows], cost)
     return np.where(cheapest >= FAR, FAR, cheapest - 1)
 
 
-def _passing(votes: Votes, costs: Counts, chosen: Counts, target: int, need: Counts) -> Counts:
+def _passing_cost(votes: Votes, costs: Counts, chosen: Counts, target: int, need: Counts) -> Counts:
     """Return the least cost for a label's gains to reach its need, shape (points,)."""
     points, parts, labels = costs.shape
     names = np.arange(labels)

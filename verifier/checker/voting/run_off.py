@@ -103,7 +103,7 @@ def run_off_falls(
             width = max(votes.shape[1], (2 * votes.shape[1] + 1) * labels)
             for at in blocks(len(rows), width):
                 own = rows[at]
-                falls[own] = _changed(
+                falls[own] = _can_win(
                     votes[own], scores[own, :, t], scores[own, :, s], counts[own], (t, s),
                     edits[own],
                 )  # fmt: skip
@@ -120,7 +120,7 @@ def _may(counts: Counts, t: int, s: int, edits: Counts) -> Flags:
     return near
 
 
-def _changed(
+def _can_win(
     votes: Votes, for_t: Scores, for_s: Scores, counts: Counts, pair: tuple[int, int], edits: Counts
 ) -> Flags:
     """Return where t wins a run-off against s after so many edits, shape (points,)."""

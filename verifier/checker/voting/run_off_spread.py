@@ -38,11 +38,11 @@ def published_run_offs(
     points, members = votes.shape
     found = np.full(points, members - 1, np.int64)
     for at in blocks(points, 8 * members + labels):
-        found[at] = _published(votes[at], scores[at], labels, answers[at], offsets)
+        found[at] = _published_radii(votes[at], scores[at], labels, answers[at], offsets)
     return found
 
 
-def _published(
+def _published_radii(
     votes: Votes, scores: Scores, labels: int, answers: Counts, offsets: tuple[int, ...]
 ) -> Counts:
     """Return the published number of units that each answer survives."""
@@ -56,7 +56,7 @@ def _published(
     is_answer = (votes == answers[:, None]).astype(np.int64)
     is_rival = (votes == rival[:, None]).astype(np.int64)
 
-    def survived(gains: NDArray[np.int64], needs: Counts) -> Counts:
+    def survived_units(gains: NDArray[np.int64], needs: Counts) -> Counts:
         """Return the most units whose summed gains fall short of the needs."""
         sums = np.zeros_like(gains)
         for offset in offsets:
@@ -70,17 +70,19 @@ def _published(
     for a in range(labels):
         is_a = (votes == a).astype(np.int64)
         behind[a] = counts[rows, answers] - counts[:, a] + (answers < a)
-        alone[a] = survived(1 + is_answer - is_a, behind[a])
+        alone[a] = survived_units(1 + is_answer - is_a, behind[a])
         ahead = (scores[:, :, a] > best) | ((scores[:, :, a] == best) & (a < answers)[:, None])
         wanted = (members + (a > answers) + 1) // 2 - ahead.sum(axis=1)
-        wins = survived(1 - ahead.astype(np.int64), wanted)
-        enters = survived(1 + is_rival - is_a, counts[rows, rival] - counts[:, a] + (rival < a))
+        wins = survived_units(1 - ahead.astype(np.int64), wanted)
+        enters = survived_units(
+            1 + is_rival - is_a, counts[rows, rival] - counts[:, a] + (rival < a)
+        )
         enters[rival == a] = -1
         found = np.where(answers == a, found, np.minimum(found, np.maximum(wins, enters)))
     for a in range(labels):
         for b in range(a + 1, labels):
             either = (votes == a) | (votes == b)
-            both = survived(1 + 2 * is_answer - either, behind[a] + behind[b])
+            both = survived_units(1 + 2 * is_answer - either, behind[a] + behind[b])
             both = np.maximum(both, np.maximum(alone[a], alone[b]))
             apart = (answers != a) & (answers != b)
             found = np.where(apart, np.minimum(found, both), found)

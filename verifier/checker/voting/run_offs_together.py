@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.compiling import kept
+from leaveout.compiling import cached_njit
 from leaveout.verifier.checker.voting.run_offs_at_stake import RunOffsAtStake
 from leaveout.verifier.checker.voting.tallies import Counts
 from leaveout.verifier.checker.voting.together import WORK, TooLongError
@@ -81,7 +81,7 @@ def no_more_run_offs_lost(stake: RunOffsAtStake, upper: int, work: float = WORK)
     return known != _FAILS
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def _gain(facts: _Facts, held: _Held, unit: int, row: int) -> int:
     """Return what a unit gains of a row by members that are not reached yet."""
     total = 0
@@ -91,7 +91,7 @@ def _gain(facts: _Facts, held: _Held, unit: int, row: int) -> int:
     return total
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def _hardest(facts: _Facts, held: _Held, depth: int, pair: int, left: int, sums: Counts) -> int:
     """Return the row of a pair that is hardest to meet; -1 if all are met, -2 if one cannot be."""
     key, least = -1, 0.0
@@ -115,8 +115,8 @@ def _hardest(facts: _Facts, held: _Held, depth: int, pair: int, left: int, sums:
     return key
 
 
-@kept(nogil=True)
-def _taken(facts: _Facts, held: _Held, depth: int, keys: Counts, unit: int) -> int:
+@cached_njit(nogil=True)
+def _count_taken(facts: _Facts, held: _Held, depth: int, keys: Counts, unit: int) -> int:
     """Count the open points that one unit loses."""
     count, last = 0, -1
     for pair in range(len(keys)):
@@ -134,7 +134,7 @@ def _taken(facts: _Facts, held: _Held, depth: int, keys: Counts, unit: int) -> i
     return count
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def _weight(facts: _Facts, held: _Held, depth: int, keys: Counts, unit: int) -> int:
     """Return the shares of open points that a unit has; a point that is lost takes a whole."""
     weight, share, last = 0, 0, -1
@@ -151,7 +151,7 @@ def _weight(facts: _Facts, held: _Held, depth: int, keys: Counts, unit: int) -> 
     return weight + share
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def _look(facts: _Facts, held: _Held, depth: int) -> int:
     """Return what is known of a node; where it is open, put its candidates in order."""
     size = held.sizes[depth]
@@ -182,7 +182,7 @@ def _look(facts: _Facts, held: _Held, depth: int) -> int:
     own = held.candidates[depth, :size].copy()
     if left == 1:
         for unit in own:
-            if lost + _taken(facts, held, depth, keys, unit) > facts.upper:
+            if lost + _count_taken(facts, held, depth, keys, unit) > facts.upper:
                 return _FAILS
         return _HOLDS
     weights = np.zeros(size, np.int64)
@@ -205,7 +205,7 @@ def _look(facts: _Facts, held: _Held, depth: int) -> int:
     return _OPEN if first > 0 else _HOLDS
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def _poison(facts: _Facts, held: _Held, depth: int) -> None:
     """Make the node below: its place's candidate is poisoned too, none before it is one."""
     place = held.place[depth]
@@ -219,14 +219,14 @@ def _poison(facts: _Facts, held: _Held, depth: int) -> None:
     held.candidates[depth + 1, :size] = held.candidates[depth, place + 1 : place + 1 + size]
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def _undo(facts: _Facts, held: _Held, depth: int) -> None:
     """Take back what a node's candidate had reached."""
     for member in facts.reach[held.candidates[depth, held.place[depth]]]:
         held.reached[member] -= 1
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def _below(facts: _Facts, held: _Held, work: float) -> tuple[int, float]:
     """Search the node at depth 1; return whether it holds, and the work left."""
     rows = held.needs.shape[1]

@@ -94,7 +94,7 @@ class _Node:
         with_each = bound - among[-1] + np.minimum(sums, among[-1])
         return replace(self, fit=self.fit & (with_each >= enough))
 
-    def divided(self, value: int, offsets: tuple[int, ...]) -> Iterator[_Node]:
+    def branch(self, value: int, offsets: tuple[int, ...]) -> Iterator[_Node]:
         """Yield the attacks without a hash value, and those with it."""
         fit = self.fit.copy()
         fit[value] = False
@@ -143,7 +143,7 @@ def follow_log(
             if kept is not None:
                 stack.append(kept)
         elif 0 <= value < members and node.fit[value] and node.left:
-            for part in node.divided(value, offsets):
+            for part in node.branch(value, offsets):
                 put(part)
         else:
             raise RejectedError(f"a log of hash values goes on with {value}, which is none left")

@@ -70,7 +70,7 @@ class _Search:
 
     def holds(self, node: _Node, free: tuple[int, ...]) -> bool:
         """Return whether no attack of a node, with ``free`` more units, loses too many."""
-        node = _counted(node)
+        node = _drop_lost(node)
         if node.lost > self.upper:
             return False
         family = self.stake.family[node.candidates]
@@ -131,7 +131,7 @@ class _Search:
             raise TooLongError
 
 
-def _counted(node: _Node) -> _Node:
+def _drop_lost(node: _Node) -> _Node:
     """Return a node without the points already lost."""
     done = node.needs <= 0
     if not done.any():

@@ -104,7 +104,7 @@ class Vote:
         return withstood(self.ballots, self.threat)
 
     @cached_property
-    def _published(self) -> Counts:
+    def _published_radii(self) -> Counts:
         """The published number of units that each answer survives."""
         held = self.ballots
         if self.kind == "spread_run_off":
@@ -118,15 +118,17 @@ class Vote:
         """Return how many edits each answer survives, at least and at most, shape (points,)."""
         held = self.ballots
         if self.kind == "finite_aggregation":
-            proved = proved_edits(held.votes, held.labels, self.offsets, self._published, proof)
+            proved = proved_edits(
+                held.votes, held.labels, self.offsets, self._published_radii, proof
+            )
             most = shown_falls(held.votes, held.labels, self.offsets, proof)
             return proved.min(axis=1), most
         if self.kind == "spread_run_off":
             assert held.scores is not None
             given = held.votes, held.scores, held.labels, self.answers, self.offsets, proof
-            return np.maximum(self._published, survived_run_offs(*given)), shown_run_off_falls(
-                *given
-            )
+            return np.maximum(
+                self._published_radii, survived_run_offs(*given)
+            ), shown_run_off_falls(*given)
         if self.kind == "run_off" and need is not None and "radii" not in self.__dict__:
             assert held.scores is not None
             edits = np.full(held.points, min(need, held.parts), np.int64)
@@ -149,7 +151,9 @@ class Vote:
             )
         if self.kind == "finite_aggregation":
             # To be answered the label must pass the answer at least.
-            proved = proved_edits(held.votes, held.labels, self.offsets, self._published, proof)
+            proved = proved_edits(
+                held.votes, held.labels, self.offsets, self._published_radii, proof
+            )
             most = shown_falls(held.votes, held.labels, self.offsets, proof, target)
             answered = self.answers == target
             return np.where(answered, -1, proved[:, target]), np.where(answered, -1, most)

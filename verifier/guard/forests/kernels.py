@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.compiling import kept
-from leaveout.verifier.guard.forests.layout import Deletions, Lookup, Nodes, Room
+from leaveout.compiling import cached_njit
+from leaveout.verifier.guard.forests.layout import Deletions, Lookup, Nodes, Workspace
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
 
 
-@kept(nogil=True)
-def ask(nodes: Nodes, x: Floats, room: Room) -> int:
+@cached_njit(nogil=True)
+def ask(nodes: Nodes, x: Floats, room: Workspace) -> int:
     """Fill in the leaves and share sums of an input; return the label.
 
     Summed as `predict_proba` does: tree by tree from 0, divided once; the first greatest label
@@ -32,7 +32,7 @@ def ask(nodes: Nodes, x: Floats, room: Room) -> int:
     return _first_greatest(total, len(leaf))
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def _first_greatest(total: Floats, trees: int) -> int:
     best, label = total[0] / trees, 0
     for c in range(1, len(total)):
@@ -42,8 +42,10 @@ def _first_greatest(total: Floats, trees: int) -> int:
     return label
 
 
-@kept(nogil=True)
-def _member_label(nodes: Nodes, deletions: Deletions, room: Room, x: Floats, member: int) -> int:
+@cached_njit(nogil=True)
+def _member_label(
+    nodes: Nodes, deletions: Deletions, room: Workspace, x: Floats, member: int
+) -> int:
     """Return a member's answer, using its own leaves where it differs, in tree order."""
     leaf, other, shares = room.leaf, room.other, nodes.shares
     other[:] = 0.0
@@ -75,9 +77,9 @@ def _member_label(nodes: Nodes, deletions: Deletions, room: Room, x: Floats, mem
     return _first_greatest(other, len(leaf))
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def suspects(
-    nodes: Nodes, lookup: Lookup, room: Room, label: int, padding: float, every: bool
+    nodes: Nodes, lookup: Lookup, room: Workspace, label: int, padding: float, every: bool
 ) -> int:
     """Find the members that may answer differently; return their number."""
     total, shares = room.total, nodes.shares
@@ -121,11 +123,11 @@ def suspects(
     return found
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def find_flip(
     nodes: Nodes,
     deletions: Deletions,
-    room: Room,
+    room: Workspace,
     x: Floats,  # shape (features,)
     label: int,
     members: NDArray[np.int32],
@@ -141,7 +143,7 @@ def find_flip(
     return found
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def extents(nodes: Nodes, ends: Places, most: Floats, least: Floats) -> None:
     """Fill in where each node's subtree ends, and the shares of its leaves."""
     labels = nodes.shares.shape[1]
@@ -158,7 +160,7 @@ def extents(nodes: Nodes, ends: Places, most: Floats, least: Floats) -> None:
                 least[i, c] = min(least[i + 1, c], least[right, c])
 
 
-@kept(nogil=True)
+@cached_njit(nogil=True)
 def spans(
     nodes: Nodes,
     deletions: Deletions,

@@ -51,7 +51,7 @@ class Lookup(NamedTuple):
     busiest: Places  # shape (trees,): the leaf of each tree on whose path most changes lie
 
 
-class Room(NamedTuple):
+class Workspace(NamedTuple):
     """Working arrays for one input, never shared between threads."""
 
     leaf: Places  # shape (trees,): that the input falls into
@@ -90,10 +90,10 @@ def deletions_of(changes: Changes, nodes: Nodes, ends: Places) -> Deletions:
     )  # fmt: skip
 
 
-def room_for(nodes: Nodes, members: int) -> Room:
+def make_workspace(nodes: Nodes, members: int) -> Workspace:
     """Return working arrays for one input."""
     trees, labels = len(nodes.first) - 1, nodes.shares.shape[1]
-    return Room(
+    return Workspace(
         np.zeros(trees, np.int64), np.zeros(labels), np.zeros(labels), np.zeros((members, labels)),
         np.zeros(members, np.bool_), np.zeros(members, np.int32),
     )  # fmt: skip

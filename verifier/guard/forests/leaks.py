@@ -15,10 +15,10 @@ from leaveout.verifier.guard.forests.layout import (
     Deletions,
     Lookup,
     Nodes,
-    Room,
+    Workspace,
     deletions_of,
+    make_workspace,
     nodes_of,
-    room_for,
 )
 
 Floats = NDArray[np.float64]
@@ -33,33 +33,33 @@ class ForestLeakTest(LeakFinder):
     def __init__(self, family: ForestFamily) -> None:
         self._everyone = np.arange(len(family), dtype=np.int32)
         self._nodes = nodes_of(family.whole)
-        self._deletions, self._lookup = _laid_out(family, self._nodes)
+        self._deletions, self._lookup = _lay_out_changes(family, self._nodes)
         self._trees = len(family.whole.trees)
         self._padding = _ROUNDING * (self._trees + 1) ** 2
-        self._rooms: list[Room] = []
+        self._rooms: list[Workspace] = []
 
     def label(self, x: Point) -> int:
         """Return the forest's answer: the first greatest mean share."""
-        with self._room() as room:
+        with self._workspace() as room:
             return int(ask(self._nodes, x, room))
 
     def glance(self, x: Point) -> Glance:
         """Evaluate the forest, and whether any change here could matter."""
-        with self._room() as room:
+        with self._workspace() as room:
             label = int(ask(self._nodes, x, room))
             margin = (room.total[label] - np.delete(room.total, label)).min(initial=np.inf)
             return Glance(label, float(margin) / self._trees, not self._suspects(room, label))
 
     def leaks(self, x: Point, seen: Glance) -> bool:
         """Return whether the deletion of some row changes the label."""
-        with self._room() as room:
+        with self._workspace() as room:
             ask(self._nodes, x, room)
             members = room.touched[: self._suspects(room, seen.label)]
             return self._flip(x, room, seen.label, members) >= 0
 
     def flips(self, x: Point) -> tuple[int, NDArray[np.int64]]:
         """Return the label and all members whose deletion changes it, ascending."""
-        with self._room() as room:
+        with self._workspace() as room:
             label = int(ask(self._nodes, x, room))
             left = np.sort(room.touched[: self._suspects(room, label)])
             found: list[int] = []
@@ -77,32 +77,32 @@ class ForestLeakTest(LeakFinder):
         Each tree's path with the most changes is used, reachable together or not, and every member
         is asked.
         """
-        with self._room() as room:
+        with self._workspace() as room:
             label = int(ask(self._nodes, x, room))
             self._suspects(room, label, every=True)
             room.leaf[:] = self._lookup.busiest
             self._flip(x, room, label, self._everyone, every=True)
 
-    def _suspects(self, room: Room, label: int, every: bool = False) -> int:
+    def _suspects(self, room: Workspace, label: int, every: bool = False) -> int:
         return int(suspects(self._nodes, self._lookup, room, label, self._padding, every))
 
     def _flip(
-        self, x: Point, room: Room, label: int, members: NDArray[np.int32], every: bool = False
+        self, x: Point, room: Workspace, label: int, members: NDArray[np.int32], every: bool = False
     ) -> int:
         return int(find_flip(self._nodes, self._deletions, room, x, label, members, every))
 
     @contextmanager
-    def _room(self) -> Iterator[Room]:
+    def _workspace(self) -> Iterator[Workspace]:
         """Lend working arrays to a thread; not reused after an error."""
         try:
             room = self._rooms.pop()
         except IndexError:
-            room = room_for(self._nodes, len(self._everyone))
+            room = make_workspace(self._nodes, len(self._everyone))
         yield room
         self._rooms.append(room)
 
 
-def _laid_out(family: ForestFamily, nodes: Nodes) -> tuple[Deletions, Lookup]:
+def _lay_out_changes(family: ForestFamily, nodes: Nodes) -> tuple[Deletions, Lookup]:
     """Lay out the changes by deletions, per member and per node."""
     labels = nodes.shares.shape[1]
     ends = np.empty(len(nodes.feature), np.int64)
@@ -123,14 +123,14 @@ def _laid_out(family: ForestFamily, nodes: Nodes) -> tuple[Deletions, Lookup]:
     return deletions, Lookup(
         np.concatenate(([0], np.cumsum(at_node))),
         member[order],
-        _up(reach[order]),
-        _up(most[order]),
-        -_up(-least[order]),
-        _busiest(nodes, at_node),
+        _round_up(reach[order]),
+        _round_up(most[order]),
+        -_round_up(-least[order]),
+        _busiest_leaves(nodes, at_node),
     )
 
 
-def _busiest(nodes: Nodes, at_node: NDArray[np.int64]) -> NDArray[np.int64]:
+def _busiest_leaves(nodes: Nodes, at_node: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return each tree's leaf whose path has the most changes."""
     on_path = at_node.copy()
     inner = nodes.feature >= 0
@@ -145,7 +145,7 @@ def _busiest(nodes: Nodes, at_node: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.array([i + int(np.argmax(leaves[i:end])) for i, end in sides], np.int64)
 
 
-def _up(values: Floats) -> NDArray[np.float32]:
+def _round_up(values: Floats) -> NDArray[np.float32]:
     """Return float32 numbers that are at least the values."""
     singles = values.astype(np.float32)
     return np.where(singles < values, np.nextafter(singles, np.float32(np.inf)), singles)

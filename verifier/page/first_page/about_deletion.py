@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 
 from leaveout.specs import ForAll
-from leaveout.verifier.amounts import bound, counted, given, share
+from leaveout.verifier.amounts import bound, count_noun, share, written_number
 from leaveout.verifier.page.first_page.about_leaks import records
 from leaveout.verifier.page.first_page.claimed import Asked, Claimed
 from leaveout.verifier.records import Fact
 
 
-def guarded(asked: Asked) -> Claimed | None:
+def guard_sentence(asked: Asked) -> Claimed | None:
     """Describe what answers through a guard reveal about one record."""
     epsilon, members = asked.number(asked.given("epsilon")), asked.facts.get("members")
     if epsilon is None:
@@ -48,8 +48,8 @@ def forgets(asked: Asked) -> Claimed | None:
 
     def clause(alpha: float, beta: float, gamma: float) -> str:
         times = f"is more than {_factor(alpha)} times as likely as" if alpha else "is likelier than"
-        plus = f", plus a probability of {given(beta, up=True)}" if beta else ""
-        but = f", except with a probability of {given(gamma, up=True)}" if gamma else ""
+        plus = f", plus a probability of {written_number(beta, up=True)}" if beta else ""
+        but = f", except with a probability of {written_number(gamma, up=True)}" if gamma else ""
         return (
             f"once records are deleted from the service{of}, {how}, nothing that one can look for "
             f"in its models {times} in models trained anew without them{plus}{but}"
@@ -62,7 +62,7 @@ def forgets(asked: Asked) -> Claimed | None:
     most = asked.facts.get("predictions")
     more: tuple[str, ...] = ()
     if isinstance(most, int):
-        more = (f"This is for up to {counted(most, 'answer')} between two full retrainings.",)
+        more = (f"This is for up to {count_noun(most, 'answer')} between two full retrainings.",)
     return Claimed(clause(alpha, beta, gamma), shown=shown, more=more, topics=("service",))
 
 
@@ -88,7 +88,7 @@ def deletions(asked: Asked) -> Claimed | None:
     return Claimed(that, more=more, topics=("deletions",))
 
 
-def stored(asked: Asked) -> Claimed | None:
+def stored_state(asked: Asked) -> Claimed | None:
     """Describe whether a forest's stored state equals what training gives."""
     that = (
         f"the forest{_of(asked, 'forest')}, and everything it stores for later deletions, is what "
@@ -97,7 +97,7 @@ def stored(asked: Asked) -> Claimed | None:
     rows = asked.facts.get("rows")
     more: tuple[str, ...] = ()
     if asked.statement.verdict == "proved" and isinstance(rows, int):
-        more = (f"It was computed anew from {counted(rows, 'record')}.",)
+        more = (f"It was computed anew from {count_noun(rows, 'record')}.",)
     return Claimed(that, more=more, topics=("stored",))
 
 
@@ -128,12 +128,12 @@ def advantage(asked: Asked) -> Claimed | None:
     def points(value: float) -> str:
         return share(value, up=True).removesuffix(" %")
 
-    claimed, shown = clause(given(100 * compared[1], up=True)), ""
+    claimed, shown = clause(written_number(100 * compared[1], up=True)), ""
     more = []
     if asked.statement.verdict == "proved" and result.upper is not None:
         shown = clause(points(result.upper))
         more.append(
-            f"Asked for: at most {given(100 * compared[1], up=True)}; 0 would mean that no attack "
+            f"Asked for: at most {written_number(100 * compared[1], up=True)}; 0 would mean that no attack "
             "tells the two apart."
         )
     elif result.lower is not None and result.lower > 0:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 from leaveout.errors import LeaveoutError
-from leaveout.verifier.amounts import bound, given
+from leaveout.verifier.amounts import bound, written_number
 from leaveout.verifier.page.first_page.claimed import Asked, Claimed
 from leaveout.verifier.page.model import Page
 from leaveout.verifier.points.leak_statements import IdpStatement, recognise
-from leaveout.verifier.points.names import labelled
+from leaveout.verifier.points.names import label_phrase
 from leaveout.verifier.records import BoxRecord, ModelRecord
 from leaveout.verifier.report import Result
 
@@ -51,7 +51,7 @@ def within(page: Page, box: BoxRecord) -> str:
     return f"within {which} of inputs below"
 
 
-def _unchanged(pair: bool, model: ModelRecord | None, members: int) -> str:
+def _unchanged_phrase(pair: bool, model: ModelRecord | None, members: int) -> str:
     """Return the phrase for an answer that stays the same."""
     if pair:
         return "is the same from both models"
@@ -60,7 +60,7 @@ def _unchanged(pair: bool, model: ModelRecord | None, members: int) -> str:
 
 def _limits(asked: Asked, inside: str, of: str, pair: bool, model: ModelRecord | None) -> Claimed:
     """Describe the proved confidence above which no answer changes."""
-    results, unchanged = asked.results, _unchanged(pair, model, asked.result.members)
+    results, unchanged = asked.results, _unchanged_phrase(pair, model, asked.result.members)
     topics = ("pair",) if pair else ("leaks",)
     if any(each.verdict == "refuted" for each in results):
         that = f"there is a confidence above which an answer{of} {unchanged}"
@@ -69,7 +69,7 @@ def _limits(asked: Asked, inside: str, of: str, pair: bool, model: ModelRecord |
     before = f"{inside}, " if inside else ""
     if not known:
         none = f"{before}it is not known above which confidence an answer{of} {unchanged}."
-        return Claimed(instead=_begun(none), topics=topics)
+        return Claimed(instead=_capitalize_first(none), topics=topics)
     more = [_below(results, pair)]
     more += [
         f"Of answers {_label(each)} nothing is proved." for each in results if each.upper is None
@@ -77,13 +77,13 @@ def _limits(asked: Asked, inside: str, of: str, pair: bool, model: ModelRecord |
     if any(each.verdict == "unknown" for each in known):
         more.append("Whether less confidence would do is not known.")
     return Claimed(
-        instead=_begun(f"{before}{_limited(known, of)} {unchanged}."),
+        instead=_capitalize_first(f"{before}{_covered_answers(known, of)} {unchanged}."),
         more=tuple(each for each in more if each),
         topics=topics,
     )
 
 
-def _limited(known: list[Result], of: str) -> str:
+def _covered_answers(known: list[Result], of: str) -> str:
     """Return the phrase for the covered answers: those above a bound."""
     if len(known) > _FEW:
         least, most = (bound(pick(map(_upper, known)), up=True) for pick in (min, max))
@@ -111,7 +111,7 @@ def _below(results: tuple[Result, ...], pair: bool) -> str:
     if len(found) > _FEW:
         most = max(each.witness.confidence for each, _ in found if each.witness is not None)
         return f"With less confidence {who}: this was found at up to {bound(most)}."
-    return f"With less confidence {who}: this was found at {_listed(found)}."
+    return f"With less confidence {who}: this was found at {_join_label_numbers(found)}."
 
 
 def _guarantee(
@@ -127,16 +127,16 @@ def _guarantee(
     answer = "an answer"
     if read.label is not None:
         name = names[read.label] if read.label < len(names) else ""
-        answer += f" {_quoted(read.label, name)}"
+        answer += f" {_quote_label(read.label, name)}"
     every = threshold is None or threshold == -math.inf
     sure = (
         ""
         if threshold is None or every
-        else f" with a confidence above {given(threshold, up=True)}"
+        else f" with a confidence above {written_number(threshold, up=True)}"
     )
     if every:
         answer = answer.replace("an answer", "every answer", 1)
-    that = f"{answer}{of}{sure} {_unchanged(pair, model, result.members)}"
+    that = f"{answer}{of}{sure} {_unchanged_phrase(pair, model, result.members)}"
     more = []
     if result.verdict == "refuted" and result.witness is not None:
         who = "the models differ on" if pair else "leaving one record out changes"
@@ -149,7 +149,7 @@ def _guarantee(
     return Claimed(that, inside, more=tuple(more), topics=("pair",) if pair else ("leaks",))
 
 
-def _listed(found: list[tuple[Result, str]]) -> str:
+def _join_label_numbers(found: list[tuple[Result, str]]) -> str:
     """Return the numbers of the labels as a list in words."""
     said = [
         f"{number} for {_label(each)}" if each.label is not None else number
@@ -159,12 +159,12 @@ def _listed(found: list[tuple[Result, str]]) -> str:
 
 
 def _label(result: Result) -> str:
-    return "" if result.label is None else _quoted(result.label, result.label_name)
+    return "" if result.label is None else _quote_label(result.label, result.label_name)
 
 
-def _quoted(label: int, name: str) -> str:
+def _quote_label(label: int, name: str) -> str:
     """Return a label's name in quotes, or its number."""
-    return labelled(label, "") if not name or name == str(label) else f"‘{name}’"
+    return label_phrase(label, "") if not name or name == str(label) else f"‘{name}’"
 
 
 def _upper(result: Result) -> float:
@@ -172,6 +172,6 @@ def _upper(result: Result) -> float:
     return result.upper
 
 
-def _begun(text: str) -> str:
+def _capitalize_first(text: str) -> str:
     """Return a text with its first letter in upper case."""
     return f"{text[:1].upper()}{text[1:]}"

@@ -10,7 +10,7 @@ from leaveout.specs.table.votes import THREATS
 from leaveout.specs.types import RELABEL_VOTES
 from leaveout.verifier.accuracy_tables import least as least_certified
 from leaveout.verifier.accuracy_tables import no_better, right_share
-from leaveout.verifier.amounts import counted, percent, share
+from leaveout.verifier.amounts import count_noun, percent, share
 from leaveout.verifier.page.first_page.claimed import Asked, Claimed
 
 _DONE: Mapping[str, str] = {
@@ -22,7 +22,7 @@ _DONE: Mapping[str, str] = {
 }
 
 
-def certified(asked: Asked) -> Claimed | None:
+def certified_share(asked: Asked) -> Claimed | None:
     """Describe how many answers stay right when each row is attacked separately."""
     return _share(asked, "the worst ones for each row")
 
@@ -32,7 +32,7 @@ def collective(asked: Asked) -> Claimed | None:
     return _share(asked, "the same ones for all rows")
 
 
-def targeted(asked: Asked) -> Claimed | None:
+def targeted_share(asked: Asked) -> Claimed | None:
     """Describe how many answers no change can turn into a given label."""
     to = _label(asked, "to")
     rows = f"{' and' if asked.given('label') is not None else ''} that are not answered {to}"
@@ -51,11 +51,11 @@ def _share(
     ((threat, node),) = given
     least = percent(compared[1])
     if asked.statement.kind == "find":
-        return _found(asked, threat, node, f"{least} of {_rows(asked)}{which} {what}", how)
+        return _found_radius(asked, threat, node, f"{least} of {_rows(asked)}{which} {what}", how)
     count = asked.number(node)
     if count is None:
         return None
-    changed = f"even if someone {_done(threat, count)} ({how})"
+    changed = f"even if someone {_threat_phrase(threat, count)} ({how})"
     rows = f"{_rows(asked)}{which}"
     result = asked.result
     over = "at least" if compared[0] == ">=" else "more than"
@@ -73,7 +73,7 @@ def _share(
     return Claimed(that, shown=shown, more=(*more, *_by_label(asked)), topics=("votes",))
 
 
-def _found(asked: Asked, threat: str, node: object, who: str, how: str) -> Claimed | None:
+def _found_radius(asked: Asked, threat: str, node: object, who: str, how: str) -> Claimed | None:
     """Describe the number of changes found to leave that share."""
     written = asked.claimed
     variable = written.variable if isinstance(written, Find) else None
@@ -82,7 +82,7 @@ def _found(asked: Asked, threat: str, node: object, who: str, how: str) -> Claim
     result = asked.result
     if result.verdict == "refuted" or result.lower is None:
         return None
-    changed = _done(threat, result.lower)
+    changed = _threat_phrase(threat, result.lower)
     more = f"Whether that holds for more than {result.lower:,.0f} is not known."
     if result.upper is not None and result.upper == result.lower:
         more = "For more this cannot be shown."
@@ -103,9 +103,9 @@ def median(asked: Asked) -> Claimed | None:
     count = compared[1] + (compared[0] == ">" and float(compared[1]).is_integer())
     who = f"at least half of {_rows(asked)} are answered right even if someone"
     result = asked.result
-    that, shown = f"{who} {_done(threat, count)}", ""
+    that, shown = f"{who} {_threat_phrase(threat, count)}", ""
     if asked.statement.verdict == "proved" and result.lower is not None:
-        shown = f"{who} {_done(threat, result.lower)}"
+        shown = f"{who} {_threat_phrase(threat, result.lower)}"
     return Claimed(that, shown=shown, more=_by_label(asked), topics=("votes",))
 
 
@@ -120,7 +120,7 @@ def _by_label(asked: Asked) -> tuple[str, ...]:
         (among,) = record.labels
     such = "test row" if among.points == record.points else "such row"
     said = [
-        f"There {'is' if among.points == 1 else 'are'} {counted(among.points, such)}; "
+        f"There {'is' if among.points == 1 else 'are'} {count_noun(among.points, such)}; "
         f"{right_share(among)} of them are answered right where nothing changes."
     ]
     if among.points == record.points and record.undefended_right is not None:
@@ -129,11 +129,11 @@ def _by_label(asked: Asked) -> tuple[str, ...]:
     worst = least_certified(record)
     if worst is not None:
         said.append(
-            f"Worst off are the {counted(worst.points, 'row')} whose true label is "
-            f"{_quoted(worst.label, worst.name)}: {right_share(worst)} of them are answered right, "
+            f"Worst off are the {count_noun(worst.points, 'row')} whose true label is "
+            f"{_quote_label(worst.label, worst.name)}: {right_share(worst)} of them are answered right, "
             f"and {share(worst.lower / worst.points)} whatever such changes do."
         )
-    common = _quoted(record.common, record.common_name)
+    common = _quote_label(record.common, record.common_name)
     always = share(record.common_points / record.points, up=True)
     if no_better(record):
         said.append(
@@ -151,17 +151,17 @@ def _counted_to(asked: Asked) -> tuple[str, ...]:
     if not (isinstance(points, int) and isinstance(right, int) and isinstance(otherwise, int)):
         return ()
     return (
-        f"There are {counted(points, 'test row')}, {share(right / points)} of them answered right "
+        f"There are {count_noun(points, 'test row')}, {share(right / points)} of them answered right "
         f"where nothing changes; it is asked of {otherwise:,}.",
     )
 
 
-def _quoted(label: int, name: str) -> str:
+def _quote_label(label: int, name: str) -> str:
     """Return a label's name in quotes, or its number."""
     return f"‘{name}’" if name else str(label)
 
 
-def _done(threat: str, count: float) -> str:
+def _threat_phrase(threat: str, count: float) -> str:
     """Return the phrase for a number of changes under a threat."""
     whole = int(count)
     records = "one training record" if whole == 1 else f"up to {whole:,} training records"

@@ -46,7 +46,7 @@ def assumptions(page: Page) -> tuple[Assumption, ...]:
     for run in page.runs:
         named = {each.anchor: _names(run, each) for each in run.statements}
         for note in run.report.notes:
-            head, words = _parted(note)
+            head, words = _split_assumption(note)
             if not words:
                 continue
             kept = found.setdefault(words, _Gathered())
@@ -63,17 +63,17 @@ def assumptions(page: Page) -> tuple[Assumption, ...]:
     )
 
 
-def refers(found: Iterable[Assumption], statement: Statement) -> tuple[int, ...]:
+def assumption_numbers(found: Iterable[Assumption], statement: Statement) -> tuple[int, ...]:
     """Return the numbers of the assumptions that a statement rests on."""
     return tuple(each.number for each in found if statement.anchor in each.anchors)
 
 
 def is_assumption(note: str) -> bool:
     """Return whether a note states an unchecked assumption."""
-    return bool(_parted(note)[1])
+    return bool(_split_assumption(note)[1])
 
 
-def _parted(note: str) -> tuple[str, str]:
+def _split_assumption(note: str) -> tuple[str, str]:
     """Return the subject and the assumption of a note; empty if it has none."""
     for mark in _TRUST:
         head, found, words = note.partition(mark)

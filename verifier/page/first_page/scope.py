@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from leaveout.verifier.amounts import counted, given, percent
+from leaveout.verifier.amounts import count_noun, percent, written_number
 from leaveout.verifier.page.model import Page, Run
 from leaveout.verifier.records import BoxRecord, ColumnRecord, ModelRecord
 
@@ -64,7 +64,7 @@ class Scope:
 def scope(page: Page, topics: Iterable[str]) -> Scope:
     """Return the scope of a page's results."""
     about = [each for each in TOPICS if each in set(topics)]
-    covered = [*_trained(page), *_inputs(page)]
+    covered = [*_covered_records(page), *_inputs(page)]
     if "votes" in about:
         covered.append(_VOTES)
     if _TOGETHER & {*about}:
@@ -77,14 +77,14 @@ def scope(page: Page, topics: Iterable[str]) -> Scope:
     levels = {each.confidence for each in page.statements if each.confidence is not None}
     covered += [
         f"“With {percent(level)} confidence”: a measurement made so leads to a false sentence with "
-        f"a probability of at most {given(round(1 - level, 12), up=True)}."
+        f"a probability of at most {written_number(round(1 - level, 12), up=True)}."
         for level in sorted(levels)
     ]
     missing = [_RIGHT] if about else []
     missing += [_MORE] if _TOGETHER & {*about} else []
     missing += ["Inputs outside the ranges named."] if page.boxes else []
     missing += [line for each in about for line in _NOT_COVERED.get(each, ())]
-    missing += _left(page)
+    missing += _uncovered_records(page)
     missing += [_OTHERS] if _TOGETHER & {*about} and not _models(page) else []
     if any(each.zero is not None and (each.zero, each.one) != (0, 1) for each in _columns(page)):
         missing.append(
@@ -106,13 +106,13 @@ def _columns(page: Page) -> list[ColumnRecord]:
     return [column for model in _models(page) for column in model.columns]
 
 
-def _trained(page: Page) -> list[str]:
+def _covered_records(page: Page) -> list[str]:
     """Return sentences on the records whose absence is covered."""
     found = []
     for model in _models(page):
-        which = counted(model.members, "training record")
+        which = count_noun(model.members, "training record")
         if model.rows is not None and model.rows > model.members:
-            which = f"{model.members:,} of {counted(model.rows, 'training record')}"
+            which = f"{model.members:,} of {count_noun(model.rows, 'training record')}"
         found.append(
             f"Leaving out any one of {which}, where the {model.model} is otherwise trained in the "
             "same way: the same recipe, settings and random start."
@@ -120,7 +120,7 @@ def _trained(page: Page) -> list[str]:
     return found
 
 
-def _left(page: Page) -> list[str]:
+def _uncovered_records(page: Page) -> list[str]:
     """Return sentences on the records that were never left out."""
     found = []
     for run in page.runs:
@@ -128,7 +128,7 @@ def _left(page: Page) -> list[str]:
         for model in run.report.models:
             if not model.members or model.rows is None or model.rows <= model.members:
                 continue
-            others = counted(model.rows - model.members, "training record")
+            others = count_noun(model.rows - model.members, "training record")
             found.append(
                 f"The other {others}, none of which was left out."
                 if certain & {*model.statements}
@@ -182,7 +182,7 @@ def _range(box: BoxRecord, column: ColumnRecord) -> str:
     (at,) = column.at
     # What a column without a spread reads as is the same for every feature.
     ends = sorted(_in_units(column, each[at]) for each in (box.lower, box.upper))
-    low, high = (given(end, up=up) for end, up in zip(ends, (True, False), strict=True))
+    low, high = (written_number(end, up=up) for end, up in zip(ends, (True, False), strict=True))
     if float(low) > float(high):
         # So narrow that both are rounded past each other.
         low, high = (f"{end:.12g}" for end in ends)
@@ -190,7 +190,7 @@ def _range(box: BoxRecord, column: ColumnRecord) -> str:
         place = listed[0].columns.index(at)
         values = sorted({row[place] for row in listed[0].values})
         if len(values) <= _WORDS:
-            shown = ", ".join(given(_in_units(column, each)) for each in values)
+            shown = ", ".join(written_number(_in_units(column, each)) for each in values)
             return f"{column.name} {shown}{unit}"
         return f"{column.name} one of {len(values):,} values from {low} to {high}{unit}"
     return f"{column.name} {low}{unit}" if low == high else f"{column.name} {low} to {high}{unit}"
@@ -226,9 +226,9 @@ def _plainly(box: BoxRecord) -> str:
     sides = set(zip(box.lower, box.upper, strict=True))
     listed = sum(len(each.columns) for each in box.choices)
     some = f", {listed:,} of them listed values only" if listed else ""
-    count = counted(len(box.lower), "number")
+    count = count_noun(len(box.lower), "number")
     if len(sides) == 1:
         ((low, high),) = sides
-        ends = f"{given(low, up=True)} to {given(high)}"
+        ends = f"{written_number(low, up=True)} to {written_number(high)}"
         return f"any {count} from {ends}, as the model reads them{some}"
     return f"{count} as the model reads them, each in a range listed in the details{some}"

@@ -8,10 +8,10 @@ from typing import cast
 
 from leaveout.references import find_reference
 from leaveout.specs import Guarantee
-from leaveout.verifier.amounts import counted, span
+from leaveout.verifier.amounts import count_noun, span
 from leaveout.verifier.page.first_page.about_leaks import leaks
 from leaveout.verifier.page.first_page.claimed import Asked, Claimed, sentence
-from leaveout.verifier.page.foreign import brought
+from leaveout.verifier.page.foreign import call_hook
 from leaveout.verifier.page.model import Page, Run, Statement
 from leaveout.verifier.page.prose import CLAIMED, claim_in_words, in_words
 from leaveout.verifier.records import AnswersRecord
@@ -36,7 +36,7 @@ def of_statement(page: Page, run: Run, statement: Statement) -> Said:
     asked = Asked.of(page, run, statement)
     claimed = None if asked is None else _plain(asked)
     if claimed is None:
-        claimed = _put_together(page, run, statement)
+        claimed = _compose_claim(page, run, statement)
     return Said(sentence(claimed, statement), claimed.topics)
 
 
@@ -48,28 +48,32 @@ def _plain(asked: Asked) -> Claimed | None:
     if function is None or function.plain is None:
         return None
     plain = function.plain
-    made = brought(function, "plain", lambda: cast("_Plain", find_reference(plain))(asked))
+    made = call_hook(function, "plain", lambda: cast("_Plain", find_reference(plain))(asked))
     return made if isinstance(made, Claimed) else None
 
 
-def _put_together(page: Page, run: Run, statement: Statement) -> Claimed:
+def _compose_claim(page: Page, run: Run, statement: Statement) -> Claimed:
     """Compose a statement from its functions' words, current or stored."""
     written = None if statement.written is None else statement.written.statement
     if isinstance(written, Guarantee):
         return Claimed(claim_in_words(written.claim, page.functions), topics=("other",))
     if written is not None:
-        return _sought(statement, in_words(written, page.functions), written.variable)
+        return _describe_find(statement, in_words(written, page.functions), written.variable)
     kept = [each.sentence for each in run.report.statements if each.name == statement.name]
     if len(kept) != 1:
-        return _named(statement)
+        return _describe_verdict(statement)
     (words,) = kept
     if statement.kind == "find":
-        return _sought(statement, words, "it")
+        return _describe_find(statement, words, "it")
     that = words.removeprefix(CLAIMED).removesuffix(".")
-    return Claimed(that, topics=("other",)) if words.startswith(CLAIMED) else _named(statement)
+    return (
+        Claimed(that, topics=("other",))
+        if words.startswith(CLAIMED)
+        else _describe_verdict(statement)
+    )
 
 
-def _sought(statement: Statement, said: str, variable: str) -> Claimed:
+def _describe_find(statement: Statement, said: str, variable: str) -> Claimed:
     """Describe the number a statement asks for, and its bounds."""
     if statement.verdict == "refuted":
         return Claimed(instead=f"There is no such number: {said}", topics=("other",))
@@ -81,14 +85,14 @@ def _sought(statement: Statement, said: str, variable: str) -> Claimed:
     return Claimed(instead=f"{said.removesuffix('.')}: {values}.", topics=("other",))
 
 
-def _named(statement: Statement) -> Claimed:
+def _describe_verdict(statement: Statement) -> Claimed:
     """Describe the verdict of a statement whose text is missing."""
     what = f"The statement called {statement.name}"
     ends = [span(*each.claimed) for each in statement.results]
     if statement.kind == "find" and statement.verdict != "refuted" and len(ends) == 1:
         text = f"{what} asks for a number, which is {ends[0]}."
     elif statement.kind == "find" and statement.verdict != "refuted":
-        text = f"{what} asks for {counted(len(ends), 'number')}, listed in the table of bounds."
+        text = f"{what} asks for {count_noun(len(ends), 'number')}, listed in the table of bounds."
     else:
         text = f"{what} is {statement.verdict}."
     more = "What it says is not known here: its specification was not found, or was changed."
@@ -99,7 +103,7 @@ def of_answers(found: AnswersRecord) -> str:
     """Return how many answers to given rows no single record can change."""
     count = len(found.answers)
     free = sum(each.owe_nothing for each in found.labels)
-    them = f"the {counted(count, 'answer')} to {found.data}"
+    them = f"the {count_noun(count, 'answer')} to {found.data}"
     if count == 1:
         them = f"the one answer to {found.data}"
     who = f"any one of {_records(found)}"
@@ -111,7 +115,7 @@ def of_answers(found: AnswersRecord) -> str:
     rest = count - free
     same = "each would be the same had that record been left out before training"
     if not rest:
-        whose = f"All {counted(count, 'answer')} to {found.data} owe"
+        whose = f"All {count_noun(count, 'answer')} to {found.data} owe"
         if count == 1:
             return (
                 f"The one answer to {found.data} owes nothing to {who}: it would be the same had "
@@ -126,6 +130,6 @@ def of_answers(found: AnswersRecord) -> str:
 
 def _records(found: AnswersRecord) -> str:
     if found.rows is not None and found.rows <= found.members:
-        return f"the {counted(found.rows, 'training record')}"
+        return f"the {count_noun(found.rows, 'training record')}"
     of = "" if found.rows is None else f" (of {found.rows:,})"
-    return f"the {counted(found.members, 'training record')} left out in turn{of}"
+    return f"the {count_noun(found.members, 'training record')} left out in turn{of}"

@@ -8,7 +8,7 @@ import leaveout
 from leaveout.verifier.page.first_page.named_files import SHORT, NamedFile, models, named_files
 from leaveout.verifier.page.first_page.summary import Line, Summary
 from leaveout.verifier.page.icons import verdict
-from leaveout.verifier.page.markup import Child, Html, code, joined, tag
+from leaveout.verifier.page.markup import Child, Html, code, join_children, tag
 from leaveout.verifier.page.model import Page
 
 _ROOM = 3
@@ -17,15 +17,15 @@ _ROOM = 3
 
 def subject(page: Page) -> Html:
     """Return the subject of the page: models, files with short digests, and the date."""
-    named = [joined(f"{each.role} ", _file(each)) for each in models(page)]
-    rows: list[tuple[str, Child]] = [("Models" if len(named) > 1 else "Model", _listed(named))]
+    named = [join_children(f"{each.role} ", _file(each)) for each in models(page)]
+    rows: list[tuple[str, Child]] = [("Models" if len(named) > 1 else "Model", _bullet_list(named))]
     if not named:
         rows = []
     by_role: dict[str, list[NamedFile]] = {}
     for each in named_files(page):
         by_role.setdefault(each.role, []).append(each)
     rows += [
-        (role.capitalize(), _listed(_file(each) for each in found))
+        (role.capitalize(), _bullet_list(_file(each) for each in found))
         for role, found in by_role.items()
     ]
     day = ", ".join(page.days) or _blank("not in the results; to be written in")
@@ -35,20 +35,22 @@ def subject(page: Page) -> Html:
     if list(versions) != [leaveout.__version__]:
         rows[-1] = (rows[-1][0], f"leaveout {', '.join(versions)}; page: {leaveout.__version__}")
     return tag(
-        "dl", [joined(tag("dt", name), tag("dd", value)) for name, value in rows], class_="subject"
+        "dl",
+        [join_children(tag("dt", name), tag("dd", value)) for name, value in rows],
+        class_="subject",
     )
 
 
 def findings(said: Summary) -> Html:
     """Return one sentence per statement, and the scope of all of them."""
-    answers = [tag("p", _kept(each), class_="answers") for each in said.answers]
+    answers = [tag("p", _bind_percent_signs(each), class_="answers") for each in said.answers]
     lines = tag("ol", [_line(each) for each in said.lines], class_="found-list")
     covered, missing = said.scope.covered, said.scope.not_covered
     columns = [
         _list("covered", "What this covers", covered),
         _list("not-covered", "What it does not cover", missing),
     ]
-    return joined(
+    return join_children(
         tag("h2", "What was found", id="found"),
         answers,
         lines if said.lines else None,
@@ -86,22 +88,27 @@ def _line(line: Line) -> Html:
     statement = line.statement
     name = tag("a", code(statement.name), href=f"#{statement.anchor}")
     rests = [tag("a", str(each), href=f"#rests-on-{each}") for each in line.rests_on]
-    refers = joined("; rests on ", _with_commas(rests)) if rests else None
+    refers = join_children("; rests on ", _with_commas(rests)) if rests else None
     file = f" ({line.file})" if line.file else ""
     return tag(
         "li",
         verdict(statement.verdict, statement.confidence),
-        tag("p", _kept(line.words), " ", tag("small", "Details: ", name, file, refers, ".")),
+        tag(
+            "p",
+            _bind_percent_signs(line.words),
+            " ",
+            tag("small", "Details: ", name, file, refers, "."),
+        ),
     )
 
 
-def _kept(words: str) -> str:
+def _bind_percent_signs(words: str) -> str:
     """Keep each percent sign on the line of its number."""
     return words.replace(" %", "\u00a0%")
 
 
 def _with_commas(found: list[Html]) -> list[Html]:
-    return [joined(each, ", ") for each in found[:-1]] + found[-1:]
+    return [join_children(each, ", ") for each in found[:-1]] + found[-1:]
 
 
 def _list(anchor: str, title: str, lines: Iterable[str]) -> Html | None:
@@ -111,14 +118,18 @@ def _list(anchor: str, title: str, lines: Iterable[str]) -> Html | None:
     return tag("div", tag("h2", title, id=anchor), tag("ul", shown))
 
 
-def _listed(parts: Iterable[Html]) -> Child:
+def _bullet_list(parts: Iterable[Html]) -> Child:
     """Return a bulleted list."""
     return tag("ul", [tag("li", each) for each in parts])
 
 
 def _file(each: NamedFile) -> Html:
-    digest = joined(" ", tag("span", each.digest[:SHORT], class_="digest")) if each.digest else None
-    return joined(code(each.name), digest)
+    digest = (
+        join_children(" ", tag("span", each.digest[:SHORT], class_="digest"))
+        if each.digest
+        else None
+    )
+    return join_children(code(each.name), digest)
 
 
 def _blank(why: str) -> Html:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from leaveout.verifier.amounts import counted, plain
+from leaveout.verifier.amounts import count_noun, plain
 from leaveout.verifier.page.model import Page
 from leaveout.verifier.report import Verdict
 
@@ -18,16 +18,16 @@ def state(page: Page) -> str:
         return "There are no results"
     if counts["proved"] == total:
         few = {1: "The one statement is", 2: "Both statements are"}
-        return f"{few.get(total, f'All {total:,} statements are')} proved{_sampled(page, 'proved')}"
+        return f"{few.get(total, f'All {total:,} statements are')} proved{_sampled_suffix(page, 'proved')}"
     worst: Verdict = "refuted" if counts["refuted"] else "unknown"
     many = counts[worst]
-    head = f"{many:,} of {counted(total, 'statement')} {'is' if many == 1 else 'are'} {worst}"
+    head = f"{many:,} of {count_noun(total, 'statement')} {'is' if many == 1 else 'are'} {worst}"
     if total == 1:
         head = f"The one statement is {worst}"
-    return head + _sampled(page, worst) if worst == "refuted" else f"{head}; none is refuted"
+    return head + _sampled_suffix(page, worst) if worst == "refuted" else f"{head}; none is refuted"
 
 
-def _sampled(page: Page, verdict: Verdict) -> str:
+def _sampled_suffix(page: Page, verdict: Verdict) -> str:
     """Return how many statements with a verdict hold only with a confidence."""
     same = [each for each in page.statements if each.verdict == verdict]
     levels = [each.confidence for each in same if each.confidence is not None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from leaveout.verifier.page.first_page.rests_on import Assumption, assumptions, refers
+from leaveout.verifier.page.first_page.rests_on import Assumption, assumption_numbers, assumptions
 from leaveout.verifier.page.first_page.scope import Scope, scope
 from leaveout.verifier.page.first_page.sentences import of_answers, of_statement
 from leaveout.verifier.page.model import Page, Statement
@@ -40,6 +40,6 @@ def summary(page: Page) -> Summary:
             said = of_statement(page, run, statement)
             topics += said.topics
             file = run.name if page.several else ""
-            lines.append(Line(statement, said.words, refers(rests, statement), file))
+            lines.append(Line(statement, said.words, assumption_numbers(rests, statement), file))
     answers = tuple(of_answers(each) for run in page.runs for each in run.report.answers)
     return Summary(answers, tuple(lines), scope(page, topics), rests)

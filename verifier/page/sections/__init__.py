@@ -9,7 +9,7 @@ from typing import TypeAlias
 from leaveout.verifier.page.markup import Html
 from leaveout.verifier.page.model import Page
 from leaveout.verifier.page.sections.answers import answers
-from leaveout.verifier.page.sections.bounds_over_time import courses
+from leaveout.verifier.page.sections.bounds_over_time import bound_charts
 from leaveout.verifier.page.sections.confidences import histograms
 from leaveout.verifier.page.sections.curves import curves
 from leaveout.verifier.page.sections.glance import glance
@@ -43,7 +43,7 @@ SECTIONS = (
     Section("curves", "Curves", curves),
     Section("statements", "Statement by statement", statements),
     Section("groups", "Which members the bounds rest on", groups),
-    Section("courses", "Bounds over time", courses),
+    Section("courses", "Bounds over time", bound_charts),
     Section("inputs", "Sets of inputs", inputs),
     Section("notes", "What the results rest on", notes),
     Section("reproduce", "How to reproduce this", reproduce),

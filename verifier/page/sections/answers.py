@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leaveout.verifier.amounts import bound
-from leaveout.verifier.page.markup import Child, Html, joined, tag
+from leaveout.verifier.page.markup import Child, Html, join_children, tag
 from leaveout.verifier.page.model import Page
 from leaveout.verifier.page.tables import Column, table
 from leaveout.verifier.records import AnswersRecord
@@ -14,10 +14,10 @@ _COLUMNS = ("Answers", "Bound", "Owe nothing", "Not above the bound", "Bound unk
 def answers(page: Page) -> Html | None:
     """Return a sentence and table per network that rows were given to, or None."""
     found = [each for run in page.runs for each in run.report.answers]
-    return joined(_shown(each) for each in found) if found else None
+    return join_children(_answers_table(each) for each in found) if found else None
 
 
-def _shown(found: AnswersRecord) -> Html:
+def _answers_table(found: AnswersRecord) -> Html:
     """Return the table of the answers of one network."""
     rows: list[list[Child]] = [
         [
@@ -30,7 +30,7 @@ def _shown(found: AnswersRecord) -> Html:
     ]
     columns = [Column("Label"), *(Column(title, number=True) for title in _COLUMNS)]
     outside = [tag("li", each) for each in found.outside]
-    return joined(
+    return join_children(
         tag("p", f"{found.words}."),
         table(f"Answers to {found.data}", columns, rows),
         tag("p", "Outside the set of inputs, where nothing is proved:") if outside else None,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from leaveout.verifier.amounts import bound, duration, plain, span
-from leaveout.verifier.page.markup import Html, code, folded, joined, tag
+from leaveout.verifier.page.markup import Html, code, collapsible, join_children, tag
 from leaveout.verifier.page.model import Page
-from leaveout.verifier.page.plot import Axis, framed, key, linear, logarithmic, plot, staircase
+from leaveout.verifier.page.plot import Axis, chart_frame, key, linear, logarithmic, plot, staircase
 from leaveout.verifier.page.tables import Column, table
 from leaveout.verifier.records import TraceRecord
 from leaveout.verifier.report import Result
@@ -18,10 +18,10 @@ _HIGH = 5.0
 """How many times the last upper bound is still drawn."""
 
 
-def courses(page: Page) -> Html | None:
+def bound_charts(page: Page) -> Html | None:
     """Return a chart per search; None if no search stored its bounds over time."""
     found = [
-        _chart(_named(result, trace, run.name if page.several else ""), trace)
+        _chart(_chart_title(result, trace, run.name if page.several else ""), trace)
         for run in page.runs
         for statement in run.statements
         for result in statement.results
@@ -33,20 +33,20 @@ def courses(page: Page) -> Html | None:
         "A search bounds the number from both sides and may stop at any moment: what it knows then "
         "holds. Between the lines lies what is not known yet."
     )
-    return joined(tag("p", said), tag("div", found, class_="plots"))
+    return join_children(tag("p", said), tag("div", found, class_="plots"))
 
 
-def _named(result: Result, trace: TraceRecord, file: str) -> Html:
+def _chart_title(result: Result, trace: TraceRecord, file: str) -> Html:
     """Return the title of a chart: its result, label and file."""
     where = f" ({file})" if file else ""
     label = "" if trace.label is None else f", label {result.called(trace.label)}"
-    return joined(code(result.name), f"{label}{where}")
+    return join_children(code(result.name), f"{label}{where}")
 
 
 def course(trace: TraceRecord) -> Html:
     """Return the chart of a search as an SVG element."""
     x, y = _axes(trace)
-    frame = framed(x, y)
+    frame = chart_frame(x, y)
     times = [max(each, x.low) for each in trace.seconds]
     lower, upper = staircase(times, trace.lower), staircase(times, trace.upper)
     return plot(
@@ -106,4 +106,4 @@ def _numbers(trace: TraceRecord) -> Html:
     ]
     of = "" if trace.label is None else f" of label {trace.label}"
     title = f"Bounds{of} over time"
-    return folded("The numbers", table(title, columns, rows))
+    return collapsible("The numbers", table(title, columns, rows))

@@ -7,19 +7,19 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.verifier.amounts import bound, counted, percent, plain
-from leaveout.verifier.page.markup import Child, Html, code, folded, joined, tag
+from leaveout.verifier.amounts import bound, count_noun, percent, plain
+from leaveout.verifier.page.markup import Child, Html, code, collapsible, join_children, tag
 from leaveout.verifier.page.model import Confidences, Page
 from leaveout.verifier.page.plot import (
     Axis,
     Frame,
     bar,
-    framed,
+    chart_frame,
     key,
     linear,
     plot,
     stripes,
-    upright,
+    vertical_marker,
 )
 from leaveout.verifier.page.tables import Column, table
 from leaveout.verifier.points.answers import owe_nothing
@@ -42,7 +42,9 @@ def histograms(page: Page) -> Html | None:
     )
     panels = [_panel(page, each) for each in page.confidences]
     without = [tag("p", f"Left out: {each}.") for each in page.left_out]
-    return joined(tag("p", said), _overview(page), tag("div", panels, class_="plots"), without)
+    return join_children(
+        tag("p", said), _overview(page), tag("div", panels, class_="plots"), without
+    )
 
 
 def _overview(page: Page) -> Html:
@@ -102,7 +104,7 @@ def _panel(page: Page, each: Confidences) -> Html:
         return tag("figure", tag("figcaption", head, nothing), class_="panel")
     above, below, outside = _parts(each)
     said = (
-        f"{above:,} of {counted(len(each.values), 'point')} lie above the bound "
+        f"{above:,} of {count_noun(len(each.values), 'point')} lie above the bound "
         f"{bound(each.upper, up=True)} that ",
         code(each.statement),
         f" gives, {below:,} at or below it, {outside:,} outside the set of inputs.",
@@ -116,13 +118,13 @@ def histogram(each: Confidences) -> Html:
     """Return the chart of the points with one label as an SVG element."""
     above, below, _ = _parts(each)
     x, counts = _counts(each)
-    frame = framed(x, linear(0.0, float(np.sum(counts, axis=0).max()), "points"))
+    frame = chart_frame(x, linear(0.0, float(np.sum(counts, axis=0).max()), "points"))
     return plot(
         frame,
         f"Histogram of confidences: {above:,} points above the bound, {below:,} at or below it. "
         "The numbers are in the table below.",
         _bars(frame, counts, _kinds(each)),
-        upright(frame, each.upper, f"bound {bound(each.upper, up=True)}"),
+        vertical_marker(frame, each.upper, f"bound {bound(each.upper, up=True)}"),
     )
 
 
@@ -184,4 +186,4 @@ def _numbers(each: Confidences) -> Html:
     ]
     rows = [[plain(float(low)), plain(float(high)), *map(str, own)] for low, high, own in held]
     title = f"Points of label {each.label} by confidence"
-    return folded("The numbers", table(title, columns, rows))
+    return collapsible("The numbers", table(title, columns, rows))

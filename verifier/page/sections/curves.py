@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from leaveout.verifier.amounts import percent, plain
-from leaveout.verifier.page.drawing import curve, drawn
-from leaveout.verifier.page.markup import Child, Html, code, folded, joined, tag
+from leaveout.verifier.page.drawing import curve, draw_chart
+from leaveout.verifier.page.markup import Child, Html, code, collapsible, join_children, tag
 from leaveout.verifier.page.model import Page
 from leaveout.verifier.page.plot import key
 from leaveout.verifier.page.series import Chart, Series, charts
@@ -17,17 +17,17 @@ _HALF = 0.5
 def curves(page: Page) -> Html | None:
     """Return the charts; None if there is nothing to draw."""
     found = charts(page)
-    return joined(_figure(chart) for chart in found) if found else None
+    return join_children(_figure(chart) for chart in found) if found else None
 
 
 def _figure(chart: Chart) -> Html:
-    said = _said(chart)
-    pictures = [drawn(chart, size, said, style) for style, size in _SIZES.items()]
-    caption = tag("figcaption", tag("h3", chart.title), tag("p", _reading(chart)))
+    said = _chart_description(chart)
+    pictures = [draw_chart(chart, size, said, style) for style, size in _SIZES.items()]
+    caption = tag("figcaption", tag("h3", chart.title), tag("p", _reading_notes(chart)))
     return tag("figure", caption, pictures, _legend(chart), _data(chart), class_="chart")
 
 
-def _said(chart: Chart) -> str:
+def _chart_description(chart: Chart) -> str:
     """Return the text alternative of a chart."""
     count = len(chart.series)
     names = ", ".join(each.label for each in chart.series)
@@ -40,7 +40,7 @@ def _said(chart: Chart) -> str:
     return f"{chart.title}, {curves}: {names}. {ends}. The numbers are in the table below."
 
 
-def _reading(chart: Chart) -> list[str]:
+def _reading_notes(chart: Chart) -> list[str]:
     """Return notes on how to read a chart."""
     said = [f"Higher and further right is better: how much is left after so many {chart.unit}."]
     if not chart.shares:
@@ -98,7 +98,7 @@ def _data(chart: Chart) -> Html:
     ]
     columns = [Column(chart.unit.capitalize(), number=True)]
     columns += [Column(code(each.label), number=True) for each in chart.series]
-    return folded("The numbers", table(f"{chart.title}, in numbers", columns, rows))
+    return collapsible("The numbers", table(f"{chart.title}, in numbers", columns, rows))
 
 
 def _ends(chart: Chart, each: Series, at: int) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from leaveout.verifier.amounts import bound, counted
-from leaveout.verifier.page.markup import Html, code, joined, tag
+from leaveout.verifier.amounts import bound, count_noun
+from leaveout.verifier.page.markup import Html, code, join_children, tag
 from leaveout.verifier.page.model import Page
 from leaveout.verifier.records import GroupRecord, GroupsRecord
 from leaveout.verifier.report import Result
@@ -18,7 +18,7 @@ _FEW = 6
 def groups(page: Page) -> Html | None:
     """Return a tree per search; None if no search stored one."""
     found = [
-        _tree(joined(code(statement.name), _label(result, tree), where), tree)
+        _tree(join_children(code(statement.name), _label(result, tree), where), tree)
         for run in page.runs
         for where in [f" ({run.name})" if page.several else ""]
         for statement in run.statements
@@ -33,7 +33,7 @@ def groups(page: Page) -> Html | None:
         "counter-example are taken apart, as far as a small tree goes. A bar shows how bad one of "
         "a group can be at most; groups that may hold the worst one are in colour."
     )
-    return joined(tag("p", said), tag("div", found, class_="plots"))
+    return join_children(tag("p", said), tag("div", found, class_="plots"))
 
 
 def _label(result: Result, tree: GroupsRecord) -> str:
@@ -78,10 +78,10 @@ def _tree(name: Html, tree: GroupsRecord) -> Html:
     for at in sorted(range(len(tree.groups)), key=lambda at: (-scale.badness(tree.groups[at]), at)):
         parts.setdefault(tree.groups[at].parent, []).append(at)
 
-    def shown(at: int) -> Html:
+    def item(at: int) -> Html:
         """Return the list item of a group and its parts."""
         group = tree.groups[at]
-        inner = [shown(part) for part in parts.get(at, [])]
+        inner = [item(part) for part in parts.get(at, [])]
         return tag(
             "li",
             _group(group, scale, leaf=not inner),
@@ -93,7 +93,7 @@ def _tree(name: Html, tree: GroupsRecord) -> Html:
     return tag(
         "figure",
         tag("figcaption", head, tag("p", _summary(scale))),
-        tag("ul", [shown(at) for at in parts.get(-1, [])], class_="tree"),
+        tag("ul", [item(at) for at in parts.get(-1, [])], class_="tree"),
         class_="panel",
     )
 
@@ -116,11 +116,11 @@ def _summary(scale: _Scale) -> str:
     many = sum(group.members for group in high)
     rest = max((scale.badness(group) for group in leaves if not scale.reaches(group)), default=None)
     if rest is None or many == whole:
-        return f"Any of {counted(whole, 'member')} may {may} {scale.told(scale.most)}."
-    rows = sorted(row for group in high for row in _named(group))
+        return f"Any of {count_noun(whole, 'member')} may {may} {scale.told(scale.most)}."
+    rows = sorted(row for group in high for row in _named_rows(group))
     named = f" ({_rows(rows)})" if len(rows) == many and many <= _FEW else ""
     return (
-        f"{counted(many, 'member')} of {whole:,}{named} may {may} "
+        f"{count_noun(many, 'member')} of {whole:,}{named} may {may} "
         f"{scale.told(scale.most)}, no other one {beyond} {scale.told(rest)}."
     )
 
@@ -132,10 +132,10 @@ def _group(group: GroupRecord, scale: _Scale, leaf: bool) -> Html:
         class_="bar",
         aria_hidden="true",
     )
-    told = counted(group.members, "member")
+    told = count_noun(group.members, "member")
     listed = leaf and len(group.rows) == group.members <= _FEW
     if listed:
-        told = _rows(_named(group))
+        told = _rows(_named_rows(group))
     least = scale.tree.about == "greatest"
     said = "worst leak" if scale.tree.about == "leaks" else "worst found"
     worst = tag("span", said, class_="mark") if group.leak and leaf else None
@@ -150,7 +150,7 @@ def _group(group: GroupRecord, scale: _Scale, leaf: bool) -> Html:
     )
 
 
-def _named(group: GroupRecord) -> list[tuple[int, str]]:
+def _named_rows(group: GroupRecord) -> list[tuple[int, str]]:
     """Return the listed rows with their names, empty where unnamed."""
     names = group.ids if len(group.ids) == len(group.rows) else ("",) * len(group.rows)
     return list(zip(group.rows, names, strict=True))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from leaveout.verifier.amounts import counted, plain
+from leaveout.verifier.amounts import count_noun, plain
 from leaveout.verifier.page.first_page.scope import columns_of, ranges_of
-from leaveout.verifier.page.markup import Child, Html, folded, joined, tag
+from leaveout.verifier.page.markup import Child, Html, collapsible, join_children, tag
 from leaveout.verifier.page.model import Page
 from leaveout.verifier.page.tables import Column, table
 from leaveout.verifier.records import BoxRecord, ChoicesRecord
@@ -19,7 +19,7 @@ def inputs(page: Page) -> Html | None:
     """Return the sets of inputs; None if no result is about inputs."""
     if not page.boxes:
         return None
-    return joined(
+    return join_children(
         _box(box, number, ranges_of(box, columns_of(page.runs, box)))
         for box, number in page.boxes.items()
     )
@@ -32,7 +32,7 @@ def _box(box: BoxRecord, number: int, units: list[str]) -> Html:
         ((low, high),) = sides
         said = f"every input in [{plain(low)}, {plain(high)}]^{len(box.lower)}"
     else:
-        said = f"every input in a box of {counted(len(box.lower), 'feature')}"
+        said = f"every input in a box of {count_noun(len(box.lower), 'feature')}"
     if listed:
         said += f", of which {listed} take listed values only"
     rows: list[list[Child]] = [
@@ -42,7 +42,9 @@ def _box(box: BoxRecord, number: int, units: list[str]) -> Html:
     columns = [Column("Feature"), Column("least", number=True), Column("greatest", number=True)]
     left = len(box.lower) - _MOST
     more = tag("p", f"{left:,} more features are in the file of results.") if left > 0 else None
-    ranges = folded("Range of each feature", table("Range of each feature", columns, rows), more)
+    ranges = collapsible(
+        "Range of each feature", table("Range of each feature", columns, rows), more
+    )
     return tag(
         "div",
         tag("h3", f"Set {number}"),
@@ -61,7 +63,7 @@ def _units(named: list[str]) -> Html | None:
     said = "; ".join(named[:_MOST])
     if len(named) <= _OPEN:
         return tag("p", f"In the units of the table: {said}.")
-    return folded(f"In the units of the table: {counted(len(named), 'column')}", f"{said}.")
+    return collapsible(f"In the units of the table: {count_noun(len(named), 'column')}", f"{said}.")
 
 
 def _choices(choices: ChoicesRecord) -> Html:
@@ -73,8 +75,8 @@ def _choices(choices: ChoicesRecord) -> Html:
         for at, row in enumerate(choices.values[:_LISTED], start=1)
     ]
     columns = [Column("Row"), *(Column(f"feature {at}", number=True) for at in choices.columns)]
-    count = counted(len(choices.values), "row" if plural else "value")
+    count = count_noun(len(choices.values), "row" if plural else "value")
     title = f"Feature{plural} {names} {takes} one of {count}"
     left = len(choices.values) - _LISTED
     more = tag("p", f"{left:,} more are in the file of results.") if left > 0 else None
-    return folded(title, table(title, columns, rows), more)
+    return collapsible(title, table(title, columns, rows), more)

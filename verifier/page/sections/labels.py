@@ -12,7 +12,7 @@ from leaveout.verifier.accuracy_tables import (
     tables,
 )
 from leaveout.verifier.amounts import share
-from leaveout.verifier.page.markup import Child, Html, code, folded, joined, tag
+from leaveout.verifier.page.markup import Child, Html, code, collapsible, join_children, tag
 from leaveout.verifier.page.model import Page
 from leaveout.verifier.page.tables import Column, table
 
@@ -37,7 +37,7 @@ def labels(page: Page) -> Html | None:
         for run in page.runs
         for each in tables(run.report.results)
     ]
-    return joined(tag("p", _READING), joined(found)) if found else None
+    return join_children(tag("p", _READING), join_children(found)) if found else None
 
 
 def _vote(found: AccuracyTable, file: str) -> Html:
@@ -46,13 +46,13 @@ def _vote(found: AccuracyTable, file: str) -> Html:
     together = any(each.together for _, each in found.columns)
     order = found.worst_first()
     shown, rest = order[:_MOST], order[_MOST:]
-    return joined(
+    return join_children(
         tag("h3", code(record.votes), ", ", code(record.file), where),
         tag("p", f"{baseline(record)}."),
         [tag("p", _warning(*each)) for each in found.columns if no_better(each[1])],
         tag("p", _TOGETHER) if together else None,
         _table(found, shown) if shown else None,
-        folded(f"The other {len(rest):,} labels", _table(found, rest)) if rest else None,
+        collapsible(f"The other {len(rest):,} labels", _table(found, rest)) if rest else None,
     )
 
 
@@ -78,7 +78,7 @@ def _table(found: AccuracyTable, chosen: list[int]) -> Html:
 def _warning(name: str, record: Accuracy) -> Html:
     assert record.lower is not None
     common = label_text(record.common, record.common_name)
-    return joined(
+    return join_children(
         tag("strong", "No better than one answer to everything: "),
         code(name),
         f" certifies {share(record.lower / record.points)}; always answering {common} is right for "

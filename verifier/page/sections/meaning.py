@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leaveout.verifier.page.icons import verdict
-from leaveout.verifier.page.markup import Child, Html, joined, tag
+from leaveout.verifier.page.markup import Child, Html, join_children, tag
 from leaveout.verifier.page.model import Page
 
 _LEAKS = {
@@ -39,5 +39,5 @@ def meaning(page: Page) -> Html:
         if "forest" in models:
             words += [("score", "Of a forest: the mean share of a label in its trees' leaves.")]
         words += [("leak", " ".join(_LEAKS[model] for model in sorted(models, reverse=True)))]
-    rows = [joined(tag("dt", word), tag("dd", text)) for word, text in words]
+    rows = [join_children(tag("dt", word), tag("dd", text)) for word, text in words]
     return tag("dl", rows, class_="facts")

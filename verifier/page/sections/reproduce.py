@@ -6,7 +6,7 @@ import shlex
 
 from leaveout.verifier.amounts import MISSING
 from leaveout.verifier.page.first_page.named_files import named_files
-from leaveout.verifier.page.markup import Html, code, joined, tag
+from leaveout.verifier.page.markup import Html, code, join_children, tag
 from leaveout.verifier.page.model import Page, Run
 from leaveout.verifier.page.tables import Column, table
 
@@ -23,7 +23,7 @@ def reproduce(page: Page) -> Html:
         options[-1],
         "; give them as in the first run. The value of each param is among the notes.",
     )
-    return joined([_run(run) for run in page.runs], tag("p", kept))
+    return join_children([_run(run) for run in page.runs], tag("p", kept))
 
 
 def _run(run: Run) -> Html:
@@ -39,7 +39,7 @@ def _run(run: Run) -> Html:
             aria_label=f"The command for {run.name}",
         )
     written = tag("p", f"Written by leaveout {run.report.leaveout}.")
-    return joined(how, written, _files(run))
+    return join_children(how, written, _files(run))
 
 
 def _files(run: Run) -> Html:

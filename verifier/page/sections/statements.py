@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from leaveout.specs import Param
-from leaveout.verifier.amounts import bound, counted, duration, span
-from leaveout.verifier.page.deletion import computed
+from leaveout.verifier.amounts import bound, count_noun, duration, span
+from leaveout.verifier.page.deletion import computed_tables
 from leaveout.verifier.page.evidence import evidence
-from leaveout.verifier.page.icons import surely, verdict
-from leaveout.verifier.page.markup import Child, Html, code, folded, joined, tag
+from leaveout.verifier.page.icons import confidence_suffix, verdict
+from leaveout.verifier.page.markup import Child, Html, code, collapsible, join_children, tag
 from leaveout.verifier.page.model import Page, Run, Statement, label
 from leaveout.verifier.page.prose import in_words, vocabulary
 from leaveout.verifier.page.ranges import ranges
@@ -20,14 +20,14 @@ def statements(page: Page) -> Html | None:
     """Return the statements of all runs; None if there are none."""
     if not page.statements:
         return None
-    return joined(_run(page, run) for run in page.runs)
+    return join_children(_run(page, run) for run in page.runs)
 
 
 def _run(page: Page, run: Run) -> Html:
     missing = run.specification.missing
     head = tag("p", "Statements of ", code(run.name), ".", class_="of") if page.several else None
     left = tag("p", f"What the statements say is left out: {missing}.") if missing else None
-    return joined(head, left, [_statement(page, run, each) for each in run.statements])
+    return join_children(head, left, [_statement(page, run, each) for each in run.statements])
 
 
 def _statement(page: Page, run: Run, statement: Statement) -> Html:
@@ -42,7 +42,7 @@ def _statement(page: Page, run: Run, statement: Statement) -> Html:
     return tag(
         "article",
         head,
-        None if statement.written is None else _written(page, run, statement.written),
+        None if statement.written is None else _statement_text(page, run, statement.written),
         ranges(statement, page.functions),
         [_result(page, statement, each, several) for each in statement.results],
         _how(page, statement),
@@ -52,12 +52,12 @@ def _statement(page: Page, run: Run, statement: Statement) -> Html:
     )
 
 
-def _written(page: Page, run: Run, written: Written) -> Html:
+def _statement_text(page: Page, run: Run, written: Written) -> Html:
     """Return the text of a statement and the words it uses."""
     nodes = (*written.definitions, written.statement)
     text = "\n".join(str(each) for each in nodes)
     words = [
-        joined(tag("dt", code(name)), tag("dd", meaning))
+        join_children(tag("dt", code(name)), tag("dd", meaning))
         for name, meaning in vocabulary((written.statement, *written.definitions), page.functions)
     ]
     source = tag(
@@ -67,10 +67,10 @@ def _written(page: Page, run: Run, written: Written) -> Html:
         role="group",
         aria_label=f"{written.statement.name} as written",
     )
-    listed = folded("What its functions mean", tag("dl", words)) if words else None
+    listed = collapsible("What its functions mean", tag("dl", words)) if words else None
     set_otherwise = [tag("p", f"In this run: {note}.") for note in _params(run, written)]
     said = tag("p", in_words(written.statement, page.functions), class_="words")
-    return joined(said, source, set_otherwise, listed)
+    return join_children(said, source, set_otherwise, listed)
 
 
 def _params(run: Run, written: Written) -> list[str]:
@@ -87,7 +87,7 @@ def _result(page: Page, statement: Statement, result: Result, several: bool) -> 
     if several:
         which = "All labels" if result.label is None else f"Label {result.label_text}"
         head = tag("h4", verdict(result.verdict), which)
-    found = _found(statement, result)
+    found = _result_words(statement, result)
     reason = None
     if result.reason is not None:
         kind, _, why = result.reason.partition(":")
@@ -101,12 +101,12 @@ def _result(page: Page, statement: Statement, result: Result, several: bool) -> 
     ]
     shown = evidence(page, result)
     seen = None if shown is None else tag("div", shown, class_="evidence")
-    tables = computed(result, page.functions)
-    body = joined(head, tag("p", found, class_="found"), reason, advice, seen, tables)
+    tables = computed_tables(result, page.functions)
+    body = join_children(head, tag("p", found, class_="found"), reason, advice, seen, tables)
     return tag("div", body, class_="result")
 
 
-def _found(statement: Statement, result: Result) -> str:
+def _result_words(statement: Statement, result: Result) -> str:
     """Return what was found for a statement, in words."""
     known = result.lower is not None or result.upper is not None
     # Of a guarantee only leaks and values are given bounds.
@@ -126,7 +126,7 @@ def _found(statement: Statement, result: Result) -> str:
         name = statement.written.statement.variable
     else:
         name = "What is sought"
-    return f"{name} is {span(*result.claimed)}{surely(result.confidence)}."
+    return f"{name} is {span(*result.claimed)}{confidence_suffix(result.confidence)}."
 
 
 def _leaks(result: Result) -> str:
@@ -144,7 +144,7 @@ def _leaks(result: Result) -> str:
 
 def _verdict(result: Result) -> str:
     shown = result.example is not None or result.witness is not None
-    sure = surely(result.confidence)
+    sure = confidence_suffix(result.confidence)
     return {
         "proved": f"It holds{sure}.",
         "refuted": f"It does not hold{sure}" + (", as shown below." if shown else "."),
@@ -176,5 +176,5 @@ def _how(page: Page, statement: Statement) -> Html:
     summary = f"How it was decided: {engines}, {duration(seconds)}"
     members = max(result.members for result in statement.results)
     if members:
-        summary += f", {counted(members, 'member')}"
-    return folded(summary, table(f"How {statement.name} was decided", columns, rows))
+        summary += f", {count_noun(members, 'member')}"
+    return collapsible(summary, table(f"How {statement.name} was decided", columns, rows))

@@ -19,7 +19,7 @@ from leaveout.models import Family
 from leaveout.models.train.encoding import encoding_of
 from leaveout.specs.deciders import Arguments, Decided, Facts
 from leaveout.verifier.amounts import bound
-from leaveout.verifier.guard.access import MEMORY, Access, drawn_with, load_access
+from leaveout.verifier.guard.access import MEMORY, Access, load_access, memory_epsilon
 from leaveout.verifier.guard.leaks import LeakTest
 from leaveout.verifier.points.sentences import record, without_member
 
@@ -61,10 +61,10 @@ def idp(given: Arguments) -> Decided:
         options = NativeOptions(seconds=seconds, seed=given.seed, certificate=given.proving)
         found = None
         if given.proving:
-            found, tree = _proved(served.instance, part, options)
+            found, tree = _prove_part(served.instance, part, options)
             trees.append(tree)
         if found is None:
-            found = _searched(served.instance, part, options)
+            found = _search_part(served.instance, part, options)
         if found.interrupted:
             raise KeyboardInterrupt
         if found.contradicted:
@@ -74,7 +74,7 @@ def idp(given: Arguments) -> Decided:
         if found.witness is None or not found.lower > part.bound:
             open_ones.append(_open(part, found))
             continue
-        leak = _unguarded(served, part, found.witness)
+        leak = _refute_part(served, part, found.witness)
         if leak is not None:
             given.unproved = "no certificate is made of a leak: it can be tried"
             return leak
@@ -112,12 +112,12 @@ def _of(instance: Instance, part: _Part) -> Instance:
     return make_instance(instance.network, chosen, instance.box)
 
 
-def _searched(instance: Instance, part: _Part, options: NativeOptions) -> EngineResult:
+def _search_part(instance: Instance, part: _Part, options: NativeOptions) -> EngineResult:
     """Search the leaks of a part above its bound."""
     return search(_of(instance, part), part.label, options, floor=part.bound, decide=True)
 
 
-def _proved(
+def _prove_part(
     instance: Instance, part: _Part, options: NativeOptions
 ) -> tuple[EngineResult | None, ProofTree | None]:
     """Search to slightly below the bound, leaving a proof room for rounding."""
@@ -152,7 +152,7 @@ def _open(part: _Part, found: EngineResult) -> str:
     )
 
 
-def _unguarded(served: Access, part: _Part, witness: Witness) -> Decided | None:
+def _refute_part(served: Access, part: _Part, witness: Witness) -> Decided | None:
     """Refute with a leak that the guard answers without noise, if it does."""
     if LeakTest(served.instance, served.bounds).find(witness.x).leak:
         return None
@@ -182,7 +182,7 @@ def _notes(served: Access, epsilon: float) -> Iterator[str]:
         f"{len(served.instance.family):,} members; above {listed}{more} (by label) no member is "
         "asked"
     )
-    drawn = drawn_with(served.folder)
+    drawn = memory_epsilon(served.folder)
     if drawn is not None and drawn != epsilon:
         yield (
             f"{served.folder / MEMORY}: remembers answers drawn with epsilon = {drawn:g}: of what "

@@ -13,7 +13,7 @@ _OUTWARDS = 1e-6
 """Of alpha, so that a checker who rounds otherwise finds the same."""
 
 
-def counted(given: Arguments) -> Decided:
+def decide_counts(given: Arguments) -> Decided:
     """Compare event counts of both arms with (alpha, beta, gamma)-unlearning."""
     events = given["service"]
     if not isinstance(events, Events):

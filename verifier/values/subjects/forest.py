@@ -16,10 +16,10 @@ from leaveout.cores import cores
 from leaveout.deadline import Deadline
 from leaveout.encoders import Box
 from leaveout.errors import ForestError
-from leaveout.files import TABLE, opened_text
+from leaveout.files import TABLE, open_text_file
 from leaveout.models.forest import DareForestClassifier, Forest, exact_forest, read_forest
 from leaveout.models.forest import caches_sound as first_unsound
-from leaveout.models.forest.reading import answering
+from leaveout.models.forest.reading import scored_with_rows
 from leaveout.specs.deciders import Arguments, Decided
 from leaveout.verifier.values.subjects.forest_changes import changes_between
 
@@ -36,7 +36,7 @@ def points(given: Arguments) -> list[tuple[int, ...]]:
     path = given.path("path")
     found: list[tuple[int, ...]] = []
     try:
-        with opened_text(path, TABLE) as stream:
+        with open_text_file(path, TABLE) as stream:
             reader = csv.reader(stream, skipinitialspace=True, strict=True)
             names = [name.strip() for name in next(reader, [])]
             if names.count(_COLUMN) != 1:
@@ -122,7 +122,7 @@ def same_function(given: Arguments) -> Decided:
             "forests of the same data"
         )
     deadline = Deadline.after(given.seconds)
-    (whole, X), (against, other_X) = answering(one), answering(other)
+    (whole, X), (against, other_X) = scored_with_rows(one), scored_with_rows(other)
     question = Question.of(whole, against, box)
     given.tell(
         {

@@ -9,7 +9,7 @@ from leaveout.models.sharded.runtime import retrained_at_most
 from leaveout.models.sharded.settings import ServiceSettings, read_settings
 from leaveout.specs.deciders import Arguments, Decided
 from leaveout.verifier.audits.adaptive import Audit, Duplicated, audit
-from leaveout.verifier.values.subjects.counted import counted
+from leaveout.verifier.values.subjects.counted import decide_counts
 from leaveout.verifier.values.subjects.sharded_proofs import proof_of_accounting, proof_of_attack
 
 _CONFIDENCE = 0.999
@@ -29,7 +29,7 @@ _SECRET = (
 _KEYED = "rests on: a keyed hash stands for independent seeds, and the key is the system's chance"
 
 
-def sharded(given: Arguments) -> ServiceSettings:
+def read_service(given: Arguments) -> ServiceSettings:
     """Read the settings of a service."""
     return read_settings(given.path("path"))
 
@@ -38,26 +38,30 @@ def unlearns(given: Arguments) -> Decided:
     """Decide (alpha, beta, gamma)-unlearning, Definition 2.3 of *Adaptive Machine Unlearning*."""
     settings = given["service"]
     if not isinstance(settings, ServiceSettings):
-        return counted(given)
+        return decide_counts(given)
     beta, gamma = given.number("beta"), given.number("gamma")
     if given["updates"] == "oblivious":
         note = "updates that depend on no answer are unlearned with alpha = beta = gamma = 0"
-        shards = _retrained(settings, None)
-        given.tell(_asked(given) | {"alpha_shown": 0.0, "beta_shown": 0.0, "gamma_shown": 0.0})
+        shards = _retraining_note(settings, None)
+        given.tell(
+            _claim_numbers(given) | {"alpha_shown": 0.0, "beta_shown": 0.0, "gamma_shown": 0.0}
+        )
         return Decided("proved", note=f"{note} (Lemma 5.1)\n{shards}\n{_SHARDS}\n{_KEYED}")
     if beta >= 1 or gamma >= 1:
         return Decided("proved", note="with beta or gamma of 1 the claim holds of any service")
     if not settings.private:
-        return _attacked(given, settings)
-    return _accounted(given, settings, beta, gamma)
+        return _decide_by_attack(given, settings)
+    return _decide_by_accounting(given, settings, beta, gamma)
 
 
-def _asked(given: Arguments) -> dict[str, float]:
+def _claim_numbers(given: Arguments) -> dict[str, float]:
     """Return alpha, beta and gamma of a claim."""
     return {name: given.number(name) for name in ("alpha", "beta", "gamma")}
 
 
-def _accounted(given: Arguments, settings: ServiceSettings, beta: float, gamma: float) -> Decided:
+def _decide_by_accounting(
+    given: Arguments, settings: ServiceSettings, beta: float, gamma: float
+) -> Decided:
     """Compare the accounting of all predictions with a claim."""
     assert settings.predictions is not None
     alpha = given.number("alpha")
@@ -86,7 +90,7 @@ def _accounted(given: Arguments, settings: ServiceSettings, beta: float, gamma: 
             f"after {declared:,} predictions alpha is at most {_up(shown.alpha)} with beta = "
             f"{shown.beta:g} and gamma = {shown.gamma:g}; {safe:,} are safe at most"
         )
-        shards = _retrained(settings, settings.rows)
+        shards = _retraining_note(settings, settings.rows)
         return Decided("proved", note=f"{note}\n{shards}\n{rests}", facts=facts)
     first = guarantee(settings, safe + 1, beta, gamma)
     reason = (
@@ -98,7 +102,7 @@ def _accounted(given: Arguments, settings: ServiceSettings, beta: float, gamma: 
     return Decided("unknown", reason=reason, note=f"{note}\n{rests}", facts=facts)
 
 
-def _attacked(given: Arguments, settings: ServiceSettings) -> Decided:
+def _decide_by_attack(given: Arguments, settings: ServiceSettings) -> Decided:
     """Attack a majority vote, for which nothing can be proved."""
     alpha, beta, gamma = (given.number(name) for name in ("alpha", "beta", "gamma"))
     attack = Duplicated.against(settings.shards, settings.probability, settings.rows)
@@ -112,7 +116,7 @@ def _attacked(given: Arguments, settings: ServiceSettings) -> Decided:
     (lower,) = found.alpha_lower_bounds(beta, gamma, confidence)
     if lower > alpha:
         given.prove(lambda: proof_of_attack(attack))
-        return _refuted(attack, found, lower, confidence, given)
+        return _refutation(attack, found, lower, confidence, given)
     shown = f"at least {lower:.3g}" if lower > 0 else "no lower bound of alpha"
     (counts,) = found.counts
     return Decided(
@@ -124,7 +128,7 @@ def _attacked(given: Arguments, settings: ServiceSettings) -> Decided:
     )
 
 
-def _refuted(
+def _refutation(
     attack: Duplicated, found: Audit, lower: float, confidence: float, given: Arguments
 ) -> Decided:
     """Return the refutation by an attack."""
@@ -169,7 +173,7 @@ def _refuted(
     return Decided("refuted", witness=witness, note=note, facts=facts)
 
 
-def _retrained(settings: ServiceSettings, points: int | None) -> str:
+def _retraining_note(settings: ServiceSettings, points: int | None) -> str:
     """Return a note on how many shards an update retrains."""
     most = retrained_at_most(settings.shards, settings.probability, _RISK, points)
     whose = "" if points is None else f" of any of {points:,} points"

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.models.sharded.accounting import Guarantee
-from leaveout.models.sharded.information import best_order, composed_information, rounded_up
+from leaveout.models.sharded.information import best_order, composed_information, round_up
 from leaveout.models.sharded.settings import ServiceSettings
 from leaveout.verifier.audits.adaptive import Duplicated
 from leaveout.verifier.checker.services.functions import ROUTES
@@ -17,7 +17,7 @@ from leaveout.verifier.checker.services.functions import ROUTES
 def proof_of_accounting(settings: ServiceSettings, shown: Guarantee) -> dict[str, NDArray[Any]]:
     """Return the route to a guarantee with its chosen numbers."""
     assert settings.predictions is not None
-    each = rounded_up(settings.epsilon)
+    each = round_up(settings.epsilon)
     if shown.route == "composed":
         span = each if settings.mechanism == "exponential" else 2 * each
         tail = shown.beta * shown.gamma * (1 - 2.0**-40)

@@ -28,13 +28,13 @@ from leaveout.verifier.values.votes import (
 )
 from leaveout.verifier.values.votes.accuracy import accuracy_of
 from leaveout.verifier.values.votes.counting import (
-    counted_against,
-    declared,
     fit_for_edits,
     fit_for_relabels,
     is_spread,
+    vote_against,
+    with_declared_hash,
 )
-from leaveout.verifier.values.votes.labels import called, counted_points
+from leaveout.verifier.values.votes.labels import counted_points, label_with_name
 from leaveout.verifier.values.votes.proofs import (
     SpreadProof,
     collective_arrays,
@@ -44,12 +44,12 @@ from leaveout.verifier.values.votes.proofs import (
 from leaveout.verifier.values.votes.radii import Radii
 from leaveout.verifier.values.votes.run_off_proofs import SpreadRunOffProof, spread_run_off_proof
 from leaveout.verifier.values.votes.sentences import (
+    attack_evidence,
     chosen_note,
     collective_evidence,
     curve_of,
-    fallen,
-    fallen_point,
     note_of,
+    untargeted_evidence,
 )
 from leaveout.verifier.values.votes.worst import worst_of
 
@@ -64,7 +64,7 @@ def ballots(given: Arguments) -> Ballots:
     reads = {"reads_label": True, "label_independent": False, None: None}[_word(given, "hash")]
     offsets = _whole(given, "offsets", f"{read.source}: offsets are whole numbers, one a member")
     families = _whole(given, "families", f"{read.source}: families are whole numbers, one a family")
-    return declared(read, reads, offsets, families)
+    return with_declared_hash(read, reads, offsets, families)
 
 
 def dpa(given: Arguments) -> Vote:
@@ -112,7 +112,7 @@ def certified_accuracy(given: Arguments) -> Bounds:
     """Return the share of points that stay right, each attacked separately."""
     vote = _vote(given)
     threat, count = _threat(given)
-    vote, cost = counted_against(vote, threat)
+    vote, cost = vote_against(vote, threat)
     edits = cost.edits(count)
     counted = counted_points(given, vote.ballots)
     radii = vote.radii(need=edits, seconds=given.seconds, points=_places(counted))
@@ -123,7 +123,7 @@ def certified_accuracy(given: Arguments) -> Bounds:
         shares.upper,
         reason=_reason(vote),
         note=note_of(vote, threat, cost),
-        evidence=lambda: fallen(vote, radii, counted, threat, count, edits),
+        evidence=lambda: untargeted_evidence(vote, radii, counted, threat, count, edits),
         curve=curve_of(vote, radii, counted, threat, cost),
         accuracy=accuracy_of(
             vote, threat, count, counted, radii.lower >= edits, radii.upper >= edits
@@ -135,7 +135,7 @@ def collective_accuracy(given: Arguments) -> Bounds:
     """Return the share of points that stay right under one joint attack."""
     vote = _vote(given)
     threat, count = _threat(given)
-    vote, cost = counted_against(vote, threat)
+    vote, cost = vote_against(vote, threat)
     deadline = Deadline.after(given.seconds)
     edits = cost.edits(count)
     counted = counted_points(given, vote.ballots)
@@ -169,7 +169,7 @@ def median_radius(given: Arguments) -> Bounds:
     """Return how many changes half of all points survive, answered right."""
     vote = _vote(given)
     threat = _against(given, vote)
-    vote, cost = counted_against(vote, threat)
+    vote, cost = vote_against(vote, threat)
     deadline = Deadline.after(given.seconds)
     counted = counted_points(given, vote.ballots)
     radii = vote.radii(need=0, seconds=given.seconds, points=_places(counted))
@@ -191,7 +191,7 @@ def median_radius(given: Arguments) -> Bounds:
             return Evidence()
         # Fewer than half survive one change more.
         count = int(upper) + 1
-        return fallen(vote, radii, counted, threat, count, cost.parts * count)
+        return untargeted_evidence(vote, radii, counted, threat, count, cost.parts * count)
 
     return Bounds(
         lower,
@@ -209,7 +209,7 @@ def median_radius(given: Arguments) -> Bounds:
 def targeted_robustness(given: Arguments) -> Bounds:
     """Return the share of points that no change turns into a label."""
     threat, count = _threat(given)
-    vote, cost = counted_against(_vote(given), threat)
+    vote, cost = vote_against(_vote(given), threat)
     return robustness_to(given, vote, threat, count, cost, lambda: _reason(vote))
 
 
@@ -222,7 +222,7 @@ def radius(given: Arguments) -> Bounds:
     """Return how many changes leave one answer unchanged."""
     vote = _vote(given)
     threat = _against(given, vote)
-    vote, cost = counted_against(vote, threat)
+    vote, cost = vote_against(vote, threat)
     point = _point(given, vote)
     found = None
     if "to" in given:
@@ -239,7 +239,7 @@ def radius(given: Arguments) -> Bounds:
         upper,
         reason=_reason(vote) if low < high else _NEVER,
         note=note_of(vote, threat, cost),
-        evidence=lambda: fallen_point(vote, point) if found is None else found,
+        evidence=lambda: attack_evidence(vote, point) if found is None else found,
     )
 
 
@@ -253,8 +253,8 @@ def answered_right(given: Arguments) -> Decided:
     ballots = vote.ballots
     return Decided(
         "refuted",
-        witness=f"test point {point} is answered {called(ballots, answer)}, its true label is "
-        f"{called(ballots, truth)}",
+        witness=f"test point {point} is answered {label_with_name(ballots, answer)}, its true label is "
+        f"{label_with_name(ballots, truth)}",
         facts={"point": point, "answer": answer, "truth": truth},
     )
 

@@ -10,9 +10,18 @@ from numpy.typing import NDArray
 from leaveout.encoders.votes.threat import Cost, Threat
 from leaveout.errors import BallotError
 from leaveout.specs.deciders import Arguments, Bounds, Evidence
-from leaveout.verifier.values.votes.labels import called, counted_points, label_asked, name_of
+from leaveout.verifier.values.votes.labels import (
+    counted_points,
+    label_asked,
+    label_with_name,
+    name_of,
+)
 from leaveout.verifier.values.votes.radii import Radii
-from leaveout.verifier.values.votes.sentences import forced, forced_point, note_of
+from leaveout.verifier.values.votes.sentences import (
+    note_of,
+    targeted_attack_evidence,
+    targeted_evidence,
+)
 from leaveout.verifier.values.votes.targets import Toward, toward
 from leaveout.verifier.values.votes.vote import Vote
 
@@ -31,11 +40,13 @@ def robustness_to(
     others = counted & (vote.predictions != target)
     if not others.any():
         of = (
-            "" if counted.all() else f" of true label {called(vote.ballots, _first(vote, counted))}"
+            ""
+            if counted.all()
+            else f" of true label {label_with_name(vote.ballots, _first(vote, counted))}"
         )
         raise BallotError(
             f"{vote.ballots.source}: every test point{of} is answered "
-            f"{called(vote.ballots, target)}, so there is no share of the others"
+            f"{label_with_name(vote.ballots, target)}, so there is no share of the others"
         )
     edits = cost.edits(count)
     known = toward(vote, target)
@@ -54,7 +65,7 @@ def robustness_to(
         shares.upper,
         reason=reason(),
         note=note_of(vote, threat, cost),
-        evidence=lambda: forced(known, radii, others, threat, count, edits),
+        evidence=lambda: targeted_evidence(known, radii, others, threat, count, edits),
     )
 
 
@@ -66,7 +77,7 @@ def radii_to(given: Arguments, vote: Vote, point: int) -> tuple[Radii, Evidence]
     low, high = int(radii.lower[point]), int(radii.upper[point])
     if low >= 0:
         _prove(given, known, places, low, high + 1)
-    return radii, forced_point(known, point)
+    return radii, targeted_attack_evidence(known, point)
 
 
 def _target(given: Arguments, vote: Vote) -> int:

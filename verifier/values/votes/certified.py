@@ -17,7 +17,7 @@ from leaveout.encoders.votes.threat import UNBOUNDED, Cost, Threat
 from leaveout.errors import BallotError
 from leaveout.models.votes import Ballots
 from leaveout.verifier.values.votes.radii import Radii
-from leaveout.verifier.values.votes.vote import Vote, counted
+from leaveout.verifier.values.votes.vote import Vote, confirm_attack
 
 Ints = NDArray[np.int32]
 Wide = NDArray[np.int64]
@@ -127,7 +127,7 @@ class CountedVote(Vote):
     def attack(self, point: int, seconds: float | None = None) -> Attack | None:
         """Return a cheapest known attack on a point; None if there is none."""
         found = knapsack_attack(self.ballots.votes, self.known.enough, self._tallied, point)
-        return None if found is None else counted(self.ballots, found)
+        return None if found is None else confirm_attack(self.ballots, found)
 
     def together(self, edits: int) -> CollectiveProblem:
         """Return the most that one joint attack can do to all test points."""

@@ -14,7 +14,7 @@ from leaveout.verifier.values.votes.schemes import RelabelVote
 from leaveout.verifier.values.votes.vote import Vote
 
 
-def declared(
+def with_declared_hash(
     ballots: Ballots,
     reads_label: bool | None,
     offsets: tuple[int, ...] | None,
@@ -103,7 +103,7 @@ def fit_for_relabels(ballots: Ballots) -> None:
         )
 
 
-def counted_against(vote: Vote, threat: Threat) -> tuple[Vote, Cost]:
+def vote_against(vote: Vote, threat: Threat) -> tuple[Vote, Cost]:
     """Return a vote against one kind of change, and that change's cost."""
     if isinstance(vote, KnapsackVote):
         return vote.against(threat)

@@ -15,7 +15,7 @@ from leaveout.encoders.votes.families import family_attack, family_radii
 from leaveout.errors import BallotError
 from leaveout.models.votes import Ballots
 from leaveout.verifier.values.votes.schemes import PluralityVote
-from leaveout.verifier.values.votes.vote import counted
+from leaveout.verifier.values.votes.vote import confirm_attack
 
 
 class FamilyVote(PluralityVote):
@@ -38,16 +38,16 @@ class FamilyVote(PluralityVote):
 
     @cached_property
     def _radii(self) -> NDArray[np.int64]:
-        return family_radii(self.ballots.votes, self.tallied, self.sizes)
+        return family_radii(self.ballots.votes, self.vote_tally, self.sizes)
 
     def attack(self, point: int, seconds: float | None = None) -> Attack | None:
         """Return a smallest attack on a point."""
-        found = family_attack(self.ballots.votes, self.tallied, self.sizes, point)
-        return counted(self.ballots, found)
+        found = family_attack(self.ballots.votes, self.vote_tally, self.sizes, point)
+        return confirm_attack(self.ballots, found)
 
     def together(self, edits: int) -> CollectiveProblem:
         """Return the most that one attack of some edits can do to all points."""
         held = self.ballots
         budget = min(edits, max(self.sizes))
-        stakes = stakes_of(held.votes, held.truth, self.tallied, budget, sizes=self.sizes)
+        stakes = stakes_of(held.votes, held.truth, self.vote_tally, budget, sizes=self.sizes)
         return PluralityProblem(stakes)

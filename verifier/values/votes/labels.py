@@ -47,9 +47,9 @@ def counted_points(given: Arguments, ballots: Ballots) -> NDArray[np.bool_]:
         return np.ones(ballots.points, np.bool_)
     counted: NDArray[np.bool_] = ballots.truth == label
     if not counted.any():
-        there = [called(ballots, each) for each in np.unique(ballots.truth).tolist()]
+        there = [label_with_name(ballots, each) for each in np.unique(ballots.truth).tolist()]
         raise BallotError(
-            f"{ballots.source}: no test point has the true label {called(ballots, label)}, so "
+            f"{ballots.source}: no test point has the true label {label_with_name(ballots, label)}, so "
             f"there is no share of them; there are test points of {_some(tuple(there))}"
         )
     return counted
@@ -61,7 +61,7 @@ def name_of(ballots: Ballots, label: int) -> str:
     return names[label] if names else ""
 
 
-def called(ballots: Ballots, label: int) -> str:
+def label_with_name(ballots: Ballots, label: int) -> str:
     """Return a label by number and name, as in ``1 (yes)``."""
     name = name_of(ballots, label)
     return f"{label} ({name})" if name and name != str(label) else str(label)

@@ -59,7 +59,7 @@ class SpreadRunOffProof(ShownPoints):
 
     def survives(self, point: int, edits: int) -> None:
         """See `ShownPoints.survives`."""
-        if run_off_survives(*_given(self.vote), point, edits):
+        if run_off_survives(*_checker_arguments(self.vote), point, edits):
             self._survived.append((point, edits))
         else:
             self.missing += 1
@@ -74,12 +74,12 @@ def spread_run_off_proof(
 ) -> SpreadRunOffProof:
     """Return the proof of which answers survive; see `ShownPoints.gather`."""
     found = SpreadRunOffProof(vote=vote)
-    known = published_run_offs(*_given(vote))
+    known = published_run_offs(*_checker_arguments(vote))
     found.gather(radii, points, survived, min(falling, vote.ballots.parts), known)
     return found
 
 
-def _given(vote: SpreadRunOffVote) -> _Given:
+def _checker_arguments(vote: SpreadRunOffVote) -> _Given:
     """Return a vote as arguments of the checker's functions."""
     held = vote.ballots
     assert held.scores is not None

@@ -9,7 +9,7 @@ from leaveout.bab.votes.run_off_spread import SpreadRunOff, spread_run_off_publi
 from leaveout.deadline import Deadline
 from leaveout.encoders.votes.attack import Attack
 from leaveout.encoders.votes.run_off import run_off_predictions
-from leaveout.encoders.votes.run_off_ballots import checked
+from leaveout.encoders.votes.run_off_ballots import check_ballots
 from leaveout.errors import BallotError
 from leaveout.models.votes import Ballots
 from leaveout.solvers import CanSolve
@@ -57,11 +57,11 @@ class SpreadRunOffVote(RunOffVote):
         for point in asked.tolist():
             if deadline.over:
                 break
-            if not self._settled(point, need):
+            if not self._is_settled(point, need):
                 found = self._state(point)
                 found.search(need)
                 self._learn(point)
-                if not self._settled(point, need):
+                if not self._is_settled(point, need):
                     left.append(point)
         # The narrowest first; what one leaves of its share is there for the rest.
         left.sort(key=lambda point: int(self._upper[point] - self._lower[point]))
@@ -99,7 +99,7 @@ class SpreadRunOffVote(RunOffVote):
         units = self._state(point).units
         return tuple(units.tolist()) if len(units) <= edits else None
 
-    def _settled(self, point: int, need: int | None) -> bool:
+    def _is_settled(self, point: int, need: int | None) -> bool:
         """Return whether a point's bounds decide the need."""
         low, high = int(self._lower[point]), int(self._upper[point])
         return low >= high or (need is not None and (low >= need or high < need))
@@ -107,7 +107,7 @@ class SpreadRunOffVote(RunOffVote):
     def _state(self, point: int) -> SpreadRunOff:
         if point not in self._narrowed:
             held = self.ballots
-            votes, scores = checked(held.votes[[point]], self._scores[[point]], held.labels)
+            votes, scores = check_ballots(held.votes[[point]], self._scores[[point]], held.labels)
             lower = int(self._lower[point])
             self._narrowed[point] = SpreadRunOff(votes[0], scores[0], self._offsets, lower)
         return self._narrowed[point]

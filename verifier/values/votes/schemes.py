@@ -22,7 +22,7 @@ from leaveout.errors import BallotError
 from leaveout.models.votes import Ballots
 from leaveout.solvers import CanSolve
 from leaveout.verifier.values.votes.radii import Radii
-from leaveout.verifier.values.votes.vote import Vote, counted
+from leaveout.verifier.values.votes.vote import Vote, confirm_attack
 
 Ints = NDArray[np.int32]
 Wide = NDArray[np.int64]
@@ -38,18 +38,18 @@ class PluralityVote(Vote):
     name = "dpa"
 
     @cached_property
-    def tallied(self) -> Tally:
+    def vote_tally(self) -> Tally:
         """The tally of the votes."""
         return tally(self.ballots.votes, self.ballots.labels)
 
     @property
     def predictions(self) -> Ints:
         """The answer at each test point, shape (points,)."""
-        return self.tallied.predictions
+        return self.vote_tally.predictions
 
     @cached_property
     def _radii(self) -> Wide:
-        return plurality_radii(self.tallied).astype(np.int64)
+        return plurality_radii(self.vote_tally).astype(np.int64)
 
     def radii(
         self,
@@ -62,7 +62,9 @@ class PluralityVote(Vote):
 
     def attack(self, point: int, seconds: float | None = None) -> Attack | None:
         """Return a smallest attack on a point."""
-        return counted(self.ballots, plurality_attack(self.ballots.votes, self.tallied, point))
+        return confirm_attack(
+            self.ballots, plurality_attack(self.ballots.votes, self.vote_tally, point)
+        )
 
     @property
     def _offsets(self) -> tuple[int, ...]:
@@ -73,14 +75,14 @@ class PluralityVote(Vote):
         """Return the most that one attack of some edits can do to all points."""
         held = self.ballots
         budget = min(edits, held.parts)
-        stakes = stakes_of(held.votes, held.truth, self.tallied, budget, self._offsets)
+        stakes = stakes_of(held.votes, held.truth, self.vote_tally, budget, self._offsets)
         return PluralityProblem(stakes)
 
     def lost_to(self, units: tuple[int, ...]) -> tuple[int, ...]:
         """Return the points that a joint attack loses, by a recount."""
         held = self.ballots
         freed = np.add.outer(np.array(units, np.int64), np.array(self._offsets)) % held.parts
-        return lost_points(held.votes, held.truth, self.tallied, freed.ravel())
+        return lost_points(held.votes, held.truth, self.vote_tally, freed.ravel())
 
 
 class RelabelVote(PluralityVote):
@@ -149,7 +151,7 @@ class FiniteVote(PluralityVote):
             before=int(self.predictions[point]),
             after=int(np.bincount(after, minlength=self.ballots.labels).argmax()),
         )
-        return counted(self.ballots, attack)
+        return confirm_attack(self.ballots, attack)
 
     def _attack(self, point: int, seconds: float | None) -> tuple[Ints, Ints, Ints]:
         buckets, votes = finite_attack(

@@ -12,7 +12,7 @@ from leaveout.specs.deciders import Curve, Evidence
 from leaveout.verifier.values.votes.certified import CountedVote
 from leaveout.verifier.values.votes.counting import rests_on
 from leaveout.verifier.values.votes.families import FamilyVote
-from leaveout.verifier.values.votes.labels import called
+from leaveout.verifier.values.votes.labels import label_with_name
 from leaveout.verifier.values.votes.radii import Radii
 from leaveout.verifier.values.votes.schemes import RelabelVote
 from leaveout.verifier.values.votes.targets import Toward
@@ -29,11 +29,11 @@ _SECONDS = 60.0
 
 def note_of(vote: Vote, threat: Threat, cost: Cost) -> str:
     """Return notes on what one change reaches, why, and on which assumptions."""
-    parts = f"{_counted(cost.parts, 'part')} of the training set"
+    parts = f"{_count_noun(cost.parts, 'part')} of the training set"
     if vote.unit != "part":
         parts += f" and {cost.parts * len(vote.ballots.origin.offsets)} members"
     elif isinstance(vote, FamilyVote):
-        parts = f"{_counted(cost.parts, 'part')} of each of {len(vote.sizes)} families"
+        parts = f"{_count_noun(cost.parts, 'part')} of each of {len(vote.sizes)} families"
     reach = f"{threat.value}: each changes at most {parts}: {cost.why}"
     return "\n".join((reach, *rests_on(vote.ballots, isinstance(vote, RelabelVote))))
 
@@ -49,7 +49,7 @@ def chosen_note(vote: Vote) -> str:
     )
 
 
-def fallen(
+def untargeted_evidence(
     vote: Vote, radii: Radii, counted: Bools, threat: Threat, count: int, edits: int
 ) -> Evidence:
     """Return which points fall to an attack each, and the hardest one's attack."""
@@ -64,22 +64,22 @@ def fallen(
     return Evidence(f"{words}, such as {_attack(vote, attack)}", _facts(attack))
 
 
-def fallen_point(vote: Vote, point: int) -> Evidence:
+def attack_evidence(vote: Vote, point: int) -> Evidence:
     """Return an attack on one point."""
     attack = vote.attack(point, _SECONDS)
     return Evidence() if attack is None else Evidence(_attack(vote, attack), _facts(attack))
 
 
-def forced(
+def targeted_evidence(
     known: Toward, radii: Radii, counted: Bools, threat: Threat, count: int, edits: int
 ) -> Evidence:
     """Return how many points can be forced to a label, and an attack on one."""
     falls = np.flatnonzero(counted & (radii.upper < edits))
     if not len(falls):
         return Evidence()
-    label = called(known.vote.ballots, known.target)
+    label = label_with_name(known.vote.ballots, known.target)
     words = (
-        f"{len(falls):,} of {_counted(int(np.count_nonzero(counted)), 'point')} can be made to "
+        f"{len(falls):,} of {_count_noun(int(np.count_nonzero(counted)), 'point')} can be made to "
         f"answer {label} with {count:,} {threat.value}"
     )
     attack = known.attack(int(falls[radii.upper[falls].argmax()]))
@@ -88,7 +88,7 @@ def forced(
     return Evidence(f"{words}, such as {_attack(known.vote, attack)}", _facts(attack))
 
 
-def forced_point(known: Toward, point: int) -> Evidence:
+def targeted_attack_evidence(known: Toward, point: int) -> Evidence:
     """Return an attack that forces one point to a label."""
     attack = known.attack(point)
     if attack is not None:
@@ -96,7 +96,7 @@ def forced_point(known: Toward, point: int) -> Evidence:
     ballots = known.vote.ballots
     if known.vote.predictions[point] != known.target:
         return Evidence()
-    words = f"test point {point} is answered {called(ballots, known.target)} as it is"
+    words = f"test point {point} is answered {label_with_name(ballots, known.target)} as it is"
     return Evidence(words, {"point": point, "answer": known.target})
 
 
@@ -104,7 +104,7 @@ def collective_evidence(vote: Vote, counted: Bools, attack: CollectiveAttack) ->
     """Return the counted points that one joint attack loses."""
     words = _wrong(vote, counted)
     if attack.lost:
-        points = _counted(len(attack.lost), "point")
+        points = _count_noun(len(attack.lost), "point")
         words += f"{'; ' if words else ''}poisoning {_hit(vote, attack.units)} "
         # Thresholds of single points do not say that one change of a part does it at all of them.
         words += "may lose" if isinstance(vote, CountedVote) else "loses"
@@ -142,7 +142,7 @@ def _of_label(vote: Vote, counted: Bools) -> str:
     """Return the phrase for the counted points' label, if not all points count."""
     if counted.all():
         return ""
-    return f", label {called(vote.ballots, int(vote.ballots.truth[counted][0]))}"
+    return f", label {label_with_name(vote.ballots, int(vote.ballots.truth[counted][0]))}"
 
 
 def _attack(vote: Vote, attack: Attack) -> str:
@@ -151,9 +151,9 @@ def _attack(vote: Vote, attack: Attack) -> str:
         unit = vote.threat.value.removesuffix("s")
     turn = "turns" if attack.edits == 1 else "turn"
     return (
-        f"test point {attack.point}: {_counted(attack.edits, unit)} in "
-        f"{_hit(vote, attack.poisoned)} {turn} label {called(vote.ballots, attack.before)} into "
-        f"{called(vote.ballots, attack.after)}"
+        f"test point {attack.point}: {_count_noun(attack.edits, unit)} in "
+        f"{_hit(vote, attack.poisoned)} {turn} label {label_with_name(vote.ballots, attack.before)} into "
+        f"{label_with_name(vote.ballots, attack.after)}"
     )
 
 
@@ -171,7 +171,7 @@ def _some(numbers: tuple[int, ...]) -> str:
     return ", ".join(map(str, numbers[:_LISTED])) + more
 
 
-def _counted(count: int, noun: str) -> str:
+def _count_noun(count: int, noun: str) -> str:
     """Return a number of things in words."""
     return f"{count:,} {noun}{'s' * (count != 1)}"
 

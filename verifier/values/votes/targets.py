@@ -54,7 +54,7 @@ class Toward:
         """Return how many edits never force the label at some points."""
         deadline = Deadline.after(seconds)
         if isinstance(self.vote, FiniteVote) and not self.vote.published:
-            self._survived(self.vote, points, need, deadline)
+            self._use_untargeted(self.vote, points, need, deadline)
         left = [point for point in points.tolist() if self._is_open(point, need)]
         for order, point in enumerate(left):
             if deadline.over:
@@ -78,15 +78,15 @@ class Toward:
             if forced is None or forced.cost is None:
                 return None
             members = np.flatnonzero(forced.votes != ballot)
-            return self._counted(point, forced.cost, members, members, forced.votes[members])
+            return self._confirm_attack(point, forced.cost, members, members, forced.votes[members])
         if isinstance(vote, FiniteVote):
-            buckets = self._poisoned(vote, point)
+            buckets = self._forcing_buckets(vote, point)
             offsets = np.array(vote.ballots.origin.offsets)
             reached = np.unique((buckets[:, None] + offsets).ravel() % len(ballot))
             members = reached[ballot[reached] != target]
-            return self._counted(point, len(buckets), buckets, members, self._all(members))
+            return self._confirm_attack(point, len(buckets), buckets, members, self._all(members))
         members = plurality_votes_to(ballot, vote.ballots.labels, target)
-        return self._counted(point, len(members), members, members, self._all(members))
+        return self._confirm_attack(point, len(members), members, members, self._all(members))
 
     def proof(self, points: Wide, survived: int, falling: int) -> tuple[Arrays, int]:
         """Return proofs of which points survive some edits, where needed."""
@@ -103,7 +103,7 @@ class Toward:
     def _all(self, members: Wide) -> NDArray[np.int32]:
         return np.full(len(members), self.target, np.int32)
 
-    def _counted(
+    def _confirm_attack(
         self, point: int, edits: int, units: Wide, members: Wide, votes: NDArray[np.int32]
     ) -> Attack:
         """Return an attack; raise if a recount does not give the label."""
@@ -156,7 +156,7 @@ class Toward:
         if len(buckets) - 1 <= self.upper[point]:
             self.upper[point], self.buckets[point] = len(buckets) - 1, buckets
 
-    def _survived(
+    def _use_untargeted(
         self, vote: FiniteVote, points: Wide, need: int | None, deadline: Deadline
     ) -> None:
         """Use untargeted radii; with two labels both are the same."""
@@ -169,7 +169,7 @@ class Toward:
         if vote.ballots.labels == 2:
             self.upper[places] = np.minimum(self.upper[places], known.upper[places])
 
-    def _poisoned(self, vote: FiniteVote, point: int) -> Wide:
+    def _forcing_buckets(self, vote: FiniteVote, point: int) -> Wide:
         """Return buckets that force the label: upper bound plus one, or all."""
         found = self.buckets.get(point)
         if found is None and self.upper[point] < vote.ballots.parts - 1:
@@ -209,7 +209,7 @@ class Toward:
                 logs += [] if log is None else [(point, self.target, survived, log)]
                 missing += log is None
             if -1 < self.upper[point] < min(falling, held.parts - 1):
-                buckets = self._poisoned(vote, point)
+                buckets = self._forcing_buckets(vote, point)
                 attacks.append((point, buckets.astype(np.int32)))
                 missing += len(buckets) > self.upper[point] + 1
         return SpreadProof(missing, attacks, logs, vote=vote).arrays(), missing
@@ -244,7 +244,7 @@ def _at_first(vote: Vote, target: int) -> tuple[Wide, Wide]:
         return known.lower, np.full(held.points, held.parts - 1)
     # Of families an edit changes a member each, which no count of parts allows for.
     if isinstance(vote, PluralityVote):
-        exact = plurality_edits_to(vote.tallied.counts, target) - 1
+        exact = plurality_edits_to(vote.vote_tally.counts, target) - 1
         return exact, exact
     if isinstance(vote, CountedVote):
         return np.zeros(held.points, np.int64), np.full(held.points, UNBOUNDED)

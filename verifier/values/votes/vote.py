@@ -60,7 +60,7 @@ class Vote(ABC):
         raise NotImplementedError
 
 
-def counted(ballots: Ballots, attack: Attack) -> Attack:
+def confirm_attack(ballots: Ballots, attack: Attack) -> Attack:
     """Return an attack; raise if a recount does not confirm it."""
     answer = recount(ballots.votes[attack.point], ballots.labels, attack)
     if answer != attack.after or answer == attack.before:

@@ -11,7 +11,7 @@ from leaveout.bab.votes.collective_exact import CollectiveBounds, worst_attack
 from leaveout.deadline import NEVER, Deadline
 from leaveout.errors import BallotError
 from leaveout.solvers import CanSolve
-from leaveout.specs.deciders import Say, nothing_said
+from leaveout.specs.deciders import Say, discard_message
 from leaveout.verifier.values.votes.certified import CountedVote
 from leaveout.verifier.values.votes.vote import Vote
 
@@ -22,7 +22,7 @@ def worst_of(
     solver: CanSolve,
     deadline: Deadline = NEVER,
     points: NDArray[np.int64] | None = None,
-    say: Say = nothing_said,
+    say: Say = discard_message,
 ) -> CollectiveBounds:
     """Return bounds on how many points one joint attack loses."""
     problem = vote.together(edits)
