@@ -60,12 +60,12 @@ class Forms:
         )  # fmt: skip
 
     @cached_property
-    def featured(self) -> NDArray[np.bool_]:
+    def has_inputs(self) -> NDArray[np.bool_]:
         """Return which rows have inputs."""
         return np.asarray(self.inputs.any(axis=1))
 
     @cached_property
-    def touching(self) -> NDArray[np.bool_]:
+    def has_differences(self) -> NDArray[np.bool_]:
         """Return which rows involve the difference of the networks."""
         return np.asarray(self.change.any(axis=1))
 
@@ -80,7 +80,7 @@ class Forms:
         return int(np.diff(self.starts).max())
 
     @property
-    def remembered(self) -> int:
+    def kept_bounds(self) -> int:
         """The number of form and sum bounds that a node keeps for its descendants."""
         sums = int(np.diff(self.sum_starts).max())
         return min(self.width + sums, _MOST_REMEMBERED)
@@ -89,7 +89,7 @@ class Forms:
         """Return the slice of a case's rows."""
         return slice(int(self.starts[number]), int(self.starts[number + 1]))
 
-    def padded(self, cases: Integers) -> tuple[Integers, NDArray[np.bool_], NDArray[np.bool_]]:
+    def rows_of_cases(self, cases: Integers) -> tuple[Integers, NDArray[np.bool_], NDArray[np.bool_]]:
         """Return the rows of some cases side by side, shape (n, width), and their kinds.
 
         Surplus rows of shorter cases are neither goals nor conditions.

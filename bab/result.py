@@ -35,7 +35,7 @@ class SearchResult(Generic[W]):
     contradicted: bool = False
     leaks: tuple[W, ...] = ()
 
-    def stopped(self, detail: str, gap: float) -> Self:
+    def as_timed_out(self, detail: str, gap: float) -> Self:
         """Return the same bounds, as a search that ran out of time."""
         closed = agree(self.lower, self.upper, gap)
         reason: Reason | None = None if closed else "time"

@@ -114,7 +114,7 @@ class Run:
     @property
     def seconds(self) -> Floats:
         """What each block takes on a worker that nothing disturbs."""
-        return self.is_fixed + self.network * self.sizes
+        return self.fixed + self.network * self.sizes
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,7 +278,7 @@ def expected_makespan(run: Run, pool: Pool, noise: Noise | None = None) -> float
     Where the head takes longer for a block than all workers together do, it is what takes the time.
     """
     factor = 1.0 if noise is None else noise.mean
-    seconds = factor * (run.is_fixed + run.network * run.block)
+    seconds = factor * (run.fixed + run.network * run.block)
     blocks = run.networks / run.block
     again = seconds
     if math.isfinite(pool.life):
@@ -301,7 +301,7 @@ def best_block(run: Run, pool: Pool, noise: Noise | None = None) -> int:
     No more than an equal share for each worker.
     """
     factor = 1.0 if noise is None else noise.mean
-    t, fixed = factor * run.network, factor * run.is_fixed
+    t, fixed = factor * run.network, factor * run.fixed
     below = pool.workers * t + run.networks * t * t / pool.life
     found = math.sqrt(2 * run.networks * fixed / below)
     return max(1, min(round(found), -(-run.networks // pool.workers)))

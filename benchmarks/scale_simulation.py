@@ -96,7 +96,7 @@ def adult_costs() -> tuple[float, float]:
     """
     rates, epochs = kept_rates(), 50
     case = Case((50, 50), rows=32_561, batch=1024, stack=32)
-    fixed = rates.is_fixed(case)
+    fixed = rates.fixed(case)
     return epochs * (rates.seconds(case) - fixed) / case.stack, epochs * fixed
 
 
@@ -148,7 +148,7 @@ def print_blocks(run: Run, pool: Pool, noise: Noise, rounds: int) -> None:
         mean, high, share, wasted = middle_outcome(own, pool, noise, rounds)
         formula = amount(expected_makespan(own, pool, noise))
         rows.append(
-            [f"{block}", amount(own.is_fixed + own.network * block), amount(mean), amount(high),
+            [f"{block}", amount(own.fixed + own.network * block), amount(mean), amount(high),
              f"{share:.0%}", f"{wasted:.1%}", formula]
         )  # fmt: skip
     print(f"By blocks, {pool.workers} workers, each living {pool.life / 3600:g} hours\n")
@@ -230,13 +230,13 @@ def main() -> None:
         from scale_validation import validate
 
         return validate()
-    run = Run(given.networks, given.block, given.network, given.is_fixed, given.head, given.last)
+    run = Run(given.networks, given.block, given.network, given.fixed, given.head, given.last)
     factors = measured_factors(given.times)
     spread = Noise(factors)
     heavy = Noise(factors, given.straggler, given.tail)
     said = ", ".join(f"{np.quantile(factors, q):.2f}" for q in (0.1, 0.5, 0.9, 1.0))
-    print(f"A network takes {run.network:.2f} s, a block {run.is_fixed:.2f} s beside, "
-          f"{run.is_fixed + run.block * run.network:.1f} s in all")  # fmt: skip
+    print(f"A network takes {run.network:.2f} s, a block {run.fixed:.2f} s beside, "
+          f"{run.fixed + run.block * run.network:.1f} s in all")  # fmt: skip
     _networks, begun, ended = read_times(given.times).T
     print(f"The measured blocks of 32 took {(ended - begun)[begun > 0].min():.1f} s at least")
     print(f"{len(factors)} measured blocks: 10 %, half, 90 % and all take at most {said} means\n")

@@ -166,4 +166,4 @@ def relu_difference(pre: Interval, change: Interval) -> Interval:
     exact = Interval(np.minimum(change.lower, 0.0), np.maximum(change.upper, 0.0))
     pad = gamma(6) * (pre.magnitude + change.magnitude)
     quiet = (change.lower == 0) & (change.upper == 0)
-    return Interval(lower, upper).padded(np.where(quiet, 0.0, pad)).meet(exact)
+    return Interval(lower, upper).widen(np.where(quiet, 0.0, pad)).meet(exact)

@@ -76,9 +76,9 @@ class Box:
         columns = [each.columns for each in self.choices]
         return np.sort(np.concatenate([np.zeros(0, np.int64), *columns]))
 
-    def scaled(self, factors: Floats) -> Box:
+    def scale_by(self, factors: Floats) -> Box:
         """Divide each feature by a power of two, shape (d,), without rounding."""
-        choices = tuple(each.scaled(factors) for each in self.choices)
+        choices = tuple(each.scale_by(factors) for each in self.choices)
         return Box(self.lower / factors, self.upper / factors, choices)
 
     def clip(self, points: Floats) -> Floats:

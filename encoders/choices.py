@@ -97,7 +97,7 @@ class Choices:
             )
         return Choices(self.columns, self.values[inside], exact=self.exact)
 
-    def scaled(self, factors: Floats) -> Choices:
+    def scale_by(self, factors: Floats) -> Choices:
         """Divide each feature by a power of two, exactly, shape (d,)."""
         return Choices(self.columns, self.values / factors[self.columns], exact=True)
 

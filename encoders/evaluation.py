@@ -86,7 +86,7 @@ def _evaluation(graph: Graph, parameters: Parameters, *, signed: bool) -> Evalua
     # Terms of the sums that each tensor is, since the last ReLU.
     terms = {graph.input: 0}
     steps = []
-    for node in graph.needed():
+    for node in graph.needed_nodes():
         first, out, operator = node.inputs[0], node.output, node.operator
         terms[out] = 0
         shape = shapes[out] = shapes[first]

@@ -46,10 +46,10 @@ class _Grid:
     @property
     def exact(self) -> bool:
         """Whether float64 holds all of them, and all partial sums."""
-        return self.held and (self.size == 0.0 or self.size <= 2.0 ** min(self.bit + _BITS, 900))
+        return self.is_in_range and (self.size == 0.0 or self.size <= 2.0 ** min(self.bit + _BITS, 900))
 
     @property
-    def held(self) -> bool:
+    def is_in_range(self) -> bool:
         """Whether none of them underflows float64 or leaves its range."""
         return self.size == 0.0 or (self.bit >= _LEAST_BIT and self.size <= 2.0**900)
 
@@ -96,13 +96,13 @@ def _through(form: _Form, sums: Sums) -> _Form:
         linear[source] = grid.times(matrix), copied and copies
         # What is scaled by a power of two, or copied, is not rounded.
         found = linear[source][0]
-        exact = exact and found.held and (copied or copies or found.exact)
+        exact = exact and found.is_in_range and (copied or copies or found.exact)
     own = np.abs(sums.shift)
     added = _Grid(int(lowest_bit(own).min(initial=NO_BIT)), float(own.max(initial=0.0)))
     carried = form.constant.times(matrix) if form.constant.size else _NOTHING
     constant = carried.plus(added)
     alone = not carried.size or (copies and not added.size)
-    return _Form(linear, constant, exact and (constant.held if alone else constant.exact))
+    return _Form(linear, constant, exact and (constant.is_in_range if alone else constant.exact))
 
 
 def _copies(sides: Floats) -> bool:

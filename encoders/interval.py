@@ -52,14 +52,14 @@ class Interval:
         """Largest absolute value in each interval."""
         return np.maximum(np.abs(self.lower), np.abs(self.upper))
 
-    def padded(self, pad: Floats | float) -> Interval:
+    def widen(self, pad: Floats | float) -> Interval:
         """Widen both sides by ``pad``."""
         return Interval(self.lower - pad, self.upper + pad)
 
     def plus(self, other: Interval) -> Interval:
         """Return the padded sum."""
         pad = gamma(2) * (self.magnitude + other.magnitude)
-        return Interval(self.lower + other.lower, self.upper + other.upper).padded(pad)
+        return Interval(self.lower + other.lower, self.upper + other.upper).widen(pad)
 
     def meet(self, other: Interval) -> Interval:
         """Return the intersection of two intervals that contain the true values."""
@@ -85,4 +85,4 @@ class Interval:
         upper = np.maximum(np.maximum(corners[0], corners[1]), np.maximum(corners[2], corners[3]))
         # Twice the roundings of the sum, since the magnitudes are rounded too.
         pad = gamma(2 * len(self.lower) + 2) * (weights.magnitude @ self.magnitude)
-        return Interval(lower.sum(axis=1), upper.sum(axis=1)).padded(pad)
+        return Interval(lower.sum(axis=1), upper.sum(axis=1)).widen(pad)

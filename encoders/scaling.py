@@ -70,7 +70,7 @@ def scale_pair(network: Stack, hyper: HyperNetwork, bounds: PairBounds, box: Box
             _each(bounds.before, inner),
             _each(bounds.after, [*outer[1:-1], inner[-1]]),
         ),
-        box.scaled(outer[0]),
+        box.scale_by(outer[0]),
         tuple(inner),
         tuple(outer),
     )

@@ -47,11 +47,11 @@ class Graph:
     bare: frozenset[str] = frozenset()  # tensors of the file without a batch axis
 
     @property
-    def given(self) -> str:
+    def score_tensor(self) -> str:
         """The tensor of the file from which the scores are read."""
         return self.number or self.output
 
-    def needed(self) -> tuple[Node, ...]:
+    def needed_nodes(self) -> tuple[Node, ...]:
         """Return the nodes the output depends on, in topological order."""
         return self._needed_nodes
 

@@ -103,7 +103,7 @@ def lower(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -> Stack
     members = max((len(np.asarray(parameters[name])) for name in graph.parameters), default=1)
     forms: dict[str, _Form] = {graph.input: _basis(graph.input_shape, 0)}
     layers: list[Layer] = []
-    for node in graph.needed():
+    for node in graph.needed_nodes():
         first = forms[node.inputs[0]]
         if isinstance(node.operator, Affine):
             forms[node.output] = first.through(node.operator, constants)

@@ -58,7 +58,7 @@ class Runner:
     def __init__(self, model: onnx.ModelProto, graph: Graph, where: str) -> None:
         copy = onnx.ModelProto()
         copy.CopyFrom(model)
-        output = graph.given
+        output = graph.score_tensor
         if output != copy.graph.output[0].name:
             del copy.graph.output[:]
             copy.graph.output.append(

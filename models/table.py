@@ -78,7 +78,7 @@ class Table:
         """Return the name that messages use for the place of a cell."""
         return f"{self.path}, {self.unit} {self.lines[row]}, column {column!r}"
 
-    def chosen(self, rows: Sequence[int]) -> Table:
+    def take_rows(self, rows: Sequence[int]) -> Table:
         """Return the table of some of the rows."""
         columns = tuple(
             Cells.of(each.words[code] for code in each.codes[list(rows)].tolist())

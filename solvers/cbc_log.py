@@ -27,7 +27,7 @@ class CbcLog:
         return "Optimal objective" in self.text
 
     @property
-    def stopped(self) -> bool:
+    def at_limit(self) -> bool:
         """Whether CBC reports that it stopped at a limit."""
         return "Result - Stopped on" in self.text or "Stopped due to" in self.text
 

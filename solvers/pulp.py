@@ -119,8 +119,8 @@ def _solve_cbc(problem: Problem, settings: Settings) -> Outcome:
     if log.infeasible:
         return infeasible_outcome(problem, message)
     mixed = bool(problem.integer.any())
-    if log.optimal or log.stopped:
-        status = Status.STOPPED if log.stopped else Status.OPTIMAL
+    if log.optimal or log.at_limit:
+        status = Status.STOPPED if log.at_limit else Status.OPTIMAL
         found = _solution(problem, variables) if model.sol_status in _POINT else None
         if status is Status.OPTIMAL and found is None:
             return failed_outcome(problem, f"{message}, without a usable point")

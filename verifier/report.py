@@ -99,17 +99,17 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     advice: tuple[str, ...] = ()  # of "unknown": what may help, a line each
     accuracies: tuple[Accuracy, ...] = ()
 
-    def called(self, label: int) -> str:
+    def name_label(self, label: int) -> str:
         """Return the number and name of a label that it searched."""
         return self.label_text if label == self.label else str(label)
 
     @property
-    def claimed(self) -> tuple[float | None, float | None]:
+    def claimed_bounds(self) -> tuple[float | None, float | None]:
         """The claimed bounds; a sample has no lower bound for all rows."""
-        return None if self.sampled else self.lower, self.upper
+        return None if self.is_sampled else self.lower, self.upper
 
     @property
-    def sampled(self) -> bool:
+    def is_sampled(self) -> bool:
         """Whether it is about all rows but rests on a sample."""
         return any(each.name == SAMPLE for each in self.facts)
 
@@ -168,7 +168,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     def table(self) -> Any:
         """Return a pandas DataFrame with one row per result."""
-        return _view("verifier.report_views:frame")(self)
+        return _view("leaveout.verifier.report_views:frame")(self)
 
     def rows(self, data: Any = None) -> list[RowRecord]:
         """Return what is proved of each training row, in their order.
@@ -184,23 +184,23 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         LeaveoutError
             If the report says nothing of single rows, or the points cannot be used.
         """
-        found: list[RowRecord] = _view("verifier.evidence.rows:rows")(self, data=data)
+        found: list[RowRecord] = _view("leaveout.verifier.evidence.rows:rows")(self, data=data)
         return found
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the bounds, and confidences of given rows, with matplotlib."""
-        return _view("verifier.report_views:chart")(self, ax)
+        return _view("leaveout.verifier.report_views:chart")(self, ax)
 
     def __repr__(self) -> str:
-        return str(_view("verifier.report_views:lines")(self))
+        return str(_view("leaveout.verifier.report_views:lines")(self))
 
     def _repr_html_(self) -> str:
-        return str(_view("verifier.page.notebook:fragment")(self))
+        return str(_view("leaveout.verifier.page.notebook:fragment")(self))
 
 
 def _view(reference: str) -> Callable[..., Any]:
     """Return a function that shows or writes reports, imported on first use."""
-    return cast("Callable[..., Any]", find_reference(f"leaveout.{reference}"))
+    return cast("Callable[..., Any]", find_reference(reference))
 
 
 def exit_code(report: Report) -> ExitCode:
@@ -216,5 +216,5 @@ def write_json(report: Report, path: Path) -> None:
 
     Its paths are relative to the file's folder; see `leaveout.verifier.evidence.placing`.
     """
-    placed = _view("verifier.evidence.placing:placed")
+    placed = _view("leaveout.verifier.evidence.placing:relocate_report")
     write_whole(path, placed(report, path.resolve().parent).to_json())

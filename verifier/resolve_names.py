@@ -53,7 +53,7 @@ class Resolver:
         """Return the function of a call."""
         return self._spec.functions[call.function]
 
-    def given(self, call: Call) -> Bound:
+    def bound_arguments(self, call: Call) -> Bound:
         """Return the arguments of a call by parameter name."""
         return bind(call, self.function(call))
 
@@ -170,7 +170,7 @@ class Resolver:
         call = self.value(node)
         if not (isinstance(call, Call) and call.function == function):
             raise self.fail(node, f"expected {function}(...) here")
-        path = self.value(self.given(call)["path"])
+        path = self.value(self.bound_arguments(call)["path"])
         if not isinstance(path, Text) or not path.value:
             raise self.fail(call, f'{function} needs a path in quotes, as in {function}("...")')
         return self.path(path)

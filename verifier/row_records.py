@@ -53,7 +53,7 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
     points: RowPointsRecord | None = None  # where points were given, and the row was left out
 
     @property
-    def called(self) -> str:
+    def display_name(self) -> str:
         """The row's name, or its number if it has none."""
         return self.name or str(self.row)
 

@@ -178,7 +178,7 @@ def verify(
         store = Checkpoints(file, VERSION)
         checkpoints = statements.resume(store)
         store.only(checkpoints)
-        decider.notes += [each.said for each in checkpoints if each.said]
+        decider.notes += [each.description for each in checkpoints if each.description]
     # What is done once for all runs is not charged to the first.
     started += warm(statements.kernels, say)
     whole = Clock(time, started, 1)
@@ -191,7 +191,7 @@ def verify(
         # Earlier statements rested on the same solver.
         results = statements.without_solver_proofs()
         by_row = statements.by_row(whole)
-    results = [structs.replace(each, reason=whole.told(each.reason)) for each in results]
+    results = [structs.replace(each, reason=whole.explain_reason(each.reason)) for each in results]
     results = statements.with_advice(results)
     if features is not None and Feature.TOLERANCES not in features:
         decider.notes.append(
@@ -246,7 +246,7 @@ def _finish_deadline(time: float | None, clock: Clock) -> Deadline:
     if time is None:
         return NEVER
     spare = max(_LEAST_LATER, min(_LATER * time, _MOST_LATER))
-    return Deadline.after((clock.left or 0.0) + spare)
+    return Deadline.after((clock.seconds_left or 0.0) + spare)
 
 
 def _bounds_target(path: Path | str | None) -> BoundsTarget | None:

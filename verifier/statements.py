@@ -114,7 +114,7 @@ class Statements:
 
     def without_solver_proofs(self) -> list[Result]:
         """Return the results without any proof on leaks, as a solver erred."""
-        ended = Clock.ended()
+        ended = Clock.without_time()
         return [
             result
             for task, found in zip(self.tasks, self._found, strict=True)

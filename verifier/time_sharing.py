@@ -26,11 +26,11 @@ class Clock:
         self._seconds, self._loading = seconds, time.perf_counter() - started
 
     @classmethod
-    def ended(cls) -> Clock:
+    def without_time(cls) -> Clock:
         """Return a clock whose time is over."""
         return cls(0.0, time.perf_counter(), 1)
 
-    def told(self, reason: str | None) -> str | None:
+    def explain_reason(self, reason: str | None) -> str | None:
         """Return a result's reason, explained if loading took most of the time."""
         if self._seconds is None or reason is None or not reason.startswith("time"):
             return reason
@@ -43,7 +43,7 @@ class Clock:
         )
 
     @property
-    def left(self) -> float | None:
+    def seconds_left(self) -> float | None:
         """Seconds left for all; None without a limit."""
         return self._deadline.limit
 

@@ -145,7 +145,7 @@ class ClaimField:
             place = np.full(len(own), -1)
             place[chosen] = np.arange(len(chosen))
             part = np.flatnonzero(place[which] >= 0)
-            index, goal, limit = forms.padded(cases[part])
+            index, goal, limit = forms.rows_of_cases(cases[part])
             values = alone[index]
             if joint.is_pair:
                 seconds = Nets.of(joint.members.take(own[chosen]))
@@ -167,13 +167,13 @@ class ClaimField:
 
     def problem(self, nets: tuple[Lanes, Nets | None], points: Floats) -> FormPairs:
         """See `Field.problem`."""
-        return self.made(nets, points, 0)
+        return self.forms_at(nets, points, 0)
 
-    def relaxed(self, nets: tuple[Lanes, Nets | None]) -> FormPairs:
+    def relaxed_problem(self, nets: tuple[Lanes, Nets | None]) -> FormPairs:
         """See `Field.relaxed_problem`."""
-        return self.made(nets, None, 0)
+        return self.forms_at(nets, None, 0)
 
-    def made(self, nets: tuple[Lanes, Nets | None], points: Floats | None, level: int) -> FormPairs:
+    def forms_at(self, nets: tuple[Lanes, Nets | None], points: Floats | None, level: int) -> FormPairs:
         """Return the problem; discrete features stay fixed where points are given."""
         cases, seconds = nets
         lower, upper = self.region(cases, points)
@@ -231,7 +231,7 @@ class ClaimExact:
 
     def problem(self) -> Problem:
         """See `Exact.problem`."""
-        return self.field.made(self.field.nets(self.lanes), self.points, 0)
+        return self.field.forms_at(self.field.nets(self.lanes), self.points, 0)
 
     def whole(self, row: int, point: Floats) -> Problem | None:
         """See `Exact.whole`."""
@@ -242,7 +242,7 @@ class ClaimExact:
         if self._may_tie(row):
             return self._whole(row, point, level), PROGRAM
         nets = self.field.nets(self.lanes[row : row + 1])
-        return self.field.made(nets, point[None, None], level), KNAPSACK
+        return self.field.forms_at(nets, point[None, None], level), KNAPSACK
 
     def everything(self, row: int) -> WholeForms:
         """Return a lane's goals and limits, with discrete features relaxed."""

@@ -39,7 +39,7 @@ class Rows:
     @staticmethod
     def of(forms: Forms, cases: NDArray[np.int64]) -> Rows:
         """Return the forms of some cases, one lane each."""
-        rows, goal, limit = forms.padded(cases)
+        rows, goal, limit = forms.rows_of_cases(cases)
         return Rows(
             forms.inputs[rows],
             forms.scores[rows],

@@ -108,7 +108,7 @@ class Field(Protocol[W_co]):
         """Return the ascent problem at points (m, p, d), discrete features fixed."""
         ...
 
-    def relaxed(self, nets: Any) -> Problem:
+    def relaxed_problem(self, nets: Any) -> Problem:
         """Return the ascent problem with discrete features relaxed."""
         ...
 

@@ -104,7 +104,7 @@ class LeakField:
         slack = _SLACK * self.scale
         return Pairs.of(self.instance.box, self.label, self.network, nets, points, slack)
 
-    def relaxed(self, nets: Nets) -> Pairs:
+    def relaxed_problem(self, nets: Nets) -> Pairs:
         """See `Field.relaxed_problem`."""
         return Pairs(self.network, nets, self.label, self.lower, self.upper, _SLACK * self.scale)
 

@@ -156,7 +156,7 @@ class _Search(Generic[W]):
 
     def _soon(self) -> Deadline:
         """Return the deadline of scoring that leaves time to ascend."""
-        return Deadline.after(_SCORING * self.deadline.left)
+        return Deadline.after(_SCORING * self.deadline.seconds_left)
 
     def _cross(self) -> None:
         """Try the best points on all promising lanes."""
@@ -214,7 +214,7 @@ class _Search(Generic[W]):
         if field.box.choices:
             # Once where discrete features move freely and are put right afterwards, once where
             # they stay as they are.
-            free = smooth_ascent(field.relaxed(nets), starts, schedule, field.sizes, deadline=until)
+            free = smooth_ascent(field.relaxed_problem(nets), starts, schedule, field.sizes, deadline=until)
             self._keep(nets, lanes, field.nearest(free.points), FINE)
             starts = field.nearest(starts)
         self._keep(nets, lanes, starts, schedule)

@@ -40,7 +40,7 @@ class Model:
         return reduce(np.minimum, [goal.value for goal in self.goals])
 
     @property
-    def met(self) -> NDArray[np.bool_]:
+    def limits_met(self) -> NDArray[np.bool_]:
         """Whether all limits are met, shape (m, p)."""
         met = np.ones(self.goals[0].value.shape, np.bool_)
         for limit in self.limits:
@@ -118,7 +118,7 @@ def ascend(
     # In the type of the points, or all that follows would be in float64.
     clearances = [clearance.astype(points.dtype) for clearance in clearances]
     worth = _worth(model, clearances, penalty)
-    met = model.met
+    met = model.limits_met
     best, best_worth = points, np.where(met, worth, -np.inf)
     value = np.where(met, model.value, -np.inf)
     reach = np.full(worth.shape, radius, points.dtype)
@@ -132,7 +132,7 @@ def ascend(
         trial = np.minimum(np.maximum(trial, lower), upper)
         there = problem.at(trial, widths)
         reached = _worth(there, clearances, penalty)
-        met = there.met & (reached > best_worth)
+        met = there.limits_met & (reached > best_worth)
         best, best_worth = _choose(met, trial, best), np.where(met, reached, best_worth)
         value = np.where(met, there.value, value)
         # Gains below what rounding makes of them would keep a region wide for nothing.

@@ -79,7 +79,7 @@ def _each(
             box = np.empty((levels, 2, question.features), np.int32)
             at = np.empty((levels, 2, len(trees.roots) - 1), np.int32)
             used = _record(
-                trees, question.listed, cells.most, member, upper, padding, _LEVELS, room, box, at,
+                trees, question.listed_rows, cells.most, member, upper, padding, _LEVELS, room, box, at,
                 feature, cut,
             )  # fmt: skip
             if used == _LEAK:

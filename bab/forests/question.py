@@ -58,7 +58,7 @@ class Question:
         return len(self.overlay.cells.most)
 
     @cached_property
-    def listed(self) -> Listed:
+    def listed_rows(self) -> Listed:
         """Listed rows for kernels; a single feature takes every code and needs none."""
         groups = self.overlay.cells.groups
         wide = np.diff(groups.column_start) > 1

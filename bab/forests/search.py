@@ -191,7 +191,7 @@ class _Search:
         while left:
             if self.deadline.over:
                 self.stop[0] = 1
-            pause = min(_LOOK, max(self.deadline.left, 1e-3))
+            pause = min(_LOOK, max(self.deadline.seconds_left, 1e-3))
             finished, left = wait(left, timeout=pause, return_when=FIRST_COMPLETED)
             for each in finished:
                 each.result()
@@ -221,7 +221,7 @@ class _Search:
         question = self.question
         found = np.zeros(question.features, np.int32)
         value = ascend_near(
-            self.trees, question.listed, question.overlay.cells.most, member, _ROUNDS,
+            self.trees, question.listed_rows, question.overlay.cells.most, member, _ROUNDS,
             1.0 if self.floor is None or self.floor > 0 else 0.0, cells, room, found,
         )  # fmt: skip
         if value >= 0:
@@ -252,7 +252,7 @@ class _Search:
         front.state[5] = 0
         while True:
             said = explore(
-                self.trees, self.question.listed, cells.most, members, budget, levels,
+                self.trees, self.question.listed_rows, cells.most, members, budget, levels,
                 self.cutoff, self.stop, self.upper, front, room,
             )  # fmt: skip
             if said == FOUND:

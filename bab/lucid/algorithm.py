@@ -186,7 +186,7 @@ class _Search:
                 self.final.append(task)
                 continue
             # A little less than what is left, so that the dual bound still arrives.
-            timed = replace(task, limit=max(0.1, min(task.limit, _USED * self.deadline.left)))
+            timed = replace(task, limit=max(0.1, min(task.limit, _USED * self.deadline.seconds_left)))
             call = partial(bound_set, self.instance, timed, self.label, self.floor)
             self.running[pool.submit(call)] = task
 
@@ -222,7 +222,7 @@ class _Search:
         return []
 
     def _collect(self) -> None:
-        tick = min(_TICK, self.deadline.left)
+        tick = min(_TICK, self.deadline.seconds_left)
         finished, _ = wait(self.running, timeout=tick, return_when=FIRST_COMPLETED)
         for future in finished:
             task = self.running.pop(future)

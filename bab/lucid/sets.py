@@ -88,13 +88,13 @@ class _Attempt:
             # One "infeasible" is not believed: by how much it is missed must be positive too.
             elastic, missed = self.solve(self.floor, elastic=True)
             if elastic.confirms(missed):
-                return self.ended("exact", min(self.task.upper, self.floor))
+                return self.finish("exact", min(self.task.upper, self.floor))
             # Too close to the cut-off to tell: a lower one leaves room for a bound.
             lower = self.floor - max(self.floor, self.task.upper) / 2
             encoded, outcome = self.solve(lower)
         if outcome.status is Status.INFEASIBLE:
             detail = "the solver calls a problem infeasible and does not confirm it"
-            return self.ended("numerical", self.task.upper, detail=detail)
+            return self.finish("numerical", self.task.upper, detail=detail)
         bound = encoded.upper(outcome) + self.instance.network_error
         point = encoded.point(outcome)
         if outcome.status is Status.OPTIMAL and bound < self.task.upper:
@@ -104,10 +104,10 @@ class _Attempt:
                 bound = max(bound, encoded.upper(outcome) + self.instance.network_error)
         upper = min(self.task.upper, max(bound, self.floor))
         if outcome.status in (Status.OPTIMAL, Status.INFEASIBLE):
-            return self.ended("relaxed" if encoded.relaxed else "exact", upper, point)
+            return self.finish("relaxed" if encoded.relaxed else "exact", upper, point)
         if outcome.status is Status.STOPPED:
-            return self.ended("stopped", upper, point)
-        return self.ended("failed", upper, detail=outcome.message or outcome.status.value)
+            return self.finish("stopped", upper, point)
+        return self.finish("failed", upper, detail=outcome.message or outcome.status.value)
 
     def solve(
         self, cut: float, *, elastic: bool = False, presolve: bool = False
@@ -122,7 +122,7 @@ class _Attempt:
             tie=instance.member_error,
             elastic=elastic,
         )
-        left = max(0.1, self.deadline.left)
+        left = max(0.1, self.deadline.seconds_left)
         # To confirm, a dual bound above zero is enough.
         settings = Settings(
             time_limit=left,
@@ -134,7 +134,7 @@ class _Attempt:
         self.solved += 1
         return encoded, self.worker.solve(encoded.problem, settings)
 
-    def ended(
+    def finish(
         self, state: State, upper: float, point: Floats | None = None, *, detail: str = ""
     ) -> Bounded:
         """Return the outcome."""

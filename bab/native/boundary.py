@@ -117,7 +117,7 @@ class Boundary:
     def _in_float32(self, node: Node) -> Settled:
         claim = self._claim
         own = [int(i[0]) for i in claim.joint.members.indices(node.members)]
-        hidden = self._regions.hidden(node)
+        hidden = self._regions.hidden_bounds(node)
         scores: list[Interval] = []
         inside: list[Box] = []
         for box, whole in zip(

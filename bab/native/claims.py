@@ -120,7 +120,7 @@ class Claims:
         """See `Question.prepare`."""
         joint, space, forms = self.claim.joint, self.space, self.forms
         # Tied phases cover every way to pass a difference for one form of it, not for several.
-        touching = [int(forms.touching[forms.case(i)].sum()) for i in range(forms.cases)]
+        touching = [int(forms.has_differences[forms.case(i)].sum()) for i in range(forms.cases)]
         return Prepared(
             space,
             forms,
@@ -166,11 +166,11 @@ class Claims:
         """See `Question.enough`."""
         return lower + max(_SAME, gap * abs(lower)) if math.isfinite(lower) else lower
 
-    def saved(self, found: Found) -> NDArray[np.floating]:
+    def witness_point(self, found: Found) -> NDArray[np.floating]:
         """See `Question.witness_point`."""
         return found.place
 
-    def replayed(self, point: NDArray[np.floating], member: int) -> Found | None:
+    def replay(self, point: NDArray[np.floating], member: int) -> Found | None:
         """See `Question.replay`."""
         every = [
             self.seeker.replay(np.asarray(point, np.float64), case, member)
@@ -228,7 +228,7 @@ class ClaimRounding:
         ):
             return node
         own = [int(i[0]) for i in claim.joint.members.indices(node.members)]
-        found = claim.errors.over(rows, self._regions.boxes(node), own, self._regions.hidden(node))
+        found = claim.errors.over(rows, self._regions.boxes(node), own, self._regions.hidden_bounds(node))
         errors = node.errors.copy()
         whole = claim.forms.errors[claim.forms.case(node.case)]
         errors[:count] = with_room(found, errors[:count], whole)

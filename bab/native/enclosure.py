@@ -55,7 +55,7 @@ class Enclosure(Generic[W]):
         return self.criterion.target(self.lower)
 
     @property
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         """Whether nothing is left to find out."""
         rounding, cut = _ENOUGH * self.rounding, self.criterion.cut
         return self.criterion.is_met(self.witness, self.upper, rounding, at=cut)
@@ -65,7 +65,7 @@ class Enclosure(Generic[W]):
         """Whether nothing is left to find out, without allowance for rounding."""
         return self.criterion.is_met(self.witness, self.upper, 0.0, at=self.criterion.cut)
 
-    def closed(self, upper: float) -> bool:
+    def is_closed_by(self, upper: float) -> bool:
         """Return whether an upper bound answers the question."""
         rounding, floor = _CLOSED * self.rounding, self.criterion.floor
         return self.criterion.is_met(self.witness, upper, rounding, at=floor)
@@ -80,7 +80,7 @@ class Enclosure(Generic[W]):
                 "numerical",
                 "a replayed counter-example exceeds a bound; please report this",
             )
-        if self.closed(upper):
+        if self.is_closed_by(upper):
             return True, None, ""
         if stopped is not None:
             return False, *stopped

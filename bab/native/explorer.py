@@ -74,7 +74,7 @@ class Explorer:
     ) -> None:
         self.space, self.clusters, self.kernel = space, clusters, kernel
         self.forms, self.work, self._reach = forms, Work(steps), reach
-        self.brancher = Brancher(space.layout.hidden, seed, virtual=bool(forms.touching.any()))
+        self.brancher = Brancher(space.layout.hidden, seed, virtual=bool(forms.has_differences.any()))
         if boundary is not None:
             self.brancher.noise = boundary.noise
         self.records: list[Record] | None = None
@@ -329,7 +329,7 @@ class Explorer:
 
     def _snap_regions(self, nodes: list[Node]) -> tuple[list[Node], list[Node]]:
         """Shrink regions to listed values; return the remaining nodes and the empty ones."""
-        listed = self.space.listed
+        listed = self.space.listed_values
         if not listed.tables or not nodes:
             return nodes, []
         lower, upper, empty = listed.shrink(

@@ -135,11 +135,11 @@ class Leaks:
         """See `Question.enough`."""
         return max(lower, 0.0) / (1.0 - gap)
 
-    def saved(self, found: Witness) -> NDArray[np.floating]:
+    def witness_point(self, found: Witness) -> NDArray[np.floating]:
         """See `Question.witness_point`."""
         return found.x
 
-    def replayed(self, point: NDArray[np.floating], member: int) -> Witness | None:
+    def replay(self, point: NDArray[np.floating], member: int) -> Witness | None:
         """See `Question.replay`."""
         return self._replayer.replay(point.astype(np.float64), member, self.label)
 

@@ -89,7 +89,7 @@ def root_node(
         state=space.root,
         phase=np.zeros(layout.hidden, np.int8),
         lines=np.zeros((4, layout.hidden), np.float32),
-        known=np.zeros((forms.remembered, layout.inputs + 2)),
+        known=np.zeros((forms.kept_bounds, layout.inputs + 2)),
         share=share,
         input_score=np.zeros(layout.inputs),
         neuron_score=np.full(layout.hidden, -1.0),

@@ -178,11 +178,11 @@ class Question(Protocol[W]):
         """Return the largest upper bound that agrees with a lower one to a relative gap."""
         ...
 
-    def saved(self, found: W) -> NDArray[np.floating]:
+    def witness_point(self, found: W) -> NDArray[np.floating]:
         """Return the point of a counter-example, as stored in a checkpoint."""
         ...
 
-    def replayed(self, point: NDArray[np.floating], member: int) -> W | None:
+    def replay(self, point: NDArray[np.floating], member: int) -> W | None:
         """Replay a saved counter-example; None if it no longer is one."""
         ...
 

@@ -60,7 +60,7 @@ class PointRegions:
             for matrix in self._claim.joint.points
         ]
 
-    def hidden(self, node: Node) -> list[list[Interval]]:
+    def hidden_bounds(self, node: Node) -> list[list[Interval]]:
         """Return a node's bounds of each application's hidden pre-activations."""
         lower, upper, above, below = node.state[:4]
         # The second network's differences lie in the band, whatever phases are tied.

@@ -132,7 +132,7 @@ class NativeSearch(Generic[W]):
             If an option or the checkpoint cannot be used.
         """
         if self.checkpoint is not None:
-            finished = self.checkpoint.finished(self.question)
+            finished = self.checkpoint.load_result(self.question)
             if finished is not None:
                 result, self.earlier = finished
                 return result
@@ -168,10 +168,10 @@ class NativeSearch(Generic[W]):
                 # Workers read the members meanwhile.
                 self.coordinator = self._make_coordinator()
             self._attack(self.seeking.first_share)
-        elif saved is None and not self.known.settled:
+        elif saved is None and not self.known.is_settled:
             # Some bound from below is better than none.
             self.seeking.sample()
-        if self.known.settled:
+        if self.known.is_settled:
             return
         if self.coordinator is None:
             self.coordinator = self._make_coordinator()
@@ -201,7 +201,7 @@ class NativeSearch(Generic[W]):
         assert self.checkpoint is not None
         self.known.recall(saved)
         self.earlier, self.earlier_seconds = saved.records, saved.seconds
-        self.known.keep(self.checkpoint.replayed(saved.point, saved.member, self.question))
+        self.known.keep(self.checkpoint.replay(saved.point, saved.member, self.question))
 
     def _attack(self, limit: Deadline) -> None:
         self.seeking.attack(limit)
@@ -211,7 +211,7 @@ class NativeSearch(Generic[W]):
         rounds = 0
         while not self._over(coordinator):
             begun = time.perf_counter()
-            seconds = min(_FIRST * (1 + rounds), _ROUND, self.deadline.left)
+            seconds = min(_FIRST * (1 + rounds), _ROUND, self.deadline.seconds_left)
             together = coordinator.pool.size > 1 and rounds > 0
             coordinator.step(self.known.target, seconds, self._inform if together else _nothing)
             self.known.prove(coordinator.value)
@@ -251,7 +251,7 @@ class NativeSearch(Generic[W]):
 
         def make(states: list[WorkerState], records: list[Record]) -> Saved:
             return Saved(
-                point=self.question.saved(witness) if witness else None,
+                point=self.question.witness_point(witness) if witness else None,
                 member=witness.member if witness else -1,
                 before=self.known.before,
                 proved=self.known.proved,
@@ -274,12 +274,12 @@ class NativeSearch(Generic[W]):
     def _over(self, coordinator: Coordinator) -> bool:
         saving = self.checkpoint.cost if self.checkpoint is not None else 0.0
         self.stop = None
-        if self.deadline.left <= saving:
+        if self.deadline.seconds_left <= saving:
             self.stop = Stop.LATE
-        elif self.options.nodes is not None and coordinator.bounded >= self.options.nodes:
+        elif self.options.nodes is not None and coordinator.bounded_nodes >= self.options.nodes:
             self.stop = Stop.NODES
         given_up = self.stop is not None or self.known.contradicted
-        return given_up or self.known.settled or not coordinator.worth_going_on
+        return given_up or self.known.is_settled or not coordinator.worth_going_on
 
     def _fail(self, error: Exception) -> None:
         if self.stop is not Stop.INTERRUPTED:
@@ -336,7 +336,7 @@ class NativeSearch(Generic[W]):
                 lower=max(self.known.lower, self.question.least),
                 upper=max(displayed_upper(self.known.upper), self.question.least),
                 open_sets=coordinator.open_nodes if coordinator else 0,
-                solved=coordinator.bounded if coordinator else 0,
+                solved=coordinator.bounded_nodes if coordinator else 0,
                 seconds=self._seconds,
                 remaining=self.deadline.limit,
             )
@@ -355,7 +355,7 @@ class NativeSearch(Generic[W]):
             reason=reason,
             detail=detail,
             member_upper=member_upper,
-            solved=self.coordinator.bounded if self.coordinator else 0,
+            solved=self.coordinator.bounded_nodes if self.coordinator else 0,
             seconds=self._seconds,
             interrupted=self.stop is Stop.INTERRUPTED,
             contradicted=self.known.contradicted,

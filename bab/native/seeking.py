@@ -55,7 +55,7 @@ class Seeking(Generic[W]):
     def attack(self, limit: Deadline) -> None:
         """Attack anywhere until a deadline, once."""
         self.done = True
-        if not self._known.settled:
+        if not self._known.is_settled:
             self._anywhere(limit)
 
     def backing_off(self) -> bool:
@@ -63,7 +63,7 @@ class Seeking(Generic[W]):
         if self.done or self.explored < self._next:
             return False
         begun = time.perf_counter()
-        limit = Deadline.after(min(_SHARE * self.explored, self._deadline.left))
+        limit = Deadline.after(min(_SHARE * self.explored, self._deadline.seconds_left))
         self._anywhere(limit)
         self.done = not limit.over
         self._next = _AGAIN * self.explored

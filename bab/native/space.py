@@ -50,7 +50,7 @@ class Space:
         return self.numbers.layout
 
     @cached_property
-    def listed(self) -> Listed:
+    def listed_values(self) -> Listed:
         """Return the features restricted to listed values, shifted."""
         return Listed.of(self.box, self.origin)
 

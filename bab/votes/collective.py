@@ -60,7 +60,7 @@ class Batch:
     units: tuple[int, ...] = ()  # an attack on them
 
     @property
-    def saved(self) -> int:
+    def surviving_points(self) -> int:
         """The number of points that are not lost."""
         return len(self.points) - self.upper
 
@@ -86,5 +86,5 @@ class Shared(Protocol):
     def hardest_first(self) -> NDArray[np.int64]:
         """Return its points, those of which units take least first."""
 
-    def summed(self, batches: tuple[Batch, ...]) -> Summed | None:
+    def least_sum(self, batches: tuple[Batch, ...]) -> Summed | None:
         """Return the least sum that bounds the loss; None if it takes too long."""

@@ -53,7 +53,7 @@ def in_batches(
             found = _search_joined(problem, parts, deadline)
             joins += 1
             known += parts if found is None else []
-        saved = sum(batch.saved for batch in (*known, *(each for _, each in growing)))
+        saved = sum(batch.surviving_points for batch in (*known, *(each for _, each in growing)))
         tell(f"at most {len(order) - saved:,} points, batch {number + 1:,} of {len(starts):,}")
         yield (*known, *(batch for _, batch in growing))
 
@@ -63,7 +63,7 @@ def _search_joined(
 ) -> Batch | None:
     """Return batches as one, if a joint attack loses less than separate ones."""
     whole = _join_batches(parts)
-    spell = min(deadline.left, max(_BRIEF, _SPELL * deadline.left))
+    spell = min(deadline.seconds_left, max(_BRIEF, _SPELL * deadline.seconds_left))
     found = problem.only(whole.points).search(Deadline.after(spell))
     if found.upper >= whole.upper:
         return None

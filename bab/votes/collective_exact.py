@@ -140,14 +140,14 @@ class _Known:
     def add_up(self, batches: tuple[Batch, ...]) -> None:
         """Bound what is lost by a sum over batches, and over shares where these are known."""
         points = self._problem.points
-        saved, proof = sum(batch.saved for batch in batches), _BATCHES
+        saved, proof = sum(batch.surviving_points for batch in batches), _BATCHES
         taken, counted = np.full(len(batches), COUNTED), np.zeros(len(points))
         found: Summed | None = Summed(
             len(points) - saved, batches, taken.astype(np.uint16), counted.astype(np.uint16)
         )
         if isinstance(self._problem, Shared):
             started = time.perf_counter()
-            found, proof = self._problem.summed(batches) or found, _BOTH if batches else _SHARES
+            found, proof = self._problem.least_sum(batches) or found, _BOTH if batches else _SHARES
             self._summing = time.perf_counter() - started
         if found is not None and found.upper < self._upper:
             self._upper, self._summed = found.upper, found

@@ -57,7 +57,7 @@ class KnownProblem:
     def attack_in(self, solution: NDArray[np.float64]) -> tuple[int, ...] | None:
         """Return the attack in a point of the programme."""
         bought = solution[1 : 1 + len(self._levels.cost)] > 0.5
-        spent = self._levels.spent(self.stakes.members, bought)
+        spent = self._levels.total_costs(self.stakes.members, bought)
         if spent.sum() > self.stakes.budget:
             return None
         return tuple(np.repeat(np.arange(len(spent)), spent).tolist())

@@ -51,7 +51,7 @@ class PluralityProblem:
         """Return the points, ascending in what all units together take of them."""
         return hardest_first(self.stakes)
 
-    def summed(self, batches: tuple[Batch, ...]) -> Summed | None:
+    def least_sum(self, batches: tuple[Batch, ...]) -> Summed | None:
         """Return the least sum of batches and shares that bounds the loss."""
         return least_sum(self.stakes, batches)
 

@@ -116,7 +116,7 @@ class SpreadRunOff:
                 self._try(np.flatnonzero(point[: stake.units] > 0.5), t, s)
             self.least[t, s] = max(known, int(min(max(least, known), most + 1)))
 
-    def turned(self) -> tuple[Ints, Ints, Scores]:
+    def changed_ballots(self) -> tuple[Ints, Ints, Scores]:
         """Return the members the smallest attack changes, their votes and scores.
 
         They score 1 for their vote and 0 for all else.

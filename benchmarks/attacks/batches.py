@@ -89,11 +89,11 @@ def _mistake(
         return f"search: {whole.lost} to {whole.upper} lost, where it is {worst}"
     if not no_more_lost(stake, worst) or (worst and no_more_lost(stake, worst - 1)):
         return f"checker: it is {worst}"
-    saved = sum(batch.saved for batch in found)
+    saved = sum(batch.surviving_points for batch in found)
     if len(problem.points) - saved < worst:
         return f"batches: at most {len(problem.points) - saved}, where it is {worst}"
     for given in ((), found):
-        summed = problem.summed(given)
+        summed = problem.least_sum(given)
         if summed is None:
             if len(problem.points):
                 return "sum: none"

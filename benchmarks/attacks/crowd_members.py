@@ -46,10 +46,10 @@ class Fed:
             model.graph.input.append(onnx.helper.make_tensor_value_info(name, kind, value.shape))
         model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "points"
         del model.graph.output[:]
-        given = onnx.helper.make_tensor_value_info(graph.given, onnx.TensorProto.FLOAT, None)
+        given = onnx.helper.make_tensor_value_info(graph.score_tensor, onnx.TensorProto.FLOAT, None)
         model.graph.output.append(given)
         self._session = session(model, network.source)
-        self._input, self._output = model.graph.input[0].name, [graph.given]
+        self._input, self._output = model.graph.input[0].name, [graph.score_tensor]
         self._shape, self._number = graph.input_shape, bool(graph.number)
 
     def scores(self, parameters: Values, points: Points) -> NDArray[np.float64]:
@@ -135,7 +135,7 @@ class Maker:
         return found
 
     def _agreement(self, parameters: Values) -> NDArray[np.float64]:
-        return margins(self.feed_names.scores(parameters, self.focal), self.labels)
+        return margins(self.fed.scores(parameters, self.focal), self.labels)
 
     def _moved(self, way: Mapping[str, NDArray[np.float64]], step: float) -> Values:
         found = {}

@@ -91,7 +91,7 @@ class Crowds:
         except LeaveoutError:
             return Outcome(label, "refused")
         points = np.stack([inputs.asked(number) for number in case["asked"]])
-        truth = _Truth.of(instance, inputs.maker.feed_names, stacks, points)
+        truth = _Truth.of(instance, inputs.maker.fed, stacks, points)
         chosen = truth.quick(instance.member_error)
         if not len(chosen):
             return Outcome(label, "unknown")
@@ -175,7 +175,7 @@ class _Inputs:
         chosen = [dict(self.maker.own), self.member(number % (self.case["barely"] + 1))][number % 2]
 
         def label(x: Points) -> int:
-            return int(self.maker.feed_names.scores(chosen, x[None])[0].argmax())
+            return int(self.maker.fed.scores(chosen, x[None])[0].argmax())
 
         first, low, high = label(a), np.float32(0), np.float32(1)
         for _ in range(30):

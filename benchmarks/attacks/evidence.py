@@ -179,7 +179,7 @@ def _is_due(result: Result) -> bool:
     if result.verdict == "unknown":
         return False
     # That many members leak is not kept of a sample.
-    return not (result.verdict == "refuted" and result.sampled)
+    return not (result.verdict == "refuted" and result.is_sampled)
 
 
 def _false(result: Result, true: Report) -> str:
@@ -199,10 +199,10 @@ def _false(result: Result, true: Report) -> str:
         return "other members, inputs or names in truth"
     if result.kind != "find" or found.verdict == "refuted":
         return ""
-    low, high = found.claimed
+    low, high = found.claimed_bounds
     if result.upper is not None and low is not None and result.upper < low - _close(low):
         return f"at least {low!r} in truth, not at most {result.upper!r}"
-    lower = result.claimed[0]
+    lower = result.claimed_bounds[0]
     if lower is not None and high is not None and lower > high + _close(high):
         return f"at most {high!r} in truth, not at least {lower!r}"
     return ""

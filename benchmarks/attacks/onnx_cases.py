@@ -131,10 +131,10 @@ class Runtime:
         copy = onnx.ModelProto()
         copy.CopyFrom(model)
         del copy.graph.output[:]
-        given = helper.make_tensor_value_info(graph.given, TensorProto.FLOAT, None)
+        given = helper.make_tensor_value_info(graph.score_tensor, TensorProto.FLOAT, None)
         copy.graph.output.append(given)
         self._number = bool(graph.number)
-        self._bare = graph.input in graph.bare, graph.given in graph.bare
+        self._bare = graph.input in graph.bare, graph.score_tensor in graph.bare
         levels = onnxruntime.GraphOptimizationLevel
         options = onnxruntime.SessionOptions()
         options.graph_optimization_level = (

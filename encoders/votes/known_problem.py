@@ -28,7 +28,7 @@ class KnownLevels:
         )
         return found
 
-    def spent(self, members: int, bought: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def total_costs(self, members: int, bought: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return what is spent on each member, shape (members,)."""
         total = np.zeros(members, np.int64)
         np.maximum.at(total, self.member[bought], self.cost[bought])

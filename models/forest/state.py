@@ -138,7 +138,7 @@ class ForestState:
 
         if not found:
             return False
-        made = self._turns.change(lambda: self._each(settle, found))
+        made = self._turns.write(lambda: self._each(settle, found))
         self._replace(held, {i: tree for i, (_, tree) in zip(found, made, strict=True) if tree})
         return True
 
@@ -152,7 +152,7 @@ class ForestState:
     def _look(self, at: Callable[[Held], T]) -> T:
         """Return a function's result on the state, as a reader."""
         while True:
-            found = self._turns.look(lambda: None if self._is_broken else (at(self._held),))
+            found = self._turns.read(lambda: None if self._is_broken else (at(self._held),))
             if found is not None:
                 return found[0]
             with self._turns.changes:
@@ -169,7 +169,7 @@ class ForestState:
             self._held = held
             self._is_broken = False
 
-        self._turns.change(mend)
+        self._turns.write(mend)
 
     @property
     def classes(self) -> NDArray[np.generic]:
@@ -216,7 +216,7 @@ class ForestState:
                 release(held.table, held.by_name, places, slots)
                 self._is_broken = False
 
-            self._turns.change(forget)
+            self._turns.write(forget)
             if 2 * (rows - len(slots)) < len(held.names):
                 self._held = self._take(self._whole())
 
@@ -275,7 +275,7 @@ class ForestState:
                 self._is_broken = False
                 return found
 
-            return self._turns.change(cost)
+            return self._turns.write(cost)
 
     def shares(self, X: Floats) -> tuple[Floats, NDArray[np.generic]]:
         """Return the mean label shares in each row's leaves, and the labels."""
@@ -302,7 +302,7 @@ class ForestState:
     def _ask(self, held: Held, X: Floats) -> Held:
         """Grow the nodes inputs reach, or make room for them, as a writer."""
         work = self._work(held)
-        return self._replace(held, self._turns.change(lambda: trees.ask(work, held.trees, X)))
+        return self._replace(held, self._turns.write(lambda: trees.ask(work, held.trees, X)))
 
     def plain(self) -> Ensemble:
         """Return the forest in plain form."""
@@ -315,7 +315,7 @@ class ForestState:
         """Return the forest in plain form, as a writer."""
         while self._settle_some(UNLIMITED):
             pass
-        return self._turns.look(lambda: plain_form(self.settings, self._held))
+        return self._turns.read(lambda: plain_form(self.settings, self._held))
 
     def sizes(self) -> dict[str, int]:
         """Return the bytes in use by part, as in the paper's Table 3."""

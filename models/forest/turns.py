@@ -21,7 +21,7 @@ class ReadWriteLock:
         self._gate = threading.Lock()
         self._places = tuple(threading.Lock() for _ in range(8))
 
-    def look(self, at: Callable[[], T]) -> T:
+    def read(self, at: Callable[[], T]) -> T:
         """Return a function's result, under the readers' lock."""
         with self._gate:
             # Native numbers of threads follow one another; addresses are multiples of a page.
@@ -29,7 +29,7 @@ class ReadWriteLock:
         with mine:
             return at()
 
-    def change(self, what: Callable[[], T]) -> T:
+    def write(self, what: Callable[[], T]) -> T:
         """Return the result of a function that changes the state, under the writers' lock."""
         a, b, c, d, e, f, g, h = self._places
         with self._gate, a, b, c, d, e, f, g, h:

@@ -25,7 +25,7 @@ from leaveout.models.rewrites.piecewise import (
 )
 from leaveout.models.rewrites.pooling import GlobalMaxPool, MaxPool, ReduceMax, ReduceMin
 
-__all__ = ["REWRITES", "Draft", "Ending", "Last", "Rewrite", "Rewritten", "rewritten"]
+__all__ = ["REWRITES", "Draft", "Ending", "Last", "Rewrite", "Rewritten", "rewrite_node"]
 
 REWRITES: tuple[Rewrite, ...] = (
     ConstantNode(),

@@ -132,12 +132,12 @@ class _Many(Rewrite):
 
     def visit(self, use: Use, draft: Draft) -> str:
         """See `Rewrite.visit`."""
-        found, *others = self.ordered(use)
+        found, *others = self.order_inputs(use)
         for name in others:
             found = self.both(draft, found, name)
         return draft("Identity", found) if not others else found
 
-    def ordered(self, use: Use) -> list[str]:
+    def order_inputs(self, use: Use) -> list[str]:
         """Return the inputs, a variable one first, so that no two constants meet."""
         fixed = [name for name in use.proto.input if name not in use.shapes]
         return [*use.variables, *fixed]
@@ -172,7 +172,7 @@ class Total(_Many):
 
     operator = "Sum"
 
-    def ordered(self, use: Use) -> list[str]:
+    def order_inputs(self, use: Use) -> list[str]:
         """See `_Many.order_inputs`; the order stays."""
         if not any(name in use.shapes for name in use.proto.input[:2]):
             raise UnsupportedError("it begins with two constants; add them up first")

@@ -290,7 +290,7 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _renew(self, ledger: Ledger, at: Position, rows: Rows, classes: NDArray[Any]) -> None:
         key = epoch_key(self.seed, at.epoch + 1)
-        shards = Shards.trained(
+        shards = Shards.train(
             self.estimator, key, self.settings.shards, self.settings.probability, rows
         )
         with ledger.moving(at, key) as (new, seal):
@@ -344,7 +344,7 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if shards is not None and shards.key == key:
             shards = shards.for_rows(state.rows)
         else:
-            shards = Shards.trained(
+            shards = Shards.train(
                 self.estimator, key, self.settings.shards, self.settings.probability, state.rows
             )
         if ahead == 0 and shards.digest() != state.models:

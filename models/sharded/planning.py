@@ -161,7 +161,7 @@ def votes_held_out(
         If a model cannot be trained.
     """
     key = hashlib.sha256(b"plan %d %d" % (seed, shards)).digest()
-    made = Shards.trained(estimator, key, shards, 1 / shards, Rows.first(*rows), on_model)
+    made = Shards.train(estimator, key, shards, 1 / shards, Rows.first(*rows), on_model)
     labels = 1 + max(int(codes.max()) for _, codes in (rows, held_out))
     return HeldOut(shards, made.votes(held_out[0], labels), held_out[1])
 

@@ -34,7 +34,7 @@ class Shards:
     retrained: tuple[int, ...]  # shards trained by the last change
 
     @classmethod
-    def trained(
+    def train(
         cls,
         estimator: Any,
         key: bytes,

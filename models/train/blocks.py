@@ -72,7 +72,7 @@ class Blocks:
         self._free = free
 
     @contextlib.contextmanager
-    def opened(self, settings: Settings) -> Iterator[None]:
+    def open_folder(self, settings: Settings) -> Iterator[None]:
         """Hold the folder for one run; delete it when the run succeeds.
 
         A failed run leaves it only if a block is finished.
@@ -113,9 +113,9 @@ class Blocks:
             write_whole(path, msgspec.json.encode(settings))
 
     def _worth(self) -> bool:
-        return sum(map(len, self.finished())) > self._free
+        return sum(map(len, self.finished_ranges())) > self._free
 
-    def finished(self) -> list[range]:
+    def finished_ranges(self) -> list[range]:
         """Return the ranges of networks on disk, in order, disjoint."""
         ranges: list[range] = []
         for path in sorted(self.folder.glob(f"*{_SUFFIX}")):
@@ -124,10 +124,10 @@ class Blocks:
                 ranges.append(block)
         return ranges
 
-    def missing(self, networks: int, block: int) -> list[range]:
+    def missing_ranges(self, networks: int, block: int) -> list[range]:
         """Return what is not on disk, in ranges of at most ``block`` networks."""
         gaps, reached = [], 0
-        for done in [*self.finished(), range(networks, networks)]:
+        for done in [*self.finished_ranges(), range(networks, networks)]:
             end = min(done.start, networks)
             gaps += [range(start, min(start + block, end)) for start in range(reached, end, block)]
             reached = done.stop

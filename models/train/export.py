@@ -115,7 +115,7 @@ def write_family(
 
     Memory holds one parameter of one block at a time, so each block is read once per parameter.
     """
-    finished = blocks.finished()
+    finished = blocks.finished_ranges()
 
     def parts(name: str) -> Iterator[NDArray[np.float32]]:
         for block in finished:

@@ -42,10 +42,10 @@ def train_family(
     """Train what is missing and write the files."""
     free = 0 if job.first is None else 1
     blocks = Blocks(job.directory / PARTIAL, job.signature.size, free)
-    with blocks.opened(job.settings):
+    with blocks.open_folder(job.settings):
         known = finished_networks(job)
         if known is not None:
-            for each in blocks.missing(len(known), max(1, _COPIED // job.signature.size)):
+            for each in blocks.missing_ranges(len(known), max(1, _COPIED // job.signature.size)):
                 blocks.write(each.start, known.read(each))
         _train_blocks(job, blocks, opened, block, workers, expected, on_progress)
         look(blocks)
@@ -61,11 +61,11 @@ def _train_blocks(
     expected: bool,
     on_progress: OnProgress,
 ) -> None:
-    missing = sum(map(len, blocks.missing(job.networks, job.networks)))
+    missing = sum(map(len, blocks.missing_ranges(job.networks, job.networks)))
     if not missing:
         return
     share = -(-missing // workers)
-    todo = blocks.missing(job.networks, min(block, share))
+    todo = blocks.missing_ranges(job.networks, min(block, share))
     finished = job.networks - missing
     underway: dict[range, float] = {}
     forecast = Forecast(job, finished, sum(map(len, todo[:workers])))
@@ -88,13 +88,13 @@ def _train_blocks(
                     underway.pop(networks, None)
                     finished += len(networks)
             work = finished + sum(underway.values())
-            note = note or forecast.said(finished, work)
+            note = note or forecast.forecast_line(finished, work)
             on_progress(TrainingProgress(finished, job.networks, work, note))
 
 
 def _put_together(job: Job, blocks: Blocks) -> None:
     shapes, folder = job.signature.shapes, job.directory
-    first = blocks.read(blocks.finished()[0])[0]
+    first = blocks.read(blocks.finished_ranges()[0])[0]
     model = job.model(unflatten_parameters(shapes, first))
     with hold_folder(folder), partial_folder(folder) as staged:
         (staged / NETWORK).write_bytes(model.SerializeToString(deterministic=True))
@@ -151,7 +151,7 @@ def farewell(job: Job | None) -> str:
         # The folder holds another run, which would have been told next.
         return "stopped before training began"
     blocks = Blocks(job.directory / PARTIAL, job.signature.size)
-    finished = sum(map(len, blocks.finished()))
+    finished = sum(map(len, blocks.finished_ranges()))
     if finished <= (job.first is not None):
         return (
             "stopped before a block of networks was finished: nothing of this run is kept, and the "

@@ -53,7 +53,7 @@ class Forecast:
         self._began: tuple[float, float] | None = None
         self._is_said = False
 
-    def said(self, finished: int, work: float) -> str:
+    def forecast_line(self, finished: int, work: float) -> str:
         """Return the line; empty if it is not due."""
         if self._is_said or work <= self._before:
             return ""

@@ -111,7 +111,7 @@ class StackedTask(Task):
         if not finite.all():
             name = name_of(networks.start + int(np.argmin(finite)), self.removed)
             return Failed(f"training diverged: {name} has weights that are not finite; lower --lr")
-        return self.kept(networks, parameters)
+        return self.keep_block(networks, parameters)
 
     def _train(
         self, networks: range, of: range, say: Callable[[Step | Noted], None]

@@ -120,7 +120,7 @@ class Task(ABC):
     def do(self, order: Order, say: Callable[[Step | Noted], None]) -> Event:
         """Do one order, reporting progress by ``say``; return the last event."""
 
-    def kept(self, networks: range, parameters: NDArray[np.float32]) -> Event:
+    def keep_block(self, networks: range, parameters: NDArray[np.float32]) -> Event:
         """Write a trained block, or return it where there is no folder."""
         if not self.folder:
             return Trained(parameters)

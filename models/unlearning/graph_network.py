@@ -38,7 +38,7 @@ class GraphNetwork:
         import torch
 
         graph = network.graph
-        for node in graph.needed():
+        for node in graph.needed_nodes():
             if not isinstance(node.operator, _KNOWN):
                 raise ModelError(
                     f"{network.source}: {node.name} is a {type(node.operator).__name__}, which "
@@ -69,7 +69,7 @@ class GraphNetwork:
         """Return scores of shape (rows, labels)."""
         graph = self.network.graph
         tensors = {graph.input: x.reshape(-1, *graph.input_shape)}
-        for node in graph.needed():
+        for node in graph.needed_nodes():
             tensors[node.output] = self._apply(node, [tensors[name] for name in node.inputs])
         return tensors[graph.output].reshape(len(x), -1)
 
@@ -108,7 +108,7 @@ class GraphNetwork:
 
     def _redraw_ranges(self) -> Iterator[tuple[str, float]]:
         """Yield the parameters that `redraw` draws, with their ranges."""
-        for node in self.network.graph.needed():
+        for node in self.network.graph.needed_nodes():
             operator = node.operator
             if not isinstance(operator, _TRAINABLE):
                 continue
@@ -129,7 +129,7 @@ class GraphNetwork:
         """Return the biases that follow a MatMul in an Add."""
         return [
             after.operator.constant
-            for after in self.network.graph.needed()
+            for after in self.network.graph.needed_nodes()
             if isinstance(after.operator, Shift) and after.inputs == (node.output,)
         ]
 

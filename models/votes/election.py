@@ -160,7 +160,7 @@ def _fit_shared_features(
     ranks: NDArray[np.int64],
 ) -> Features:
     """Encode all rows and learn features from the sorted distinct samples alone."""
-    encoder = samples.features.fitted(representatives)
+    encoder = samples.features.fit_encoder(representatives)
     if encoder.width > _MOST_FEATURES:
         raise TrainingError(
             f"{samples.source}: {encoder.width:,} features, more than {_MOST_FEATURES:,}; drop "

@@ -37,7 +37,7 @@ class Features(Protocol):
     def is_fixed(self) -> bool:
         """Whether features do not depend on the rows an encoding is fitted on."""
 
-    def fitted(self, rows: NDArray[np.int64]) -> Encoder:
+    def fit_encoder(self, rows: NDArray[np.int64]) -> Encoder:
         """Fit an encoding, reading only the values of ``rows``."""
 
 
@@ -52,7 +52,7 @@ class ArrayFeatures:
         """Always true."""
         return True
 
-    def fitted(self, rows: NDArray[np.int64]) -> Encoder:
+    def fit_encoder(self, rows: NDArray[np.int64]) -> Encoder:
         """Return the identity, which needs no fitting."""
         return _Plain(self.values)
 
@@ -92,7 +92,7 @@ class TableFeatures:
         """Whether a basis fixes ranges and categories."""
         return self.basis is not None
 
-    def fitted(self, rows: NDArray[np.int64]) -> Encoder:
+    def fit_encoder(self, rows: NDArray[np.int64]) -> Encoder:
         """Fit ranges and categories on the cells of ``rows``, or of the basis."""
         known = rows if self.basis is None else self.basis
         return _Table(tuple(_fit(column, known) for column in self.table))

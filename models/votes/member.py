@@ -76,7 +76,7 @@ def train_member(task: Task, index: int) -> Member:
     """
     rows = task.rows[index]
     present = np.unique(task.y[rows])
-    encoder = task.features.fitted(rows)
+    encoder = task.features.fit_encoder(rows)
     if task.learner.surviving is not None:
         return _surviving_member(task, task.learner.surviving, rows, encoder)
     if len(present) < 2:

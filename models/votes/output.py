@@ -115,7 +115,7 @@ def _parts_text(partition: Partition) -> str:
     writer = TableWriter(stream)
     writer.row(["row", "parts"])
     for row in range(len(partition.base)):
-        writer.row([row, " ".join(map(str, partition.reached(row)))])
+        writer.row([row, " ".join(map(str, partition.reached_members(row)))])
     return stream.getvalue()
 
 

@@ -27,7 +27,7 @@ class Partition:
     ranks: NDArray[np.int64]  # shape (rows,)
     repeated: int  # rows that are a sample which another row is too
 
-    def reached(self, row: int) -> tuple[int, ...]:
+    def reached_members(self, row: int) -> tuple[int, ...]:
         """Return the members a row reaches, in ascending order."""
         if self.base[row] == ABSENT:
             return ()

@@ -62,8 +62,8 @@ def table_samples(
         if skip:
             kept, lost = rows_with_known_labels([word for _, word, _ in held], names)
             held, left_aside = [held[place] for place in kept], (*left_aside, *lost)
-        tests = table.chosen([row for _, _, row in held])
-        train = table.chosen([row for row in range(len(keys)) if not out[row]])
+        tests = table.take_rows([row for _, _, row in held])
+        train = table.take_rows([row for row in range(len(keys)) if not out[row]])
         keys = [key for key, kept in zip(keys, ~out, strict=True) if kept]
     else:
         raise TrainingError(
@@ -166,7 +166,7 @@ def _names(
             f"{table.at(cells.index(''), label)}: the label is missing; drop the row, or leave "
             "such rows aside with --bad-rows skip"
         )
-    named = table.chosen([row for row, cell in enumerate(cells) if cell])
+    named = table.take_rows([row for row, cell in enumerate(cells) if cell])
     checked = checked_names(str(table.path), named.labels(label), given=False)
     refuse_measurements(f"{table.path}, column {label!r}", named.column(label), checked[0])
     return checked

@@ -181,7 +181,7 @@ def _move_node(node: AnyNode, file: _File) -> AnyNode:
     for each in fields(node):
         value = getattr(node, each.name)
         if isinstance(value, Position):
-            changes[each.name] = value.moved(file.lines)
+            changes[each.name] = value.shift_down(file.lines)
         elif isinstance(value, Node):
             changes[each.name] = _move_node(value, file)
         elif isinstance(value, tuple):

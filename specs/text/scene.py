@@ -64,7 +64,7 @@ class Scene:
         return position(self.token)
 
     @property
-    def found(self) -> str:
+    def token_text(self) -> str:
         """The token as a message shows it."""
         if self.token.type == "$END":
             return "the end of the text"
@@ -73,14 +73,14 @@ class Scene:
         return shown if self.token.type == "TEXT" else f"'{shown}'"
 
     @property
-    def touching(self) -> str:
+    def adjacent_text(self) -> str:
         """The text of the previous token if it directly precedes this one."""
         if self.previous is None or self.previous.end_pos != self.token.start_pos:
             return ""
         return str(self.previous)
 
     @property
-    def opened(self) -> tuple[Token, ...]:
+    def open_brackets(self) -> tuple[Token, ...]:
         """The brackets still open, innermost last."""
         stack: list[Token] = []
         for token in self.before:

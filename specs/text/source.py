@@ -18,7 +18,7 @@ class Position:
         """Return the span from the start of this position to the end of another."""
         return Position(self.line, self.column, last.end_line, last.end_column)
 
-    def moved(self, lines: int) -> Position:
+    def shift_down(self, lines: int) -> Position:
         """Return the same position that many lines further down."""
         return Position(self.line + lines, self.column, self.end_line + lines, self.end_column)
 
@@ -41,6 +41,6 @@ class Source:
         before = 0
         for file in (self, *self.included):
             if at.line - before <= file.lines:
-                return file, at.moved(-before)
+                return file, at.shift_down(-before)
             before += file.lines
         return self, at

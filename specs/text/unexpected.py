@@ -62,7 +62,7 @@ def _character(error: UnexpectedInput, text: str) -> Slip:
 
 
 def _bracket(scene: Scene) -> Slip | None:
-    token, opened = scene.token, scene.opened
+    token, opened = scene.token, scene.open_brackets
     if token.type in CLOSES.values() and not opened:
         return Slip(scene.at, f"this '{token}' closes nothing", "delete it, or open it before")
     if not opened:
@@ -87,14 +87,14 @@ def _heading(scene: Scene) -> Slip | None:
         wrong = f"'{token}' is a word of the language and cannot be a name"
         return Slip(scene.at, wrong, f"choose another name, such as '{token}_1'")
     if accepts == {"NAME"} and previous is not None and previous.type in STATEMENTS:
-        wrong = f"expected a name after '{previous}', found {scene.found}"
+        wrong = f"expected a name after '{previous}', found {scene.token_text}"
         return Slip(scene.at, wrong, f"write: {_EXAMPLES[previous.type]}")
     heading_ends = accepts >= STATEMENTS and first == "INCLUDE"
     if heading_ends and token.type in ("COMMA", "TEXT"):
-        wrong = f"'include' takes one path, found {scene.found} after it"
+        wrong = f"'include' takes one path, found {scene.token_text} after it"
         return Slip(scene.at, wrong, "write 'include' before every path")
     if previous is not None and previous.type == "INCLUDE":
-        wrong = f"expected a path in quotes after 'include', found {scene.found}"
+        wrong = f"expected a path in quotes after 'include', found {scene.token_text}"
         return Slip(scene.at, wrong, f"write: {_EXAMPLES['INCLUDE']}")
     if accepts == {"COLON"} and first == "GUARANTEE" and token.type == "PER":
         cure = "write: find bound: least b per label such that ..."
@@ -102,18 +102,18 @@ def _heading(scene: Scene) -> Slip | None:
     if accepts >= STATEMENTS and token.type == "FORALL":
         return Slip(scene.at, "this claim has no name", "write: guarantee quiet: forall ...")
     if accepts == {"NAME"} and previous is not None and previous.type == "WITH":
-        wrong = f"expected 'confidence' after 'with', found {scene.found}"
+        wrong = f"expected 'confidence' after 'with', found {scene.token_text}"
         return Slip(scene.at, wrong, "write: ... with confidence 0.95")
     if first in STATEMENTS and accepts in ({"COLON"}, {"EQUAL"}):
         mark = "=" if accepts == {"EQUAL"} else ":"
-        wrong = f"expected '{mark}' after '{first.lower()} {previous}', found {scene.found}"
+        wrong = f"expected '{mark}' after '{first.lower()} {previous}', found {scene.token_text}"
         sample = _EXAMPLES[first].split()
         return Slip(scene.at, wrong, f"write: {first.lower()} {previous}{_tail(sample)}")
     if "LEAST" in accepts:
-        wrong = f"expected 'least' or 'greatest', found {scene.found}"
+        wrong = f"expected 'least' or 'greatest', found {scene.token_text}"
         return Slip(scene.at, wrong, f"write: {_EXAMPLES['FIND']}")
     if "SUCH" in accepts or "THAT" in accepts:
-        wrong = f"expected 'such that' before the claim, found {scene.found}"
+        wrong = f"expected 'such that' before the claim, found {scene.token_text}"
         return Slip(scene.at, wrong, f"write: {_EXAMPLES['FIND']}")
     return None
 
@@ -131,15 +131,15 @@ def _binder(scene: Scene) -> Slip | None:
         wrong = f"expected ':' before the claim, found '{previous}(' after a comma"
         return Slip(position(previous), wrong, "write: forall x in X, M in F: ...")
     if scene.accepts == {"IN"}:
-        wrong = f"expected 'in' after '{previous}', found {scene.found}"
+        wrong = f"expected 'in' after '{previous}', found {scene.token_text}"
         return Slip(
             scene.at, wrong, f"say what '{previous}' goes over: forall {previous} in X: ..."
         )
     if scene.accepts == {"NAME"} and previous.type in ("FORALL", "COMMA"):
-        wrong = f"expected a name after '{previous}', found {scene.found}"
+        wrong = f"expected a name after '{previous}', found {scene.token_text}"
         return Slip(scene.at, wrong, "write: forall x in X, M in F: ...")
     if scene.accepts >= {"COLON", "COMMA"}:
-        wrong = f"expected ':' or ',' after what 'forall' goes over, found {scene.found}"
+        wrong = f"expected ':' or ',' after what 'forall' goes over, found {scene.token_text}"
         return Slip(scene.at, wrong, "write: forall x in X, M in F: ...")
     if "NAME" in scene.accepts and token.type in ("FORALL", "NOT"):
         wrong = f"'{token}' cannot stand here without parentheses"
@@ -148,7 +148,7 @@ def _binder(scene: Scene) -> Slip | None:
 
 
 def _operator(scene: Scene) -> Slip | None:
-    token, touching, after = scene.token, scene.touching, scene.after
+    token, touching, after = scene.token, scene.adjacent_text, scene.after
     pair = (touching, str(token))
     pairs = {
         ("-", ">"): "write '=>'",
@@ -186,11 +186,11 @@ def _word(scene: Scene) -> Slip | None:
     token, previous, after = scene.token, scene.previous, scene.after
     if token.type == "TEXT" and previous is not None and previous.type == "NAME":
         wrong = f"'{previous}' needs parentheses around what it takes"
-        return Slip(scene.back(), wrong, f"write: {previous}({scene.found})")
+        return Slip(scene.back(), wrong, f"write: {previous}({scene.token_text})")
     if token.type != "NAME":
         return None
     folded = token.casefold()
-    if previous is not None and previous.type == "NUMBER" and scene.touching:
+    if previous is not None and previous.type == "NUMBER" and scene.adjacent_text:
         cure = f"write {previous} * {token} for a product"
         return Slip(scene.back(), "a name cannot begin with a digit", cure)
     if previous is not None and previous.type == "NAME":
@@ -230,7 +230,7 @@ _RULES: tuple[Callable[[Scene], Slip | None], ...] = (
 
 def _otherwise(scene: Scene) -> Slip:
     reserved = ", a word of the language" * (scene.token.type in KEYWORDS)
-    wrong = f"expected {describe_expected(scene.accepts)}, found {scene.found}{reserved}"
+    wrong = f"expected {describe_expected(scene.accepts)}, found {scene.token_text}{reserved}"
     if not scene.before:
         return Slip(scene.at, wrong, f"write: {_EXAMPLES['GUARANTEE']}")
     return Slip(scene.at, wrong, _value_missing(scene))

@@ -100,7 +100,7 @@ class Assertions:
         try:
             found = [compare_linear(sign, *pair, at) for pair in itertools.pairwise(sides)]
         except UnreadableError as error:
-            raise error.placed(at) from None
+            raise error.slip_at(at) from None
         return found[0] if len(found) == 1 else All(tuple(found))
 
     def _term(self, tree: Tree) -> Linear:
@@ -108,7 +108,7 @@ class Assertions:
         try:
             return self._leaf(tree) if isinstance(tree, Word) else _combine_terms(tree, parts)
         except UnreadableError as error:
-            raise error.placed(self.at(tree)) from None
+            raise error.slip_at(self.at(tree)) from None
 
     def _parts(self, tree: Bracketed) -> list[Tree]:
         if tree.head not in _ARITHMETIC:
@@ -135,7 +135,7 @@ def _combine_terms(tree: Bracketed, parts: list[Linear]) -> Linear:
         case "+":
             return total(parts)
         case "-" if len(parts) == 1:
-            return parts[0].scaled(Fraction(-1))
+            return parts[0].scale_by(Fraction(-1))
         case "-":
             return total(parts[:1], parts[1:])
         case "*":

@@ -26,7 +26,7 @@ def build(problem: Problem, networks: Sequence[Network], reals: bool | None = No
     start = problem.networks[0].at
     atoms, rest = conjuncts(problem.formula)
     points = points_of(problem.networks, atoms)
-    read = [*points, *(points[position] for position, _ in problem.hidden)]
+    read = [*points, *(points[position] for position, _ in problem.hidden_nodes)]
     moved = _Moved(points, _first_alike(networks, read))
     bounds = Bounds()
     always, possible = _without_constants(map(moved, atoms))
@@ -45,7 +45,7 @@ def build(problem: Problem, networks: Sequence[Network], reals: bool | None = No
     if any(empty for _, empty in boxes):
         cases = []
     points = read
-    names = [each.name for each in problem.networks] + [node.name for _, node in problem.hidden]
+    names = [each.name for each in problem.networks] + [node.name for _, node in problem.hidden_nodes]
     scores = magnitudes([box for box, _ in boxes], networks, points)
 
     def largest(spot: Place) -> Fraction:

@@ -37,7 +37,7 @@ class Linear:
     terms: dict[Place, Fraction] = field(default_factory=dict)
     constant: Fraction = Fraction(0)
 
-    def scaled(self, factor: Fraction) -> Linear:
+    def scale_by(self, factor: Fraction) -> Linear:
         """Return a multiple of the function."""
         if factor == 0:
             return Linear()
@@ -78,7 +78,7 @@ class UnreadableError(Exception):
         self.wrong = wrong
         self.cure = cure
 
-    def placed(self, at: Position) -> Slip:
+    def slip_at(self, at: Position) -> Slip:
         """Return the slip at a position."""
         return Slip(at, self.wrong, self.cure)
 
@@ -131,7 +131,7 @@ def product(factors: Iterable[Linear]) -> Linear:
         return Linear(constant=scale)
     for coefficient in (variable.constant, *variable.terms.values()):
         _check_digits(coefficient * scale)
-    return variable.scaled(scale)
+    return variable.scale_by(scale)
 
 
 @lru_cache(maxsize=4096)
@@ -178,6 +178,6 @@ def compare_linear(sign: str, left: Linear, right: Linear, at: Position) -> Form
 def negate_formula(formula: Formula) -> Formula:
     """Return the negation of a formula."""
     if isinstance(formula, Atom):
-        return Atom(formula.linear.scaled(Fraction(-1)), not formula.strict, formula.at)
+        return Atom(formula.linear.scale_by(Fraction(-1)), not formula.strict, formula.at)
     parts = tuple(negate_formula(part) for part in formula.parts)
     return Any(parts) if isinstance(formula, All) else All(parts)

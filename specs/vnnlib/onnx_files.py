@@ -92,7 +92,7 @@ def check_networks(problem: Problem, networks: Sequence[Network]) -> list[Networ
         graph = network.graph
         for tensor, shape, name in (
             (declared.input, graph.input_shape, graph.input),
-            (declared.output, (outputs_of(network),), graph.given),
+            (declared.output, (outputs_of(network),), graph.score_tensor),
         ):
             _check_tensor(declared, tensor, shape, name, network.source)
         if declared.equal_to and not _same_weights(network, by_name[declared.equal_to]):
@@ -101,7 +101,7 @@ def check_networks(problem: Problem, networks: Sequence[Network]) -> list[Networ
         if other and structure_hash(network) != structure_hash(by_name[other]):
             raise Slip(declared.at, f"{declared.name} is not isomorphic to {other}")
     found = []
-    for position, node in problem.hidden:
+    for position, node in problem.hidden_nodes:
         declared, network = problem.networks[position], networks[position]
         hidden, shape = hidden_network(network, node, declared.at)
         _check_tensor(declared, node, shape, node.onnx_name, network.source)
@@ -112,7 +112,7 @@ def check_networks(problem: Problem, networks: Sequence[Network]) -> list[Networ
 def _refuse_dropped(network: Network) -> None:
     last = network.model.graph.output[0].name
     for node in network.model.graph.node:
-        if last in node.output and network.graph.given != last:
+        if last in node.output and network.graph.score_tensor != last:
             raise ModelError(
                 f"{network.source}: the final {node.op_type} is not computed, and a VNN-LIB query "
                 "is about what it gives; export the scores before it"

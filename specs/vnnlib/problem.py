@@ -78,7 +78,7 @@ class Problem:
         return all(tensor.type == "real" for each in self.networks for tensor in each.tensors)
 
     @property
-    def hidden(self) -> tuple[tuple[int, Tensor], ...]:
+    def hidden_nodes(self) -> tuple[tuple[int, Tensor], ...]:
         """Hidden nodes, each with the index of its network.
 
         What a formula says of the one at position i is said of the output of network
@@ -89,7 +89,7 @@ class Problem:
     def name_of(self, spot: Place) -> str:
         """Return the file's name for a variable."""
         if spot.network >= len(self.networks):
-            return self.hidden[spot.network - len(self.networks)][1].element(spot.element)
+            return self.hidden_nodes[spot.network - len(self.networks)][1].element(spot.element)
         network = self.networks[spot.network]
         tensor = network.output if spot.output else network.input
         if self.version == "1.0":

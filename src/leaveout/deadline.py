@@ -26,14 +26,14 @@ class Deadline:
         return time.perf_counter() >= self.at
 
     @property
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """Seconds left, 0 once it is over; infinity without a limit."""
         return max(0.0, self.at - time.perf_counter())
 
     @property
     def limit(self) -> float | None:
         """Seconds left, 0 once it is over; None without a limit."""
-        return None if math.isinf(self.at) else self.left
+        return None if math.isinf(self.at) else self.seconds_left
 
     def share(self, parts: int) -> float | None:
         """Return the seconds left for each of some parts; None without a limit."""

@@ -108,7 +108,7 @@ def test_what_is_missing_is_named_and_has_no_record(tmp_path):
     write_question(tmp_path)
     (tmp_path / "family.npz").unlink()
     origin = origin_of(tmp_path / "test.spec")
-    assert origin.missing() == ["family.npz"]
+    assert origin.missing_files() == ["family.npz"]
     assert set(kinds(origin)) == {"test.spec", "full.onnx"}
 
 
@@ -146,9 +146,9 @@ def test_a_file_that_changes_during_the_run_has_no_digest_and_a_note(tmp_path):
     origin = origin_of(spec)
     held = (tmp_path / "full.onnx").read_bytes()
     (tmp_path / "full.onnx").write_bytes(held)  # touched, and the same
-    assert origin.changed() == []
+    assert origin.changed_files() == []
     (tmp_path / "full.onnx").write_bytes(held + b" ")
-    assert origin.changed() == ["full.onnx"]
+    assert origin.changed_files() == ["full.onnx"]
     assert [each.path for each in origin.files() if not each.sha256] == ["full.onnx"]
 
 

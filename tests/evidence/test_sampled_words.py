@@ -213,5 +213,5 @@ def test_a_search_that_rounding_closed_is_closed():
     for closed in (True, False):
         rest = (searched(0.5, 0.501, closed=closed),)
         found = _Found(None, (), np.zeros(1), np.zeros(1), rest)
-        assert decider._closed(found, 0.5, 0.501) == closed
-        assert not decider._closed(found, 0.4, 0.501)
+        assert decider._is_closed(found, 0.5, 0.501) == closed
+        assert not decider._is_closed(found, 0.4, 0.501)

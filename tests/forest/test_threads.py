@@ -164,7 +164,7 @@ def test_looks_are_at_the_same_time_and_never_during_a_change(monkeypatch):
     monkeypatch.setattr(turns.threading, "get_native_id", native_id)
     # All are inside together, or the barrier is never passed.
     meet = threading.Barrier(8)
-    assert len(at_once(*[lambda: order.look(meet.wait)] * 8)) == 8
+    assert len(at_once(*[lambda: order.read(meet.wait)] * 8)) == 8
     inside = [0]
 
     def change():
@@ -175,10 +175,10 @@ def test_looks_are_at_the_same_time_and_never_during_a_change(monkeypatch):
 
         for _ in range(300):
             with order.changes:
-                order.change(alone)
+                order.write(alone)
 
     def look():
-        return [order.look(lambda: inside[0]) for _ in range(300)]
+        return [order.read(lambda: inside[0]) for _ in range(300)]
 
     *_, first, second = at_once(change, change, look, look)
     assert not any(first) and not any(second)

@@ -22,7 +22,7 @@ from support.members import FACTORS, margins_at, question, unbounded
 def copied(instance, seed=0):
     crowd = Crowd(instance)
     order = np.random.default_rng(seed).permutation(len(crowd))
-    return crowd, CoarseCopy.of(crowd.packed, order)
+    return crowd, CoarseCopy.of(crowd.packed_members, order)
 
 
 def expect_sound(instance, points):
@@ -81,7 +81,7 @@ def test_weights_at_the_ends_of_float32(scale):
 def test_members_that_float32_does_not_hold(number):
     """Of a member that cannot be copied nothing is told; of the others as much as before."""
     instance = question(networks.dense(np.random.default_rng(2), (3, 5, 5, 2)), 1, 30, (1e-3,))
-    packed = Crowd(instance).packed
+    packed = Crowd(instance).packed_members
     weights = packed.weights.astype(np.float64)
     weights[7, 3] = number
     odd = dataclasses.replace(packed, weights=weights, biases=packed.biases.astype(np.float64))
@@ -126,11 +126,11 @@ def test_members_close_to_the_error_on_either_side():
     x = np.random.default_rng(0).random(4).astype(np.float32)
     labels, margins = margins_at(instance, x[None])
     label, rng = int(labels[0]), np.random.default_rng(1)
-    biases = crowd.packed.biases.astype(np.float64)
+    biases = crowd.packed_members.biases.astype(np.float64)
     wanted = crowd.error + rng.choice([-1e-6, 0.0, 1e-6], 64)
     biases[:, biases.shape[1] - 2 + label] += wanted - margins[:, 0]
-    weights = crowd.packed.weights.astype(np.float64)
-    packed = dataclasses.replace(crowd.packed, weights=weights, biases=biases)
+    weights = crowd.packed_members.weights.astype(np.float64)
+    packed = dataclasses.replace(crowd.packed_members, weights=weights, biases=biases)
     left = CoarseCopy.of(packed, np.arange(64)).at(x, label, 2, crowd.error).open(np.arange(64))
     assert np.isin(np.flatnonzero(wanted <= crowd.error), left).all()
 

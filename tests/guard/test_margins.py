@@ -27,7 +27,7 @@ from support.members import FACTORS, margins_at, question, unbounded
 def expect_sound(instance, points):
     """Return the share of members that are left open though they agree clearly."""
     crowd = Crowd(instance)
-    bounds = MarginBounds(crowd.packed, instance.box, unbounded(instance), crowd.error)
+    bounds = MarginBounds(crowd.packed_members, instance.box, unbounded(instance), crowd.error)
     labels, margins = margins_at(instance, points)
     some = bounds.open_inputs(points, labels, np.zeros(len(points)))
     needless = clear = 0
@@ -72,7 +72,7 @@ def test_ties_everywhere_leave_everybody_open():
     model = networks.dense(np.random.default_rng(0), (2, 3, 2), 0.0)
     instance = question(model, 0, 40, factors=(0.0,))
     crowd = Crowd(instance)
-    bounds = MarginBounds(crowd.packed, instance.box, unbounded(instance), crowd.error)
+    bounds = MarginBounds(crowd.packed_members, instance.box, unbounded(instance), crowd.error)
     assert len(bounds.open(np.array([0.3, 0.2], np.float32), 0, 0.0)) == 40
 
 
@@ -89,18 +89,18 @@ def test_proved_bounds_close_members():
     crowd = Crowd(instance)
     upper = unbounded(instance)
     upper[:, 10:] = 0.5
-    bounds = MarginBounds(crowd.packed, instance.box, upper, crowd.error)
+    bounds = MarginBounds(crowd.packed_members, instance.box, upper, crowd.error)
     x = np.full(3, 0.4, np.float32)
     assert len(bounds.open(x, 0, 0.5, everyone=True)) == 70
     assert set(bounds.open(x, 0, 0.6).tolist()) <= set(range(10))
-    everywhere = MarginBounds(crowd.packed, instance.box, unbounded(instance), crowd.error)
+    everywhere = MarginBounds(crowd.packed_members, instance.box, unbounded(instance), crowd.error)
     assert set(everywhere.open(x, 0, 0.6).tolist()) > set(range(10))
     assert set(bounds.open(x, 0, 0.5)) == set(everywhere.open(x, 0, 0.5))
 
 
 def test_what_describes_a_difference_bounds_its_product_with_slopes():
     instance = question(networks.residual(np.random.default_rng(1)), 7, 200)
-    packed = Crowd(instance).packed
+    packed = Crowd(instance).packed_members
     rng = np.random.default_rng(0)
     numbers = len(packed.own_weights) + len(packed.own_biases)
     slopes = rng.normal(size=(30, numbers)).astype(np.float32)
@@ -217,7 +217,7 @@ def test_all_cores_find_the_one_that_disagrees():
     assert crowd.dissenter(x, label, everyone) == 1111
     assert crowd.suspect(x, label) == 1111
     assert crowd.dissenter(x, label, np.delete(everyone, 1111)) is None
-    bounds = MarginBounds(crowd.packed, apart.box, unbounded(apart), crowd.error)
+    bounds = MarginBounds(crowd.packed_members, apart.box, unbounded(apart), crowd.error)
     assert bounds.open(x, label, 0.0).tolist() == [1111]
     assert bounds.open(x, label, 0.0, everyone=True)[0] == 1111
 
@@ -225,6 +225,6 @@ def test_all_cores_find_the_one_that_disagrees():
 def test_the_most_work_evaluates_everybody_though_some_disagree():
     instance = question(networks.dense(np.random.default_rng(3)), 1, 700, factors=(0.3,))
     crowd, x = Crowd(instance), np.full(3, 0.5, np.float32)
-    found, asked = crowd._asked_by_all(x, 0, np.arange(700), np.inf)
+    found, asked = crowd._ask_in_parallel(x, 0, np.arange(700), np.inf)
     assert found == -1
     assert sorted(asked.tolist()) == list(range(700))

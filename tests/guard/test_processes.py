@@ -58,7 +58,7 @@ def test_all_places_of_all_processes_are_ready_in_time(effort, pad, processes, r
     # However the places are taken: single inputs share the cores, and all wait for one disk.
     assert places * (effort.row / effort.cores + effort.commit) <= pace.seconds(1) * (1 + 1e-9)
     # Batches have a core each, in whatever process they are.
-    taken = pace.taken(rows)
+    taken = pace.places_for(rows)
     assert 1 <= taken <= pace.places
     if rows >= places:
         assert processes * (pace.places // taken) <= max(effort.cores, 1)

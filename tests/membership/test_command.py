@@ -252,7 +252,7 @@ def test_audit_of_a_class_asks_about_rows_of_it(files, capsys):
     found = read_audit(out)
     assert isinstance(found, Views)
     assert set(found.label) == {1}
-    assert found.compared
+    assert found.has_unseen_rows
     answers = found.retrained.argmax(axis=1)
     assert (answers == 0).all()
 

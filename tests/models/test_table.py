@@ -45,7 +45,7 @@ def test_every_cell_comes_back_without_the_blanks_around_it(tmp_path_factory, ta
 
 def test_some_rows_keep_their_lines(tmp_path):
     table = Table.of_rows(tmp_path / "t.csv", ["a"], [["x"], ["y"], ["z"]], [2, 3, 7])
-    chosen = table.chosen([2, 0])
+    chosen = table.take_rows([2, 0])
     assert (chosen.rows, chosen.lines) == ([["z"], ["x"]], [7, 2])
     assert chosen.at(0, "a") == f"{tmp_path}/t.csv, line 7, column 'a'"
 

@@ -345,7 +345,7 @@ def test_a_site_that_failed_says_nothing_any_more(monkeypatch):
         own_worker.step(0.0, 1.0)
     for ask in (
         own_worker.member_values,
-        own_worker.closed,
+        own_worker.settled_values,
         own_worker.save,
         lambda: own_worker.step(0.0, 1.0),
     ):

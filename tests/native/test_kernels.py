@@ -173,7 +173,7 @@ def test_a_neuron_that_is_always_zero_hides_nothing(kernels, name):
         state=np.repeat(pairs.root[None], NODES, axis=0),
         phase=np.zeros((NODES, layout.hidden), np.int8),
         lines=np.zeros((NODES, 4, layout.hidden)),
-        known=np.zeros((NODES, forms.remembered, layout.inputs + 2)),
+        known=np.zeros((NODES, forms.kept_bounds, layout.inputs + 2)),
         share=np.tile([1.0, 0.0], (NODES, 1)),
         errors=np.tile([0.0, 1e6], (NODES, 1)), cut=np.full(NODES, -np.inf),
     )  # fmt: skip

@@ -65,7 +65,7 @@ def compiled(case: Case, lines: np.ndarray, share: np.ndarray) -> tuple[np.ndarr
     net, own, sets, every = (
         net_of(layout), own_of(numbers), members_of(case.sets), rows_of(case.forms)
     )  # fmt: skip
-    differs = bool(case.forms.touching.any())
+    differs = bool(case.forms.has_differences.any())
     outputs, sources = len(numbers.bias), layout.inputs + layout.hidden
     values, cz, cd, gz, gd = np.zeros(NODES), *(np.zeros((NODES, outputs)) for _ in range(4))
     for i in range(NODES):
@@ -109,7 +109,7 @@ def of_arrays(case: Case, lines: np.ndarray, share: np.ndarray) -> tuple[np.ndar
     given = {name: getattr(batch, name) for name in ("lower", "upper", "state", "phase")}
     nodes = nodes_of(space, case.pairs.numbers, case.sets, given, batch.which)
     nodes.size[:] = sizes(case)
-    differs = bool(case.forms.touching.any())
+    differs = bool(case.forms.has_differences.any())
     with np.errstate(all="ignore"):
         now = try_multipliers(nodes, gather_forms(space, case.forms, batch), lines, share, differs)
         gz, gd, _ = along(nodes, now.found, now.top, differs)
@@ -143,7 +143,7 @@ def test_arrays_follow_lines_alike(kernel, leaks, seed):
     lines, share = random_lines(case), random_share(case)
     numbers, hidden = case.pairs.numbers, case.pairs.layout.hidden
     top, z = numbers.rough[hidden:].max(), numbers.rough[:hidden] + 1e-300
-    differs = bool(case.forms.touching.any())
+    differs = bool(case.forms.has_differences.any())
     pairs = zip(compiled(case, lines, share), of_arrays(case, lines, share), strict=True)
     for place, (own, other) in enumerate(pairs):
         if place == 4 and not differs:

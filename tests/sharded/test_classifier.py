@@ -24,7 +24,7 @@ from support.crashes import contents, ends, holding
 
 
 def from_scratch(shards: Shards) -> Shards:
-    return Shards.trained(shards.estimator, shards.key, shards.count, shards.inclusion, shards.rows)
+    return Shards.train(shards.estimator, shards.key, shards.count, shards.inclusion, shards.rows)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ Enumerated nodes:               3030
 
 def test_a_stopped_search_gives_its_best_possible_moved_outwards():
     log = CbcLog(STOPPED)
-    assert log.stopped
+    assert log.at_limit
     assert not log.optimal
     assert -21248.55 < log.lower_bound < -21248.542
     assert log.nodes == 3030

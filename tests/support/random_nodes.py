@@ -102,7 +102,7 @@ class Case:
             state=np.repeat(pairs.root[None], NODES, axis=0),
             phase=np.zeros(cold, np.int8),
             lines=np.zeros((NODES, 4, layout.hidden)),
-            known=np.zeros((NODES, forms.remembered, layout.inputs + 2)),
+            known=np.zeros((NODES, forms.kept_bounds, layout.inputs + 2)),
             share=share,
             warm=np.zeros(NODES, bool),
             errors=errors,
@@ -183,7 +183,7 @@ class Case:
         values = forms.values(np.tile(x, (len(on), 1)), scores, dz[:, hidden:])[rows]
         # Of all ways to pass a difference the best counts; where there are several, one form
         # at most has to do with it.
-        assert len(on) == 1 or forms.touching[rows].sum() <= 1
+        assert len(on) == 1 or forms.has_differences[rows].sum() <= 1
         best = values.max(axis=1) + self.batch.errors[i, : len(values)]
         goal = forms.goal[rows]
         counts = bool((best[~goal] >= slack).all())

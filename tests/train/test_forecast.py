@@ -44,7 +44,7 @@ def told(clock, job, rate, start=0, block=1):
     watch, said = Forecast(job, start, block), []
     for clock.seconds in [0, 2, *range(3, 60)]:
         work = max(0.0, rate * (clock.seconds - 2))
-        line = watch.said(start + int(work // block) * block, start + work)
+        line = watch.forecast_line(start + int(work // block) * block, start + work)
         if line:
             said.append((clock.seconds, line))
     return said

@@ -187,25 +187,25 @@ def block_of(folder, first, last):
 
 def test_what_is_missing_is_cut_around_what_is_finished(tmp_path):
     blocks = Blocks(tmp_path, 3)
-    assert blocks.missing(10, 4) == [range(4), range(4, 8), range(8, 10)]
+    assert blocks.missing_ranges(10, 4) == [range(4), range(4, 8), range(8, 10)]
     block_of(tmp_path, 3, 5)
     block_of(tmp_path, 9, 10)
-    assert blocks.missing(10, 4) == [range(3), range(5, 9)]
+    assert blocks.missing_ranges(10, 4) == [range(3), range(5, 9)]
     block_of(tmp_path, 0, 3)
     block_of(tmp_path, 5, 9)
-    assert blocks.missing(10, 4) == []
+    assert blocks.missing_ranges(10, 4) == []
 
 
 def test_a_damaged_block_is_trained_again(tmp_path):
     block_of(tmp_path, 0, 5)
     path = next(tmp_path.glob("*.npy"))
     path.write_bytes(path.read_bytes()[:-4])
-    assert Blocks(tmp_path, 3).missing(5, 5) == [range(5)]
+    assert Blocks(tmp_path, 3).missing_ranges(5, 5) == [range(5)]
 
 
 def test_a_run_that_fails_before_a_block_is_finished_leaves_nothing(tmp_path):
     blocks = Blocks(tmp_path / "out" / ".partial", 3)
-    with pytest.raises(RuntimeError), blocks.opened({"epochs": 1}):
+    with pytest.raises(RuntimeError), blocks.open_folder({"epochs": 1}):
         raise RuntimeError
     assert not (tmp_path / "out").exists()
 
@@ -214,7 +214,7 @@ def test_settings_of_a_run_with_no_finished_block_bind_nobody(tmp_path):
     folder = tmp_path / ".partial"
     folder.mkdir()
     (folder / "settings.json").write_text('{"epochs": 1}')
-    with Blocks(folder, 3).opened({"epochs": 2}):
+    with Blocks(folder, 3).open_folder({"epochs": 2}):
         block_of(folder, 0, 1)
     assert not folder.exists()
 
@@ -246,7 +246,7 @@ def test_a_disk_that_is_full_before_anything_is_trained_leaves_no_folder(tmp_pat
 
     monkeypatch.setattr(blocks, "write_whole", full)
     out = tmp_path / "out"
-    with pytest.raises(OSError, match="No space"), Blocks(out / ".partial", 3).opened({}):
+    with pytest.raises(OSError, match="No space"), Blocks(out / ".partial", 3).open_folder({}):
         pass
     assert not out.exists()
 

@@ -67,14 +67,14 @@ def test_a_block_with_another_beginning_or_length_is_none(tmp_path):
     assert blocks.finished() == [range(4), range(8, 12)]
     first.write_bytes(first.read_bytes() + b"x")
     assert blocks.finished() == [range(8, 12)]
-    assert Blocks(tmp_path, SIZE + 1).finished() == []
+    assert Blocks(tmp_path, SIZE + 1).finished_ranges() == []
 
 
 def test_what_is_missing_of_the_first_networks_ends_with_them(tmp_path):
     blocks = Blocks(tmp_path, SIZE)
     blocks.write(8, networks()[8:10])
-    assert blocks.missing(5, 3) == [range(3), range(3, 5)]
-    assert blocks.missing(9, 9) == [range(8)]
+    assert blocks.missing_ranges(5, 3) == [range(3), range(3, 5)]
+    assert blocks.missing_ranges(9, 9) == [range(8)]
 
 
 @pytest.mark.parametrize("ends", [range(12), range(1), range(3, 9), range(2), range(11, 12)])

@@ -254,7 +254,7 @@ def test_a_family_is_assembled_in_little_more_memory_than_it_takes(tmp_path):
     for start in range(0, members + 1, 100):
         stop = min(start + 100, members + 1)
         write_block(tmp_path, start, stop, rng.random((stop - start, size), dtype=np.float32))
-    assert blocks.missing(members + 1, 64) == []
+    assert blocks.missing_ranges(members + 1, 64) == []
     tracemalloc.start()
     write_family(
         tmp_path / "family.npz", parameter_shapes(layers), blocks, np.arange(members), Manifest()

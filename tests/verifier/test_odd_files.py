@@ -298,4 +298,4 @@ def test_a_memory_of_answers_that_is_a_pipe_is_refused(tmp_path: Path) -> None:
     with pytest.raises(LeaveoutError, match="is a pipe"):
         Memory.read(path)
     with pytest.raises(UnusualFileError, match="is a pipe"):
-        Memory._opened(cast(Memory, SimpleNamespace(path=path)))
+        Memory._open_database(cast(Memory, SimpleNamespace(path=path)))

@@ -76,9 +76,9 @@ def test_after_ctrl_c_the_rest_is_asked_with_no_time(result):
 def test_a_part_of_the_time_is_shared_on_its_own(now):
     clock = Clock(12.0, 0.0, 3)
     own = clock.part(2)
-    assert (own.next(), clock.left) == (2.0, 12.0)
+    assert (own.next(), clock.seconds_left) == (2.0, 12.0)
     now.value = 3.0
-    assert (own.left, own.next(), clock.next()) == (1.0, 1.0, 4.5)
+    assert (own.seconds_left, own.next(), clock.next()) == (1.0, 1.0, 4.5)
     clock.interrupted = True
     assert clock.part(5).next() == 0.0
-    assert Clock.ended().next() == 0.0
+    assert Clock.without_time().next() == 0.0

@@ -252,7 +252,7 @@ def test_a_label_of_an_array_that_is_none_leaves_other_samples_where_they_are(me
     relabelled[33] = label
     samples = samples_from_arrays(X, relabelled, X_test, y_test, bad_rows="skip")
     after = hold_election(samples, recipe)
-    assert after.partition.reached(33) == ()
+    assert after.partition.reached_members(33) == ()
     assert changed(before, after) <= {int(before.partition.base[33])}
     with pytest.raises(TrainingError, match="'y_train' row 33 is"):
         samples_from_arrays(X, relabelled, X_test, y_test)
@@ -345,7 +345,7 @@ def test_rows_that_cannot_be_read_move_no_threshold_of_another_member(table, tmp
     for line in (*UNREADABLE.values(), b"nan,new,7,good"):
         path.write_bytes(train.read_bytes() + line + b"\n")
         after = hold_election(read_samples(path, **options, bad_rows="skip"), recipe)
-        reached = after.partition.reached(90) if line.startswith(b"nan") else ()
+        reached = after.partition.reached_members(90) if line.startswith(b"nan") else ()
         others = np.setdiff1d(np.arange(PARTS), reached)
         assert changed(before, after) == set(reached)
         first, second = (each.ballots.thresholds[:, others] for each in (before, after))

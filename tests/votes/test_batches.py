@@ -78,15 +78,15 @@ def test_batches_bound_any_problem_and_find_attacks(stakes):
 def test_shares_and_batches_together_are_no_worse_than_either(stakes):
     problem = PluralityProblem(stakes)
     *_, batches = in_batches(problem, Deadline.after(20.0), lambda words: None)
-    alone, both = problem.summed(()), problem.summed(batches)
-    saved = sum(batch.saved for batch in batches)
+    alone, both = problem.least_sum(()), problem.least_sum(batches)
+    saved = sum(batch.surviving_points for batch in batches)
     assert search(stakes).lost <= both.upper <= min(alone.upper, len(problem.points) - saved)
 
 
 def test_where_shares_would_fill_memory_batches_have_to_do(stakes, monkeypatch):
     monkeypatch.setattr(shares, "_MOST_GAINS", 10)
     problem = PluralityProblem(stakes)
-    assert problem.summed(()) is None
+    assert problem.least_sum(()) is None
     order = problem.hardest_first()
     assert sorted(order) == problem.points.tolist()
     needs = [stakes.needs[stakes.points == point].min() for point in order]

@@ -34,7 +34,7 @@ def test_members_have_the_rows_that_reach_them_and_each_row_reaches_as_many_as_i
     recipe = PartRecipe(method="finite_aggregation", parts=6, spread=spread)
     division = divide(samples, recipe)
     assert division.members == 6 * spread
-    reached = [division.reached(row) for row in range(samples.rows)]
+    reached = [division.reached_members(row) for row in range(samples.rows)]
     assert all(len(set(members)) == spread for members in reached)
     assert all(
         members
@@ -52,7 +52,7 @@ def test_in_hash_bagging_a_row_reaches_one_member_of_each_family_by_a_hash_of_it
     recipe = PartRecipe(method="hash_bagging", parts=6, families=3)
     division = divide(samples, recipe)
     assert division.members == 18
-    reached = np.array([division.reached(row) for row in range(samples.rows)])
+    reached = np.array([division.reached_members(row) for row in range(samples.rows)])
     assert (reached // 6 == [0, 1, 2]).all()
     # The hashes have nothing to do with each other.
     assert len({tuple(row % 6) for row in reached}) > 100
@@ -71,7 +71,7 @@ def test_in_hash_bagging_an_edit_changes_one_member_of_each_family():
     removed = np.arange(120) != 7
     after = hold_election(samples_from_arrays(X[removed], y[removed], X_test, y_test), recipe)
     same = (before.ballots.scores == after.ballots.scores).all(axis=(0, 2))
-    assert set(np.flatnonzero(~same)) <= set(before.partition.reached(7))
+    assert set(np.flatnonzero(~same)) <= set(before.partition.reached_members(7))
     origin = before.ballots.origin
     assert (origin.method, origin.families, origin.offsets) == ("hash_bagging", (5, 5, 5), ())
     assert "'leaveout f'" in origin.hash
@@ -146,7 +146,7 @@ def test_in_ss_dpa_a_relabel_to_no_label_shifts_no_other_sample():
         samples_from_arrays(X, strange, X_test, y_test, labels=["0", "1"]), recipe
     )
     touched = before.partition.base[7]
-    assert after.partition.reached(7) == ()
+    assert after.partition.reached_members(7) == ()
     others = np.arange(6) != touched
     assert np.array_equal(before.partition.base[:7], after.partition.base[:7])
     assert np.array_equal(before.ballots.scores[:, others], after.ballots.scores[:, others])

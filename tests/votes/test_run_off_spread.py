@@ -35,7 +35,7 @@ def test_radii_are_those_of_every_attack(searching, monkeypatch):
             found.solve(None, solver, None)
             assert published[point] <= found.lowest == found.highest == radius
             assert len(found.units) == radius + 1
-            members, cast, scored = found.turned()
+            members, cast, scored = found.changed_ballots()
             ballot, turned = votes[point].copy(), scores[point].copy()
             ballot[members], turned[members] = cast, scored
             after = run_off_predictions(ballot[None], turned[None], case["labels"])[0]

@@ -56,7 +56,7 @@ def test_the_order_of_rows_changes_no_byte_of_the_ballots(tmp_path, method, kind
         )
         samples = read_samples(source, **options)
         division = divide(samples, recipe)
-        parts.append({key: division.reached(row) for row, key in enumerate(samples.keys)})
+        parts.append({key: division.reached_members(row) for row, key in enumerate(samples.keys)})
         partition(source, folder / "out", recipe=recipe, workers=1, onnx=False, **options)
     assert parts[0] == parts[1]
     first, second = (tmp_path / str(s) / "out" / "ballots.npz" for s in (None, 4))
@@ -113,7 +113,7 @@ def test_torch_members_are_the_same_with_any_number_of_workers_and_whatever_othe
         np.vstack([X, X[:1] * 7]), np.append(y, 1 - y[:1]), X_test, y_test
     )
     second = hold_election(poisoned, recipe, workers=2, onnx=True)
-    (touched,) = second.partition.reached(150)
+    (touched,) = second.partition.reached_members(150)
     for part in range(4):
         same = first.exported[part].content == second.exported[part].content
         assert same == (part != touched)
@@ -159,7 +159,7 @@ def test_no_cell_of_a_poisoned_row_changes_the_encoding_of_another_part(tmp_path
     for line in lines:
         path.write_text(content + line + "\n")
         after = hold_election(read_samples(path, **options), recipe)
-        reached = after.partition.reached(200)
+        reached = after.partition.reached_members(200)
         assert len(reached) == (not line.endswith("worse"))
         others = np.setdiff1d(np.arange(8), reached)
         assert np.array_equal(before.ballots.scores[:, others], after.ballots.scores[:, others])
@@ -173,7 +173,7 @@ def test_a_table_is_encoded_as_the_words_say():
         ["u", "v", "u", "u", "w", "", "v", "7", "u", "u"],
     ]
     features = TableFeatures(tuple(column_of(f"c{i}", column) for i, column in enumerate(cells)))
-    encoder = features.fitted(np.array([0, 1, 2, 5]))
+    encoder = features.fit_encoder(np.array([0, 1, 2, 5]))
     # c0: numbers 1 to 3, the word a; c1: the words "", u, v.
     assert encoder.width == 5
     assert encoder(np.arange(10)).tolist() == [

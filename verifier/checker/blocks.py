@@ -51,7 +51,7 @@ class Block:
             np.ones(len(nodes), bool),
         )
 
-    def taken(self, own: Integers) -> Block:
+    def select(self, own: Integers) -> Block:
         """Return some of the nodes."""
         return Block(
             self.nodes[own], self.lower[own], self.upper[own], self.state[own], self.phase[own],

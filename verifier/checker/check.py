@@ -99,7 +99,7 @@ def check(
     checker = _Checker(read_certificate(path), given, numbers, progress)
     manifest = checker.certificate.manifest
     found = [checker.result(each) for each in manifest.results]
-    found += [checker.sampled(each) for each in manifest.samples]
+    found += [checker.sampled_claim(each) for each in manifest.samples]
     found += [checker.claim(each) for each in manifest.claims]
     if manifest.forests is not None:
         found += [checker.forest(each, manifest.forests) for each in manifest.forests.results]
@@ -125,7 +125,7 @@ def spares(
     for result in manifest.results:
         checker.result(result)
     for sampled in manifest.samples:
-        checker.sampled(sampled)
+        checker.sampled_claim(sampled)
     for claim in manifest.claims:
         checker.claim(claim)
     return checker.spares
@@ -155,7 +155,7 @@ class _Checker:
         """Check a claim about leaks."""
         return self._run_check(result.name, result.label, result.upper, lambda: self._leaks(result))
 
-    def sampled(self, part: SampledPart) -> Checked:
+    def sampled_claim(self, part: SampledPart) -> Checked:
         """Check a claim about all rows from a sample of members."""
         label = part.bounds[0].label if len(part.bounds) == 1 else None
         upper = max((each.upper for each in part.bounds), default=math.nan)

@@ -153,7 +153,7 @@ def program_of(
     runs: dict[str, Fused] = {}
     terms = {graph.input: 0}
     steps = []
-    for node in graph.needed():
+    for node in graph.needed_nodes():
         shape = shapes[node.inputs[0]]
         if not isinstance(node.operator, Affine):
             shapes[node.output], terms[node.output] = shape, 0
@@ -216,5 +216,5 @@ def _merge_steps(step: _Step, known: _Step | None) -> _Step:
         constant = np.maximum(constant, known.constant)
     run = step.run
     if run is not None and known is not None and known.run is not None:
-        run = run.joined(known.run)
+        run = run.merge_with(known.run)
     return _Step(step.inputs, step.output, matrix, constant, run, step.moves)

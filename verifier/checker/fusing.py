@@ -29,7 +29,7 @@ class Fused:
         """Largest number, at least 1, that may appear on the way, shape (n,)."""
         return np.asarray(np.maximum(1.0, head.sum(axis=1) + self.added) * self.factor)
 
-    def joined(self, other: Fused) -> Fused:
+    def merge_with(self, other: Fused) -> Fused:
         """Return a run that bounds the runs of two networks."""
         return Fused(self.head, max(self.factor, other.factor), max(self.added, other.added))
 

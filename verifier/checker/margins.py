@@ -269,7 +269,7 @@ def margin_program(
     runs: dict[str, Fused] = {}
     terms = {graph.input: 0}
     steps = []
-    for node in graph.needed():
+    for node in graph.needed_nodes():
         shape, operator = shapes[node.inputs[0]], node.operator
         shapes[node.output], terms[node.output] = shape, 0
         if isinstance(operator, Join):

@@ -51,7 +51,7 @@ class Points:
     arithmetic: Arithmetic  # what it is checked with
 
     @cached_property
-    def applied(self) -> tuple[Applied, ...]:
+    def applications(self) -> tuple[Applied, ...]:
         """Every application on its own."""
         return tuple(
             read_application(reader, each.point, self.inputs[each.point], self.arithmetic)
@@ -125,7 +125,7 @@ class Points:
             forms.append(scores)
         widest = max(len(each.goal) for each in rows)
         errors = FormErrors(
-            self.applied, origin, joint, net.starts, tuple(forms), widest, self._rounding_share,
+            self.applications, origin, joint, net.starts, tuple(forms), widest, self._rounding_share,
             self.arithmetic,
         )  # fmt: skip
         return Space(
@@ -204,7 +204,7 @@ class Points:
             slip[:, at] += slipped
             if place.second:
                 change[:, at] += each
-        errors = self._rounding_share * whole_form_errors(self.applied, own, self.arithmetic)
+        errors = self._rounding_share * whole_form_errors(self.applications, own, self.arithmetic)
         sums = np.array(case.sums, np.int64).reshape(-1, 2)
         return CaseRows(
             inputs,

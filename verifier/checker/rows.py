@@ -89,7 +89,7 @@ class Rows:
         """Return the slice of a case's rows."""
         return slice(int(self.starts[number]), int(self.starts[number + 1]))
 
-    def picked(self, *parts: Integers) -> Combined:
+    def pick(self, *parts: Integers) -> Combined:
         """Return single rows, or sums of two, by position; parts have shape (n,).
 
         Of coefficients of scores only what is rounded is charged: of leaks that is nothing.

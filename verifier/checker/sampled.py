@@ -58,7 +58,7 @@ class SampledSubject:
         yield (
             f"{part.name}, at {level:g} over the draw: of {drawn.rows:,} training rows at most "
             f"{self.exceptions:,} (a share of {float(self.share):g}) cause a leak above upper, "
-            f"{self.claimed(asked)}"
+            f"{self.claim_text(asked)}"
         )
         yield (
             f"drawn again: {drawn.size:,} rows by seed {drawn.seed}, draw {drawn.draw} of "
@@ -86,7 +86,7 @@ class SampledSubject:
         more = f" and {len(self.left_out) - _NAMED:,} more" if len(self.left_out) > _NAMED else ""
         return f", not of {shown}{more}"
 
-    def claimed(self, labels: Collection[int]) -> str:
+    def claim_text(self, labels: Collection[int]) -> str:
         """Return in words which labels are claimed."""
         plural = "s" * (len(labels) > 1)
         return f"with label{plural} {runs(sorted(labels))} of {self.base.labels}"

@@ -28,7 +28,7 @@ class Subject:
         yield f"family {self.family} (SHA-256 {self.family_sha256})"
         yield from self.inputs.lines()
 
-    def claimed(self, labels: Collection[int]) -> str:
+    def claim_text(self, labels: Collection[int]) -> str:
         """Return in words which labels are claimed."""
         own = sorted(set(labels))
         others = [label for label in range(self.labels) if label not in own]

@@ -105,7 +105,7 @@ class Walk:
         block.alive &= ~empty
         self._prove(block, nodes, np.flatnonzero(is_leaf & block.alive))
         self._bound_rounding(block, np.flatnonzero(~is_leaf & block.alive))
-        inner = block.taken(np.flatnonzero(~is_leaf & block.alive))
+        inner = block.select(np.flatnonzero(~is_leaf & block.alive))
         for i, node in enumerate(inner.nodes):
             begin, end = self.tree.first[node], self.tree.first[node + 1]
             self._stack += [(inner, i, int(child)) for child in self.tree.children[begin:end]]
@@ -149,7 +149,7 @@ class Walk:
             own = live[counts[live] > k]
             at = rows.starts[case[own]] + k
             least = np.where(rows.goal[at], target[own], 0.0)
-            forms = self._add_errors(self._over(nodes, own, rows.picked(at)), errors[own, k])
+            forms = self._add_errors(self._over(nodes, own, rows.pick(at)), errors[own, k])
             self._remember(block, own, np.full(len(own), k), forms)
             block.cut(own, forms, least, self._numbers)
         for k in range(int(sums[live].max(initial=0))):
@@ -160,7 +160,7 @@ class Walk:
             least = self._least_sum(pair, target[own])
             begin = rows.starts[case[own]]
             error = self._numbers.number(errors[own, first - begin]) + errors[own, second - begin]
-            forms = self._add_errors(self._over(nodes, own, rows.picked(first, second)), error)
+            forms = self._add_errors(self._over(nodes, own, rows.pick(first, second)), error)
             self._remember(block, own, counts[own] + k, forms)
             block.cut(own, forms, least, self._numbers)
 

@@ -82,7 +82,7 @@ def render_checked(found: list[Checked], console: Console) -> None:
         lines += [Text(line) for line in subject.lines()]
         if isinstance(subject, Subject | ForestSubject):
             own = [each.label for each in found if each.subject is subject]
-            lines.append(Text(subject.claimed([label for label in own if label is not None])))
+            lines.append(Text(subject.claim_text([label for label in own if label is not None])))
     lines += [Text(line) for line in _alone(found)]
     stated = [each.subject for each in found if isinstance(each.subject, ValueSubject)]
     # What several statements rest on is said once.

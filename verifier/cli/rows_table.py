@@ -55,7 +55,7 @@ def render_row(records: Sequence[RowRecord], console: Console) -> None:
 
 
 def _cells(each: RowRecord, several: bool, points: bool) -> Iterator[str]:
-    yield each.called
+    yield each.display_name
     if several:
         yield each.network
     worst = each.worst

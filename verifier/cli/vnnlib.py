@@ -140,7 +140,7 @@ def _witness(reading: Reading, decision: Decision) -> str:
 def _refuse_hidden(reading: Reading) -> None:
     from leaveout.errors import SpecError
 
-    if reading.problem.hidden:
+    if reading.problem.hidden_nodes:
         raise SpecError(
             f"--certificate: {reading.problem.source} is about hidden nodes, and a certificate "
             "about what networks give; leave --certificate out"

@@ -143,7 +143,7 @@ def _read(
             _check_files(origin, subjects, beside, name)
             # Texts that named files of another machine are said otherwise.
             otherwise = dict(_check_words(report, origin, name, same=whole == tree))
-            if missing := origin.missing():
+            if missing := origin.missing_files():
                 why = f"{missing[0]} is not among the attested files"
             else:
                 _load(found, checked)

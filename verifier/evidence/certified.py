@@ -206,7 +206,7 @@ class _OfLeaks(_Asked):
         return str(self.job.label_name(label))
 
     @abstractmethod
-    def replayed(self, result: Result) -> float | None:
+    def replayed_confidence(self, result: Result) -> float | None:
         """Return the confidence of a result's replayed leak, or None."""
 
     def uppers(self, result: Result, claims: Sequence[Checked]) -> dict[int, float]:
@@ -238,7 +238,7 @@ class _OfLeaks(_Asked):
         """Return how far claims and replay prove a result."""
         statement: IdpStatement = self.job.statement
         if result.verdict == "refuted":
-            leak = self.replayed(result)
+            leak = self.replayed_confidence(result)
             again = leak is not None and leak > floor_of(statement)
             return Standing(result, "refuted" if again else "", again)
         uppers = self.uppers(result, claims)
@@ -252,7 +252,7 @@ class _OfLeaks(_Asked):
             told += f", of label{'s' * (len(uppers) > 1)} {listed}"
             return Standing(result, told, False)
         lower = result.lower or 0.0
-        if lower > 0 and not _is_about(self.replayed(result), lower):
+        if lower > 0 and not _is_about(self.replayed_confidence(result), lower):
             return Standing(result, f"{told}; its leak does not replay", False)
         if not _reaches(upper, result.upper):
             told += f" (not {result.upper:.6g}, as the results have it)"
@@ -283,7 +283,7 @@ class _Leaks(_OfLeaks):
         files = self.task.decider.files(self.job)
         return _other_question(self.job.instance, files, self.folder, claim.subject)
 
-    def replayed(self, result: Result) -> float | None:
+    def replayed_confidence(self, result: Result) -> float | None:
         """Return the confidence of a leak, replayed through networks."""
         witness, instance = result.witness, self.job.instance
         if witness is None or not 0 <= witness.member < len(instance.family):
@@ -292,7 +292,7 @@ class _Leaks(_OfLeaks):
             return None
         if len(witness.x) != instance.box.dimension:
             return None
-        found = Leaks(instance, witness.label).replayed(np.asarray(witness.x), witness.member)
+        found = Leaks(instance, witness.label).replay(np.asarray(witness.x), witness.member)
         return None if found is None else found.confidence
 
 
@@ -360,7 +360,7 @@ class _Forests(_OfLeaks):
             return "is about other inputs than the certificate"
         return ""
 
-    def replayed(self, result: Result) -> float | None:
+    def replayed_confidence(self, result: Result) -> float | None:
         """Return the confidence of a leak, replayed through forests."""
         witness = result.witness
         if witness is None or not 0 <= witness.member < self.job.members:

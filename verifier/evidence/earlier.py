@@ -33,7 +33,7 @@ def files_of_earlier(
     origin = Origin.of(reading.checked, reading.folder, spec)
     files = origin.files()
     held = [f"{each.path}: its digest {_WHEN}" for each in files[1:]]
-    return files, [*(f"{each}: missing" for each in origin.missing()), *held]
+    return files, [*(f"{each}: missing" for each in origin.missing_files()), *held]
 
 
 def _find_spec(report: Report, folder: Path, given: Sequence[Path]) -> Path | None:

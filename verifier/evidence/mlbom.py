@@ -102,7 +102,7 @@ def _metric(result: Result) -> Json:
     about += [f"{len(result.box.lower)} features"] if result.box.lower else []
     if about:
         found["slice"] = ", ".join(about)
-    if result.confidence is not None and None not in result.claimed:
+    if result.confidence is not None and None not in result.claimed_bounds:
         found["confidenceInterval"] = {
             "lowerBound": bound(result.lower),
             "upperBound": bound(result.upper, up=True),
@@ -114,7 +114,7 @@ def _value(result: Result) -> str:
     said: str = result.verdict
     if result.confidence is not None:
         said += f" with confidence {result.confidence:g}"
-    lower, upper = result.claimed
+    lower, upper = result.claimed_bounds
     if lower is not None:
         said += f", at least {bound(lower)}"
     if upper is not None:

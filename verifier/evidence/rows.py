@@ -122,7 +122,7 @@ def find_rows(records: Sequence[RowRecord], name: str) -> list[RowRecord]:
     found = found or [each for each in records if str(each.row) == name.removeprefix("row ")]
     if found:
         return found
-    names = [each.called for each in records]
+    names = [each.display_name for each in records]
     raise RowsError(
         f"--row {name}: no row is called so{hint(name, names)}; there are {len(names):,}, from "
         f"{names[0]} to {names[-1]}"

@@ -56,13 +56,13 @@ def search_rows(
     done = 0
     try:
         for at in sorted(left_out, key=lambda at: (-highest[at], at)):
-            if deadline.left < _LEAST or not highest[at] > 0:
+            if deadline.seconds_left < _LEAST or not highest[at] > 0:
                 break
             own = np.flatnonzero(members.removed == record.rows[at]).tolist()
             for label, bounds in upper.items():
                 bounds[at], found = _search(instance, own, label, bounds[at], deadline)
                 leaks += [(label, leak) for leak in found]
-            done += deadline.left > 0
+            done += deadline.seconds_left > 0
             if progress is not None:
                 progress(done, len(left_out))
     except KeyboardInterrupt:
@@ -89,7 +89,7 @@ def _search(
     leaks: list[RowLeakRecord] = []
     for member in members:
         alone = instance.alone(member)
-        options = replace(VerifyOptions().native(max(deadline.left, 0.0)), workers=1)
+        options = replace(VerifyOptions().native(max(deadline.seconds_left, 0.0)), workers=1)
         found = search_native(alone, label, options)
         if found.contradicted:
             return known, leaks

@@ -134,8 +134,8 @@ def _message(result: Result) -> str:
 
 def _evidence_phrases(result: Result) -> Iterator[str]:
     """Yield phrases on the bounds, evidence and reason of a result."""
-    if result.claimed != (None, None):
-        yield f"what it bounds is {span(*result.claimed)}"
+    if result.claimed_bounds != (None, None):
+        yield f"what it bounds is {span(*result.claimed_bounds)}"
     if result.witness is not None:
         yield result.witness.words
     if result.example is not None:

@@ -66,14 +66,14 @@ class Crowd:
         return self._margin
 
     @cached_property
-    def packed(self) -> Packed:
+    def packed_members(self) -> Packed:
         """The members, laid out for compiled loops."""
         return pack(self._instance)
 
     def prepare(self, order: NDArray[np.int64]) -> None:
         """Make coarse copies of members, so that far fewer need full evaluation."""
         if len(self) > _ALONE:
-            self._coarse = CoarseCopy.of(self.packed, order)
+            self._coarse = CoarseCopy.of(self.packed_members, order)
             # What has to be compiled is: no first input takes longer than others.
             self.ask_all(
                 np.zeros(self._instance.network.inputs, np.float32), 0, order[: _ALONE + 1]
@@ -164,7 +164,7 @@ class Crowd:
         self, x: NDArray[np.float32], label: int, members: NDArray[np.int64], margin: float
     ) -> tuple[int, NDArray[np.int64]]:
         """Return the first sure dissenter, or -1, and the near ties before it."""
-        packed = self.packed
+        packed = self.packed_members
         close = np.empty(len(members), np.int64)
         room = np.empty(packed.values)
         found, undecided = find_leak(

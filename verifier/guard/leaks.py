@@ -32,7 +32,7 @@ class LeakTest(LeakFinder):
         scale = float(max(each.magnitude.max() for each in instance.bounds))
         self._error = instance.network_error + _ROUNDING * (1.0 + scale)
         self._margins = (
-            MarginBounds(self._crowd.packed, instance.box, bounds.upper, self._crowd.error)
+            MarginBounds(self._crowd.packed_members, instance.box, bounds.upper, self._crowd.error)
             if local
             else None
         )

@@ -91,7 +91,7 @@ class Pace:
         """The number of single inputs one process works on at once."""
         return self.total // self.processes
 
-    def taken(self, rows: int) -> int:
+    def places_for(self, rows: int) -> int:
         """Return the places of a request of some rows: at most one core's."""
         return min(rows, -(-self.total // self.effort.cores), self.places)
 
@@ -170,7 +170,7 @@ class Padding:
         BusyError
             If too many requests wait already.
         """
-        taken = 1 if self.pace is None else self.pace.taken(rows)
+        taken = 1 if self.pace is None else self.pace.places_for(rows)
         waited = await self._take(taken)
         try:
             future = self._pool.submit(work)

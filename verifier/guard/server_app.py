@@ -68,7 +68,7 @@ def process_application(
     warm_up(guard)
     counts = Counts(shared, index, pace)
     waiting = max(1, settings.most_waiting // settings.processes)
-    padding = Padding(pace, waiting=waiting, on_waiting=counts.waiting)
+    padding = Padding(pace, waiting=waiting, on_waiting=counts.set_waiting)
     service = _Service(guard, padding, settings, shared, counts)
 
     @asynccontextmanager
@@ -125,7 +125,7 @@ class _Service:
     @property
     def _is_closed(self) -> bool:
         """Whether this guard or another process's is closed."""
-        return self._guard.closed or self._shared.closed
+        return self._guard.closed or self._shared.any_closed
 
     async def label(self, request: Request) -> Response:
         start = time.monotonic()

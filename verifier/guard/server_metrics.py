@@ -49,7 +49,7 @@ class Counts:
         """Count received body bytes."""
         self._own[_BYTES] += count
 
-    def waiting(self, count: int) -> None:
+    def set_waiting(self, count: int) -> None:
         """Store how many requests wait for their turn."""
         self._own[_WAITING] = count
 
@@ -74,7 +74,7 @@ class Counts:
                 _one("requests_waiting", "gauge", "Those that wait for a place.", sums[_WAITING]),
                 _one("processes", "gauge", "Processes that answer.", len(shared.counts)),
                 _one("process_restarts_total", "counter", "Processes restarted.", shared.restarts),
-                _one("closed", "gauge", "1 once everything is refused.", int(shared.closed)),
+                _one("closed", "gauge", "1 once everything is refused.", int(shared.any_closed)),
                 _one("places", "gauge", "Requests worked on at once; 0: unpadded.", places),
                 _one("pad_seconds", "gauge", "Answers leave at multiples of it.", seconds),
                 _one("start_time_seconds", "gauge", "When it started.", round(shared.started)),

@@ -72,7 +72,7 @@ class Shared:
         self.started = time.time()
 
     @property
-    def closed(self) -> bool:
+    def any_closed(self) -> bool:
         """Whether a process closed its guard, so that all must refuse."""
         return bool(self._flags[0])
 

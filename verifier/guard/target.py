@@ -54,7 +54,7 @@ class BoundsTarget:
         if decider.contradicted:
             return "no bounds were written, because one was refuted"
         instance = self._jobs[0].instance
-        bounds = ProvedBounds.of(instance, decider.known(instance))
+        bounds = ProvedBounds.of(instance, decider.known_results(instance))
         try:
             save_bounds(self.path, bounds)
         except GuardError as error:

@@ -77,13 +77,13 @@ class Origin:
             named.append(NamedFile(data, "given rows"))
         return Origin(checked, folder, spec, tuple(named), tuple(_take_digests(named)))
 
-    def changed(self) -> list[str]:
+    def changed_files(self) -> list[str]:
         """Return the files whose content changed since the run began."""
         return [
             self._relative_name(each.taken.path) for each in self._held if not each.taken.is_same()
         ]
 
-    def missing(self) -> list[str]:
+    def missing_files(self) -> list[str]:
         """Return the named files that could not be read."""
         held = {each.taken.path.absolute() for each in self._held}
         return [
@@ -95,7 +95,7 @@ class Origin:
 
     def files(self) -> tuple[FileRecord, ...]:
         """Return a record of each file, without the digest of changed ones."""
-        changed = set(self.changed())
+        changed = set(self.changed_files())
         return tuple(
             FileRecord(
                 path=(path := self._relative_name(each.taken.path)),

@@ -59,7 +59,7 @@ def _place(axis: Axis, value: float) -> str:
 
 def _row(result: Result, axis: Axis, asked: float | None) -> Html:
     name = "" if result.label is None else f"label {result.label_text}"
-    said = span(*result.claimed)
+    said = span(*result.claimed_bounds)
     lower = axis.low if result.lower is None else result.lower
     upper = axis.high if result.upper is None else result.upper
     at, to = _place(axis, lower), _place(axis, upper)

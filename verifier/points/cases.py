@@ -80,7 +80,7 @@ def _contradicts(case: Case) -> bool:
             total = Lin(constant=test.lin.constant + other.lin.constant)
             if not _holds(Test(total, test.strict or other.strict)):
                 return True
-        known.setdefault(test.lin.varying, []).append(test)
+        known.setdefault(test.lin.variable_part, []).append(test)
     return False
 
 

@@ -90,7 +90,7 @@ class ClaimReader:
         if forms is None:
             wrong = f"{node.function} cannot be decided over points and networks"
             raise self.resolver.fail(node, wrong, _CURE)
-        given = self.resolver.given(node)
+        given = self.resolver.bound_arguments(node)
         with self.resolver.answering_for(node):
             found = cast("Reading", find_reference(forms))(self, node, given)
         if not _is_read(self.resolver.function(node).result, found):
@@ -167,7 +167,7 @@ class ClaimReader:
         number = self.resolver.number(node)
         return None if number is None else Fraction(number)
 
-    def applied(self, network_at: Expression, point_at: Expression) -> tuple[int, int]:
+    def application_of(self, network_at: Expression, point_at: Expression) -> tuple[int, int]:
         """Return an application of a network, and its label count."""
         network, point = self._network(network_at), self.point_of(point_at)
         if network.inputs != self.boxes[point].dimension:

@@ -177,7 +177,7 @@ class _Decision:
             return
         shown = replace(
             progress, label=self.label or 0, lower=lower, upper=upper,
-            seconds=time.perf_counter() - self.started, remaining=self.clock.left,
+            seconds=time.perf_counter() - self.started, remaining=self.clock.seconds_left,
         )  # fmt: skip
         self.progress(self.job.statement.name, shown)
 

@@ -156,7 +156,7 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
             raise resolver.fail(
                 statement.family, "expected a family of forests", "as in leave_one_out(T)"
             )
-        of = resolver.given(family)["forest"]
+        of = resolver.bound_arguments(family)["forest"]
         try:
             exact_forest(resolver.forest(of))
         except ForestError as error:
@@ -209,7 +209,7 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
             None if job.other is None else self._resolver.forest_file(job.statement.family),
         )
 
-    def replayed(
+    def replayed_confidence(
         self, job: ForestJob, x: NDArray[np.float64], member: int, label: int
     ) -> float | None:
         """Return a leak's confidence in the forests; None if it is not a leak."""
@@ -292,7 +292,7 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
             if job.other is None:
                 asked.setdefault(job.key, []).append(job)
         for key in asked:
-            if any(each.contradicted for each in self.rows.of(key).values()):
+            if any(each.has_contradiction for each in self.rows.of(key).values()):
                 # Where a bound is wrong nothing is to be concluded.
                 raise AssertionError("a replayed leak is above what was proved of its row")
         return tuple(

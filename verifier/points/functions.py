@@ -23,13 +23,13 @@ _MINUS = Fraction(-1)
 
 def score(reader: ClaimReader, node: Call, given: Bound) -> Pieces:
     """Read the score of a label."""
-    application, labels = reader.applied(given["network"], given["point"])
+    application, labels = reader.application_of(given["network"], given["point"])
     return plain(_score(application, reader.label_of(given["label"], labels)))
 
 
 def confidence(reader: ClaimReader, node: Call, given: Bound) -> Pieces:
     """Read a confidence; without a label, that of any or of the ``per label`` one."""
-    application, labels = reader.applied(given["network"], given["point"])
+    application, labels = reader.application_of(given["network"], given["point"])
     chosen = list(range(labels)) if reader.label is None else [reader.label]
     if "label" in given:
         chosen = [reader.label_of(given["label"], labels)]
@@ -41,7 +41,7 @@ def confidence(reader: ClaimReader, node: Call, given: Bound) -> Pieces:
 
 def label(reader: ClaimReader, node: Call, given: Bound) -> dict[int, Cases]:
     """Read the cases of each predicted label; ties go to the first, as in onnxruntime."""
-    application, labels = reader.applied(given["network"], given["point"])
+    application, labels = reader.application_of(given["network"], given["point"])
     return {
         c: (tuple(Test(_margin(application, c, j), j < c) for j in range(labels) if j != c),)
         for c in range(labels)
@@ -50,8 +50,8 @@ def label(reader: ClaimReader, node: Call, given: Bound) -> dict[int, Cases]:
 
 def difference(reader: ClaimReader, node: Call, given: Bound) -> Pieces:
     """Read the largest difference of the scores of two networks."""
-    first, labels = reader.applied(given["network"], given["point"])
-    second, others = reader.applied(given["other"], given["point"])
+    first, labels = reader.application_of(given["network"], given["point"])
+    second, others = reader.application_of(given["other"], given["point"])
     if labels != others:
         raise reader.resolver.fail(node, f"these networks have {labels} and {others} labels")
     return _largest(

@@ -112,7 +112,7 @@ class Decider(LeakDecider[Job, Witness]):
         name, instance = job.statement.statement.name, job.instance
         if id(instance) not in self._digests:
             self._digests[id(instance)] = Leaks(instance, job.labels[0]).digests()
-        digests, asked = self._digests[id(instance)], job.asked
+        digests, asked = self._digests[id(instance)], job.checkpoint_question
         found = {
             (name, label): store.of(digests, label, options, name, asked) for label in job.labels
         }
@@ -130,7 +130,7 @@ class Decider(LeakDecider[Job, Witness]):
         floor = 0.0 if threshold is None else max(threshold, 0.0)
         return any(job.instance.most(label) > floor for label in job.labels)
 
-    def known(self, instance: Instance) -> list[EngineResult | None]:
+    def known_results(self, instance: Instance) -> list[EngineResult | None]:
         """Return the last result of each label; None where not searched.
 
         Member bounds include all that was proved, of groups and of single members.
@@ -158,7 +158,7 @@ class Decider(LeakDecider[Job, Witness]):
             kept = self.rows.of(instance)
             if not self.contradicted:
                 tighten(instance, kept, clock)
-                self.contradicted = any(each.contradicted for each in kept.values())
+                self.contradicted = any(each.has_contradiction for each in kept.values())
             files = file(statements[0].network), file(statements[0].family)
             names = dict.fromkeys(each.statement.name for each in statements)
             found.append(network_rows(instance, files, tuple(names), kept))
@@ -188,7 +188,7 @@ class Decider(LeakDecider[Job, Witness]):
             if seen or clock.interrupted or self.contradicted:
                 continue
             try:
-                found = quick_bounds(job.instance, label, self._options.native(None), clock.left)
+                found = quick_bounds(job.instance, label, self._options.native(None), clock.seconds_left)
             except KeyboardInterrupt:
                 clock.interrupted = True
                 return
@@ -277,7 +277,7 @@ class Decider(LeakDecider[Job, Witness]):
         if result.verdict == "proved" and job.statement.threshold is not None:
             # Beyond what is asked nothing needs to be proved, and nothing less is enough.
             upper = asked = job.statement.threshold
-        self._certificate.shown(
+        self._certificate.check_labels(
             job.statement.statement.name,
             job.labels if result.label is None else (result.label,),
             upper,
@@ -319,7 +319,7 @@ class Decider(LeakDecider[Job, Witness]):
         """Return what is known of a label without a search."""
         known = self._known.get((id(job.instance), label))
         if known is not None:
-            return known.stopped(detail, self._options.gap)
+            return known.as_timed_out(detail, self._options.gap)
         return propagation_result(job.instance, label, detail)
 
     def result(self, job: Job, found: Sequence[EngineResult]) -> Result:

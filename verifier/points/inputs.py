@@ -39,7 +39,7 @@ class InputReader:
         calls: list[tuple[Call, Lists, Bound]] = []
         call = self.resolver.value(node)
         while isinstance(call, Call) and (lists := self.resolver.function(call).lists):
-            given = self.resolver.given(call)
+            given = self.resolver.bound_arguments(call)
             calls.append((call, lists, given))
             call = self.resolver.value(given["inputs"])
         box = self._box(node, call)
@@ -58,7 +58,7 @@ class InputReader:
             return self._around(call)
         if not (isinstance(call, Call) and call.function == "box"):
             raise self.resolver.fail(node, "expected a box, as in box(0, 1)")
-        given = self.resolver.given(call)
+        given = self.resolver.bound_arguments(call)
         lower, upper = self._side(given["lower"]), self._side(given["upper"])
         try:
             return Box(*self._readable(lower, upper))
@@ -67,7 +67,7 @@ class InputReader:
 
     def _around(self, call: Call) -> Box:
         """Return a box around a centre within another set, exact in float64."""
-        given = self.resolver.given(call)
+        given = self.resolver.bound_arguments(call)
         centre, radius = self._side(given["centre"]), self.resolver.number(given["radius"])
         if radius is None or radius < 0:
             raise self.resolver.fail(given["radius"], "a radius is a constant number from 0")

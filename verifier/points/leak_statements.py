@@ -136,7 +136,7 @@ class _Reader:
             self.refuse(node, "the premise must compare a confidence")
         if operator not in {">", ">="}:
             self.refuse(node, "the premise must ask for a confidence above a bound")
-        given = self.resolver.given(left)
+        given = self.resolver.bound_arguments(left)
         label_at = given.get("label")
         label = None
         if label_at is not None:
@@ -173,7 +173,7 @@ class _Reader:
         constant = None
         for side in (node.left, node.right):
             if isinstance(side, Call) and side.function == "label":
-                given = self.resolver.given(side)
+                given = self.resolver.bound_arguments(side)
                 self.point(given["point"])
                 sides.append(given["network"])
             else:

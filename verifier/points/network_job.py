@@ -27,7 +27,7 @@ class Job:
         return self.instance
 
     @property
-    def asked(self) -> str:
+    def checkpoint_question(self) -> str:
         """The question about each label, as stored in checkpoints."""
         asked = self.statement.statement
         if not isinstance(asked, Find):

@@ -36,7 +36,7 @@ class Lin:
     constant: Fraction = _ZERO
 
     @cached_property
-    def varying(self) -> Varying:
+    def variable_part(self) -> Varying:
         """Return the variable part: all but the constant."""
         return frozenset(self.terms.items()), self.unknown
 
@@ -47,7 +47,7 @@ class Lin:
 
     @cached_property
     def _hash(self) -> int:
-        return hash((self.varying, self.constant))
+        return hash((self.variable_part, self.constant))
 
     def __hash__(self) -> int:
         return self._hash

@@ -86,7 +86,7 @@ class CertificateTarget:
         assert self._book is not None
         self._book.add(name, label, upper, records, instance, files)
 
-    def shown(
+    def check_labels(
         self,
         name: str,
         labels: Sequence[int],
@@ -118,10 +118,10 @@ class CertificateTarget:
                     f"this search did not get as far{cure}"
                 )
 
-    def sampled(self, claim: SampledClaim, upper: float, *, stopped: bool) -> None:
+    def add_sample(self, claim: SampledClaim, upper: float, *, stopped: bool) -> None:
         """Store a sample's claim on all rows, or note why it is missing."""
         assert self._book is not None
-        proved = max(self._book.proved(claim.instance, label) for label in claim.labels)
+        proved = max(self._book.proved_bound(claim.instance, label) for label in claim.labels)
         cure = "; let the run take longer" if stopped else ""
         if math.isinf(proved):
             self.without(claim.name, f"not all of it was searched{cure}")

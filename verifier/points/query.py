@@ -129,7 +129,7 @@ def _one_by_one(
     nodes = 0
     while waiting:
         part, left = waiting.pop()
-        limit = None if seconds is None else deadline.left * (_SHARE if left else 1.0)
+        limit = None if seconds is None else deadline.seconds_left * (_SHARE if left else 1.0)
         limit = min(_FIRST, limit or _FIRST) if left else limit
         own: list[Solved] | None = None if solved is None else []
         found = decide(part, seconds=limit, seed=seed, progress=progress, solved=own)

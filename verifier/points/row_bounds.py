@@ -49,7 +49,7 @@ class Kept(Generic[W]):
     leaks: dict[int, W] = field(default_factory=dict)  # the worst leak found, by member
 
     @property
-    def contradicted(self) -> bool:
+    def has_contradiction(self) -> bool:
         """Whether a replayed leak exceeds its member's bound."""
         return any(each.confidence > self.upper[at] for at, each in self.leaks.items())
 

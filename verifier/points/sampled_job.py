@@ -41,10 +41,10 @@ class SampledJob:
     @property
     def results(self) -> int:
         """The number of its results, each of which may be wrong."""
-        return len(self.asked)
+        return len(self.label_groups)
 
     @property
-    def asked(self) -> list[tuple[int, ...]]:
+    def label_groups(self) -> list[tuple[int, ...]]:
         """The labels of each result."""
         if isinstance(self.statement, Guarantee) or not self.statement.per_label:
             return [self.job.labels]
@@ -61,5 +61,5 @@ class SampledJob:
                 above="" if is_find else repr(floor_of(self.job.statement)),
                 about=AskedClaim.digest(self.job.instance),
             )
-            for labels in self.asked
+            for labels in self.label_groups
         ]

@@ -129,7 +129,7 @@ class SampledLeaks:
         same = [each for each in self._jobs if each.looks == sampled.looks]
         before = sampled.looks.first()
         if before is None:
-            if all(tolerated_count(each.sampling.shared(count)) is None for each in same):
+            if all(tolerated_count(each.sampling.per_result(count)) is None for each in same):
                 # Nothing is searched, so nothing is seen.
                 return count
             asked = [claim for each in same for claim in each.claims()]
@@ -149,13 +149,13 @@ class SampledLeaks:
             one did.
         """
         count = self._count_results(sampled)
-        sampling = sampled.sampling.shared(count)
+        sampling = sampled.sampling.per_result(count)
         self._tell(sampling, count)
         most = tolerated_count(sampling)
         if most is None:
             return self._too_small(sampled, sampling, clock)
         decided = []
-        for labels in sampled.asked:
+        for labels in sampled.label_groups:
             found = self._search(sampled, labels, most, clock)
             result = self._result(sampled, sampling, most, found)
             self._certify(sampled, count, labels, found, result)
@@ -185,7 +185,7 @@ class SampledLeaks:
             "confidence": str(Fraction(repr(sampled.level))),
             "results": count,
         }
-        self._certificate.sampled(
+        self._certificate.add_sample(
             SampledClaim(sampled.statement.name, found.job.instance, labels, said),
             upper,
             stopped=(result.reason or "").startswith("time"),
@@ -299,7 +299,7 @@ class SampledLeaks:
         clock.skip(len(sampled.job.labels))
         least = smallest_sample(sampling)
         found = []
-        for each in sampled.asked:
+        for each in sampled.label_groups:
             bare = self.decider.result(
                 sampled.job,
                 [self.decider.unsearched_result(sampled.job, label, "") for label in each],

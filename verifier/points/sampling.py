@@ -40,7 +40,7 @@ class Sampling:
         """The number of rows that may be exceptions."""
         return math.floor(self.share * self.rows)
 
-    def shared(self, results: int) -> Sampling:
+    def per_result(self, results: int) -> Sampling:
         """Return the sampling of one of some results that share the error."""
         return replace(self, error=self.error / results)
 

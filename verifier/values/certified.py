@@ -184,7 +184,7 @@ class ValueBook:
         if node.function not in FUNCTIONS and node.function != "abs":
             raise Uncertified(f"no certificate is made of '{node.function}'")
         given: dict[str, Part] = {}
-        for name, argument in self.valuation.resolver.given(node).items():
+        for name, argument in self.valuation.resolver.bound_arguments(node).items():
             if isinstance(argument, Name) and argument.name in function.parameter(name).words:
                 given[name] = WordPart(argument.name)
             elif isinstance(text := self.valuation.resolver.value(argument), Text):

@@ -272,7 +272,7 @@ class Valuation:
 
     def _without_decider(self, node: Call, function: Function, bound: Bindings) -> object:
         if function.name == "abs":
-            return abs(self.number(self.resolver.given(node)["number"], bound))
+            return abs(self.number(self.resolver.bound_arguments(node)["number"], bound))
         if self.resolver.is_network(node):
             return self.resolver.network(node)
         raise self.resolver.fail(node, f"this version cannot decide '{node.function}' yet")
@@ -280,7 +280,7 @@ class Valuation:
     def _arguments(self, node: Call, function: Function, bound: Bindings) -> Arguments:
         values: dict[str, object] = {}
         later: dict[str, Expression] = {}
-        for name, argument in self.resolver.given(node).items():
+        for name, argument in self.resolver.bound_arguments(node).items():
             parameter = function.parameter(name)
             if isinstance(argument, Name) and argument.name in parameter.words:
                 values[name] = argument.name
@@ -316,7 +316,7 @@ class Valuation:
     def inputs(self, argument: Expression, call: Call) -> Box:
         """Return an input set that is an argument of a call."""
         given = self._arguments(call, self.resolver.function(call), {})
-        for name, each in self.resolver.given(call).items():
+        for name, each in self.resolver.bound_arguments(call).items():
             if each is argument and isinstance(given[name], Box):
                 return cast("Box", given[name])
         raise AssertionError(f"{argument} is no set of inputs of {call}")

@@ -136,7 +136,7 @@ class CertificateBook:
         """Add a claim from a sample, whose members' bounds were added before."""
         self._sampled.append(claim)
 
-    def proved(self, instance: Instance, label: int) -> float:
+    def proved_bound(self, instance: Instance, label: int) -> float:
         """Return the bound proved for a label; infinite if none."""
         claim = self._claim(instance, label)
         return math.inf if claim is None else claim.upper

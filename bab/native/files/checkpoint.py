@@ -142,7 +142,7 @@ class Checkpoint:
         self._last = -math.inf
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """How much results rest on it, in words; empty if it holds nothing yet."""
         known = self._all._get(self.folder)
         if known is None:
@@ -230,7 +230,7 @@ class Checkpoint:
         def write(writer: Writer) -> None:
             writer.array("before", result.member_upper)
             if witness is not None:
-                writer.array("point", question.saved(witness))
+                writer.array("point", question.witness_point(witness))
             _write_records(writer, records)
 
         known = {
@@ -248,12 +248,12 @@ class Checkpoint:
         }
         self._all._put(self.folder, known, write)
 
-    def finished(self, question: Question[W]) -> tuple[SearchResult[W], list[Record]] | None:
+    def load_result(self, question: Question[W]) -> tuple[SearchResult[W], list[Record]] | None:
         """Return the result and records of a completed search, or None."""
         known = self._all._get(self.folder)
         if known is None or "result" not in known:
             return None
-        witness = self.replayed(self._point(known), known["member"], question)
+        witness = self.replay(self._point(known), known["member"], question)
         result = SearchResult(
             label=question.label,
             lower=witness.value if witness else question.least,
@@ -263,13 +263,13 @@ class Checkpoint:
         )
         return result, self._records(known["records"])
 
-    def replayed(
+    def replay(
         self, point: NDArray[np.floating] | None, member: int, question: Question[W]
     ) -> W | None:
         """Replay a saved witness and return it."""
         if point is None:
             return None
-        witness = question.replayed(point, member)
+        witness = question.replay(point, member)
         if witness is None:
             raise self._all._damage_error(
                 ValueError(f"its witness for {self.folder} is no counter-example")

@@ -152,6 +152,6 @@ def rows_of(forms: Forms) -> Rows:
     """Return forms in the form of compiled code."""
     return Rows(
         forms.inputs, forms.scores, forms.change, forms.constant, forms.sizes, forms.goal,
-        forms.featured, forms.touching,
+        forms.has_inputs, forms.has_differences,
         forms.starts, forms.sums, forms.sum_starts,
     )  # fmt: skip

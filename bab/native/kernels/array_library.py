@@ -51,7 +51,7 @@ class Space:
             return np.take_along_axis(array, places, -1)
         return self.xp.take_along_dim(array, places, -1)
 
-    def rounded(self, array: Any) -> Any:
+    def round_to_float32(self, array: Any) -> Any:
         """Round to float32 numbers, kept as float64."""
         if self.device is None:
             return array.astype(np.float32).astype(np.float64)

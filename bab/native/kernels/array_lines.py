@@ -99,9 +99,9 @@ def by_lines(nodes: Nodes, lines: Array, cz_top: Array, cd_top: Array, differs: 
         for place, each in enumerate(_slopes(xp, a, b, pair, lines[..., at], differs)):
             slopes[:, place, at] = each
         own, across, change = (slopes[:, place, at] for place in range(3))
-        cz[:, at] = space.rounded(own * a + across * b + lines[:, 2, at])
+        cz[:, at] = space.round_to_float32(own * a + across * b + lines[:, 2, at])
         if differs:
-            cd[:, at] = space.rounded(change * b + lines[:, 3, at])
+            cd[:, at] = space.round_to_float32(change * b + lines[:, 3, at])
             best = best_pair(xp, a, b, cz[:, at], cd[:, at], pair)[0]
         else:
             best = best_z(xp, a, cz[:, at], *_ends(xp, pair)[2:])[0]

@@ -51,7 +51,7 @@ class ArrayKernel:
         space = self._space
         given = {field.name: space.put(getattr(batch, field.name)) for field in fields(Batch)}
         nodes = nodes_of(space, numbers, sets, given, batch.which)
-        pair = bool(forms.touching.any())
+        pair = bool(forms.has_differences.any())
         rows = gather_forms(space, forms, batch)
         with np.errstate(all="ignore"):
             cuts = recall(nodes, rows, given["known"], given["cut"], given["warm"])
@@ -110,7 +110,7 @@ def nodes_of(
 def _bytes(layout: Layout, forms: Forms) -> int:
     """Return how many bytes bounding one node may take."""
     widest = int(np.diff(layout.starts).max())
-    sources, cuts = layout.inputs + layout.hidden, layout.hidden + forms.remembered
+    sources, cuts = layout.inputs + layout.hidden, layout.hidden + forms.kept_bounds
     rows = max(4 * widest, 2 * forms.width + int(np.diff(forms.sum_starts).max(initial=0)))
     each = 4 * sources + 24 * widest + 12 * layout.inputs + 4 * cuts
     return 8 * (4 * layout.weights + rows * each + 120 * sources + 3 * cuts * layout.inputs)

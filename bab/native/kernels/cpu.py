@@ -36,7 +36,7 @@ class CpuKernel:
         from leaveout.bab.native.kernels.node_bounds import steps
 
         tighten_nodes, form_nodes, ascend_nodes = steps()
-        count, found = len(batch.which), Bounded.begun(batch)
+        count, found = len(batch.which), Bounded.initial(batch)
         net, own, members = net_of(numbers.layout), own_of(numbers), members_of(sets)
         rows, nodes = rows_of(forms), Nodes.of(batch, found)
         effort = Effort.of(work, numbers, rows)

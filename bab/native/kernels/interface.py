@@ -84,7 +84,7 @@ class Bounded:
     neuron_score: Floats  # shape (n, hidden)
 
     @staticmethod
-    def begun(batch: Batch) -> Bounded:
+    def initial(batch: Batch) -> Bounded:
         """Return trivial results, before anything was found."""
         count = len(batch.which)
         return Bounded(

@@ -71,7 +71,7 @@ class Coordinator:
         return sum(report.stand.open_nodes for report in self.reports)
 
     @property
-    def bounded(self) -> int:
+    def bounded_nodes(self) -> int:
         """The number of nodes bounded so far."""
         return sum(report.stand.bounded for report in self.reports)
 
@@ -175,7 +175,7 @@ class Coordinator:
             for worker in range(self.pool.size):
                 # If it dies now, another one is given what the file holds.
                 self._in_hand[worker] = [partial(self._load, range(worker, worker + 1))]
-                self._ask_once(worker, "saved")
+                self._ask_once(worker, "end_save")
         except WorkerLostError:
             # Noticed again, and seen to, by whoever calls it next.
             return
@@ -198,7 +198,7 @@ class Coordinator:
 
     def _release(self, worker: int) -> None:
         """Keep what an idle worker has settled, and clear what it had in hand."""
-        closed = self._ask(worker, "closed")
+        closed = self._ask(worker, "settled_values")
         self._settled = np.maximum(self._settled, closed)
         self._least = max(self._least, self.reports[worker].stand.value)
         self._in_hand[worker] = []

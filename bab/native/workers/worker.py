@@ -116,7 +116,7 @@ class Worker:
                 target = max(target, self._told)
                 if self.listen is not None:
                     target = max(target, self.listen())
-                left = deadline.left
+                left = deadline.seconds_left
                 stand = self.explorer.step(target, min(left, _SLICE))
                 if left <= _SLICE or self._halted or not stand.worth_going_on:
                     return self._report(target)
@@ -154,14 +154,14 @@ class Worker:
         """Return the last report again."""
         return self._last
 
-    def closed(self) -> Floats:
+    def settled_values(self) -> Floats:
         """Return each member's largest settled value; minus infinity if none."""
         with self._whole():
             return self.explorer.closed.copy()
 
     def member_values(self) -> Floats:
         """Return each member's known upper bound; minus infinity for none."""
-        values = self.closed()
+        values = self.settled_values()
         for node in self.nodes():
             values[node.members] = np.maximum(values[node.members], node.bound)
         return values
@@ -195,7 +195,7 @@ class Worker:
         """Return some of the open nodes, the most urgent first."""
         return pack(self._kept[number * BLOCK : (number + 1) * BLOCK], self._row_type())
 
-    def saved(self) -> None:
+    def end_save(self) -> None:
         """Drop what was kept for saving."""
         self._kept = []
 

@@ -77,7 +77,7 @@ def strange_members(
     chosen = np.ones(len(retrained), dtype=bool)
     whole: NDArray[np.float64] | None = None
     last: NDArray[np.float64] | None = None
-    for block in blocks.finished():
+    for block in blocks.finished_ranges():
         for parameters in blocks.read(block):
             if whole is None:
                 chosen = parameters != retrained

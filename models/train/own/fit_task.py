@@ -56,7 +56,7 @@ class FitTask(Task):
             parameters = self._block(order, say)
         except LeaveoutError as error:
             return Failed(str(error))
-        return self.kept(order.networks, parameters)
+        return self.keep_block(order.networks, parameters)
 
     def _block(self, block: Block, say: Callable[[Step | Noted], None]) -> NDArray[np.float32]:
         import onnx

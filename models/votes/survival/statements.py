@@ -62,7 +62,7 @@ def refuse_unfit(samples: Samples, recipe: PartRecipe, rows: tuple[NDArray[np.in
     for index, each in enumerate(rows):
         times = Counter((samples.keys[row], int(samples.y[row])) for row in each)
         sets = learner.work([*times.values()], len(samples.labels), against, exact_to)
-        if sets * len(each) * samples.features.fitted(each).width > _MOST_WORK:
+        if sets * len(each) * samples.features.fit_encoder(each).width > _MOST_WORK:
             raise TrainingError(
                 f"{samples.source}: part {index} has {len(each):,} rows, of which {sets:,} sets of "
                 f"at most {exact_to} {against} would be tried, which takes too long; take a "

@@ -114,7 +114,7 @@ class WhiteBox:
         """Train the shards of an arm."""
         key = hashlib.sha256(b"%d %d %s" % (seed, number, arm)).digest()
         inclusion = 1 / self.shards if self.inclusion is None else self.inclusion
-        return Shards.trained(self.estimator, key, self.shards, inclusion, rows)
+        return Shards.train(self.estimator, key, self.shards, inclusion, rows)
 
     def _confidence(self, model: Any) -> NDArray[np.float64]:
         """Return a model's confidence in true labels; a constant has none."""

@@ -73,7 +73,7 @@ def row_scores(views: Views, seed: int) -> tuple[RowScores, ...]:
     for trained in TRAINED:
         if trained.sees == "both" and before is None:
             continue
-        if trained.apart == "membership" and not views.compared:
+        if trained.apart == "membership" and not views.has_unseen_rows:
             continue
         scores = trained_scores(trained, views, chosen, seed)
         found.append(
@@ -89,7 +89,7 @@ def statistics(views: Views, scores: tuple[RowScores, ...]) -> tuple[Statistic, 
         arms = (row.unlearned, row.retrained)
         means = (_means(views, arm) for arm in arms)
         found.append(Statistic(row.attack, "mean", row.sees, *means))
-        if views.compared:
+        if views.has_unseen_rows:
             ranks = (_rankings(views, arm) for arm in arms)
             found.append(Statistic(row.attack, "ranking", row.sees, *ranks))
     return tuple(found)

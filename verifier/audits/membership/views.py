@@ -61,7 +61,7 @@ class Views:
         return np.searchsorted(self.trials, self.trial).astype(np.int64)
 
     @property
-    def compared(self) -> bool:
+    def has_unseen_rows(self) -> bool:
         """Whether there are rows that no model saw."""
         return not bool(self.forgotten.all())
 

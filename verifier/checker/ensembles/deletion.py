@@ -105,7 +105,7 @@ def retrain(given: Given) -> Forest:
 
 def caches_sound(given: Given) -> bool:
     """Retrain on the rows held, and compare every array with the file's."""
-    whole = given.held("forest", Forest, "forest")
+    whole = given.value_of_kind("forest", Forest, "forest")
     apart = first_apart(whole.exact(), whole.trained_without(()))
     if apart is not None:
         raise RejectedError(f"{whole.exact().path}: {apart}")
@@ -114,7 +114,7 @@ def caches_sound(given: Given) -> bool:
 
 def _forest_and_record(given: Given) -> tuple[Forest, tuple[int, ...]]:
     """Return the forest and the record of rows that a call is about."""
-    whole, record = given.held("forest", Forest, "forest"), given.held("record", tuple, "record")
+    whole, record = given.value_of_kind("forest", Forest, "forest"), given.value_of_kind("record", tuple, "record")
     if not all(type(row) is int for row in record):
         raise RejectedError("'record' is no record")
     return whole, record

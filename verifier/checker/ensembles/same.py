@@ -19,8 +19,8 @@ _NO_LEAK = -1e-9
 
 def same_function(given: Given) -> bool | None:
     """Return whether two forests answer alike everywhere; None where that cannot be told."""
-    one, other = (given.held(name, Forest, "forest") for name in ("forest", "other"))
-    part = given.held("inputs", BoxPart, "set of inputs")
+    one, other = (given.value_of_kind(name, Forest, "forest") for name in ("forest", "other"))
+    part = given.value_of_kind("inputs", BoxPart, "set of inputs")
     if one.held.features != other.held.features:
         raise RejectedError("the two forests read other features")
     if not given.proof:

@@ -39,7 +39,7 @@ class ForestSubject:
         yield f"labels: {known}; values and thresholds are float64"
         yield from self.inputs.lines()
 
-    def claimed(self, labels: Collection[int]) -> str:
+    def claim_text(self, labels: Collection[int]) -> str:
         """Return in words which labels are claimed."""
         own = sorted(set(labels))
         others = [label for label in range(len(self.names)) if label not in own]

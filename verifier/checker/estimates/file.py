@@ -49,7 +49,7 @@ class Seen:
         return int(self.place.max()) + 1
 
     @property
-    def compared(self) -> bool:
+    def has_unseen_rows(self) -> bool:
         """Whether there are rows that no model saw."""
         return not bool(self.forgotten.all())
 

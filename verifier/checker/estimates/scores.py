@@ -48,7 +48,7 @@ def scores(seen: Seen) -> tuple[Scores, ...]:
         ]
     for told in (False, True):
         for both in (False, True):
-            if (told or seen.compared) and (not both or before is not None):
+            if (told or seen.has_unseen_rows) and (not both or before is not None):
                 found.append(_trained_scores(seen, told, both))
     return tuple(found)
 

@@ -30,7 +30,7 @@ def of_trials(seen: Seen, error: Fraction) -> tuple[Fraction, Fraction, str]:
     for each in scores(seen):
         arms = (each.unlearned, each.retrained)
         found.append(Statistic(f"{each.attack}, mean", *(_means(seen, arm) for arm in arms)))
-        if seen.compared:
+        if seen.has_unseen_rows:
             ranks = (_ranks(seen, arm) for arm in arms)
             found.append(Statistic(f"{each.attack}, rank among unseen rows", *ranks))
     return of_statistics(found, seen.estimates, error)

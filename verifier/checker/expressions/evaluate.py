@@ -55,7 +55,7 @@ def key_of(number: int, bound: Bindings) -> str:
     for name in sorted(bound):
         value = bound[name]
         if isinstance(value, Range):
-            value = value.known
+            value = value.exact_value
         if isinstance(value, tuple) and all(isinstance(each, int) for each in value):
             value = " ".join(map(str, value))
         if not isinstance(value, int | Fraction | str):

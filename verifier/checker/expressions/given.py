@@ -52,7 +52,7 @@ class Given:
         value = self.values.get(name)
         if not isinstance(value, Range):
             raise RejectedError(f"{name!r} is no number")
-        return value.known
+        return value.exact_value
 
     def whole(self, name: str) -> int:
         """Return a whole number from 0; raises as `number` does."""
@@ -75,7 +75,7 @@ class Given:
             raise RejectedError(f"{name!r} is no file")
         return value
 
-    def held(self, name: str, kind: type[_Kind], what: str) -> _Kind:
+    def value_of_kind(self, name: str, kind: type[_Kind], what: str) -> _Kind:
         """Return what another function gave; raise RejectedError for another kind."""
         value = self.values.get(name)
         if not isinstance(value, kind):

@@ -37,7 +37,7 @@ class Range:
         return cls(Fraction(value), Fraction(value))
 
     @property
-    def known(self) -> Fraction:
+    def exact_value(self) -> Fraction:
         """The number, which must be known exactly."""
         if self.lower != self.upper or isinstance(self.lower, float):
             raise RejectedError("a number that must be known is only bounded")

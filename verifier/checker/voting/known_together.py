@@ -47,7 +47,7 @@ def no_more_bought(prices: Prices, upper: int, work: float = WORK) -> bool:
         node = _drop_lost(node)
         if node.lost > upper:
             return False
-        node, member = search.told(node, left, turns)
+        node, member = search.prune(node, left, turns)
         if member is None:
             continue
         levels = np.union1d(node.one[member], node.two[member])
@@ -85,7 +85,7 @@ class _Search:
     work: float
     asked: Counts
 
-    def told(self, node: _Node, left: int, turns: int) -> tuple[_Node, int | None]:
+    def prune(self, node: _Node, left: int, turns: int) -> tuple[_Node, int | None]:
         """Return a node without unreachable pairs, and the member to branch on.
 
         None if no attack of the node loses too many points.

@@ -13,13 +13,13 @@ from leaveout.verifier.records import Fact
 
 def guard_sentence(asked: Asked) -> Claimed | None:
     """Describe what answers through a guard reveal about one record."""
-    epsilon, members = asked.number(asked.given("epsilon")), asked.facts.get("members")
+    epsilon, members = asked.number(asked.call_argument("epsilon")), asked.facts.get("members")
     if epsilon is None:
         return None
     who = "one training record"
     if isinstance(members, int):
         who = f"any one of {records(None, members)}"
-    folder = asked.file(asked.given("access"), parts=2)
+    folder = asked.file(asked.call_argument("access"), parts=2)
     guarded = f"asked only through its guard, the model{f' in {folder}' if folder else ''}"
     if epsilon == 0:
         that = f"{guarded} gives every answer exactly as likely with {who} as without it"
@@ -37,7 +37,7 @@ def guard_sentence(asked: Asked) -> Claimed | None:
 
 def forgets(asked: Asked) -> Claimed | None:
     """Describe what a service may still hold of the records it deletes."""
-    numbers = [asked.number(asked.given(name)) for name in ("alpha", "beta", "gamma")]
+    numbers = [asked.number(asked.call_argument(name)) for name in ("alpha", "beta", "gamma")]
     if any(each is None for each in numbers):
         return None
     alpha, beta, gamma = (each for each in numbers if each is not None)
@@ -112,7 +112,7 @@ def same(asked: Asked) -> Claimed | None:
 
 def advantage(asked: Asked) -> Claimed | None:
     """Describe how well attacks could tell unlearned models from retrained ones."""
-    compared, result = asked.compared(), asked.result
+    compared, result = asked.comparison(), asked.result
     if compared is None or compared[0] not in {"<=", "<"}:
         return None
 
@@ -142,7 +142,7 @@ def advantage(asked: Asked) -> Claimed | None:
 
 
 def _of(asked: Asked, argument: str) -> str:
-    file = asked.file(asked.given(argument))
+    file = asked.file(asked.call_argument(argument))
     return f" ({file})" if file else ""
 
 

@@ -35,17 +35,17 @@ def collective(asked: Asked) -> Claimed | None:
 def targeted_share(asked: Asked) -> Claimed | None:
     """Describe how many answers no change can turn into a given label."""
     to = _label(asked, "to")
-    rows = f"{' and' if asked.given('label') is not None else ''} that are not answered {to}"
+    rows = f"{' and' if asked.call_argument('label') is not None else ''} that are not answered {to}"
     return _share(asked, "the worst ones for each row", rows, f"cannot be turned into {to}")
 
 
 def _share(
     asked: Asked, how: str, which: str = "", what: str = "are answered right"
 ) -> Claimed | None:
-    compared = asked.compared()
+    compared = asked.comparison()
     if compared is None or compared[0] not in {">=", ">"}:
         return None
-    given = [(each, asked.given(each)) for each in THREATS if asked.given(each) is not None]
+    given = [(each, asked.call_argument(each)) for each in THREATS if asked.call_argument(each) is not None]
     if len(given) != 1:
         return None
     ((threat, node),) = given
@@ -95,7 +95,7 @@ def _found_radius(asked: Asked, threat: str, node: object, who: str, how: str) -
 
 def median(asked: Asked) -> Claimed | None:
     """Describe how many changes half of all answers survive."""
-    compared, votes = asked.compared(), asked.votes
+    compared, votes = asked.comparison(), asked.votes
     if compared is None or compared[0] not in {">=", ">"} or votes is None or compared[1] < 0:
         return None
     relabelled = asked.reading.checked.type_of(votes) == RELABEL_VOTES
@@ -177,7 +177,7 @@ def _rows(asked: Asked) -> str:
 
 def _label(asked: Asked, name: str) -> str:
     """Return a label argument of the call; empty if it is not given."""
-    node = asked.given(name)
+    node = asked.call_argument(name)
     if node is None:
         return ""
     if isinstance(node, Text):

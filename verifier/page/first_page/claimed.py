@@ -87,17 +87,17 @@ class Asked:
         own = self.result.facts
         return own[0].facts if len(own) == 1 else {}
 
-    def given(self, name: str) -> Expression | None:
+    def call_argument(self, name: str) -> Expression | None:
         """Return an argument of the call, with names resolved; None if missing."""
         if self.call is None:
             return None
-        found = self.resolver.given(self.call).get(name)
+        found = self.resolver.bound_arguments(self.call).get(name)
         return None if found is None else self.resolver.value(found)
 
     @property
     def votes(self) -> Expression | None:
         """The votes that the call reads."""
-        return self.given("votes")
+        return self.call_argument("votes")
 
     def number(self, node: Expression | None) -> float | None:
         """Return the value of a constant expression; None for any other."""
@@ -109,7 +109,7 @@ class Asked:
 
     def word(self, name: str) -> str:
         """Return a bare-word argument of the call; empty if missing."""
-        found = None if self.call is None else self.resolver.given(self.call).get(name)
+        found = None if self.call is None else self.resolver.bound_arguments(self.call).get(name)
         return found.name if isinstance(found, Name) else ""
 
     def file(self, node: Expression | None, parts: int = 1) -> str:
@@ -117,7 +117,7 @@ class Asked:
         node = None if node is None else self.resolver.value(node)
         if not isinstance(node, Call):
             return ""
-        for argument in self.resolver.given(node).values():
+        for argument in self.resolver.bound_arguments(node).values():
             value = self.resolver.value(argument)
             if isinstance(value, Text):
                 return "/".join(Path(value.value).parts[-parts:])
@@ -125,7 +125,7 @@ class Asked:
                 return found
         return ""
 
-    def compared(self) -> tuple[str, float] | None:
+    def comparison(self) -> tuple[str, float] | None:
         """Return the operator and number that the call is compared with, or None."""
         claim = self.claim
         if not isinstance(claim, Compare):

@@ -78,7 +78,7 @@ def _describe_find(statement: Statement, said: str, variable: str) -> Claimed:
     if statement.verdict == "refuted":
         return Claimed(instead=f"There is no such number: {said}", topics=("other",))
     values = "; ".join(
-        f"{variable} is {span(*each.claimed)}"
+        f"{variable} is {span(*each.claimed_bounds)}"
         + (f" for label {each.label_text}" if each.label is not None else "")
         for each in statement.results
     )
@@ -88,7 +88,7 @@ def _describe_find(statement: Statement, said: str, variable: str) -> Claimed:
 def _describe_verdict(statement: Statement) -> Claimed:
     """Describe the verdict of a statement whose text is missing."""
     what = f"The statement called {statement.name}"
-    ends = [span(*each.claimed) for each in statement.results]
+    ends = [span(*each.claimed_bounds) for each in statement.results]
     if statement.kind == "find" and statement.verdict != "refuted" and len(ends) == 1:
         text = f"{what} asks for a number, which is {ends[0]}."
     elif statement.kind == "find" and statement.verdict != "refuted":

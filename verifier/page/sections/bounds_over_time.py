@@ -39,7 +39,7 @@ def bound_charts(page: Page) -> Html | None:
 def _chart_title(result: Result, trace: TraceRecord, file: str) -> Html:
     """Return the title of a chart: its result, label and file."""
     where = f" ({file})" if file else ""
-    label = "" if trace.label is None else f", label {result.called(trace.label)}"
+    label = "" if trace.label is None else f", label {result.name_label(trace.label)}"
     return join_children(code(result.name), f"{label}{where}")
 
 

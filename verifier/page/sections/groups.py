@@ -37,7 +37,7 @@ def groups(page: Page) -> Html | None:
 
 
 def _label(result: Result, tree: GroupsRecord) -> str:
-    return "" if tree.label is None else f", label {result.called(tree.label)}"
+    return "" if tree.label is None else f", label {result.name_label(tree.label)}"
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class _Scale:
         """The badness of all members together."""
         return self.badness(self.tree.groups[0])
 
-    def told(self, badness: float) -> str:
+    def bound_text(self, badness: float) -> str:
         """Return a bound rounded to the side that keeps it true."""
         if self.tree.about == "greatest":
             return bound(-badness, up=False)
@@ -63,7 +63,7 @@ class _Scale:
 
     def reaches(self, group: GroupRecord) -> bool:
         """Return whether a group's displayed bound equals the worst one."""
-        return self.told(self.badness(group)) == self.told(self.most)
+        return self.bound_text(self.badness(group)) == self.bound_text(self.most)
 
     def width(self, group: GroupRecord) -> str:
         """Return the length of a bar, from 0 or from the best group if that is below."""
@@ -116,12 +116,12 @@ def _summary(scale: _Scale) -> str:
     many = sum(group.members for group in high)
     rest = max((scale.badness(group) for group in leaves if not scale.reaches(group)), default=None)
     if rest is None or many == whole:
-        return f"Any of {count_noun(whole, 'member')} may {may} {scale.told(scale.most)}."
+        return f"Any of {count_noun(whole, 'member')} may {may} {scale.bound_text(scale.most)}."
     rows = sorted(row for group in high for row in _named_rows(group))
     named = f" ({_rows(rows)})" if len(rows) == many and many <= _FEW else ""
     return (
         f"{count_noun(many, 'member')} of {whole:,}{named} may {may} "
-        f"{scale.told(scale.most)}, no other one {beyond} {scale.told(rest)}."
+        f"{scale.bound_text(scale.most)}, no other one {beyond} {scale.bound_text(rest)}."
     )
 
 
@@ -145,7 +145,7 @@ def _group(group: GroupRecord, scale: _Scale, leaf: bool) -> Html:
         "div",
         tag("span", told, " ", worst, class_="who"),
         bar,
-        tag("span", unseen, scale.told(scale.badness(group)), class_="most"),
+        tag("span", unseen, scale.bound_text(scale.badness(group)), class_="most"),
         class_="group",
     )
 

@@ -111,7 +111,7 @@ def _result_words(statement: Statement, result: Result) -> str:
     known = result.lower is not None or result.upper is not None
     # Of a guarantee only leaks and values are given bounds.
     # Of a sample a leak is no bound of what is sought.
-    sought = result.sampled and statement.kind == "find"
+    sought = result.is_sampled and statement.kind == "find"
     if (result.witness is not None and not sought) or (
         known and statement.kind == "guarantee" and result.engine != "values"
     ):
@@ -126,11 +126,11 @@ def _result_words(statement: Statement, result: Result) -> str:
         name = statement.written.statement.variable
     else:
         name = "What is sought"
-    return f"{name} is {span(*result.claimed)}{confidence_suffix(result.confidence)}."
+    return f"{name} is {span(*result.claimed_bounds)}{confidence_suffix(result.confidence)}."
 
 
 def _leaks(result: Result) -> str:
-    if result.witness is None and result.sampled and result.lower:
+    if result.witness is None and result.is_sampled and result.lower:
         worst = f"The worst leak found has confidence {bound(result.lower)}"
     elif result.witness is None:
         worst = "No leak was found"
@@ -138,7 +138,7 @@ def _leaks(result: Result) -> str:
         worst = f"The worst leak found has confidence {bound(result.witness.confidence)}"
     if result.upper is None:
         return f"{worst}; no upper bound is known."
-    where = "in the sample " if result.sampled else ""
+    where = "in the sample " if result.is_sampled else ""
     return f"{worst}; {where}no leak has a confidence above {bound(result.upper, up=True)}."
 
 

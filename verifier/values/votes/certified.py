@@ -133,7 +133,7 @@ class CountedVote(Vote):
         """Return the most that one joint attack can do to all test points."""
         return self._together(self.known.at_least, edits)
 
-    def shown(self, edits: int) -> CollectiveProblem | None:
+    def lower_bound_problem(self, edits: int) -> CollectiveProblem | None:
         """Return what a joint attack surely does; None if `together` is exact."""
         return None if self.known.is_exact else self._together(self.known.enough, edits)
 

@@ -77,7 +77,7 @@ class SpreadRunOffVote(RunOffVote):
         if not found.is_settled(None):
             found.search(None)
             found.solve(None, self._solver, deadline.limit)
-        members, votes, turned = found.turned()
+        members, votes, turned = found.changed_ballots()
         ballot, scores = self.ballots.votes[point].copy(), self._scores[point].copy()
         ballot[members], scores[members] = votes, turned
         after = run_off_predictions(ballot[None], scores[None], self.ballots.labels)

@@ -46,7 +46,7 @@ class Toward:
     forced: dict[int, ForcedVotes] = field(default_factory=dict)
     buckets: dict[int, Wide] = field(default_factory=dict)
 
-    def known(self) -> Radii:
+    def current_radii(self) -> Radii:
         """Return the bounds as radii, counting every point as right."""
         return Radii(self.lower.copy(), self.upper.copy(), np.ones(len(self.lower), np.bool_))
 
@@ -63,7 +63,7 @@ class Toward:
                 self._thresholds(self.vote, point)
             elif isinstance(self.vote, FiniteVote) and not self.vote.published:
                 self._spread(self.vote, point, deadline.share(len(left) - order))
-        return self.known()
+        return self.current_radii()
 
     def attack(self, point: int) -> Attack | None:
         """Return the smallest known attack that forces the label, recounted."""

@@ -33,7 +33,7 @@ def worst_of(
         )
     shown, gap = None, ""
     if isinstance(vote, CountedVote):
-        shown, gap = vote.shown(edits), f"numerical: {vote.known.gap}"
+        shown, gap = vote.lower_bound_problem(edits), f"numerical: {vote.known.gap}"
     if points is not None:
         problem = problem.only(points)
         shown = None if shown is None else shown.only(points)
