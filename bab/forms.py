@@ -89,7 +89,9 @@ class Forms:
         """Return the slice of a case's rows."""
         return slice(int(self.starts[number]), int(self.starts[number + 1]))
 
-    def rows_of_cases(self, cases: Integers) -> tuple[Integers, NDArray[np.bool_], NDArray[np.bool_]]:
+    def rows_of_cases(
+        self, cases: Integers
+    ) -> tuple[Integers, NDArray[np.bool_], NDArray[np.bool_]]:
         """Return the rows of some cases side by side, shape (n, width), and their kinds.
 
         Surplus rows of shorter cases are neither goals nor conditions.

@@ -46,7 +46,9 @@ class _Grid:
     @property
     def exact(self) -> bool:
         """Whether float64 holds all of them, and all partial sums."""
-        return self.is_in_range and (self.size == 0.0 or self.size <= 2.0 ** min(self.bit + _BITS, 900))
+        return self.is_in_range and (
+            self.size == 0.0 or self.size <= 2.0 ** min(self.bit + _BITS, 900)
+        )
 
     @property
     def is_in_range(self) -> bool:

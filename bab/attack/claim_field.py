@@ -173,7 +173,9 @@ class ClaimField:
         """See `Field.relaxed_problem`."""
         return self.forms_at(nets, None, 0)
 
-    def forms_at(self, nets: tuple[Lanes, Nets | None], points: Floats | None, level: int) -> FormPairs:
+    def forms_at(
+        self, nets: tuple[Lanes, Nets | None], points: Floats | None, level: int
+    ) -> FormPairs:
         """Return the problem; discrete features stay fixed where points are given."""
         cases, seconds = nets
         lower, upper = self.region(cases, points)

@@ -214,7 +214,9 @@ class _Search(Generic[W]):
         if field.box.choices:
             # Once where discrete features move freely and are put right afterwards, once where
             # they stay as they are.
-            free = smooth_ascent(field.relaxed_problem(nets), starts, schedule, field.sizes, deadline=until)
+            free = smooth_ascent(
+                field.relaxed_problem(nets), starts, schedule, field.sizes, deadline=until
+            )
             self._keep(nets, lanes, field.nearest(free.points), FINE)
             starts = field.nearest(starts)
         self._keep(nets, lanes, starts, schedule)

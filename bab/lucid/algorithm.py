@@ -186,7 +186,9 @@ class _Search:
                 self.final.append(task)
                 continue
             # A little less than what is left, so that the dual bound still arrives.
-            timed = replace(task, limit=max(0.1, min(task.limit, _USED * self.deadline.seconds_left)))
+            timed = replace(
+                task, limit=max(0.1, min(task.limit, _USED * self.deadline.seconds_left))
+            )
             call = partial(bound_set, self.instance, timed, self.label, self.floor)
             self.running[pool.submit(call)] = task
 

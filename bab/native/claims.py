@@ -228,7 +228,9 @@ class ClaimRounding:
         ):
             return node
         own = [int(i[0]) for i in claim.joint.members.indices(node.members)]
-        found = claim.errors.over(rows, self._regions.boxes(node), own, self._regions.hidden_bounds(node))
+        found = claim.errors.over(
+            rows, self._regions.boxes(node), own, self._regions.hidden_bounds(node)
+        )
         errors = node.errors.copy()
         whole = claim.forms.errors[claim.forms.case(node.case)]
         errors[:count] = with_room(found, errors[:count], whole)

@@ -74,7 +74,9 @@ class Explorer:
     ) -> None:
         self.space, self.clusters, self.kernel = space, clusters, kernel
         self.forms, self.work, self._reach = forms, Work(steps), reach
-        self.brancher = Brancher(space.layout.hidden, seed, virtual=bool(forms.has_differences.any()))
+        self.brancher = Brancher(
+            space.layout.hidden, seed, virtual=bool(forms.has_differences.any())
+        )
         if boundary is not None:
             self.brancher.noise = boundary.noise
         self.records: list[Record] | None = None

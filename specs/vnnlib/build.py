@@ -45,7 +45,9 @@ def build(problem: Problem, networks: Sequence[Network], reals: bool | None = No
     if any(empty for _, empty in boxes):
         cases = []
     points = read
-    names = [each.name for each in problem.networks] + [node.name for _, node in problem.hidden_nodes]
+    names = [each.name for each in problem.networks] + [
+        node.name for _, node in problem.hidden_nodes
+    ]
     scores = magnitudes([box for box, _ in boxes], networks, points)
 
     def largest(spot: Place) -> Fraction:

@@ -229,7 +229,7 @@ def test_ctrl_c_at_any_line_leaves_a_forest_from_before_or_after(change, jobs):
         at += 1
         forest = copy.deepcopy(before)
         if change == "a mended forest":
-            forest.state_._torn = True
+            forest.state_._is_broken = True
         tracing = sys.gettrace()
         try:
             sys.settrace(Interrupter(at))

@@ -19,7 +19,12 @@ def clock(monkeypatch):
 
 def test_what_is_left_falls_to_nothing_and_no_further(clock):
     deadline = Deadline.after(8.0)
-    assert (deadline.at, deadline.seconds_left, deadline.limit, deadline.over) == (108.0, 8.0, 8.0, False)
+    assert (deadline.at, deadline.seconds_left, deadline.limit, deadline.over) == (
+        108.0,
+        8.0,
+        8.0,
+        False,
+    )
     assert deadline.share(4) == 2.0
     clock.value = 106.0
     assert (deadline.seconds_left, deadline.share(4), deadline.over) == (2.0, 0.5, False)

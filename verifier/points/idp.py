@@ -188,7 +188,9 @@ class Decider(LeakDecider[Job, Witness]):
             if seen or clock.interrupted or self.contradicted:
                 continue
             try:
-                found = quick_bounds(job.instance, label, self._options.native(None), clock.seconds_left)
+                found = quick_bounds(
+                    job.instance, label, self._options.native(None), clock.seconds_left
+                )
             except KeyboardInterrupt:
                 clock.interrupted = True
                 return

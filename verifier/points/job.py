@@ -200,7 +200,10 @@ class _Loader:
 
     def _arguments_of_kind(self, call: Call, kind: Type) -> list[Expression]:
         """Return the arguments of a call whose parameters accept a type."""
-        given, parameters = self.resolver.bound_arguments(call), self.resolver.function(call).parameters
+        given, parameters = (
+            self.resolver.bound_arguments(call),
+            self.resolver.function(call).parameters,
+        )
         return [given[p.name] for p in parameters if kind in p.types and p.name in given]
 
     def _network_of(self, call: Call) -> Network:

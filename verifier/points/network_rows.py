@@ -27,7 +27,9 @@ def tighten(instance: Instance, kept: Mapping[int, Kept[Witness]], clock: Clock)
     """
     if clock.interrupted or not kept:
         return
-    deadline = Deadline.after(_MOST if clock.seconds_left is None else min(_MOST, clock.seconds_left))
+    deadline = Deadline.after(
+        _MOST if clock.seconds_left is None else min(_MOST, clock.seconds_left)
+    )
     highest = np.max([each.upper for each in kept.values()], axis=0)
     try:
         for member in np.argsort(-highest, kind="stable").tolist():

@@ -229,4 +229,6 @@ def settle(nodes: Nodes, rows: Rows, share: Array) -> Array:
     largest = nodes.space.eye(share.shape[1])[goals.argmax(-1)] > 0.0
     floored = xp.where(rows.goal & ~largest, xp.floor(share * 8388608.0) / 8388608.0, 0.0 * share)
     rest = (1.0 - floored.sum(-1))[:, None]
-    return xp.where(rows.goal, xp.where(largest, rest, floored), nodes.space.round_to_float32(share))
+    return xp.where(
+        rows.goal, xp.where(largest, rest, floored), nodes.space.round_to_float32(share)
+    )

@@ -114,7 +114,10 @@ def caches_sound(given: Given) -> bool:
 
 def _forest_and_record(given: Given) -> tuple[Forest, tuple[int, ...]]:
     """Return the forest and the record of rows that a call is about."""
-    whole, record = given.value_of_kind("forest", Forest, "forest"), given.value_of_kind("record", tuple, "record")
+    whole, record = (
+        given.value_of_kind("forest", Forest, "forest"),
+        given.value_of_kind("record", tuple, "record"),
+    )
     if not all(type(row) is int for row in record):
         raise RejectedError("'record' is no record")
     return whole, record

@@ -35,7 +35,9 @@ def collective(asked: Asked) -> Claimed | None:
 def targeted_share(asked: Asked) -> Claimed | None:
     """Describe how many answers no change can turn into a given label."""
     to = _label(asked, "to")
-    rows = f"{' and' if asked.call_argument('label') is not None else ''} that are not answered {to}"
+    rows = (
+        f"{' and' if asked.call_argument('label') is not None else ''} that are not answered {to}"
+    )
     return _share(asked, "the worst ones for each row", rows, f"cannot be turned into {to}")
 
 
@@ -45,7 +47,11 @@ def _share(
     compared = asked.comparison()
     if compared is None or compared[0] not in {">=", ">"}:
         return None
-    given = [(each, asked.call_argument(each)) for each in THREATS if asked.call_argument(each) is not None]
+    given = [
+        (each, asked.call_argument(each))
+        for each in THREATS
+        if asked.call_argument(each) is not None
+    ]
     if len(given) != 1:
         return None
     ((threat, node),) = given
