@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from leaveout.models.graph import Graph
 from leaveout.models.lowering import stacked_constants
-from leaveout.models.operators import Affine
+from leaveout.models.operators.base import Affine
 
 
 @dataclass(frozen=True)

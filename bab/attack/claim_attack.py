@@ -16,7 +16,7 @@ from leaveout.bab.attack.slp import PROGRAM, ascend
 from leaveout.bab.joint_claim import JointClaim
 from leaveout.deadline import Deadline
 
-Floats = NDArray[np.float64]
+Doubles = NDArray[np.float64]
 Lanes = NDArray[np.int64]
 
 _FEWEST, _SAMPLES = 64, 4000
@@ -41,7 +41,7 @@ class Seeker:
         self.claim = claim
         self.rng = np.random.default_rng(seed)
         self.replay = ClaimReplayer(claim).replay
-        self._sampled: tuple[Floats, Lanes, Found | None] | None = None
+        self._sampled: tuple[Doubles, Lanes, Found | None] | None = None
 
     @cached_property
     def field(self) -> ClaimField:
@@ -63,7 +63,7 @@ class Seeker:
         return best
 
     def follow(
-        self, points: Floats, lanes: Lanes, at_least: float, deadline: Deadline
+        self, points: Doubles, lanes: Lanes, at_least: float, deadline: Deadline
     ) -> Found | None:
         """Attack from some points, most urgent first, each in its own lane."""
         best: Found | None = None
@@ -81,7 +81,7 @@ class Seeker:
         """Return the lane of a member and a case."""
         return member * self.claim.forms.cases + case
 
-    def _samples(self, deadline: Deadline) -> tuple[Floats, Lanes, Found | None]:
+    def _samples(self, deadline: Deadline) -> tuple[Doubles, Lanes, Found | None]:
         """Return promising points, best first, their lanes, and the best one found."""
         box, field = self.claim.joint.box, self.field
         count = _PRODUCTS / (field.parameters * len(self.claim.joint.members))
@@ -104,7 +104,7 @@ class Seeker:
             best = better(best, field.replay(point, lane))
         return starts, lanes, best
 
-    def _programs(self, starts: Floats, lanes: Lanes, deadline: Deadline) -> Found | None:
+    def _programs(self, starts: Doubles, lanes: Lanes, deadline: Deadline) -> Found | None:
         """Ascend from single points by linear programs with all goals and limits."""
         best: Found | None = None
         for start, lane in zip(starts, lanes.tolist(), strict=True):

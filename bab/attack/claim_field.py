@@ -27,7 +27,7 @@ from leaveout.models import Stack
 Floats = NDArray[np.floating[Any]]
 Lanes = NDArray[np.int64]
 
-_PRODUCTS = 2**19
+_LANE_PRODUCTS = 2**19
 """Most values of a layer, or of forms, that are computed at once."""
 
 _HELD = 2**21
@@ -48,7 +48,7 @@ _JACOBIANS = 1e9
 _STEEPEST = 1e6
 """How far conditions are scaled at most."""
 
-_FEWEST, _MOST = 16, 2**24
+_FEWEST_LANES, _MOST = 16, 2**24
 """Points that are scored at least, and values of all points and lanes at most."""
 
 
@@ -118,7 +118,7 @@ class ClaimField:
         """See `Field.views`: start anywhere."""
         # Networks are evaluated once for all cases.
         seen = min(seen * self.cases, _MOST // self.lanes)
-        points = sample[: int(np.clip(seen, _FEWEST, most // 4))]
+        points = sample[: int(np.clip(seen, _FEWEST_LANES, most // 4))]
 
         def merit(lanes: Lanes, until: Deadline) -> Floats:
             return self.score(points, lanes, until, _MISSED)
@@ -138,7 +138,7 @@ class ClaimField:
         # Members in the order of their lanes, some at a time.
         order = np.argsort(since, kind="stable")
         widest = max(forms.width * self.cases, *(layer.width for layer in joint.first.layers))
-        step = min(_PRODUCTS // (widest * len(points)), _HELD // self.parameters)
+        step = min(_LANE_PRODUCTS // (widest * len(points)), _HELD // self.parameters)
         step = max(1, step)
         for start in range(0, len(order), step):
             chosen = order[start : start + step]

@@ -7,13 +7,13 @@ from numpy.typing import NDArray
 
 from leaveout.models import Stack
 
-Floats = NDArray[np.float64]
+Doubles = NDArray[np.float64]
 
 _NUMBERS = 2**22
 """Largest Jacobian of one layer that is held at once, in numbers."""
 
 
-def jacobians(network: Stack, points: Floats) -> tuple[Floats, Floats]:
+def jacobians(network: Stack, points: Doubles) -> tuple[Doubles, Doubles]:
     """Return the scores and Jacobians of one network at many points."""
     dimension = points.shape[1]
     widest = max(dimension, *(layer.width for layer in network.layers))

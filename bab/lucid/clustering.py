@@ -13,7 +13,7 @@ Floats = NDArray[np.float64]
 Members = NDArray[np.int64]
 
 _MOST = 8
-_LARGEST = 2**24
+_LARGEST_SAMPLE = 2**24
 _DIRECTIONS = 128
 _SEED = 0
 
@@ -24,7 +24,7 @@ def features(networks: Networks, members: Members) -> Floats:
     All parameters, or 128 random sums of more than 2**24 (Achlioptas 2003). They steer the search;
     no bound rests on them.
     """
-    if len(members) * networks.size <= _LARGEST or networks.size <= _DIRECTIONS:
+    if len(members) * networks.size <= _LARGEST_SAMPLE or networks.size <= _DIRECTIONS:
         return networks.take(members).flat()
     from sklearn.random_projection import SparseRandomProjection
 

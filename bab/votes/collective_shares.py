@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 _WHOLE = 2**22
 """A point, in which shares are counted."""
 
-_LARGEST = 2**22
+_LARGEST_PROGRAMME = 2**22
 """Shares beyond which no programme is solved."""
 
 _MOST_GAINS = 2**24
@@ -45,7 +45,7 @@ def least_sum(stakes: Stakes, batches: tuple[Batch, ...] = ()) -> Summed | None:
     """Return the least sum that bounds the loss; None if too large, or if it fails."""
     points = np.unique(stakes.points)
     gains = stakes.units * len(stakes.needs)
-    if not len(points) or stakes.units * len(points) > _LARGEST or gains > _MOST_GAINS:
+    if not len(points) or stakes.units * len(points) > _LARGEST_PROGRAMME or gains > _MOST_GAINS:
         return None
     batch_of = np.full(len(points), -1)
     for number, batch in enumerate(batches):

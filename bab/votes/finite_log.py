@@ -9,7 +9,6 @@ bounded by the published argument first, which needs no row.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from leaveout.bab.votes.finite_weights import UNIT, best_weights
 from leaveout.encoders.votes import finite_kernels as kernels
 
-Counts: TypeAlias = NDArray[np.int64]
+Counts = NDArray[np.int64]
 
 _STEPS = 300
 """Weights tried for each row."""

@@ -12,7 +12,7 @@ from leaveout.encoders.votes.known_stakes import KnownStakes
 _WORK = 5e6
 """Numbers looked at between two looks at the clock."""
 
-_LARGEST = 2**25
+_LARGEST_SEARCH = 2**25
 """Numbers that are kept at most, in all nodes that are open."""
 
 
@@ -30,7 +30,7 @@ def search(stakes: KnownStakes, deadline: Deadline = NEVER) -> SearchResult:
         return SearchResult((), 0, 0)
     pairs, members, budget = len(owner), stakes.members, stakes.budget
     depths = members + 2
-    if depths * (pairs * 9 + budget + 2) + members * budget * 2 > _LARGEST:
+    if depths * (pairs * 9 + budget + 2) + members * budget * 2 > _LARGEST_SEARCH:
         return SearchResult((), 0, len(points))
     needs = np.zeros((depths, pairs), np.int64)
     still = np.zeros((depths, pairs), np.bool_)

@@ -48,7 +48,7 @@ def table_samples(
         raise TrainingError(f"{path}: there is no row below the header{_of(left_aside)}")
     label, features = table.label_and_features(label)
     keys = cell_keys(zip(*(table.column(name) for name in features), strict=True))
-    names, assumption = _names(table, label, labels, skip)
+    names, assumption = _label_names(table, label, labels, skip)
     train, tests = table, None
     if test is not None:
         tests = _read(test)
@@ -155,7 +155,7 @@ def _read(path: Path) -> Table:
     return table
 
 
-def _names(
+def _label_names(
     table: Table, label: str, given: Sequence[str] | None, skip: bool
 ) -> tuple[tuple[str, ...], Assumption]:
     if given is not None:

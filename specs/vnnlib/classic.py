@@ -15,7 +15,7 @@ from leaveout.specs.vnnlib.text import Lines
 
 _VARIABLE = re.compile(r"([XY])_(0|[1-9]\d{0,8})")
 _IGNORED = {"set-logic", "set-info", "set-option", "check-sat", "get-model", "exit"}
-_COMMANDS = {"declare-const", "declare-fun", "assert"}
+_CLASSIC_COMMANDS = {"declare-const", "declare-fun", "assert"}
 
 
 def read_classic(bare: str, source: str) -> Problem:
@@ -43,7 +43,7 @@ def _command(given: Bracketed, formulas: Assertions, variables: _Variables) -> F
         return formulas.read_assert(given)
     elif head not in _IGNORED:
         wrong = f"the command '{head[:40]}' is not read"
-        raise Slip(formulas.at_head(given), wrong, nearest(head[:40], _COMMANDS))
+        raise Slip(formulas.at_head(given), wrong, nearest(head[:40], _CLASSIC_COMMANDS))
     return None
 
 

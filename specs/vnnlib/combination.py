@@ -15,7 +15,7 @@ _MOST_RELATIONS = 400
 """That are combined."""
 _DENOMINATOR = 10**6
 _SECONDS = 2.0
-_LARGEST = 1e30
+_LARGEST_MULTIPLIER = 1e30
 """Coefficient of a linear programme."""
 
 
@@ -97,7 +97,7 @@ def _propose_multipliers(
         ends = [(_end(found, (spot, False)), _end(found, (spot, True))) for spot in spots]
     except OverflowError:
         return None
-    if max(np.abs(matrix).max(), np.abs(right).max()) > _LARGEST:
+    if max(np.abs(matrix).max(), np.abs(right).max()) > _LARGEST_MULTIPLIER:
         return None
     sought = np.zeros(len(spots) + 1)
     for spot, cost in costs.items():

@@ -17,7 +17,7 @@ VERSIONS = ("2.0", "2.1")
 """Of these the second adds the default values of inputs, which are not read."""
 
 _VERSION = re.compile(r"\s*\(\s*vnnlib-version\b")
-_COMMANDS = ("declare-network", "assert")
+_MODERN_COMMANDS = ("declare-network", "assert")
 
 
 def is_modern(bare: str) -> bool:
@@ -45,7 +45,7 @@ def read_modern(bare: str, source: str) -> Problem:
             declarations.network(each)
         else:
             wrong = f"the command '{each.head[:40]}' is not read"
-            raise Slip(formulas.at_head(each), wrong, nearest(each.head[:40], _COMMANDS))
+            raise Slip(formulas.at_head(each), wrong, nearest(each.head[:40], _MODERN_COMMANDS))
     if not names.networks:
         raise Slip(Position(1, 1, 1, 1), "the query declares no network")
     return Problem(source, "2.0", tuple(names.networks), All(tuple(asserted)))

@@ -26,7 +26,7 @@ _RANK = 96
 _SHARE = 4
 """Members at least to a coordinate: a basis must not be as large as the family."""
 
-_SAMPLE = 256
+_SAMPLED_MEMBERS = 256
 """Members that the basis is fitted to, and at most as many slopes."""
 
 _CHUNK = 2**21
@@ -67,7 +67,7 @@ def summarise(packed: Packed, slopes: Singles, lengths: Floats) -> Differences:
     own = packed.own
     rounding = layout.rounding(own[None])[0]
     members, rank = len(packed.weights), min(_RANK, len(packed.weights) // _SHARE)
-    rows = np.unique(np.linspace(0, members - 1, _SAMPLE).astype(np.int64))
+    rows = np.unique(np.linspace(0, members - 1, _SAMPLED_MEMBERS).astype(np.int64))
     scales, basis = _choose_basis(layout, packed.apart(rows), slopes, rank)
     norms = np.empty((members, len(scales)), np.float32)
     rests = np.empty((members, len(scales) + 1), np.float32)

@@ -29,14 +29,14 @@ _LONGEST = 2.0
 
 def warm_up(guard: Guard) -> None:
     """Compile and load everything, so no first answer is slow; answer nothing."""
-    guard.rehearse(_inputs(guard, 2))
+    guard.rehearse(_sample_inputs(guard, 2))
 
 
 def measure(guard: Guard) -> Effort:
     """Measure the most work of an answer, on all cores at once; answer nothing."""
     warm_up(guard)
     threads = cores()
-    inputs = _inputs(guard, _INPUTS)
+    inputs = _sample_inputs(guard, _INPUTS)
     nothing = inputs[:0]
     commit = statistics.median(_seconds(guard, nothing) for _ in range(_COMMITS))
     with ThreadPoolExecutor(threads) as pool:
@@ -60,5 +60,5 @@ def _seconds(guard: Guard, X: NDArray[Any]) -> float:
     return time.perf_counter() - start
 
 
-def _inputs(guard: Guard, count: int) -> NDArray[Any]:
+def _sample_inputs(guard: Guard, count: int) -> NDArray[Any]:
     return guard.subject.sample(np.random.default_rng(0), count)

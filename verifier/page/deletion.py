@@ -8,7 +8,7 @@ from typing import cast
 from leaveout.references import find_reference
 from leaveout.specs import Function
 from leaveout.verifier.amounts import bound, percent, plain
-from leaveout.verifier.page.facts import facts as listed
+from leaveout.verifier.page.facts import fact_table as listed
 from leaveout.verifier.page.foreign import call_hook
 from leaveout.verifier.page.markup import Child, Html, collapsible, join_children, tag
 from leaveout.verifier.page.tables import Column, table
@@ -18,7 +18,7 @@ from leaveout.verifier.report import Result
 Facts = Mapping[str, Fact]
 _Show = Callable[[Sequence[Facts]], object]
 
-_OPEN = 30
+_OPEN_ROWS = 30
 _ROUTES = {
     "pure": "the privacy of all predictions added up",
     "composed": "what answers tell bounded on average, prediction after prediction",
@@ -50,7 +50,7 @@ def _shown_by(function: Function | None, name: str, found: Sequence[Facts]) -> H
     return (
         made
         if isinstance(made, Html)
-        else join_children(_plainly(name, each) for each in found[:_OPEN])
+        else join_children(_plainly(name, each) for each in found[:_OPEN_ROWS])
     )
 
 
@@ -126,7 +126,7 @@ def deletions(found: Sequence[Facts]) -> Html | None:
     )
     shown = table("Deletions", columns, rows)
     return _with_sentence(
-        title, shown if len(found) <= _OPEN else collapsible(f"{len(found):,} deletions", shown)
+        title, shown if len(found) <= _OPEN_ROWS else collapsible(f"{len(found):,} deletions", shown)
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from leaveout.models.train.decoding import cell_text, feature_text
 from leaveout.verifier.amounts import count_noun, plain
-from leaveout.verifier.page.facts import facts
+from leaveout.verifier.page.facts import fact_table
 from leaveout.verifier.page.markup import Child, Html, collapsible, join_children, tag
 from leaveout.verifier.page.model import Page
 from leaveout.verifier.page.tables import Column, table
@@ -125,7 +125,7 @@ def _example(example: ExampleRecord, box: BoxRecord) -> Html:
         tag("p", "; ".join(names), ".") if names else None,
         _scores(example),
         _points(example.points, box, _features(example)) if example.points else None,
-        facts(example.facts),
+        fact_table(example.facts),
     )
 
 

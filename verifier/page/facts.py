@@ -20,16 +20,16 @@ _NAMES = {
     "truth": "True label",
     "lost": "Test points lost",
 }
-_OPEN = 24
-_MOST = 2000
+_OPEN_FACTS = 24
+_MOST_VALUES = 2000
 
 
-def facts(found: Mapping[str, Fact]) -> Html | None:
+def fact_table(found: Mapping[str, Fact]) -> Html | None:
     """Return a list of facts; None if there are none."""
     if not found:
         return None
     rows = [
-        join_children(tag("dt", _name(key)), tag("dd", _value(value)))
+        join_children(tag("dt", _name(key)), tag("dd", _fact_value(value)))
         for key, value in found.items()
     ]
     return tag("dl", rows, class_="facts")
@@ -39,14 +39,14 @@ def _name(key: str) -> str:
     return _NAMES.get(key, key.replace("_", " "))
 
 
-def _value(value: Fact) -> str | Html:
+def _fact_value(value: Fact) -> str | Html:
     if isinstance(value, str):
         return value
     if not isinstance(value, tuple):
         return plain(value)
-    text = ", ".join(map(str, value[:_MOST]))
-    if len(value) > _MOST:
-        text += f" and {len(value) - _MOST:,} more"
+    text = ", ".join(map(str, value[:_MOST_VALUES]))
+    if len(value) > _MOST_VALUES:
+        text += f" and {len(value) - _MOST_VALUES:,} more"
     if not value:
         return "none"
-    return text if len(value) <= _OPEN else collapsible(f"{len(value):,}", text)
+    return text if len(value) <= _OPEN_FACTS else collapsible(f"{len(value):,}", text)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-Corners = npt.NDArray[np.float64]
+CornerArray = npt.NDArray[np.float64]
 Box = tuple[float, float, float, float]
 
 _CHARACTER = 7.4
@@ -21,7 +21,7 @@ _BELOW = 40.0
 
 
 def places(
-    area: Box, texts: Sequence[str], lines: Sequence[Corners], others: Sequence[Corners] = ()
+    area: Box, texts: Sequence[str], lines: Sequence[CornerArray], others: Sequence[CornerArray] = ()
 ) -> list[Box | None]:
     """Place labels one by one, away from lines and from each other."""
     taken = np.concatenate([_boxes(line) for line in (*lines, *others)])
@@ -41,13 +41,13 @@ def baseline(box: Box) -> tuple[float, float]:
     return box[0], box[3] - _DESCENT
 
 
-def _boxes(line: Corners) -> Corners:
+def _boxes(line: CornerArray) -> CornerArray:
     return np.column_stack(
         (np.minimum(line[:-1], line[1:]) - 1.5, np.maximum(line[:-1], line[1:]) + 1.5)
     )
 
 
-def _candidate_boxes(area: Box, text: str, line: Corners) -> Iterator[Box]:
+def _candidate_boxes(area: Box, text: str, line: CornerArray) -> Iterator[Box]:
     """Yield places along a line, best first: above to the right, then below."""
     _, top, _, bottom = area
     lengths = np.linalg.norm(np.diff(line, axis=0), axis=1)
@@ -66,7 +66,7 @@ def _candidate_boxes(area: Box, text: str, line: Corners) -> Iterator[Box]:
         yield x, low - _HEIGHT, x + _CHARACTER * len(text), low
 
 
-def _free(box: Box, area: Box, taken: Corners) -> bool:
+def _free(box: Box, area: Box, taken: CornerArray) -> bool:
     if box[0] < area[0] or box[1] < area[1] or box[2] > area[2] or box[3] > area[3]:
         return False
     across = (taken[:, 0] < box[2]) & (taken[:, 2] > box[0])

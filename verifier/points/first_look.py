@@ -14,7 +14,7 @@ from leaveout.deadline import Deadline
 _SHARE = 0.04
 """Share of the time left that a look may take ..."""
 
-_MOST = 10.0
+_MOST_SECONDS = 10.0
 """... and seconds."""
 
 
@@ -26,7 +26,7 @@ def quick_bounds(
     if not question.opens_slowly:
         return None
     begun = time.perf_counter()
-    deadline = Deadline.after(_MOST if left is None else min(_MOST, _SHARE * left))
+    deadline = Deadline.after(_MOST_SECONDS if left is None else min(_MOST_SECONDS, _SHARE * left))
     witness = question.first(options, deadline)
     known = propagation_result(instance, label, "it was only looked at")
     return replace(

@@ -8,7 +8,7 @@ from typing import Any
 from leaveout.bab import Progress, SearchResult
 from leaveout.verifier.records import TraceRecord
 
-_MOST = 60
+_MOST_POINTS = 60
 """Moments that are kept."""
 
 _SOONEST = 1e-3
@@ -56,13 +56,13 @@ class Trace:
 
 def _thin_moments(moments: list[Moment]) -> list[Moment]:
     """Keep the first and last moments, and some at equal ratios of time."""
-    if len(moments) <= _MOST:
+    if len(moments) <= _MOST_POINTS:
         return moments
     first, last = (math.log(max(each[0], _SOONEST)) for each in (moments[0], moments[-1]))
     kept: dict[int, Moment] = {}
     for moment in moments[1:-1]:
         share = (math.log(max(moment[0], _SOONEST)) - first) / (last - first or 1.0)
         # The last of those that share a place knows most.
-        kept[int(share * (_MOST - 2))] = moment
-    chosen = [kept[place] for place in sorted(kept)][: _MOST - 2]
+        kept[int(share * (_MOST_POINTS - 2))] = moment
+    chosen = [kept[place] for place in sorted(kept)][: _MOST_POINTS - 2]
     return [moments[0], *chosen, moments[-1]]

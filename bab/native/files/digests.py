@@ -18,18 +18,18 @@ _BLOCK = 2**24
 
 def network_digest(network: Network) -> str:
     """Return the digest of a network's operators and parameters."""
-    return _digest([network.architecture.encode(), *_named_bytes(network.parameters.items())])
+    return _digest_parts([network.architecture.encode(), *_named_bytes(network.parameters.items())])
 
 
 def earlier_digest(network: Network) -> str:
     """Return the digest of earlier versions, which ignored opsets."""
     hashed = earlier_hash(network.model)
-    return _digest([hashed.encode(), *_named_bytes(network.parameters.items())])
+    return _digest_parts([hashed.encode(), *_named_bytes(network.parameters.items())])
 
 
 def family_digest(family: Family) -> str:
     """Return the digest of the members, in order."""
-    return _digest([*_array(family.removed), *_named_bytes(family.parameters.items())])
+    return _digest_parts([*_array(family.removed), *_named_bytes(family.parameters.items())])
 
 
 def box_digest(box: Box) -> str:
@@ -37,10 +37,10 @@ def box_digest(box: Box) -> str:
     parts = [*_array(box.lower), *_array(box.upper)]
     for each in box.choices:
         parts += [*_array(each.columns), *_array(each.values)]
-    return _digest(parts)
+    return _digest_parts(parts)
 
 
-def _digest(parts: Iterable[bytes]) -> str:
+def _digest_parts(parts: Iterable[bytes]) -> str:
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)

@@ -56,7 +56,7 @@ def _ends(xp: Any, pair: Pair) -> tuple[Array, Array, Array, Array]:
     return can_on, can_off, lo, xp.where(can_on, pair.u, xp.minimum(pair.u, pair.q))
 
 
-def _slopes(xp: Any, a: Array, b: Array, pair: Pair, lines: Array, differs: bool) -> list[Array]:
+def _line_slopes(xp: Any, a: Array, b: Array, pair: Pair, lines: Array, differs: bool) -> list[Array]:
     """Return slopes of lines for coefficients a and b; see `Followed`."""
     l, u, _, _, vl, vu, phase, tied = pair
     can_on, can_off, lo, hi = _ends(xp, pair)
@@ -96,7 +96,7 @@ def by_lines(nodes: Nodes, lines: Array, cz_top: Array, cd_top: Array, differs: 
         at = nodes.rows(k)
         here = slice(layout.inputs + at.start, layout.inputs + at.stop)
         a, b, pair = ah[:, 0, here], ad[:, 0, here], nodes.neurons(at)
-        for place, each in enumerate(_slopes(xp, a, b, pair, lines[..., at], differs)):
+        for place, each in enumerate(_line_slopes(xp, a, b, pair, lines[..., at], differs)):
             slopes[:, place, at] = each
         own, across, change = (slopes[:, place, at] for place in range(3))
         cz[:, at] = space.round_to_float32(own * a + across * b + lines[:, 2, at])

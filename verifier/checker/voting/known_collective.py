@@ -35,14 +35,14 @@ def known_collective(given: Given, vote: Vote) -> Range:
     too_little, _ = vote.withstood
     # Changes beyond each member's largest threshold are of no use.
     budget = min(changes, int(too_little.max(axis=(0, 2)).astype(np.int64).sum()))
-    lost = _attack_loss(given, vote, truth, budget)
-    most = _most(given, vote, truth, counted, budget)
+    lost = _threshold_attack_loss(given, vote, truth, budget)
+    most = _most_with_thresholds(given, vote, truth, counted, budget)
     if lost > most:
         raise AssertionError(f"an attack loses {lost} points, and none more than {most}")
     return Range(Fraction(right - most, points), Fraction(right - lost, points))
 
 
-def _attack_loss(given: Given, vote: Vote, truth: Truth, budget: int) -> int:
+def _threshold_attack_loss(given: Given, vote: Vote, truth: Truth, budget: int) -> int:
     """Return the loss of a proof's attack, by thresholds known to suffice."""
     if "units" not in given.proof:
         return 0
@@ -55,7 +55,7 @@ def _attack_loss(given: Given, vote: Vote, truth: Truth, budget: int) -> int:
     )
 
 
-def _most(given: Given, vote: Vote, truth: Truth, counted: NDArray[np.bool_], budget: int) -> int:
+def _most_with_thresholds(given: Given, vote: Vote, truth: Truth, counted: NDArray[np.bool_], budget: int) -> int:
     """Return how many points no attack loses more than, by what is known to be needed."""
     assert vote.radii is not None
     held = vote.ballots

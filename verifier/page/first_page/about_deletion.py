@@ -44,7 +44,7 @@ def forgets(asked: Asked) -> Claimed | None:
     how = "whatever answers those who asked for it had seen"
     if asked.word("updates") == "oblivious":
         how = "by requests that do not depend on its answers"
-    of = _of(asked, "service")
+    of = _in_file_of(asked, "service")
 
     def clause(alpha: float, beta: float, gamma: float) -> str:
         times = f"is more than {_factor(alpha)} times as likely as" if alpha else "is likelier than"
@@ -91,7 +91,7 @@ def deletions(asked: Asked) -> Claimed | None:
 def stored_state(asked: Asked) -> Claimed | None:
     """Describe whether a forest's stored state equals what training gives."""
     that = (
-        f"the forest{_of(asked, 'forest')}, and everything it stores for later deletions, is what "
+        f"the forest{_in_file_of(asked, 'forest')}, and everything it stores for later deletions, is what "
         "training on the records that it holds gives"
     )
     rows = asked.facts.get("rows")
@@ -116,7 +116,7 @@ def advantage(asked: Asked) -> Claimed | None:
     if compared is None or compared[0] not in {"<=", "<"}:
         return None
 
-    of = _of(asked, "audit")
+    of = _in_file_of(asked, "audit")
 
     def clause(points: str) -> str:
         return (
@@ -141,7 +141,7 @@ def advantage(asked: Asked) -> Claimed | None:
     return Claimed(claimed, shown=shown, more=tuple(more), topics=("audit",))
 
 
-def _of(asked: Asked, argument: str) -> str:
+def _in_file_of(asked: Asked, argument: str) -> str:
     file = asked.file(asked.call_argument(argument))
     return f" ({file})" if file else ""
 

@@ -34,7 +34,7 @@ def collective(asked: Asked) -> Claimed | None:
 
 def targeted_share(asked: Asked) -> Claimed | None:
     """Describe how many answers no change can turn into a given label."""
-    to = _label(asked, "to")
+    to = _label_argument(asked, "to")
     rows = (
         f"{' and' if asked.call_argument('label') is not None else ''} that are not answered {to}"
     )
@@ -136,10 +136,10 @@ def _by_label(asked: Asked) -> tuple[str, ...]:
     if worst is not None:
         said.append(
             f"Worst off are the {count_noun(worst.points, 'row')} whose true label is "
-            f"{_quote_label(worst.label, worst.name)}: {right_share(worst)} of them are answered right, "
+            f"{_quote_name(worst.label, worst.name)}: {right_share(worst)} of them are answered right, "
             f"and {share(worst.lower / worst.points)} whatever such changes do."
         )
-    common = _quote_label(record.common, record.common_name)
+    common = _quote_name(record.common, record.common_name)
     always = share(record.common_points / record.points, up=True)
     if no_better(record):
         said.append(
@@ -162,7 +162,7 @@ def _counted_to(asked: Asked) -> tuple[str, ...]:
     )
 
 
-def _quote_label(label: int, name: str) -> str:
+def _quote_name(label: int, name: str) -> str:
     """Return a label's name in quotes, or its number."""
     return f"‘{name}’" if name else str(label)
 
@@ -176,12 +176,12 @@ def _threat_phrase(threat: str, count: float) -> str:
 
 def _rows(asked: Asked) -> str:
     """Return the phrase for the test rows of a statement."""
-    label = _label(asked, "label")
+    label = _label_argument(asked, "label")
     of = f" whose true label is {label}" if label else ""
-    return f"the test rows{_of(asked)}{of}"
+    return f"the test rows{_in_file(asked)}{of}"
 
 
-def _label(asked: Asked, name: str) -> str:
+def _label_argument(asked: Asked, name: str) -> str:
     """Return a label argument of the call; empty if it is not given."""
     node = asked.call_argument(name)
     if node is None:
@@ -198,6 +198,6 @@ def _label(asked: Asked, name: str) -> str:
     return f"‘{names[0]}’" if names else f"{number:.15g}"
 
 
-def _of(asked: Asked) -> str:
+def _in_file(asked: Asked) -> str:
     file = asked.file(asked.votes)
     return f" ({file})" if file else ""

@@ -34,7 +34,7 @@ _ROLES: Mapping[str, str] = {
 }
 """By what the results call the kind of a model's file, what it is."""
 
-_OTHERS: Mapping[str, str] = {
+_OTHER_FILES: Mapping[str, str] = {
     "family": "networks without a record each",
     "member": "network without a record",
     "columns": "columns of the forest",
@@ -62,7 +62,7 @@ def named_files(page: Page, everything: bool = False) -> tuple[NamedFile, ...]:
         digest = run.report.spec_sha256 or run.specification.digest
         found.append(NamedFile("specification", spec_name(run), digest))
         found += [
-            NamedFile(_ROLES.get(each.kind) or _OTHERS.get(each.kind, each.kind), each.path,
+            NamedFile(_ROLES.get(each.kind) or _OTHER_FILES.get(each.kind, each.kind), each.path,
                       each.sha256)
             for each in run.report.files
             if everything and each.kind != "specification"

@@ -29,14 +29,14 @@ def glance(page: Page) -> Html | None:
     return table("Verdicts and bounds", columns, rows)
 
 
-def _verdict(statement: Statement, result: Result) -> Html:
+def _short_verdict(statement: Statement, result: Result) -> Html:
     sure = result.verdict != "unknown"
     return verdict(result.verdict, statement.confidence if sure else None)
 
 
 def _row(statement: Statement, result: Result, file: str | None, labels: bool) -> list[Child]:
     name = tag("a", code(result.name), href=f"#{statement.anchor}")
-    cells: list[Child] = [name, _verdict(statement, result)]
+    cells: list[Child] = [name, _short_verdict(statement, result)]
     if file is not None:
         cells.append(file)
     if labels:

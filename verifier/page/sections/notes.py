@@ -12,7 +12,7 @@ from leaveout.verifier.page.model import Page, Run
 def notes(page: Page) -> Html | None:
     """Return the numbered assumptions, then the notes of all runs, or None."""
     trusted = [_assumption(page, each) for each in assumptions(page)]
-    found = [each for run in page.runs if (each := _run(page, run)) is not None]
+    found = [each for run in page.runs if (each := _run_notes(page, run)) is not None]
     if not trusted and not found:
         return None
     return join_children(
@@ -36,7 +36,7 @@ def _assumption(page: Page, each: Assumption) -> Html:
     return tag("li", words, text, id=f"rests-on-{each.number}")
 
 
-def _run(page: Page, run: Run) -> Html | None:
+def _run_notes(page: Page, run: Run) -> Html | None:
     said = [tag("li", note) for note in _group_notes(run.report.notes, page.functions)]
     if run.unread:
         names = ", ".join(run.unread)

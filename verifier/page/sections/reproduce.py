@@ -23,10 +23,10 @@ def reproduce(page: Page) -> Html:
         options[-1],
         "; give them as in the first run. The value of each param is among the notes.",
     )
-    return join_children([_run(run) for run in page.runs], tag("p", kept))
+    return join_children([_run_command(run) for run in page.runs], tag("p", kept))
 
 
-def _run(run: Run) -> Html:
+def _run_command(run: Run) -> Html:
     command = _command(run)
     if command is None:
         how = tag("p", "The specification was built in Python: run the same program again.")

@@ -23,7 +23,7 @@ from leaveout.verifier.values.votes.sentences import (
     targeted_evidence,
 )
 from leaveout.verifier.values.votes.targets import Toward, toward
-from leaveout.verifier.values.votes.vote import Vote
+from leaveout.verifier.values.votes import Vote
 
 
 def robustness_to(
