@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from leaveout.verifier.checker.estimates.file import Floats, Seen
 from leaveout.verifier.checker.estimates.training import train_line
 
-_LEAST = 1e-7
+_LEAST_PROBABILITY = 1e-7
 _FOLDS = 5
 _MOST_ROWS = 20_000
 _SEED = 0
@@ -99,11 +99,11 @@ def _columns(posteriors: Floats, label: NDArray[np.int64]) -> Floats:
 
 def _loss(posteriors: Floats, label: NDArray[np.int64]) -> Floats:
     own = posteriors[np.arange(len(label)), label]
-    return np.asarray(np.log(np.maximum(own, _LEAST)))
+    return np.asarray(np.log(np.maximum(own, _LEAST_PROBABILITY)))
 
 
 def _margin(posteriors: Floats, label: NDArray[np.int64]) -> Floats:
     others = posteriors.copy()
     others[np.arange(len(label)), label] = 0
-    best = np.log(np.maximum(others.max(axis=1), _LEAST))
+    best = np.log(np.maximum(others.max(axis=1), _LEAST_PROBABILITY))
     return np.asarray(_loss(posteriors, label) - best)

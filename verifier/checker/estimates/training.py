@@ -15,7 +15,7 @@ from leaveout.verifier.checker.estimates.file import Floats
 
 _STEPS = 100
 _SMALL = 1e-12
-_HALVINGS = 40
+_STEP_HALVINGS = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ def train_line(features: Floats, apart: NDArray[np.bool_]) -> Line:
         bent = (table * (weights * chance * (1 - chance))[:, None]).T @ table + np.diag(penalty)
         step = np.linalg.lstsq(bent, slope, rcond=None)[0]
         share = 1.0
-        for _ in range(_HALVINGS):
+        for _ in range(_STEP_HALVINGS):
             new = loss(found - share * step)
             if new <= at:
                 break
