@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from leaveout.bab.instance import Instance, make_instance
-from leaveout.bab.lucid.options import LucidOptions
-from leaveout.bab.lucid.variants import VARIANTS, Variant, find_variant
+from leaveout.bab.lucid.options import VARIANTS, LucidOptions, Variant, find_variant
 from leaveout.bab.native.leaks import search as search_native
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.result import EngineResult, Progress, ProgressCallback, SearchResult, agree

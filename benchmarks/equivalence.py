@@ -24,7 +24,7 @@ from leaveout.bab.native.search import search_question
 from leaveout.encoders import Box
 from leaveout.encoders.query import Application, Case, Form, Query
 from leaveout.models import Network, load_network
-from leaveout.models.onnx_file import network_from
+from leaveout.models.onnx.file import network_from
 from leaveout.models.replay import with_parameters
 
 HEAD = (

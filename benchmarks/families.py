@@ -16,7 +16,7 @@ from leaveout.bab import Instance, make_instance
 from leaveout.encoders import Box
 from leaveout.models import Family, load_family, load_network
 from leaveout.models.train import Recipe, TrainingProgress, run
-from leaveout.models.train.source import read_data
+from leaveout.models.train.data import read_data
 
 __all__ = ["OUT", "MissingError", "Question", "prepared", "question"]
 

@@ -28,8 +28,7 @@ from numpy.typing import NDArray
 
 from leaveout.cores import cores
 from leaveout.models.forest import DareForestClassifier
-from leaveout.models.forest.family import ForestFamily
-from leaveout.models.forest.family_file import load_forest_family
+from leaveout.models.forest.family import ForestFamily, load_forest_family
 from leaveout.models.forest.scored import leaves_of
 from leaveout.verifier.guard import Guard
 

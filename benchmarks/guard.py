@@ -21,8 +21,7 @@ from functools import partial
 from pathlib import Path
 
 from leaveout.errors import LeaveoutError
-from leaveout.models.train.data import TrainingData
-from leaveout.models.train.source import read_data
+from leaveout.models.train.data import TrainingData, read_data
 
 from families import OUT, MissingError, question
 from guard_case import measure

@@ -11,13 +11,13 @@ import msgspec
 import numpy as np
 
 from leaveout import verify
-from leaveout.bab.native.files.digests import box_digest, family_digest, network_digest
+from leaveout.bab.native.files.manifest_parts import box_digest, family_digest, network_digest
 from leaveout.encoders import Box
 from leaveout.errors import GuardError
-from leaveout.models.family_file import FAMILY, save_family_file
+from leaveout.models.family import FAMILY, save_family_file
 from leaveout.models.train.data import TrainingData
 from leaveout.models.train.export import NETWORK, SPEC, spec_text
-from leaveout.verifier.guard.bounds import BOUNDS, ProvedBounds, load_bounds
+from leaveout.verifier.guard.access import BOUNDS, ProvedBounds, load_bounds
 from leaveout.verifier.report import Report, write_json
 
 from families import Question

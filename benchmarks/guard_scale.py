@@ -27,13 +27,11 @@ from numpy.typing import NDArray
 from leaveout.bab import Instance, make_instance
 from leaveout.encoders import Box
 from leaveout.models import load_family, load_network
-from leaveout.models.family_file import FAMILY
+from leaveout.models.family import FAMILY
 from leaveout.models.train.export import NETWORK
-from leaveout.verifier.guard.access import load_access
-from leaveout.verifier.guard.agreement import Crowd
-from leaveout.verifier.guard.bounds import BOUNDS, ProvedBounds
-from leaveout.verifier.guard.findings import Finding
-from leaveout.verifier.guard.leaks import LeakTest
+from leaveout.verifier.guard.access import BOUNDS, ProvedBounds, load_access
+from leaveout.verifier.guard.inputs import Finding
+from leaveout.verifier.guard.leaks import Crowd, LeakTest
 
 T = TypeVar("T")
 

@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.models import Family, load_family, load_network
-from leaveout.models.family import Manifest
-from leaveout.models.family_file import FAMILY, save_family_file
+from leaveout.models.family import FAMILY, Manifest, save_family_file
 from leaveout.models.train.export import NETWORK
 
 __all__ = ["many_members"]

@@ -18,13 +18,12 @@ from numpy.typing import NDArray
 from sklearn.datasets import make_moons
 
 from leaveout.bab.votes.collective_exact import worst_attack
-from leaveout.bab.votes.collective_known import KnownProblem
+from leaveout.bab.votes.thresholds import KnownProblem
 from leaveout.deadline import Deadline
-from leaveout.encoders.votes.known_stakes import known_stakes_of
-from leaveout.encoders.votes.tally import tally
+from leaveout.encoders.votes.plurality import tally
+from leaveout.encoders.votes.thresholds import known_stakes_of
 from leaveout.solvers import find_solver
-from leaveout.verifier.checker.voting.known import prices_of
-from leaveout.verifier.checker.voting.known_together import no_more_bought
+from leaveout.verifier.checker.voting.thresholds import no_more_bought, prices_of
 from leaveout.verifier.checker.voting.together import TooLongError
 
 Ints = NDArray[np.int32]

@@ -28,7 +28,7 @@ from leaveout.models.train import Recipe
 from leaveout.verifier.amounts import bound, span
 from leaveout.verifier.page.markup import Child, Html, tag
 from leaveout.verifier.page.plot import Axis, Frame, axes, outline, picture
-from leaveout.verifier.page.sections.bounds_over_time import course
+from leaveout.verifier.page.sections.charts import course
 from leaveout.verifier.records import TraceRecord
 
 from families import OUT, question

@@ -26,9 +26,8 @@ from leaveout.bab.votes.collective_exact import worst_attack
 from leaveout.bab.votes.collective_plurality import PluralityProblem
 from leaveout.deadline import Deadline
 from leaveout.encoders.votes.collective import stakes_of
-from leaveout.encoders.votes.plurality import plurality_radii
+from leaveout.encoders.votes.plurality import plurality_radii, tally
 from leaveout.encoders.votes.run_off import run_off_exact, run_off_published
-from leaveout.encoders.votes.tally import tally
 from leaveout.models.votes import (
     Ballots,
     PartRecipe,

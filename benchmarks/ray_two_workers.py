@@ -27,7 +27,7 @@ from meter import Meter
 from leaveout.bab import EngineResult, make_instance
 from leaveout.bab.native.leaks import search
 from leaveout.bab.native.options import NativeOptions
-from leaveout.bab.native.workers.executors import make_executor
+from leaveout.bab.native.workers.pool import make_executor
 from leaveout.encoders import Box
 from leaveout.models import load_family, load_network
 from leaveout.models.train import Recipe, run

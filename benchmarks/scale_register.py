@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from leaveout.models.table import read_table
-from leaveout.models.train.csv_data import table_data
+from leaveout.models.train.data import table_data
 
 from scale_tables import print_table
 

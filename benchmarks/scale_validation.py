@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from leaveout.children import import_environment
 from leaveout.models.train import Recipe
-from leaveout.models.train.pool import processes
+from leaveout.models.train.pool import Block, Event, Order, Step, Task, Trained, processes
 from leaveout.models.train.stacked_task import StackedTask
-from leaveout.models.train.task import Block, Event, Order, Step, Task, Trained
 
 from scale_events import Noise, Pool, Run, expected_makespan, simulate
 from scale_tables import amount, print_table

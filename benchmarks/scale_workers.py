@@ -17,16 +17,15 @@ from many_members import many_members
 from leaveout.errors import LeaveoutError
 from leaveout.models import Family, load_family, load_network
 from leaveout.models.archive import read_archive
-from leaveout.models.family_file import FAMILY
+from leaveout.models.family import FAMILY
 from leaveout.models.train import Recipe
 from leaveout.models.train.blocks import Blocks, write_block
 from leaveout.models.train.export import NETWORK
-from leaveout.models.train.pool import Pool, processes
+from leaveout.models.train.pool import Block, Pool, processes
+from leaveout.models.train.pool import Step as TaskStep
 from leaveout.models.train.ray_pool import ray_workers
 from leaveout.models.train.stacked_task import StackedTask
-from leaveout.models.train.task import Block
-from leaveout.models.train.task import Step as TaskStep
-from leaveout.verifier.origin.digests import sha256_of
+from leaveout.verifier.provenance import sha256_of
 
 from scale_training import train_data
 

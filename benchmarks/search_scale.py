@@ -28,7 +28,7 @@ from leaveout.bab.native.workers.worker import Worker
 from leaveout.deadline import Deadline
 from leaveout.encoders import Box
 from leaveout.models import Family, Network, load_family, load_network
-from leaveout.models.family_file import FAMILY
+from leaveout.models.family import FAMILY
 from leaveout.models.train.export import NETWORK
 
 HEAD = (

@@ -30,7 +30,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from leaveout.models.train import Recipe, run
 from leaveout.models.train.architecture import Layer, layers_of
-from leaveout.models.train.npz_data import read_npz
+from leaveout.models.train.data import read_npz
 from leaveout.models.train.stacked import Stack
 
 CASES = {

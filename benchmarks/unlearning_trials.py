@@ -16,15 +16,14 @@ from numpy.typing import NDArray
 from leaveout.deadline import Deadline
 from leaveout.errors import AuditError
 from leaveout.files import write_whole
-from leaveout.models.onnx_file import network_from
+from leaveout.models.onnx.file import network_from
 from leaveout.models.train import Recipe, parse_layers
 from leaveout.models.train.architecture import count_parameters, layers_of
-from leaveout.models.train.data import TrainingData
+from leaveout.models.train.data import TrainingData, read_data
 from leaveout.models.train.export import network_model, unflatten
-from leaveout.models.train.source import read_data
 from leaveout.models.unlearning import Deletion, Game, GraphNetwork, Schedule, play
 from leaveout.verifier.audits.membership import Plan, Rate, Trial, Views, run_trials
-from leaveout.verifier.audits.membership.means import mean_lower, mean_upper
+from leaveout.verifier.audits.membership.advantage import mean_lower, mean_upper
 from leaveout.verifier.audits.membership.paired_trials import Arm
 from leaveout.verifier.audits.membership.statistics import row_scores, selecting_trials
 

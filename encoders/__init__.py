@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from leaveout.encoders.applied import Applied
 from leaveout.encoders.bounds import PairBounds, confidence_upper, network_bounds, pair_bounds
-from leaveout.encoders.box import Box
-from leaveout.encoders.choices import Choices
-from leaveout.encoders.evaluation import Evaluation, evaluation_of, evaluation_of_any
+from leaveout.encoders.box import Box, Choices
 from leaveout.encoders.hyper_network import HyperNetwork, hyper_network
 from leaveout.encoders.idp import Encoding, IdpProblem, encode_idp
 from leaveout.encoders.interval import Interval
-from leaveout.encoders.rounding import RoundingError, confidence_error, rounding_error
+from leaveout.encoders.rounding import (
+    Evaluation,
+    RoundingError,
+    confidence_error,
+    evaluation_of,
+    evaluation_of_any,
+    rounding_error,
+)
 from leaveout.solvers import Problem
 
 __all__ = [

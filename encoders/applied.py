@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from leaveout.encoders.bounds import hyper_bounds, network_bounds
 from leaveout.encoders.box import Box
-from leaveout.encoders.evaluation import Evaluation, evaluation_of, evaluation_of_any
-from leaveout.encoders.exactness import exact_layers
 from leaveout.encoders.hyper_network import HyperNetwork, hyper_network
-from leaveout.encoders.interval import Interval
-from leaveout.encoders.rational import Rows, rows_of
-from leaveout.encoders.rounding import RoundingError, rounding_error
+from leaveout.encoders.interval import Interval, gamma
+from leaveout.encoders.rational import NO_BIT, Rows, exact_layers, lowest_bit, rows_of
+from leaveout.encoders.rounding import (
+    Evaluation,
+    RoundingError,
+    Step,
+    Sums,
+    evaluation_of,
+    evaluation_of_any,
+    rounding_error,
+)
 from leaveout.errors import FamilyError
 from leaveout.models import Members, Network, Stack
 from leaveout.models.replay import Runner
@@ -120,3 +128,161 @@ def _infinite(members: Members, network: Network) -> FamilyError:
         f"member {first} (row {int(members.family.removed[first])}) of the family of "
         f"{network.source} divides by zero, or has a negative variance"
     )
+
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+_UNIT32 = 2.0**-24
+_TINY32 = float(np.finfo(np.float32).tiny)
+_BITS, _LEAST_BIT = 24, -126
+_SPARE = 8
+"""Roundings allowed for beyond the terms of a sum, as scalings and fusions of a runtime."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """Values with every term at one end, before rounding."""
+
+    value: Floats
+    size: Floats  # sums of the absolute values of all terms since the last activation
+    bit: Integers  # what all of these terms are multiples of
+
+    @staticmethod
+    def of(values: Floats) -> _Side:
+        return _Side(values, np.abs(values), lowest_bit(values))
+
+
+@dataclass(frozen=True, eq=False)
+class _Ends:
+    """Range of a computed tensor, and its derivation from the last activation."""
+
+    lower: Floats
+    upper: Floats
+    low: _Side | None
+    high: _Side | None
+    matrices: int = 0  # how many operators since then do more than scale by powers of two and add
+    terms: int = 1  # most terms of a sum since then
+    least: int = 0  # no product of constants since then is below 2 to this power
+    joined: bool = False
+
+    @staticmethod
+    def of(lower: Floats, upper: Floats) -> _Ends:
+        return _Ends(lower, upper, _Side.of(lower), _Side.of(upper))
+
+
+def computed_ends(error: RoundingError, box: Box) -> Interval:
+    """Bound the scores that float32 evaluation gives over a box."""
+    graph = error.evaluation.graph
+    ends = {graph.input: _Ends.of(box.lower, box.upper)}
+    for step in error.evaluation.steps:
+        first = ends[step.inputs[0]]
+        if step.sums is not None:
+            found = _propagate_ends(first, step.sums, error, step)
+        elif step.sign:
+            found = _join_ends(first, ends[step.inputs[1]], step.sign)
+        else:
+            found = _Ends.of(np.maximum(first.lower, 0.0), np.maximum(first.upper, 0.0))
+        ends[step.output] = _within(found, error.values, step)
+    found = ends[graph.output]
+    return Interval(found.lower, found.upper)
+
+
+def _within(ends: _Ends, values: Mapping[str, Floats], step: Step) -> _Ends:
+    """Intersect ends with the error analysis, which restarts the sum if it is tighter."""
+    above, below = values[step.output][0], values[step.output][1]
+    upper, lower = np.minimum(ends.upper, above), np.maximum(ends.lower, -below)
+    if step.sums is None and not step.sign:
+        return _Ends.of(lower, upper)
+    return replace(ends, lower=lower, upper=upper)
+
+
+def _join_ends(first: _Ends, second: _Ends, sign: int) -> _Ends:
+    """Add two tensors with the terms of both, as a runtime may start sums at a residual."""
+    unknown = np.full(first.lower.shape, np.inf)
+    if first.low is None or first.high is None or second.low is None or second.high is None:
+        return _Ends(-unknown, unknown, None, None)
+    low, high = (second.low, second.high) if sign > 0 else (second.high, second.low)
+    terms, least = first.terms + second.terms + 1, min(first.least, second.least)
+    roundings = 2 * (terms + _SPARE)
+    sides, room = [], []
+    for one, other in ((first.low, low), (first.high, high)):
+        bit = np.minimum(one.bit, other.bit)
+        side = _Side(one.value + sign * other.value, one.size + other.size, bit)
+        exact = _is_exact(side.size, side.bit) & ((least >= _LEAST_BIT) | (side.size == 0.0))
+        lost = 2 * gamma(roundings, _UNIT32) * side.size + 2 * roundings * _TINY32
+        sides.append(side)
+        room.append(np.where(exact, 0.0, lost + _excess(first, one) + _excess(second, other)))
+    lower, upper = sides[0].value - room[0], sides[1].value + room[1]
+    matrices = max(first.matrices, second.matrices)
+    return _Ends(lower, upper, sides[0], sides[1], matrices, terms, least, joined=True)
+
+
+def _excess(ends: _Ends, side: _Side) -> Floats:
+    """Return how far a tensor may already exceed one of its sides."""
+    beyond = ends.upper - side.value if side is ends.high else side.value - ends.lower
+    return np.maximum(beyond, 0.0)
+
+
+def _is_exact(size: Floats, bit: Integers) -> NDArray[np.bool_]:
+    """Return whether float32 holds such terms and all their partial sums, no subnormals."""
+    fits = (bit >= _LEAST_BIT) & (size <= np.ldexp(1.0, np.minimum(bit + _BITS, 1000)))
+    return np.asarray((size == 0.0) | fits)
+
+
+def _propagate_ends(ends: _Ends, sums: Sums, error: RoundingError, step: Step) -> _Ends:
+    """Propagate ends through a linear operator."""
+    width = sums.constant.size
+    unknown = np.full(width, np.inf)
+    if ends.joined and ends.low is not None:
+        ends = _Ends.of(ends.lower, ends.upper)
+    if sums.shift is None or ends.low is None or ends.high is None:
+        return _Ends(-unknown, unknown, None, None)
+    matrices = ends.matrices + (not _scales(sums))
+    if matrices > 1:
+        # Two matrices may be multiplied first, which rounds, and changes signs.
+        return _Ends(-unknown, unknown, None, None)
+    low, high = _shift_side(ends.low, ends.high, sums), _shift_side(ends.high, ends.low, sums)
+    terms, least = ends.terms * max(1, sums.terms) + 1, ends.least + _exponent(sums.sides)
+    reach = sums.chain.reach(error.values[sums.chain.head][:-1])
+    roundings = 2 * (terms + _SPARE)
+    room = [
+        np.where(
+            _is_exact(side.size, side.bit) & ((least >= _LEAST_BIT) | (side.size == 0.0)),
+            0.0,
+            2 * gamma(roundings, _UNIT32) * side.size + 2 * roundings * _TINY32 * reach,
+        )
+        for side in (low, high)
+    ]
+    return _Ends(low.value - room[0], high.value + room[1], low, high, matrices, terms, least)
+
+
+def _shift_side(own: _Side, other: _Side, sums: Sums) -> _Side:
+    """Return an operator's side with each term at one end, subtracted ones at the other."""
+    up, down = sums.sides
+    assert sums.shift is not None
+    bits = lowest_bit(sums.sides)
+    bit = lowest_bit(sums.shift)
+    for side, at in ((own, 0), (other, 1)):
+        there = (sums.sides[at] > 0) & (side.size > 0)[:, None]
+        each = np.where(there, bits[at] + side.bit[:, None], NO_BIT)
+        bit = np.minimum(bit, each.min(axis=0, initial=NO_BIT))
+    return _Side(
+        own.value @ up - other.value @ down + sums.shift,
+        own.size @ up + other.size @ down + np.abs(sums.shift),
+        # What underflows once is lost, whatever it is multiplied by later.
+        np.where(bit < _LEAST_BIT, -NO_BIT, bit),
+    )
+
+
+def _exponent(sides: Floats) -> int:
+    """Return an exponent of two that no constant is below, at most 0."""
+    present = sides[sides > 0]
+    return min(0, int(np.frexp(present)[1].min(initial=1)) - 1)
+
+
+def _scales(sums: Sums) -> bool:
+    """Return whether outputs are at most one input times a power of two, and a constant."""
+    present = sums.sides > 0
+    few = not (present.sum(axis=(0, 1)) > 1).any()
+    return few and bool((np.frexp(sums.sides[present])[0] == 0.5).all())

@@ -2,18 +2,244 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from leaveout.encoders.choices import Choices
 from leaveout.errors import SpecError
 
 Floats = NDArray[np.float64]
+Columns = NDArray[np.int64]
+
+MOST = 1_000_000
+"""Most numbers (rows times columns) that one table may hold."""
+
+_AT_ONCE = 2**20
+"""Largest comparison of points with rows that is held at once, in numbers."""
+
+WIDE = 8
+"""A table of more columns, each of no more different values, is compared value by value."""
+
+
+@dataclass(frozen=True, eq=False)
+class Choices:
+    """Coordinates that together take one of the listed rows.
+
+    A one-hot group has the rows of an identity matrix; independent coordinates are separate
+    choices, so that no product of their values is formed.
+    """
+
+    columns: Columns  # shape (g,)
+    values: Floats  # shape (v, g)
+    exact: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        columns = _columns(self.columns)
+        values = _values(self.values, len(columns), self.exact)
+        object.__setattr__(self, "columns", columns)
+        object.__setattr__(self, "values", values)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @cached_property
+    def hull(self) -> tuple[Floats, Floats]:
+        """Return the least and greatest value of each column, shape (g,) each."""
+        return self.values.min(axis=0), self.values.max(axis=0)
+
+    @cached_property
+    def _orders(self) -> tuple[NDArray[np.intp], ...]:
+        """Return for each column the rows in the order of its values."""
+        return tuple(np.argsort(column, kind="stable") for column in self.values.T)
+
+    @cached_property
+    def _is_wide(self) -> bool:
+        """Return whether many columns have few distinct values, as in one-hot groups."""
+        width = len(self.columns)
+        return width > WIDE and all(len(np.unique(column)) <= WIDE for column in self.values.T)
+
+    @cached_property
+    def _distinct(self) -> tuple[Floats, Columns, Columns, NDArray[np.float32]]:
+        """Return the distinct values of all columns, and which of them each row has."""
+        found = [np.unique(column, return_inverse=True) for column in self.values.T]
+        sizes = np.asarray([len(known) for known, _ in found])
+        starts = np.cumsum(sizes) - sizes
+        uses = np.zeros((len(self), int(sizes.sum())), np.float32)
+        for start, (_, place) in zip(starts, found, strict=True):
+            uses[np.arange(len(self)), start + place] = 1.0
+        known = np.concatenate([known for known, _ in found])
+        return known, np.repeat(np.arange(len(sizes)), sizes), starts, uses
+
+    def within(self, lower: Floats, upper: Floats) -> Choices:
+        """Return the rows that lie in a box."""
+        if self.columns.max() >= len(lower):
+            raise SpecError(
+                f"box: feature {self.columns.max()} is out of range: there are {len(lower)} "
+                f"features, numbered 0 to {len(lower) - 1}"
+            )
+        low, high = lower[self.columns], upper[self.columns]
+        if not self.exact:
+            # A bound rounds as the values do: 0.1 lies in [0, 0.1], whatever float32 makes of it.
+            low = np.minimum(low, low.astype(np.float32))
+            high = np.maximum(high, high.astype(np.float32))
+        inside = ((self.values >= low) & (self.values <= high)).all(axis=1)
+        if inside.all():
+            return self
+        if not inside.any():
+            sides = ", ".join(f"[{a:g}, {b:g}]" for a, b in zip(low[:4], high[:4], strict=True))
+            more = ", ..." if len(low) > 4 else ""
+            raise SpecError(
+                f"box: none of the {len(self):,} listed values of {self} lies in the box, "
+                f"{sides}{more}"
+            )
+        return Choices(self.columns, self.values[inside], exact=self.exact)
+
+    def scale_by(self, factors: Floats) -> Choices:
+        """Divide each feature by a power of two, exactly, shape (d,)."""
+        return Choices(self.columns, self.values / factors[self.columns], exact=True)
+
+    def greatest(self, slopes: Floats) -> Floats:
+        """Return the greatest value of linear functions over the rows.
+
+        Parameters
+        ----------
+        slopes : ndarray of float64, shape (r, g)
+            A linear function a row.
+
+        Returns
+        -------
+        ndarray of float64, shape (r,)
+        """
+        found = np.empty(len(slopes))
+        for part in self._parts(np.arange(len(slopes))):
+            found[part] = (slopes[part] @ self.values.T).max(axis=1)
+        return found
+
+    def sample(self, rng: np.random.Generator, count: int) -> Floats:
+        """Draw rows uniformly, shape (count, g)."""
+        return self.values[rng.integers(len(self), size=count)]
+
+    def nearest(self, points: Floats) -> Floats:
+        """Return the row nearest to each point, shape (p, g) both."""
+        if len(self.columns) == 1:
+            known = self.values[:, 0]
+            above = np.searchsorted(known, points[:, 0]).clip(0, len(known) - 1)
+            below = np.maximum(above - 1, 0)
+            nearer = points[:, 0] - known[below] <= known[above] - points[:, 0]
+            return self.values[np.where(nearer, below, above)]
+        found = np.empty_like(points)
+        for part in self._parts(np.arange(len(points))):
+            away = np.zeros((len(part), len(self)))
+            for column, known in enumerate(self.values.T):
+                away += np.square(points[part, column, None] - known)
+            found[part] = self.values[away.argmin(axis=1)]
+        return found
+
+    def snap(self, lower: Floats, upper: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+        """Shrink sub-boxes of these columns to the hull of the rows in them."""
+        if len(self.columns) == 1:
+            return self._snap_one(lower, upper)
+        low, high = self.hull
+        shrunk, grown = np.empty_like(lower), np.empty_like(upper)
+        shrunk[:], grown[:] = low, high
+        empty = np.zeros(len(lower), bool)
+        # Most sub-boxes of a search leave most tables whole.
+        cut = ((lower > low) | (upper < high)).any(axis=1)
+        for part in self._parts(np.flatnonzero(cut)):
+            left = self._remaining_rows_wide if self._is_wide else self._remaining_rows
+            within, first, last = left(lower[part], upper[part])
+            empty[part] = ~within
+            shrunk[part] = np.where(within[:, None], first, lower[part])
+            grown[part] = np.where(within[:, None], last, upper[part])
+        return shrunk, grown, empty
+
+    def _remaining_rows(
+        self, lower: Floats, upper: Floats
+    ) -> tuple[NDArray[np.bool_], Floats, Floats]:
+        """Return which rows are inside each sub-box, and those rows' hulls."""
+        low, high = self.hull
+        inside = np.ones((len(lower), len(self)), bool)
+        for column, known in enumerate(self.values.T):
+            if (lower[:, column] > low[column]).any():
+                inside &= known >= lower[:, column, None]
+            if (upper[:, column] < high[column]).any():
+                inside &= known <= upper[:, column, None]
+        first, last = np.empty_like(lower), np.empty_like(upper)
+        for column, order in enumerate(self._orders):
+            ranked, known = inside[:, order], self.values[order, column]
+            first[:, column] = known[ranked.argmax(axis=1)]
+            last[:, column] = known[len(known) - 1 - ranked[:, ::-1].argmax(axis=1)]
+        return np.asarray(inside.any(axis=1)), first, last
+
+    def _remaining_rows_wide(
+        self, lower: Floats, upper: Floats
+    ) -> tuple[NDArray[np.bool_], Floats, Floats]:
+        """Do the same by matrix products, for many columns of few distinct values."""
+        known, owner, starts, uses = self._distinct
+        outside = (known < lower[:, owner]) | (known > upper[:, owner])
+        inside = outside.astype(np.float32) @ uses.T == 0
+        left = inside.astype(np.float32) @ uses > 0
+        first = np.minimum.reduceat(np.where(left, known, np.inf), starts, axis=1)
+        last = np.maximum.reduceat(np.where(left, known, -np.inf), starts, axis=1)
+        return np.asarray(inside.any(axis=1)), first, last
+
+    def _snap_one(self, lower: Floats, upper: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+        known = self.values[:, 0]
+        first = np.searchsorted(known, lower[:, 0])
+        last = np.searchsorted(known, upper[:, 0], side="right") - 1
+        empty = first > last
+        low = np.where(empty, lower[:, 0], known[np.minimum(first, len(known) - 1)])
+        high = np.where(empty, upper[:, 0], known[np.maximum(last, 0)])
+        return low[:, None], high[:, None], empty
+
+    def _parts(self, indices: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
+        """Yield parts of indices small enough to hold with all rows."""
+        size = max(1, _AT_ONCE // len(self))
+        for start in range(0, len(indices), size):
+            yield indices[start : start + size]
+
+    def __str__(self) -> str:
+        shown = ", ".join(map(str, self.columns[:4]))
+        more = f" and {len(self.columns) - 4} more" if len(self.columns) > 4 else ""
+        return f"feature{'s' * (len(self.columns) > 1)} {shown}{more}"
+
+
+def _columns(given: ArrayLike) -> Columns:
+    columns = np.asarray(given)
+    if columns.ndim != 1 or not columns.size:
+        raise SpecError("box: listed values need features: give at least one, in a flat list")
+    if columns.dtype.kind not in "iu" or columns.min() < 0:
+        raise SpecError("box: a feature is a whole number from 0")
+    if len(np.unique(columns)) < len(columns):
+        raise SpecError("box: a feature is named twice among those that take values together")
+    return columns.astype(np.int64)
+
+
+def _values(given: ArrayLike, width: int, exact: bool) -> Floats:
+    values = np.asarray(given, np.float64)
+    values = values[:, None] if values.ndim == 1 and width == 1 else values
+    if not values.size:
+        raise SpecError("box: no values are listed; give at least one")
+    if values.ndim != 2 or values.shape[1] != width:
+        raise SpecError(
+            f"box: the listed values have the shape {values.shape}, expected a row of {width} a "
+            "choice: one number a feature"
+        )
+    if values.size > MOST:
+        raise SpecError(
+            f"box: {values.size:,} listed values, at most {MOST:,}: leave the feature continuous"
+        )
+    if not exact:
+        with np.errstate(over="ignore"):
+            values = values.astype(np.float32).astype(np.float64)
+    if not np.isfinite(values).all():
+        raise SpecError("box: every listed value must be a finite number within float32's range")
+    # Adding 0 turns -0 into 0, which a sort would otherwise keep apart.
+    return np.unique(values + 0.0, axis=0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,22 +2,241 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from leaveout.encoders.bounds import PairBounds
 from leaveout.encoders.box import Box
-from leaveout.encoders.builder import ProblemBuilder
-from leaveout.encoders.hyper_network import HyperLayer
+from leaveout.encoders.hyper_network import HyperLayer, HyperNetwork
 from leaveout.encoders.interval import Interval
-from leaveout.encoders.neurons import Neurons
-from leaveout.encoders.scaling import ScaledPair
-from leaveout.models import Layer
+from leaveout.models import Layer, Stack
 from leaveout.solvers import Outcome, Problem, Status
 
 Floats = NDArray[np.float64]
 Columns = NDArray[np.int64]
+
+
+class ProblemBuilder:
+    """Builder of a `Problem`, block by block.
+
+    A block of rows is a list of terms ``(columns, coefficients)``, shapes ``(n,)`` and ``(rows,
+    n)``. Column -1 is a variable known to be zero and is left out.
+    """
+
+    def __init__(self) -> None:
+        self._lower: list[Floats] = []
+        self._upper: list[Floats] = []
+        self._integer: list[NDArray[np.bool_]] = []
+        self._names: list[str] = []
+        self._rows: list[NDArray[np.int64]] = []
+        self._columns: list[Columns] = []
+        self._values: list[Floats] = []
+        self._row_lower: list[Floats] = []
+        self._row_upper: list[Floats] = []
+        self._row_count = 0
+
+    @property
+    def variables(self) -> int:
+        """Number of variables so far."""
+        return len(self._names)
+
+    def add_variables(
+        self, lower: ArrayLike, upper: ArrayLike, name: str, integer: bool = False
+    ) -> Columns:
+        """Add variables with bounds; return their columns, shape (n,)."""
+        low, high = np.atleast_1d(np.asarray(lower, float)), np.atleast_1d(np.asarray(upper, float))
+        start = self.variables
+        self._lower.append(low)
+        self._upper.append(high)
+        self._integer.append(np.full(len(low), integer))
+        self._names += [f"{name}[{i}]" for i in range(len(low))]
+        return np.arange(start, start + len(low))
+
+    def add_rows(
+        self,
+        terms: Sequence[tuple[Columns, Floats]],
+        lower: ArrayLike = -np.inf,
+        upper: ArrayLike = np.inf,
+    ) -> None:
+        """Add rows ``lower <= sum of coefficients @ variables <= upper``."""
+        count = terms[0][1].shape[0]
+        for columns, coefficients in terms:
+            row, position = np.nonzero((coefficients != 0) & (columns >= 0))
+            self._rows.append(row + self._row_count)
+            self._columns.append(columns[position])
+            self._values.append(coefficients[row, position])
+        self._row_lower.append(np.broadcast_to(np.asarray(lower, float), (count,)))
+        self._row_upper.append(np.broadcast_to(np.asarray(upper, float), (count,)))
+        self._row_count += count
+
+    def build(self, objective: int, maximise: bool) -> Problem:
+        """Return the problem that optimises the variable in column ``objective``."""
+        from scipy.sparse import csr_array
+
+        costs = np.zeros(self.variables)
+        costs[objective] = 1.0
+        matrix = csr_array(
+            (
+                np.concatenate([*self._values, np.zeros(0)]),
+                (
+                    np.concatenate([*self._rows, np.zeros(0, np.int64)]),
+                    np.concatenate([*self._columns, np.zeros(0, np.int64)]),
+                ),
+            ),
+            shape=(self._row_count, self.variables),
+        )
+        return Problem(
+            costs,
+            matrix,
+            np.concatenate([*self._row_lower, np.zeros(0)]),
+            np.concatenate([*self._row_upper, np.zeros(0)]),
+            np.concatenate(self._lower),
+            np.concatenate(self._upper),
+            np.concatenate(self._integer),
+            maximise,
+            names=tuple(self._names),
+        )
+
+
+NEGLIGIBLE = 2.0**-20
+"""Share of a neuron's range below which what passes its ReLU gets a scale of its own."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledPair:
+    """A network, a hyper-network, their bounds and the box, all in scaled units."""
+
+    network: Stack
+    hyper: HyperNetwork
+    bounds: PairBounds
+    box: Box
+    inner: tuple[Floats, ...]
+    outer: tuple[Floats, ...]  # the same of the outputs of each source, the input first
+
+    @property
+    def largest(self) -> float:
+        """The largest scaled weight of either network."""
+        parts = [w for layer in self.network.layers for w in layer.weights.values()]
+        parts += [w.magnitude for layer in self.hyper.layers for w in layer.weights.values()]
+        return max(float(np.abs(part).max(initial=0.0)) for part in parts)
+
+
+def scale_pair(network: Stack, hyper: HyperNetwork, bounds: PairBounds, box: Box) -> ScaledPair:
+    """Scale each neuron of a pair by a power of two, without rounding.
+
+    ReLUs commute with positive factors. A neuron of N and its match share a factor, so that their
+    difference scales too.
+    """
+    inner: list[Floats] = []
+    outer = [_powers(np.maximum(np.abs(box.lower), np.abs(box.upper)))]
+    for own, other in zip(bounds.network, bounds.hyper, strict=True):
+        size = np.maximum(own.magnitude, other.magnitude)
+        if len(inner) == len(bounds.network) - 1:
+            size = np.full_like(size, size.max(initial=0.0))
+        factor = _powers(size)
+        passing = np.maximum(np.maximum(own.upper, other.upper), 0.0)
+        inner.append(factor)
+        outer.append(np.where(passing < NEGLIGIBLE * factor, _powers(passing), factor))
+    layers, hyper_layers = [], []
+    for k, (layer, interval) in enumerate(zip(network.layers, hyper.layers, strict=True)):
+        down = 1 / inner[k]
+        ratio = {s: outer[s] * down[:, None] for s in layer.weights}
+        layers.append(Layer({s: w * ratio[s] for s, w in layer.weights.items()}, layer.bias * down))
+        weights = {s: _times(w, ratio[s]) for s, w in interval.weights.items()}
+        hyper_layers.append(HyperLayer(weights, _times(interval.bias, down)))
+    return ScaledPair(
+        Stack(network.inputs, tuple(layers)),
+        HyperNetwork(tuple(hyper_layers), hyper.members),
+        PairBounds(
+            _each(bounds.network, inner),
+            _each(bounds.hyper, inner),
+            _each(bounds.before, inner),
+            _each(bounds.after, [*outer[1:-1], inner[-1]]),
+        ),
+        box.scale_by(outer[0]),
+        tuple(inner),
+        tuple(outer),
+    )
+
+
+def _each(intervals: tuple[Interval, ...], factors: list[Floats]) -> tuple[Interval, ...]:
+    return tuple(_times(v, 1 / f) for v, f in zip(intervals, factors, strict=True))
+
+
+def _powers(sizes: Floats) -> Floats:
+    known = np.where(sizes > 0, sizes, 1.0)
+    return np.asarray(2.0 ** np.clip(np.ceil(np.log2(known)), -300, 300))
+
+
+def _times(interval: Interval, factor: Floats) -> Interval:
+    return Interval(interval.lower * factor, interval.upper * factor)
+
+
+class Neurons:
+    """Variables and ReLU rows of one layer; column -1 is an output known to be zero.
+
+    If a negligible share of a neuron's range passes, its output is left free, as solvers lose tiny
+    coefficients. ``ratio`` is each neuron's inner over outer factor.
+    """
+
+    def __init__(
+        self,
+        builder: ProblemBuilder,
+        pre: Interval,
+        ratio: Floats,
+        name: str,
+        is_last: bool,
+        relax: NDArray[np.bool_],
+        margin: float,
+    ) -> None:
+        lower, upper = pre.lower, pre.upper
+        count = len(lower)
+        self.count = count
+        loose = (upper > 0) & (upper < NEGLIGIBLE) & ~np.full(count, is_last)
+        active = ((lower >= 0) & ~loose) | is_last
+        self.unstable = ~active & ~loose & (upper > 0)
+        self.inputs = np.full(count, -1)
+        self.outputs = np.full(count, -1)
+        self.defined = np.flatnonzero(active | self.unstable)
+        u = np.flatnonzero(self.unstable)
+        self.inputs[active] = self.outputs[active] = builder.add_variables(
+            lower[active], upper[active], name
+        )
+        self.inputs[u] = builder.add_variables(lower[u], upper[u], f"{name}.pre")
+        self.outputs[u] = builder.add_variables(np.zeros(len(u)), upper[u], name)
+        free = (upper * ratio)[loose]
+        self.outputs[loose] = builder.add_variables(np.zeros(len(free)), free, f"{name}.free")
+        self._relu_rows(builder, u[~relax[u]], lower, upper, f"{name}.on")
+        self._triangle_rows(builder, u[relax[u]], lower, upper, margin)
+
+    def _relu_rows(
+        self, builder: ProblemBuilder, u: Columns, lower: Floats, upper: Floats, name: str
+    ) -> None:
+        """Add Eq. 3f and 3g: h >= z, h <= upper a, h <= z - lower (1 - a)."""
+        if not len(u):
+            return
+        on = builder.add_variables(np.zeros(len(u)), np.ones(len(u)), name, integer=True)
+        one = np.eye(len(u))
+        h, z = self.outputs[u], self.inputs[u]
+        builder.add_rows([(h, one), (z, -one)], lower=0.0)
+        builder.add_rows([(h, one), (on, -one * upper[u])], upper=0.0)
+        builder.add_rows([(h, one), (z, -one), (on, -one * lower[u])], upper=-lower[u])
+
+    def _triangle_rows(
+        self, builder: ProblemBuilder, u: Columns, lower: Floats, upper: Floats, margin: float
+    ) -> None:
+        """Add the triangle: h >= z, h <= upper (z - lower) / (upper - lower)."""
+        if not len(u):
+            return
+        one = np.eye(len(u))
+        h, z = self.outputs[u], self.inputs[u]
+        builder.add_rows([(h, one), (z, -one)], lower=0.0)
+        slope = upper[u] / (upper[u] - lower[u])
+        builder.add_rows([(h, one), (z, -one * slope)], upper=-slope * lower[u] + margin)
+
 
 MARGIN = 1e-6
 """What rows are widened by, in scaled units (every neuron lies in [-1, 1]).

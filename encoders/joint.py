@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.encoders.box import Box
-from leaveout.encoders.choices import Choices
+from leaveout.encoders.box import Box, Choices
 from leaveout.encoders.query import Case, Condition, Query
 from leaveout.models.stack import Layer, Stack
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from leaveout.models.architecture import architecture_hash
-from leaveout.models.family import DataFacts, Family, Manifest, Sample
-from leaveout.models.family_file import load_family_file, save_family_file
-from leaveout.models.family_load import load_family
+from leaveout.models.family import (
+    DataFacts,
+    Family,
+    Manifest,
+    Sample,
+    load_family_file,
+    save_family_file,
+)
+from leaveout.models.family_load import Members, load_family
 from leaveout.models.lowering import lower
-from leaveout.models.members import Members
-from leaveout.models.onnx_file import Network, load_network
+from leaveout.models.onnx.file import Network, load_network
+from leaveout.models.onnx.signature import architecture_hash
 from leaveout.models.stack import Layer, Stack, confidence
 
 __all__ = [

@@ -2,21 +2,218 @@
 
 from __future__ import annotations
 
+import math
+import mmap
+import os
+import struct
+import tokenize
 import zipfile
-from collections.abc import Collection, Iterator, Mapping
+import zlib
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import msgspec
 import numpy as np
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from leaveout.errors import LeaveoutError
 from leaveout.files import ARCHIVE, open_atomically, open_file, why_unread
-from leaveout.models.npz import Streamed, array_names, put_array, read_arrays
 from leaveout.names import hint
 from leaveout.user_key import leave_room, mark_file
+
+UNPACKED = 2**32
+"""Most bytes that the compressed arrays of an archive may unpack to."""
+
+_STRANGERS, _TIMES = 2**28, 64
+"""... and those of a stranger's: so many bytes, or so many times the size of the file."""
+
+_LOCAL_HEADER = 30
+_LARGE = 2**30
+_BLOCK = 2**22
+_DAMAGED = (
+    EOFError,
+    NotImplementedError,
+    OverflowError,
+    RuntimeError,
+    TypeError,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""Of the headers of arrays any of several; beside ``ValueError``."""
+_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+
+
+class ChangedError(ValueError):
+    """The file is shorter than its directory says, or is being written to."""
+
+
+@dataclass(frozen=True, eq=False)
+class Streamed:
+    """An array written part by part, so that it need not fit into memory."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    parts: Callable[[], Iterator[NDArray[Any]]]
+
+    @property
+    def nbytes(self) -> int:
+        """Size of all numbers in bytes."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def write(self, stream: IO[bytes]) -> None:
+        """Write the array as numpy does, in C order."""
+        described = {
+            "descr": npy.dtype_to_descr(self.dtype),
+            "fortran_order": False,
+            "shape": self.shape,
+        }
+        npy.write_array_header_1_0(stream, described)
+        rows = 0
+        for part in self.parts():
+            if part.shape[1:] != self.shape[1:] or part.dtype != self.dtype:
+                raise ValueError(f"a part of shape {part.shape}, {part.dtype}, of {self}")
+            stream.write(np.ascontiguousarray(part).data.cast("B") if part.size else b"")
+            rows += len(part)
+        if rows != self.shape[0]:
+            raise ValueError(f"parts of {rows} rows, of {self}")
+
+
+def read_arrays(
+    path: Path,
+    mapped_from: int | None = None,
+    only: Collection[str] | None = None,
+    *,
+    strangers: bool = False,
+) -> dict[str, NDArray[Any]]:
+    """Return the arrays of an archive in order, with checksums verified.
+
+    Uncompressed float32 arrays in C order are mapped read-only, so their size does not matter.
+    """
+    # One descriptor throughout: a file that is replaced meanwhile is still read to its end.
+    with refuse_damage(), open_file(path, ARCHIVE) as file, zipfile.ZipFile(file) as archive:
+        size = os.fstat(file.fileno()).st_size
+        refuse_bombs(archive, size, only, strangers=strangers)
+        content = None if mapped_from is None or size < mapped_from else _map(file)
+        arrays: dict[str, NDArray[Any]] = {}
+        for name in archive.namelist():
+            if only is not None and name.removesuffix(".npy") not in only:
+                continue
+            info = archive.getinfo(name)
+            array = None if content is None else _map_array(archive, info, file, content)
+            arrays[name.removesuffix(".npy")] = _read(archive, info) if array is None else array
+        if content is not None and os.fstat(file.fileno()).st_size != len(content):
+            raise ChangedError
+        return arrays
+
+
+def put_array(
+    archive: zipfile.ZipFile, name: str, array: NDArray[Any] | Streamed, *, packed: bool = False
+) -> None:
+    """Write an array into an archive in numpy's format, without keeping it."""
+    info = zipfile.ZipInfo(f"{name}.npy")
+    info.compress_type = zipfile.ZIP_DEFLATED if packed else archive.compression
+    # The size is not known before, and may be large, as numpy takes it to be.
+    with archive.open(info, "w", force_zip64=not packed or array.nbytes >= _LARGE) as stream:
+        if isinstance(array, Streamed):
+            array.write(stream)
+        else:
+            npy.write_array(stream, array, allow_pickle=False)
+
+
+def array_names(path: Path) -> tuple[str, ...]:
+    """Return the array names of an archive; errors are those of `read_arrays`."""
+    with refuse_damage(), open_file(path, ARCHIVE) as file, zipfile.ZipFile(file) as archive:
+        return tuple(name.removesuffix(".npy") for name in archive.namelist())
+
+
+def refuse_bombs(
+    archive: zipfile.ZipFile,
+    size: int,
+    only: Collection[str] | None = None,
+    *,
+    strangers: bool = False,
+) -> None:
+    """Refuse an archive that would unpack to too much, before unpacking it."""
+    infos = archive.infolist()
+    plain = sum(each.file_size for each in infos if each.compress_type == zipfile.ZIP_STORED)
+    if plain > size:
+        raise ChangedError("its arrays are larger than the file")
+    packed = [each for each in infos if each.compress_type != zipfile.ZIP_STORED]
+    if sum(each.file_size for each in packed) > UNPACKED:
+        raise ValueError(
+            f"it unpacks to more than {UNPACKED // 2**30} GiB; save large arrays uncompressed"
+        )
+    read = [each for each in packed if only is None or each.filename.removesuffix(".npy") in only]
+    most = max(_STRANGERS, _TIMES * size)
+    if strangers and sum(each.file_size for each in read) > most:
+        raise ValueError(f"it unpacks to more than {most // 2**20:,} MiB")
+
+
+@contextmanager
+def refuse_damage() -> Iterator[None]:
+    """Turn any zipfile or numpy error on damaged files into a ``ValueError``."""
+    try:
+        yield
+    except _DAMAGED as error:
+        raise ValueError(str(error)) from error
+
+
+def _map(file: IO[bytes]) -> mmap.mmap | None:
+    try:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except OSError:
+        # Some file systems cannot map; reading still works.
+        return None
+
+
+def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
+    with archive.open(info) as stream:
+        version = npy.read_magic(stream)
+        if version in _HEADERS:
+            shape, _, dtype = _HEADERS[version](stream)
+            held = info.file_size - stream.tell()
+            if not dtype.hasobject and math.prod(shape) * dtype.itemsize > held:
+                raise ChangedError(f"{info.filename} is shorter than its header says")
+    with archive.open(info) as stream:
+        array: NDArray[Any] = npy.read_array(stream, allow_pickle=False)
+        return array
+
+
+def _map_array(
+    archive: zipfile.ZipFile, info: zipfile.ZipInfo, file: IO[bytes], content: mmap.mmap
+) -> NDArray[np.float32] | None:
+    """Return a view of an array in the mapped file; None unless stored plainly."""
+    if info.compress_type != zipfile.ZIP_STORED:
+        return None
+    with archive.open(info) as stream:
+        version = npy.read_magic(stream)
+        if version not in _HEADERS:
+            return None
+        shape, fortran, dtype = _HEADERS[version](stream)
+        header = stream.tell()
+        size = header + math.prod(shape) * dtype.itemsize
+        if dtype != np.float32 or fortran or not size == info.file_size == info.compress_size:
+            return None
+        start = _start(info, file) + header
+        if start + size - header > len(content):
+            raise ChangedError
+        # zipfile compares the checksum when it reaches the end; what is mapped has none.
+        while stream.read(_BLOCK):
+            pass
+    return np.ndarray(shape, np.float32, content, start)
+
+
+def _start(info: zipfile.ZipInfo, file: IO[bytes]) -> int:
+    """Return the offset of a member's bytes, read from its local header."""
+    file.seek(info.header_offset)
+    name, extra = struct.unpack_from("<HH", file.read(_LOCAL_HEADER), _LOCAL_HEADER - 4)
+    return info.header_offset + _LOCAL_HEADER + int(name) + int(extra)
+
 
 MANIFEST = "manifest"
 """The array that says in JSON what the others cannot."""

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import FamilyError
+from leaveout.files import UnusualFileError
+from leaveout.models.archive import (
+    MANIFEST,
+    ChangedError,
+    Streamed,
+    manifest_array,
+    read_arrays,
+    read_manifest,
+    write_archive,
+)
 
 
 class DataFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,3 +150,118 @@ class Family:
             self.removed[:count],
             self.manifest,
         )
+
+
+FAMILY = "family.npz"
+"""What the file is called beside its network."""
+
+_REMOVED = "removed"
+_MAPPED_FROM = 2**25
+"""Smaller files are read: a program may then write over the file it read a family from, which
+would pull the ground from under a mapped one."""
+_BLOCK = 2**22
+"""Numbers looked at together."""
+
+
+def save_family_file(path: Path | str, family: Family) -> None:
+    """Write a family to ``path`` atomically; equal families give equal bytes.
+
+    Raises
+    ------
+    FamilyError
+        If a parameter is named ``removed`` or ``manifest``, which the format keeps for itself, or
+        the file cannot be written.
+    """
+    save_members(Path(path), family.removed, family.manifest, family.parameters)
+
+
+def save_members(
+    path: Path,
+    removed: NDArray[np.int64],
+    manifest: Manifest,
+    parameters: Mapping[str, NDArray[np.float32]] | Mapping[str, Streamed],
+) -> None:
+    """Write a family that need not fit into memory, as `save_family_file` does."""
+    clash = {_REMOVED, MANIFEST} & set(parameters)
+    if clash:
+        raise FamilyError(f"{path}: a parameter may not be named {sorted(clash)[0]!r}")
+    first: dict[str, Any] = {_REMOVED: removed, MANIFEST: manifest_array(manifest)}
+    write_archive(path, {**first, **parameters}, FamilyError)
+
+
+def load_family_file(path: Path | str) -> Family:
+    """Read a family file.
+
+    Parameters of a large file that was written without compression (as `save_family_file` does)
+    stay on disk and are mapped read-only; such a file may be replaced while the family is in
+    use, but not written to.
+
+    Raises
+    ------
+    FamilyError
+        If the file is missing, is not a family file, is empty of members, holds a number that is
+        not finite, or is being written to.
+    """
+    source = Path(path)
+    try:
+        arrays = read_arrays(source, _MAPPED_FROM)
+    except FileNotFoundError:
+        raise FamilyError(f"{source}: no such file") from None
+    except ChangedError:
+        raise FamilyError(
+            f"{source}: the file is truncated, or was written to while it was read"
+        ) from None
+    except (UnusualFileError, IsADirectoryError) as error:
+        raise FamilyError(f"{source}: {error.strerror}") from None
+    except MemoryError:
+        raise FamilyError(f"{source}: its arrays do not fit into memory") from None
+    except (OSError, ValueError):
+        raise FamilyError(f"{source}: not a family file (an .npz of plain arrays)") from None
+    if _REMOVED not in arrays:
+        raise FamilyError(f"{source}: not a family file: it has no array 'removed'")
+    removed = arrays.pop(_REMOVED)
+    if removed.ndim != 1 or not np.issubdtype(removed.dtype, np.integer):
+        raise FamilyError(f"{source}: 'removed' must be a list of row indices")
+    if (removed < 0).any():
+        raise FamilyError(f"{source}: 'removed' holds {int(removed.min())}; rows count from 0")
+    raw = arrays.pop(MANIFEST, None)
+    manifest = Manifest() if raw is None else read_manifest(source, raw, Manifest, FamilyError)
+    for name, stack in list(arrays.items()):
+        if not np.issubdtype(stack.dtype, np.floating):
+            raise FamilyError(f"{source}: parameter {name!r} holds {stack.dtype}, expected float32")
+        arrays[name] = _as_float32(stack)
+        member = _first_infinite(arrays[name])
+        if member is not None:
+            raise FamilyError(
+                f"{source}: parameter {name!r} of member {member} is not a finite float32"
+            )
+    try:
+        return Family(arrays, removed.astype(np.int64), manifest, str(source.absolute()))
+    except FamilyError as error:
+        raise FamilyError(f"{source}: {error}") from None
+
+
+def _as_float32(stack: NDArray[np.floating]) -> NDArray[np.float32]:
+    if stack.dtype == np.float32:
+        return stack.astype(np.float32, copy=False)
+    result = np.empty(stack.shape, np.float32)
+    with np.errstate(over="ignore"):
+        for rows in _blocks(stack):
+            result[rows] = stack[rows]
+    return result
+
+
+def _first_infinite(stack: NDArray[np.float32]) -> int | None:
+    for rows in _blocks(stack):
+        finite = np.isfinite(stack[rows])
+        if not finite.all():
+            return int(rows.start + np.argwhere(~finite)[0][0])
+    return None
+
+
+def _blocks(stack: NDArray[Any]) -> Iterator[slice]:
+    """Yield slices of bounded size over the members; none if there are no members."""
+    if stack.size:
+        members = len(stack) if stack.ndim else 0
+        step = max(1, _BLOCK * members // stack.size)
+        yield from (slice(i, min(i + step, members)) for i in range(0, members, step))

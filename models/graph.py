@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.models.operators.base import Affine, Operator, Shape, Shapes
+from leaveout.models.onnx.operators.base import Affine, Operator, Shape, Shapes
 
 
 @dataclass(frozen=True)

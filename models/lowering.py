@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.models.graph import Graph, Join
-from leaveout.models.operators import Affine, Constants, Relu
+from leaveout.models.onnx.operators import Affine, Constants, Relu
 from leaveout.models.stack import Layer, Stack
 
 Floats = NDArray[np.float64]
@@ -116,3 +116,23 @@ def lower(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -> Stack
             raise TypeError(f"{node.name}: no lowering for {type(node.operator).__name__}")
     layers.append(forms[graph.output].layer(members))
     return Stack(math.prod(graph.input_shape), tuple(layers))
+
+
+@dataclass(frozen=True)
+class Flaw:
+    """The invalid parameter that was found."""
+
+    node: str
+    member: int  # which of the networks; 0 where the constants are shared by all
+    why: str
+
+
+def first_flaw(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -> Flaw | None:
+    """Return the first division by zero or negative variance in any network, or None."""
+    constants = stacked_constants(graph, parameters)
+    for node in graph.nodes:
+        if isinstance(node.operator, Affine):
+            for why, found in node.operator.flaws(constants).items():
+                if found.any():
+                    return Flaw(node.name, int(np.argmax(found)), why)
+    return None

@@ -4,16 +4,93 @@ from __future__ import annotations
 
 import csv
 import math
+import numbers
 import os
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
 from leaveout.files import TABLE, open_text_file, why_unread
-from leaveout.models.cells import Cells, CellsReader
 from leaveout.names import hint
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The cells of a column, with each distinct word stored once."""
+
+    words: Sequence[str]  # the distinct cells, in the order in which rows first have them
+    codes: NDArray[np.int32]  # shape (rows,): the word of each row
+
+    @classmethod
+    def of(cls, cells: Iterable[str]) -> Cells:
+        """Return a column's cells, one per row; surrounding blanks are ignored."""
+        reader = CellsReader()
+        reader.take(list(cells))
+        return reader.cells()
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def texts(self) -> list[str]:
+        """Return the cell of each row."""
+        return [self.words[code] for code in self.codes.tolist()]
+
+    def counts(self) -> NDArray[np.int64]:
+        """Return how many rows have each word, shape (words,)."""
+        return np.bincount(self.codes, minlength=len(self.words))
+
+    def first(self, word: int) -> int:
+        """Return the first row that has the word at an index."""
+        return int(np.argmax(self.codes == word))
+
+    def first_again(self) -> int | None:
+        """Return the first row whose word occurred before; None if all differ."""
+        if len(self.words) == len(self.codes):
+            return None
+        # Until then each row brings the next word.
+        return int(np.argmax(self.codes != np.arange(len(self.codes))))
+
+
+class CellsReader:
+    """Collects the cells of a column in batches, ignoring surrounding blanks."""
+
+    def __init__(self) -> None:
+        self._places = _Places()
+        self._codes: list[NDArray[np.int32]] = []
+
+    def take(self, cells: Sequence[str]) -> None:
+        """Add the cells of the next rows."""
+        places = map(self._places.__getitem__, cells)
+        self._codes.append(np.fromiter(places, np.int32, len(cells)))
+
+    def cells(self) -> Cells:
+        """Return the cells of all rows."""
+        codes = np.concatenate(self._codes) if self._codes else np.empty(0, dtype=np.int32)
+        return Cells(self._places.words, codes)
+
+
+class _Places(dict[str, int]):
+    """The index of each word, in order of first use."""
+
+    def __init__(self) -> None:
+        self.words: list[str] = []
+
+    def __missing__(self, cell: str) -> int:
+        word = cell.strip()
+        if word != cell:
+            place = self[word]
+        else:
+            place = len(self.words)
+            self.words.append(word)
+        self[cell] = place
+        return place
+
 
 OnRead = Callable[[float], None]
 """Told which share of a file is read, from time to time."""
@@ -227,3 +304,120 @@ def check_header(path: Path, header: list[str]) -> None:
             raise TrainingError(f"{path}, line 1: column {position + 1} has no name; give it one")
         if name in header[:position]:
             raise TrainingError(f"{path}, line 1: two columns are named {name!r}; rename one")
+
+
+def is_frame(given: object) -> bool:
+    """Return whether an object has named columns."""
+    return hasattr(given, "columns") and hasattr(given, "__getitem__")
+
+
+def frame_table(frame: Any, source: str) -> Table:
+    """Return a data frame as a table whose texts read back as the same values."""
+    header = header_of(frame, source)
+    columns = [[_display_text(value) for value in values_of(frame[name])] for name in frame.columns]
+    rows = range(len(columns[0]) if columns else 0)
+    return Table(Path(source), header, tuple(map(Cells.of, columns)), rows, "row")
+
+
+def header_of(frame: Any, source: Path | str) -> list[str]:
+    """Return the column names; raises TrainingError as `frame_table` does."""
+    header = [str(name).strip() for name in frame.columns]
+    for place, name in enumerate(header):
+        if name in header[:place]:
+            raise TrainingError(f"{source}: two columns are named {name!r}; rename one")
+        if not name:
+            raise TrainingError(f"{source}: column {place} has no name; give it one")
+    return header
+
+
+def values_of(column: Any) -> list[Any]:
+    """Return the values of a column, or of any iterable."""
+    return list(column.to_list() if hasattr(column, "to_list") else column)
+
+
+def cell(value: Any) -> str | None:
+    """Return a value as table text; None if it is neither a number nor a word."""
+    if value is None or str(value) in {"<NA>", "NaT"}:
+        return ""
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, (bool, np.bool_)):
+        return str(bool(value))
+    if isinstance(value, numbers.Integral):
+        return str(int(value))
+    if isinstance(value, numbers.Real):
+        # A missing number, as pandas has it.
+        return "" if math.isnan(value) else repr(float(value))
+    return None
+
+
+def _display_text(value: Any) -> str:
+    """Return a value of any type as text, for a column that is never parsed."""
+    text = cell(value)
+    return str(value) if text is None else text
+
+
+F = TypeVar("F", np.float32, np.float64)
+
+_LARGEST = np.finfo(np.float32).max
+
+
+def rows_and_labels(
+    source: Path | str,
+    names: tuple[str, str],
+    X: NDArray[Any],  # shape (rows, features)
+    y: NDArray[Any],  # shape (rows,)
+    kind: type[F],
+) -> tuple[NDArray[F], NDArray[np.int64]]:
+    """Return features and labels, or refuse and name the unusable row."""
+    values = _features(source, names[0], X, kind)
+    labels = _labels(source, names[1], y)
+    if len(values) != len(labels):
+        raise TrainingError(
+            f"{source}: {names[0]!r} has {len(values)} rows and {names[1]!r} {len(labels)}; "
+            "expected as many"
+        )
+    return values, labels
+
+
+def same_features(source: Path | str, train: NDArray[Any], test: NDArray[Any]) -> None:
+    """Raise TrainingError if test rows have other features than training rows."""
+    if test.shape[1] != train.shape[1]:
+        raise TrainingError(
+            f"{source}: 'X_test' has {test.shape[1]} features, 'X_train' has {train.shape[1]}"
+        )
+
+
+def _features(source: Path | str, name: str, raw: NDArray[Any], kind: type[F]) -> NDArray[F]:
+    if raw.ndim != 2 or not raw.shape[1] or raw.dtype.kind not in "fiub":
+        raise TrainingError(
+            f"{source}: {name!r} is {raw.dtype} of shape {raw.shape}, expected numbers of shape "
+            "(rows, features)"
+        )
+    with np.errstate(over="ignore"):
+        values = np.ascontiguousarray(raw, dtype=kind)
+    wrong = ~(np.abs(values) <= _LARGEST)
+    if wrong.any():
+        row, column = (int(i) for i in np.argwhere(wrong)[0])
+        raise TrainingError(
+            f"{source}: {name!r} row {row}, column {column} is {raw[row, column]}, expected a "
+            "finite float32; fill it in, or drop the row"
+        )
+    return values
+
+
+def _labels(source: Path | str, name: str, raw: NDArray[Any]) -> NDArray[np.int64]:
+    if raw.ndim != 1 or raw.dtype.kind not in "fiub":
+        raise TrainingError(
+            f"{source}: {name!r} is {raw.dtype} of shape {raw.shape}, expected whole numbers of "
+            "shape (rows,)"
+        )
+    values = raw.astype(np.float64)
+    wrong = ~((values >= 0) & (values < 2**31) & (np.floor(values) == values))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise TrainingError(
+            f"{source}: {name!r} row {row} is {raw[row]}, expected a label 0, 1, 2, ...; number "
+            "the labels from 0"
+        )
+    return raw.astype(np.int64)

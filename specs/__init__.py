@@ -1,14 +1,13 @@
 """Specifications: parsing to a typed syntax tree, with errors that show the place.
 
 The functions a specification may call, plug-ins' too, are here to build the tree in Python: see
-`leaveout.specs.python.builder`.
+`leaveout.specs.builder`.
 """
 
 from collections.abc import Callable
 
-from leaveout.specs.printing.format import formatted
-from leaveout.specs.python import builder
-from leaveout.specs.python.builder import (
+from leaveout.specs import builder
+from leaveout.specs.builder import (
     Term,
     but,
     find,
@@ -23,8 +22,10 @@ from leaveout.specs.python.builder import (
     param,
     spec,
 )
+from leaveout.specs.format import formatted
 from leaveout.specs.table.functions import functions
 from leaveout.specs.table.signatures import Function, Parameter
+from leaveout.specs.text.errors import Position, Source
 from leaveout.specs.text.expressions import (
     And,
     Arithmetic,
@@ -47,7 +48,6 @@ from leaveout.specs.text.expressions import (
 )
 from leaveout.specs.text.included import expand, load
 from leaveout.specs.text.parse import parse
-from leaveout.specs.text.source import Position, Source
 from leaveout.specs.text.tree import Find, Guarantee, Include, Let, Param, Spec, Statement
 from leaveout.specs.types import Type
 from leaveout.specs.typing.check import CheckedSpec, check

@@ -11,17 +11,14 @@ from leaveout.errors import LeaveoutError
 from leaveout.specs import Call, CheckedSpec, Guarantee
 from leaveout.specs.types import FOREST, FORESTS
 from leaveout.verifier.points.decide import decide_formula, make_claims
-from leaveout.verifier.points.idp import Decider
 from leaveout.verifier.points.job import Asked, FormulaJob, load_formula, why_no_formula
 from leaveout.verifier.points.leak_statements import FORESTS as FOREST_LEAKS
 from leaveout.verifier.points.leak_statements import IdpStatement, recognise
-from leaveout.verifier.points.network_job import Job
-from leaveout.verifier.points.sampled_job import SampledJob, share_of
-from leaveout.verifier.points.sampled_leaks import SampledLeaks
+from leaveout.verifier.points.network_leaks import Decider, Job
+from leaveout.verifier.points.sampled_leaks import SampledJob, SampledLeaks, share_of
 from leaveout.verifier.report import Result
-from leaveout.verifier.tasks import Context, Engine, Statement
+from leaveout.verifier.tasks import Context, Engine, Kind, Statement
 from leaveout.verifier.time_sharing import Clock
-from leaveout.verifier.unused_options import Kind
 from leaveout.verifier.values.decider import ValueDecider, is_solved, is_value_claim
 from leaveout.verifier.values.reachable import reachable
 from leaveout.verifier.warm_up import kernels_of_values

@@ -11,11 +11,9 @@ from leaveout.specs import Find, Spec
 from leaveout.specs.typing.params import Value
 from leaveout.verifier.engines import ForestTask, FormulaTask, LeakTask
 from leaveout.verifier.options import VerifyOptions
-from leaveout.verifier.points.idp import Decider
 from leaveout.verifier.points.job import FormulaJob
-from leaveout.verifier.points.network_job import Job
-from leaveout.verifier.read_spec import read_spec
-from leaveout.verifier.resolve_names import Resolver
+from leaveout.verifier.points.network_leaks import Decider, Job
+from leaveout.verifier.resolve_names import Resolver, read_spec
 from leaveout.verifier.run import usable_features
 from leaveout.verifier.statements import Statements
 from leaveout.verifier.tasks import Context, Task

@@ -161,3 +161,83 @@ class AnswersRecord(msgspec.Struct, frozen=True, kw_only=True):
     answers: tuple[int, ...]  # the label of each row
     confidences: tuple[float | None, ...]
     states: tuple[AnswerState, ...]  # of each row, as `LabelAnswersRecord` counts them
+
+
+class RowLeakRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """The worst leak found of a row, replayed."""
+
+    row: int  # that the member lacks
+    member: int  # position of the member in the family
+    confidence: float  # the model's own, of the label that the record is of
+    member_label: int  # what the member answers; the same label where it answers with a tie
+    x: bytes = b""
+
+
+class LabelByRowRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What is proved of each row for answers with one label."""
+
+    label: int
+    name: str  # what the training data calls it; empty where it does not
+    levels: tuple[float, ...]  # the bounds there are, ascending; -1 where there is no leak at all
+    level: tuple[int, ...]
+    leaks: tuple[RowLeakRecord, ...] = ()  # the worst first, one a row at most
+
+
+class ByRowRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What is proved of each training row, for one model and one input set."""
+
+    model: Literal["network", "forest"]
+    network: str  # the files; a forest's family is the forest itself
+    family: str  # the files; a forest's family is the forest itself
+    network_sha256: str
+    family_sha256: str
+    statements: tuple[str, ...]
+    box: BoxRecord
+    rows: tuple[int, ...]
+    ids: tuple[str, ...]  # what the training data calls them; empty where rows have no names
+    members: tuple[int, ...]  # how many members lack each; 0 of a row that was not left out
+    labels: tuple[LabelByRowRecord, ...]  # those that were asked about
+    label_names: tuple[str, ...] = ()  # a name a label of the model; empty where labels have none
+
+
+FileKind = Literal[
+    "specification", "included specification", "network", "weights", "family", "member", "forest",
+    "columns", "ballots", "service", "audit", "bounds", "rows", "given rows", "file",
+]  # fmt: skip
+"""What a file is: ``weights`` lie beside a network, ``columns`` beside a forest, ``bounds`` are
+what a guard rests on, ``rows`` are named by the specification, ``given rows`` by ``--data``."""
+
+
+class FileRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that a run read."""
+
+    path: str  # seen from the folder of the specification, with ``/`` between names
+    kind: FileKind  # what it is
+    sha256: str  # of its bytes, in hexadecimal; empty where it was written to during the run
+    called: tuple[str, ...] = ()  # the names that the specification gives it, in order
+
+
+class TrainingRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What a family or forest states of its training rows."""
+
+    path: str  # of the family or the forest, as of its `FileRecord`
+    sha256: str
+    manifest_sha256: str
+    rows: int
+    features: int
+    labels: tuple[str, ...] = ()  # their names; empty where they have none
+
+
+class StatementRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A statement of the specification, as decided."""
+
+    name: str
+    text: str  # in its one layout, params as they were set
+    sentence: str  # the same in words
+    names: tuple[str, ...]  # the lets it is made of, in order
+    definitions: tuple[str, ...]  # these lets, each in its one layout, params as they were set
+    path: str
+    line: int  # where, counted from 1; the end is just past its last character
+    column: int  # where, counted from 1; the end is just past its last character
+    end_line: int  # where, counted from 1; the end is just past its last character
+    end_column: int  # where, counted from 1; the end is just past its last character

@@ -13,23 +13,27 @@ from leaveout.files import write_whole
 from leaveout.names import hint
 from leaveout.references import find_reference
 from leaveout.specs.deciders import Accuracy, Curve
-from leaveout.verifier.by_row import ByRowRecord, LabelByRowRecord, RowLeakRecord
-from leaveout.verifier.origin.records import FileRecord, StatementRecord, TrainingRecord
 from leaveout.verifier.records import (
     AnswersRecord,
     AnswerState,
     BoxRecord,
+    ByRowRecord,
     CellRecord,
     ChoicesRecord,
     ColumnRecord,
     ExampleRecord,
     Fact,
     FactsRecord,
+    FileRecord,
     GroupRecord,
     GroupsRecord,
     LabelAnswersRecord,
+    LabelByRowRecord,
     ModelRecord,
+    RowLeakRecord,
+    StatementRecord,
     TraceRecord,
+    TrainingRecord,
     WitnessRecord,
 )
 from leaveout.written import as_json
@@ -184,7 +188,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         LeaveoutError
             If the report says nothing of single rows, or the points cannot be used.
         """
-        found: list[RowRecord] = _view("leaveout.verifier.evidence.rows:rows")(self, data=data)
+        found: list[RowRecord] = _view("leaveout.verifier.rows.known:rows")(self, data=data)
         return found
 
     def plot(self, ax: Any = None) -> Any:
@@ -214,7 +218,7 @@ def exit_code(report: Report) -> ExitCode:
 def write_json(report: Report, path: Path) -> None:
     """Write a report atomically, following links.
 
-    Its paths are relative to the file's folder; see `leaveout.verifier.evidence.placing`.
+    Its paths are relative to the file's folder; see `leaveout.verifier.evidence.statement`.
     """
-    placed = _view("leaveout.verifier.evidence.placing:relocate_report")
+    placed = _view("leaveout.verifier.evidence.statement:relocate_report")
     write_whole(path, placed(report, path.resolve().parent).to_json())

@@ -16,7 +16,7 @@ from msgspec import structs
 from leaveout.bab.lucid.options import LOOSE
 from leaveout.bab.native.files.checkpoint import Checkpoints
 from leaveout.bab.native.kernels import make_kernel
-from leaveout.bab.native.workers.executors import make_executor
+from leaveout.bab.native.workers.pool import make_executor
 from leaveout.deadline import NEVER, Deadline
 from leaveout.errors import SolverError
 from leaveout.ray_cluster import refuse_unreachable
@@ -25,14 +25,13 @@ from leaveout.solvers import Feature, find_solver
 from leaveout.specs import Spec
 from leaveout.specs.typing.params import Value
 from leaveout.verifier.options import ENGINES, VerifyOptions
-from leaveout.verifier.origin.taken import Origin
-from leaveout.verifier.points.given import GivenPoints
-from leaveout.verifier.points.given_answers import GivenAnswers
-from leaveout.verifier.points.idp import Decider
+from leaveout.verifier.points.given import GivenAnswers, GivenPoints
 from leaveout.verifier.points.leak_decider import StatementProgress
+from leaveout.verifier.points.network_leaks import Decider
 from leaveout.verifier.points.proofs import CertificateTarget
-from leaveout.verifier.read_spec import read_spec
+from leaveout.verifier.provenance import Origin
 from leaveout.verifier.report import Report
+from leaveout.verifier.resolve_names import read_spec
 from leaveout.verifier.statements import Statements
 from leaveout.verifier.tasks import Context
 from leaveout.verifier.time_sharing import Clock

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Protocol
 
@@ -12,13 +12,56 @@ from leaveout.bab.native.workers.pool import Executor
 from leaveout.errors import LeaveoutError
 from leaveout.specs import CheckedSpec, Find, Guarantee
 from leaveout.verifier.options import VerifyOptions
-from leaveout.verifier.points.idp import Decider
 from leaveout.verifier.points.leak_decider import StatementProgress
+from leaveout.verifier.points.network_leaks import Decider
 from leaveout.verifier.points.proofs import CertificateTarget
 from leaveout.verifier.report import Result
 from leaveout.verifier.resolve_names import Resolver
 from leaveout.verifier.time_sharing import Clock
-from leaveout.verifier.unused_options import Kind
+
+Kind = str
+"""Of a claim: a key of `USED`."""
+
+USED: Mapping[Kind, frozenset[str]] = {
+    "leaks, native": frozenset(
+        {"engine", "time", "workers", "executor", "kernel", "seed", "certificate", "resume"}
+    ),
+    "leaks, lucid": frozenset({"engine", "time", "solver", "variant", "workers", "seed"}),
+    "leaks of samples, native": frozenset(
+        {"engine", "time", "workers", "executor", "kernel", "seed", "certificate"}
+    ),
+    "leaks of samples, lucid": frozenset(
+        {"engine", "time", "solver", "variant", "workers", "seed"}
+    ),
+    "leaks, forests": frozenset({"time", "workers", "certificate"}),
+    "formula": frozenset(
+        {"time", "workers", "executor", "kernel", "seed", "certificate", "resume"}
+    ),
+    "value": frozenset({"time", "seed", "certificate"}),
+    "value, by a solver": frozenset({"time", "seed", "solver", "certificate"}),
+}
+"""Options of `VerifyOptions` that each kind of claim reads."""
+
+
+def unused_option_notes(options: VerifyOptions, claims: Iterable[tuple[str, Kind]]) -> list[str]:
+    """Return a note for each option set that some claims ignore."""
+    listed = list(claims)
+    notes = []
+    for each in fields(options):
+        if getattr(options, each.name) == each.default:
+            continue
+        vain = [name for name, kind in listed if not _reads(options, kind, each.name)]
+        if vain:
+            notes.append(f"--{each.name} has no say in {', '.join(dict.fromkeys(vain))}")
+    return notes
+
+
+def _reads(options: VerifyOptions, kind: Kind, option: str) -> bool:
+    if option == "executor" and (options.workers or 1) == 1:
+        # One worker is no crowd to run anywhere.
+        return False
+    return option in USED[kind]
+
 
 Statement = Guarantee | Find
 

@@ -2,20 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from leaveout.bab.native.warm_up import rehearse
+from leaveout.bab.forms import leak_forms
+from leaveout.bab.native.kernels.interface import Work
+from leaveout.bab.native.nodes import batch_of, root_node
+from leaveout.bab.native.space import make_space
+from leaveout.encoders.box import Box
+from leaveout.models.stack import Layer, Stack
 from leaveout.specs import CheckedSpec, Find, Guarantee
 from leaveout.specs.text.expressions import Call
 from leaveout.verifier.values.reachable import reachable
 
 if TYPE_CHECKING:
     from leaveout.models.forest import DareForestClassifier
+
+
+class _One:
+    """A single other network."""
+
+    def __init__(self, stack: Stack) -> None:
+        self._stack = stack
+
+    def __len__(self) -> int:
+        return 1
+
+    def chunks(self, indices: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], Stack]]:
+        yield indices, self._stack
+
+
+def rehearse() -> None:
+    """Bound one node of two one-neuron networks."""
+    from leaveout.bab.native.kernels.cpu import CpuKernel
+
+    first, second = (
+        Stack(
+            1,
+            (
+                Layer({0: np.full((1, 1, 1), weight)}, np.zeros((1, 1))),
+                Layer({1: np.array([[[1.0], [-1.0]]])}, np.zeros((1, 2))),
+            ),
+        )
+        for weight in (1.0, 1.5)
+    )
+    space = make_space(first, _One(second), Box(np.full(1, -1.0), np.ones(1)))
+    member = np.zeros(1, np.int64)
+    asked = leak_forms(0, 2, 1, 0.0, 0.0)
+    forms = space.read(asked)
+    batch = batch_of([root_node(space, forms, member, 0, 0)], -1.0, -1.0)[0]
+    CpuKernel(threads=1).bound(space.numbers, forms, space.sets([member]), batch, Work(1))
 
 
 Say = Callable[[str], None]
@@ -55,9 +96,8 @@ def _guard() -> None:
     """Compile the guard: answer one input with bounded margins and two members."""
     from leaveout.encoders import Box
     from leaveout.verifier.guard.coarse import CoarseCopy
-    from leaveout.verifier.guard.kernels import find_leak, screen
     from leaveout.verifier.guard.margins import MarginBounds
-    from leaveout.verifier.guard.packing import Packed
+    from leaveout.verifier.guard.packing import Packed, find_leak, screen
 
     x, bounds, members = np.zeros(1, np.float32), np.zeros(1), np.arange(2)
     screen(x, bounds, bounds)
@@ -115,9 +155,9 @@ def _finite_aggregation() -> None:
 
 def _collective() -> None:
     """Compile the search for joint attacks, on three points."""
-    from leaveout.bab.votes.collective_counters import counters_of
+    from leaveout.bab.votes.collective_kernels import counters_of
     from leaveout.encoders.votes.collective import stakes_of
-    from leaveout.encoders.votes.tally import tally
+    from leaveout.encoders.votes.plurality import tally
 
     _votes(
         "collective_accuracy(dpa(V), edits = 1) >= collective_accuracy(dpa(V, members = "
@@ -178,7 +218,7 @@ def _forest() -> None:
 def _forest_leaks() -> None:
     """Compile the search for leaks of forests, on a few rows."""
     from leaveout.bab.forests import Question, search_forests
-    from leaveout.bab.forests.proving import record_boxes
+    from leaveout.bab.forests.box_trees import record_boxes
     from leaveout.encoders import Box
     from leaveout.models.forest import DareForestClassifier
     from leaveout.models.forest.leave_one_out import leave_one_out
@@ -211,7 +251,7 @@ def _forest_check() -> None:
 
 def _decide(text: str, folder: Path) -> None:
     from leaveout.specs import parse
-    from leaveout.verifier.read_spec import read_spec
+    from leaveout.verifier.resolve_names import read_spec
     from leaveout.verifier.values.decider import ValueDecider
 
     reading = read_spec(parse(text), folder, None)

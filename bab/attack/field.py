@@ -9,8 +9,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.attack.slp import Problem, Step
-from leaveout.bab.attack.smoothing import Pass
+from leaveout.bab.attack.slp import Pass, Problem, Step
 from leaveout.deadline import Deadline
 from leaveout.encoders import Box
 

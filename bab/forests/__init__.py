@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from leaveout.bab.forests.question import Question
-from leaveout.bab.forests.search import search_forests
-from leaveout.bab.forests.witness import ForestWitness
+from leaveout.bab.forests.search import ForestWitness, Question, search_forests
 
 __all__ = ["ForestWitness", "Question", "search_forests"]

@@ -5,26 +5,271 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
+import queue
 import time
-from collections.abc import Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import replace
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
 from functools import partial
+from types import TracebackType
+from typing import Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab.attack.leak_attack import find_leak, improve
-from leaveout.bab.attack.refine import better
+from leaveout.bab.attack.multistart import better
 from leaveout.bab.instance import Instance
-from leaveout.bab.lucid.clustering import features, partition
 from leaveout.bab.lucid.options import LucidOptions
-from leaveout.bab.lucid.sets import Bounded, MemberSet, bound_set
-from leaveout.bab.lucid.solver_pool import SolverPool
 from leaveout.bab.result import EngineResult, Progress, ProgressCallback, Reason, agree
 from leaveout.bab.witness import Replayer, Witness
 from leaveout.deadline import Deadline
+from leaveout.encoders import Encoding, IdpProblem, encode_idp, hyper_network, pair_bounds
+from leaveout.encoders.bounds import hyper_bounds
+from leaveout.encoders.idp import ScaledPair, scale_pair
+from leaveout.models import Members as Networks
 from leaveout.models import confidence
+from leaveout.solvers import Outcome, Settings, SolverProcess, Status
+
+Floats = NDArray[np.float64]
+
+State = Literal["fresh", "exact", "relaxed", "stopped", "numerical", "failed"]
+
+_ABOUT = 0.01
+"""Share of a bound within which its optimum is looked for a second time."""
+
+_LARGEST = 1e6
+"""Scaled weights beyond this leave no room between rounding and tolerance: no MILP is trusted."""
+
+
+@dataclass(frozen=True, eq=False)
+class MemberSet:
+    """Members that share one hyper-network."""
+
+    members: NDArray[np.int64]
+    upper: float  # no leak of these members has a higher confidence
+    encoding: Encoding  # how its next problem is encoded
+    limit: float  # seconds its next problem may take
+    state: State = "fresh"
+    detail: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Bounded:
+    """A bounded set, and the solver's best point if it had one."""
+
+    result: MemberSet
+    point: Floats | None
+    solved: int
+
+
+def bound_set(
+    instance: Instance, task: MemberSet, label: int, floor: float, worker: SolverProcess
+) -> Bounded:
+    """Bound the leaks of a set: by propagation if that suffices, else by a MILP."""
+    deadline = Deadline.after(task.limit)
+    network, box = instance.network.stack, instance.box
+    hyper = hyper_network(instance.members, task.members)
+    pair = pair_bounds(network, hyper, instance.bounds, box)
+    if task.encoding.matching:
+        task = replace(task, upper=min(task.upper, instance.difference_upper(pair, label)))
+        if task.upper <= floor:
+            return Bounded(replace(task, upper=max(task.upper, floor), state="exact"), None, 0)
+    else:
+        # Without matching dependencies the two networks are bounded apart, as in the paper.
+        pair = replace(pair, hyper=hyper_bounds(hyper, box))
+    both = scale_pair(network, hyper, pair, box)
+    if not both.largest <= _LARGEST:
+        detail = f"sums of weights cancel almost wholly (scaled weights up to {both.largest:.0e})"
+        return Bounded(replace(task, state="numerical", detail=detail), None, 0)
+    return _Attempt(instance, task, label, floor, worker, both, deadline).run()
+
+
+@dataclass(eq=False)
+class _Attempt:
+    """The problems solved to bound one set."""
+
+    instance: Instance
+    task: MemberSet
+    label: int
+    floor: float
+    worker: SolverProcess
+    pair: ScaledPair
+    deadline: Deadline
+    solved: int = 0
+
+    def run(self) -> Bounded:
+        encoded, outcome = self.solve(self.floor)
+        if outcome.status is Status.INFEASIBLE:
+            # One "infeasible" is not believed: by how much it is missed must be positive too.
+            elastic, missed = self.solve(self.floor, elastic=True)
+            if elastic.confirms(missed):
+                return self.finish("exact", min(self.task.upper, self.floor))
+            # Too close to the cut-off to tell: a lower one leaves room for a bound.
+            lower = self.floor - max(self.floor, self.task.upper) / 2
+            encoded, outcome = self.solve(lower)
+        if outcome.status is Status.INFEASIBLE:
+            detail = "the solver calls a problem infeasible and does not confirm it"
+            return self.finish("numerical", self.task.upper, detail=detail)
+        bound = encoded.upper(outcome) + self.instance.network_error
+        point = encoded.point(outcome)
+        if outcome.status is Status.OPTIMAL and bound < self.task.upper:
+            # Nor is one optimum: with presolve and without HiGHS has lost leaks, not the same ones.
+            encoded, outcome = self.solve(bound - _ABOUT * abs(bound), presolve=True)
+            if outcome.status is not Status.INFEASIBLE:
+                bound = max(bound, encoded.upper(outcome) + self.instance.network_error)
+        upper = min(self.task.upper, max(bound, self.floor))
+        if outcome.status in (Status.OPTIMAL, Status.INFEASIBLE):
+            return self.finish("relaxed" if encoded.relaxed else "exact", upper, point)
+        if outcome.status is Status.STOPPED:
+            return self.finish("stopped", upper, point)
+        return self.finish("failed", upper, detail=outcome.message or outcome.status.value)
+
+    def solve(
+        self, cut: float, *, elastic: bool = False, presolve: bool = False
+    ) -> tuple[IdpProblem, Outcome]:
+        instance = self.instance
+        encoded = encode_idp(
+            self.pair,
+            instance.box,
+            self.label,
+            encoding=self.task.encoding,
+            floor=cut - instance.network_error,
+            tie=instance.member_error,
+            elastic=elastic,
+        )
+        left = max(0.1, self.deadline.seconds_left)
+        # To confirm, a dual bound above zero is enough.
+        settings = Settings(
+            time_limit=left,
+            relative_gap=0.5 if elastic else 1e-5,
+            feasibility_tolerance=self.task.encoding.tolerance,
+            integrality_tolerance=self.task.encoding.tolerance,
+            presolve=presolve,
+        )
+        self.solved += 1
+        return encoded, self.worker.solve(encoded.problem, settings)
+
+    def finish(
+        self, state: State, upper: float, point: Floats | None = None, *, detail: str = ""
+    ) -> Bounded:
+        """Return the outcome."""
+        return Bounded(
+            replace(self.task, upper=upper, state=state, detail=detail), point, self.solved
+        )
+
+
+T = TypeVar("T")
+
+
+class SolverPool:
+    """Run tasks that need a solver, at most ``workers`` at a time."""
+
+    def __init__(self, solver: str, workers: int) -> None:
+        self._processes = [SolverProcess(solver) for _ in range(workers)]
+        self._free: queue.SimpleQueue[SolverProcess] = queue.SimpleQueue()
+        for process in self._processes:
+            self._free.put(process)
+        self._threads = ThreadPoolExecutor(workers, thread_name_prefix="solver")
+
+    def __enter__(self) -> Self:
+        for process in self._processes:
+            process.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # A task that is not with its solver may take long to notice; nobody waits for what it says.
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        for process in self._processes:
+            process.retire()
+
+    def submit(self, task: Callable[[SolverProcess], T]) -> Future[T]:
+        """Run ``task`` with the next free process."""
+
+        def run() -> T:
+            process = self._free.get()
+            try:
+                return task(process)
+            finally:
+                self._free.put(process)
+
+        return self._threads.submit(run)
+
+
+Members = NDArray[np.int64]
+
+_MOST = 8
+_LARGEST_SAMPLE = 2**24
+_DIRECTIONS = 128
+_SEED = 0
+
+
+def features(networks: Networks, members: Members) -> Floats:
+    """Return the features that clusters are based on, one row per member.
+
+    All parameters, or 128 random sums of more than 2**24 (Achlioptas 2003). They steer the search;
+    no bound rests on them.
+    """
+    if len(members) * networks.size <= _LARGEST_SAMPLE or networks.size <= _DIRECTIONS:
+        return networks.take(members).flat()
+    from sklearn.random_projection import SparseRandomProjection
+
+    # The seed is fixed, so that a set is described alike whenever it is split.
+    projection = SparseRandomProjection(_DIRECTIONS, dense_output=True, random_state=_SEED)
+    projection.fit(np.zeros((1, networks.size)))
+    return np.concatenate(
+        [projection.transform(stack.flat()) for _, stack in networks.chunks(members)]
+    )
+
+
+def partition(parameters: Floats, members: Members, seed: int = 0) -> list[Members]:
+    """Split a set by k-means over all parameters, with k at the inertia's elbow.
+
+    Parameters
+    ----------
+    parameters : ndarray of float64, shape (len(members), parameters)
+        One row a member, in the order of ``members``.
+    members : ndarray of int64
+        At least two.
+    seed : int
+
+    Returns
+    -------
+    list of ndarray of int64
+        At least two non-empty sets that partition ``members``.
+    """
+    from sklearn.cluster import KMeans
+    from sklearn.exceptions import ConvergenceWarning
+
+    rows = parameters - parameters.mean(axis=0)
+    most = min(_MOST, len(members))
+    fits = []
+    with warnings.catch_warnings():
+        # Fewer distinct networks than clusters is answered below, not worth a warning.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for k in range(1, most + 1):
+            fits.append(KMeans(k, n_init=2, random_state=seed).fit(rows))
+    labels = fits[elbow([float(fit.inertia_) for fit in fits])].labels_
+    groups = [members[labels == k] for k in np.unique(labels)]
+    if len(groups) < 2:
+        half = len(members) // 2
+        groups = [members[:half], members[half:]]
+    return groups
+
+
+def elbow(inertia: list[float]) -> int:
+    """Return the position, at least 1, farthest below the chord of a falling curve."""
+    curve = np.asarray(inertia)
+    chord = np.linspace(curve[0], curve[-1], len(curve))
+    below = chord - curve
+    return max(1, int(np.argmax(below))) if np.any(below > 0) else 1
+
 
 _TICK = 0.25
 _USED = 0.95

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -14,19 +15,58 @@ from leaveout.bab.attack.claim_attack import Seeker
 from leaveout.bab.attack.counterexamples import Found
 from leaveout.bab.clusters import Clusters, make_clusters
 from leaveout.bab.forms import Forms
-from leaveout.bab.joint_claim import JointClaim
-from leaveout.bab.native.boundary import Boundary
-from leaveout.bab.native.case_bounds import Propagation
-from leaveout.bab.native.files.digests import box_digest, family_digest, network_digest
+from leaveout.bab.joint_claim import FormErrors, JointClaim
+from leaveout.bab.native.boundary import Boundary, PointRegions
+from leaveout.bab.native.files.manifest_parts import box_digest, family_digest, network_digest
 from leaveout.bab.native.files.proof_trees import Room
 from leaveout.bab.native.nodes import Node
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.question import Hint, Prepared
-from leaveout.bab.native.regions import PointRegions
 from leaveout.bab.native.rounding_bound import SMALL_REGION, with_room
 from leaveout.bab.native.space import Space, make_space
 from leaveout.deadline import Deadline
 from leaveout.encoders import Box
+from leaveout.encoders.query import Case, Form, Query
+
+
+class Propagation:
+    """Upper bounds over the cases of one query, propagating each network once."""
+
+    def __init__(self, query: Query, errors: FormErrors) -> None:
+        self._query, self._errors = query, errors
+        self._scores = [
+            applied.bounds(query.points[each.point])[-1]
+            for applied, each in zip(errors.applied, query.applications, strict=True)
+        ]
+
+    def upper(self, case: Case) -> float:
+        """Bound the least goal over a case's counter-examples; infinite if unknown."""
+        conditions = [self._upper(each.form) for each in case.conditions]
+        if case.goals and any(bound < 0.0 for bound in conditions):
+            return -math.inf
+        return min([self._upper(form) for form in case.goals] or conditions, default=math.inf)
+
+    def _upper(self, form: Form) -> float:
+        total = Fraction(form.constant)
+        for point, feature, c in form.features:
+            box = self._query.points[point]
+            total += Fraction(c) * Fraction(float((box.upper if c > 0 else box.lower)[feature]))
+        for application, label, c in form.scores:
+            scores = self._scores[application]
+            end = float((scores.upper if c > 0 else scores.lower)[label])
+            if not math.isfinite(end):
+                return math.inf
+            total += Fraction(c) * Fraction(end)
+        error = float(self._errors.over([form])[0])
+        if not math.isfinite(error):
+            return math.inf
+        try:
+            value = float(total + Fraction(error))
+        except OverflowError:
+            return math.inf
+        # Above what is summed exactly, by more than adding the errors up may have lost.
+        return value + 1e-12 * (abs(value) + error)
+
 
 Floats = NDArray[np.float64]
 

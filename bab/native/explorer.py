@@ -95,7 +95,7 @@ class Explorer:
         return next(self._names)
 
     def rename(self, first: int, stride: int) -> None:
-        """Number nodes from ``first`` on."""
+        """Give nodes numbers from ``first`` on."""
         self._names = itertools.count(first, stride)
 
     def add(self, nodes: Iterable[Node]) -> None:

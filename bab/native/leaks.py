@@ -16,7 +16,7 @@ from leaveout.bab.clusters import Clusters
 from leaveout.bab.forms import leak_forms
 from leaveout.bab.instance import Instance
 from leaveout.bab.native.files.checkpoint import Checkpoint
-from leaveout.bab.native.files.digests import box_digest, family_digest, network_digest
+from leaveout.bab.native.files.manifest_parts import box_digest, family_digest, network_digest
 from leaveout.bab.native.files.proof_trees import Room
 from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.groups import Group
@@ -32,7 +32,7 @@ from leaveout.deadline import Deadline
 from leaveout.encoders import Box, PairBounds
 from leaveout.errors import FamilyError
 from leaveout.models import Family, Members, load_family_file
-from leaveout.models.onnx_file import network_from
+from leaveout.models.onnx.file import network_from
 
 _BY_PATH = 2**25
 """Bytes from which on a family travels as the name of its file."""

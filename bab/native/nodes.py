@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab.forms import Forms
-from leaveout.bab.native.kernels.interface import Batch, Bounded
-from leaveout.bab.native.layout import Layout
+from leaveout.bab.native.kernels.interface import Batch, Bounded, Layout
 from leaveout.bab.native.space import Space
 
 Floats = NDArray[np.float64]

@@ -6,37 +6,295 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing, nullcontext, suppress
-from typing import Generic, TypeVar
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.native.criterion import Criterion, displayed_upper
-from leaveout.bab.native.enclosure import Enclosure
 from leaveout.bab.native.files.checkpoint import Checkpoint
 from leaveout.bab.native.files.records import Record
-from leaveout.bab.native.files.saved import Saved
 from leaveout.bab.native.groups import Group
 from leaveout.bab.native.options import NativeOptions
-from leaveout.bab.native.question import Finding, Question
-from leaveout.bab.native.seeking import Seeking
-from leaveout.bab.native.stop import Stop
+from leaveout.bab.native.question import NOTHING, Finding, Hint, Question
 from leaveout.bab.native.workers.coordinator import Coordinator
-from leaveout.bab.native.workers.executors import make_executor
-from leaveout.bab.native.workers.pool import Executor, OverdueError, WorkerLostError
-from leaveout.bab.native.workers.worker import FailedError, WorkerState
-from leaveout.bab.result import Progress, ProgressCallback, SearchResult
+from leaveout.bab.native.workers.pool import Executor, OverdueError, WorkerLostError, make_executor
+from leaveout.bab.native.workers.worker import FailedError, Saved, WorkerState
+from leaveout.bab.result import Progress, ProgressCallback, Reason, SearchResult
 from leaveout.deadline import NEVER, Deadline
+
+_ROUNDED = 0.01
+"""Largest relative gap that is put down to float32 evaluation and still called closed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Criterion:
+    """Condition on which the bounds of a question suffice."""
+
+    question: Question[Any]
+    floor: float  # counter-examples of at most this value do not matter
+    decide: bool  # whether one above the floor is all that is asked for
+    gap: float  # relative gap at which bounds agree
+    room: float = 0.0
+
+    @property
+    def cut(self) -> float:
+        """Bound below which nothing needs tightening, whatever else is found."""
+        return max(self.floor - (self.room if self.decide else 0.0), NOTHING)
+
+    @property
+    def least(self) -> float:
+        """Lower bound known without a counter-example.
+
+        That none is below 0, say, is no answer where those of 0 are asked for.
+        """
+        return min(self.question.least, self.cut) if self.decide else self.question.least
+
+    def target(self, lower: float) -> float:
+        """Return the float32 value that needs no tighter bound."""
+        if self.decide:
+            return self.cut
+        # A hair below, so that a bound by the target does agree with the lower one.
+        enough = self.question.enough(lower, self.gap)
+        return max(self.cut, enough - 1e-12 * abs(enough))
+
+    def is_met(self, found: Finding | None, upper: float, rounding: float, *, at: float) -> bool:
+        """Return whether nothing is left to find, or the bounds agree."""
+        if upper <= max(at, self.least, NOTHING):
+            return True
+        if found is None:
+            return False
+        if self.decide:
+            return found.value > self.floor
+        if math.isinf(upper):
+            return False
+        enough = self.question.enough(found.value, self.gap)
+        return upper <= enough or upper - found.value <= min(_ROUNDED * abs(upper), rounding)
+
+
+def displayed_upper(upper: float) -> float:
+    """Return an upper bound, or minus infinity if no counter-example exists at all."""
+    return upper if upper > NOTHING else -math.inf
+
 
 Floats = NDArray[np.float64]
 
 W = TypeVar("W", bound=Finding)
 
-_ROUND = 1.0
-"""Seconds explorers go on before they report."""
+_CLOSED, _ENOUGH = 4.0, 2.0
+"""How many times what float32 rounding hides still counts as closed, and ends a search."""
+
+
+class Enclosure(Generic[W]):
+    """The best counter-example found, and the bounds proved for all."""
+
+    def __init__(self, criterion: Criterion, *, reported: bool) -> None:
+        self.criterion, self._question, self._reported = criterion, criterion.question, reported
+        self.witness: W | None = None
+        self.contradicted = False
+        self.proved, self.cut = math.inf, -math.inf
+        self._most = self._question.most
+        self.before = np.full(self._question.members, self._most)
+        self._near: float | None = None
+
+    @property
+    def lower(self) -> float:
+        """Value of the best counter-example, or the bound known without one."""
+        return self.witness.value if self.witness else self.criterion.least
+
+    @property
+    def upper(self) -> float:
+        """Upper bound of all counter-examples, as computed in float32."""
+        before = math.inf if self._reported else float(self.before.max())
+        return max(self.lower, min(self.proved, before))
+
+    @property
+    def rounding(self) -> float:
+        """How far float32 evaluation may shift a bound."""
+        return self._question.rounding if self._near is None else self._near
+
+    @property
+    def target(self) -> float:
+        """The float32 value that needs no tighter bound."""
+        return self.criterion.target(self.lower)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is left to find out."""
+        rounding, cut = _ENOUGH * self.rounding, self.criterion.cut
+        return self.criterion.is_met(self.witness, self.upper, rounding, at=cut)
+
+    @property
+    def is_exactly_settled(self) -> bool:
+        """Whether nothing is left to find out, without allowance for rounding."""
+        return self.criterion.is_met(self.witness, self.upper, 0.0, at=self.criterion.cut)
+
+    def is_closed_by(self, upper: float) -> bool:
+        """Return whether an upper bound answers the question."""
+        rounding, floor = _CLOSED * self.rounding, self.criterion.floor
+        return self.criterion.is_met(self.witness, upper, rounding, at=floor)
+
+    def verdict(
+        self, upper: float, stopped: tuple[Reason, str] | None
+    ) -> tuple[bool, Reason | None, str]:
+        """Return whether the question is settled, or else a reason and a sentence."""
+        if self.contradicted:
+            return (
+                False,
+                "numerical",
+                "a replayed counter-example exceeds a bound; please report this",
+            )
+        if self.is_closed_by(upper):
+            return True, None, ""
+        if stopped is not None:
+            return False, *stopped
+        return False, "numerical", f"float32 rounding may move what is asked by {self.rounding:.2g}"
+
+    def assume(self, before: Floats) -> None:
+        """Adopt the bounds proved for each member before."""
+        self.before = np.minimum(self.before, before)
+
+    def recall(self, saved: Saved) -> None:
+        """Adopt the bounds proved by a resumed search."""
+        self.assume(saved.before)
+        self.proved, self.cut = saved.proved, saved.cut
+
+    def keep(self, found: W | None) -> None:
+        """Record a counter-example."""
+        if found is None:
+            return
+        if found.value > self.before[found.member]:
+            # Something proved earlier is wrong; nothing of it is used any more.
+            self.contradicted = True
+            self.before[:] = self._most
+            self.proved = math.inf
+        if self.witness is None or found.value > self.witness.value:
+            self.witness, self._near = found, self._question.rounding_near(found)
+
+    def prove(self, value: float) -> None:
+        """Record a bound that workers prove for all members, which holds from then on."""
+        self.cut = max(self.cut, self.target)
+        self.proved = min(self.proved, max(value, self.cut))
+
+    def bounds(self, values: Floats) -> tuple[float, Floats]:
+        """Return the upper bound of all members, and of each."""
+        members = np.minimum(np.minimum(self.before, values), self.proved)
+        members = np.maximum(members, self.criterion.least)
+        if self.witness is not None and self.witness.value > members[self.witness.member]:
+            self.contradicted = True
+        if self.contradicted:
+            members[:] = max(self._most, self.criterion.least)
+        upper = max(self.lower, float(members.max()))
+        if self._reported:
+            # Workers may know more than they reported in time.
+            upper = max(upper, min(self.proved, float(self.before.max())))
+        return upper, members
+
+
+class Stop(StrEnum):
+    """Why a search ended; the first reason counts."""
+
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+    LATE = "late"
+    NODES = "nodes"
+
+    def why(self, options: NativeOptions, failure: str) -> tuple[Reason, str]:
+        """Return the reason for the result, and a sentence on it."""
+        match self:
+            case Stop.INTERRUPTED:
+                return "time", "interrupted"
+            case Stop.FAILED:
+                return "solver", failure
+            case Stop.LATE:
+                return "time", f"stopped after its share of {options.seconds:.4g} s"
+            case Stop.NODES:
+                return "time", f"stopped after {options.nodes} nodes"
+
 
 _FIRST = 0.2
-"""Seconds of the first rounds, when much changes."""
+"""Share of a search's time that may go into an attack before anything else."""
+
+_FOLLOWING = 0.25
+"""Share of the time so far that may go into following hints."""
+
+_START = 0.1
+"""Seconds explored before a question that is bounded first is sought in anywhere."""
+
+_SHARE = 0.5
+"""Share of the time explored that seeking anywhere may take each time."""
+
+_AGAIN = 3.0
+"""Times as long is explored until it may take as much again."""
+
+
+class Seeking(Generic[W]):
+    """Division of a search's time between bounding and attacks, with the finds."""
+
+    def __init__(
+        self, question: Question[W], options: NativeOptions, known: Enclosure[W], deadline: Deadline
+    ) -> None:
+        self._question, self._options, self._known = question, options, known
+        self._deadline, self._started = deadline, time.perf_counter()
+        self.done = question.seeks_first
+        self.explored = self._spent = 0.0
+        self._next = _START
+
+    @property
+    def first_share(self) -> Deadline:
+        """Deadline of an attack before anything else."""
+        if self._options.seconds is None:
+            return self._deadline
+        return Deadline.after(_FIRST * self._options.seconds, self._started)
+
+    def sample(self) -> None:
+        """Examine samples alone, which takes no time."""
+        self._known.keep(self._question.first(self._options, Deadline.after(0.0)))
+
+    def attack(self, limit: Deadline) -> None:
+        """Attack anywhere until a deadline, once."""
+        self.done = True
+        if not self._known.is_settled:
+            self._anywhere(limit)
+
+    def backing_off(self) -> bool:
+        """Attack anywhere if due, each time for as long as was explored so far."""
+        if self.done or self.explored < self._next:
+            return False
+        begun = time.perf_counter()
+        limit = Deadline.after(min(_SHARE * self.explored, self._deadline.seconds_left))
+        self._anywhere(limit)
+        self.done = not limit.over
+        self._next = _AGAIN * self.explored
+        self._spent += time.perf_counter() - begun
+        return True
+
+    def follow(self, hints: list[Hint]) -> None:
+        """Ascend from the explorers' highest bounds while that has had little time."""
+        if self._spent <= _FOLLOWING * (self.explored + self._spent):
+            self._ascend(hints, self._known.target)
+
+    def follow_all(self, hints: list[Hint]) -> None:
+        """Ascend from all hints without a limit: bounding has nothing left but rounding."""
+        self._ascend(hints, self._known.lower)
+
+    def _ascend(self, hints: list[Hint], above: float) -> None:
+        begun = time.perf_counter()
+        hints = [hint for hint in hints if hint.value > above]
+        if hints:
+            self._known.keep(self._question.follow(hints, self._known.lower, self._deadline))
+        self._spent += time.perf_counter() - begun
+
+    def _anywhere(self, limit: Deadline) -> None:
+        asked = self._known.criterion
+        # Of a decision any counter-example above the floor will do.
+        enough = asked.floor if asked.decide else math.inf
+        self._known.keep(self._question.first(self._options, limit, enough))
+
+
+_ROUND = 1.0
+"""Seconds explorers go on before they report."""
 
 _LEAST_GRACE = 0.5
 _GRACE = 0.02

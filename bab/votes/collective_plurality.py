@@ -3,17 +3,237 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.votes.collective import Batch, SearchResult, Summed
-from leaveout.bab.votes.collective_search import search
-from leaveout.bab.votes.collective_shares import hardest_first, least_sum
-from leaveout.deadline import Deadline
-from leaveout.encoders.votes.collective import Stakes
-from leaveout.encoders.votes.collective_problem import collective_problem
+from leaveout.bab.votes.collective import COUNTED, Batch, SearchResult, Summed
+from leaveout.bab.votes.collective_kernels import (
+    add,
+    bound_from,
+    counters_of,
+    explore,
+    heaviest,
+    open_pairs,
+)
+from leaveout.deadline import NEVER, Deadline
+from leaveout.encoders.votes.collective import Stakes, collective_problem
 from leaveout.solvers import Problem
+
+Wide = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+_WHOLE = 2**22
+"""A point, in which shares are counted."""
+
+_LARGEST_PROGRAMME = 2**22
+"""Shares beyond which no programme is solved."""
+
+_MOST_GAINS = 2**24
+"""Gains of units for pairs beyond which shares are not computed: they would fill memory."""
+
+_SECONDS = 20.0
+"""For the programme."""
+
+
+def hardest_first(stakes: Stakes) -> Wide:
+    """Return points, ascending in the shares that all units have in them together."""
+    points = np.unique(stakes.points)
+    if not len(points):
+        return points
+    if stakes.units * len(stakes.needs) > _MOST_GAINS:
+        needs = np.minimum.reduceat(stakes.needs, _starts(stakes.points))
+        return np.asarray(points[np.argsort(-needs, kind="stable")])
+    return np.asarray(points[np.argsort(_shares(stakes).sum(axis=0), kind="stable")])
+
+
+def least_sum(stakes: Stakes, batches: tuple[Batch, ...] = ()) -> Summed | None:
+    """Return the least sum that bounds the loss; None if too large, or if it fails."""
+    points = np.unique(stakes.points)
+    gains = stakes.units * len(stakes.needs)
+    if not len(points) or stakes.units * len(points) > _LARGEST_PROGRAMME or gains > _MOST_GAINS:
+        return None
+    batch_of = np.full(len(points), -1)
+    for number, batch in enumerate(batches):
+        batch_of[np.searchsorted(points, batch.points)] = number
+    uppers = np.array([batch.upper for batch in batches], np.int64)
+    shares = _shares(stakes)
+    best = _dual(shares / _WHOLE, stakes, batch_of, uppers)
+    if best is None:
+        return None
+    whole = np.clip(np.rint(best * COUNTED), 0, COUNTED).astype(np.int64)
+    counted, taken = whole[: len(points)], whole[len(points) :]
+    weights = shares @ counted
+    missing = COUNTED - counted - np.append(taken, 0)[batch_of]
+    most = int(np.maximum(missing, 0).sum() + taken @ uppers) * _WHOLE
+    for own, quota in enumerate(stakes.quotas):
+        most += int(np.sort(weights[stakes.family == own])[::-1][:quota].sum())
+    upper = most // (COUNTED * _WHOLE)
+    return Summed(upper, batches, taken.astype(np.uint16), counted.astype(np.uint16))
+
+
+def _dual(shares: Floats, stakes: Stakes, batch_of: Wide, uppers: Wide) -> Floats | None:
+    """Return how far points and batches count in the least sum, shape (points + batches,).
+
+    Variables in order: these, what is missing of each point, a price a family, and what a unit
+    weighs beyond it.
+    """
+    from scipy.optimize import linprog
+    from scipy.sparse import csr_array, eye_array, hstack, vstack
+
+    units, points = shares.shape
+    quotas, inside = stakes.quotas, np.flatnonzero(batch_of >= 0)
+    prices = csr_array(
+        (np.ones(units), (np.arange(units), stakes.family)), shape=(units, len(quotas))
+    )
+    of_batch = csr_array(
+        (np.ones(len(inside)), (inside, batch_of[inside])), shape=(points, len(uppers))
+    )
+    columns = (csr_array(shares), csr_array((units, len(uppers))), csr_array((units, points)))
+    whole = eye_array(points)
+    heavy = hstack([*columns, -prices, -eye_array(units)])
+    rest = hstack([-whole, -of_batch, -whole, csr_array((points, len(quotas) + units))])
+    others = points + len(quotas) + units
+    solve: Any = linprog  # stubs of which know no sparse arrays
+    done = solve(
+        np.concatenate([np.zeros(points), uppers, np.ones(points), quotas, np.ones(units)]),
+        A_ub=csr_array(vstack([heavy, rest])),
+        b_ub=np.append(np.zeros(units), -np.ones(points)),
+        bounds=[(0, 1)] * (points + len(uppers)) + [(0, None)] * others,
+        method="highs",
+        options={"time_limit": _SECONDS},
+    )
+    return None if done.x is None else np.asarray(done.x[: points + len(uppers)])
+
+
+def _shares(stakes: Stakes) -> Wide:
+    """Return what each unit takes of each point, rounded up, shape (units, points).
+
+    Of a pair these are its gains divided by the need. Where units gain at most 2, at least half of
+    the need, rounded up, gain at all, and at least the need less the units poisoned gain 2; of the
+    three ways to say it that with the least sum is taken. Of several pairs a unit takes the most.
+    """
+    units, needs = stakes.unit_gains().astype(np.int64), stakes.needs.astype(np.int64)
+    shares = np.minimum(-(-units * _WHOLE // needs), _WHOLE)
+    if stakes.reach.shape[1] == 1:
+        spare = needs - int(stakes.quotas.sum())
+        for some, part, holds in (
+            (units >= 1, (needs + 1) // 2, np.ones(len(needs), np.bool_)),
+            (units >= 2, np.maximum(spare, 1), spare > 0),
+        ):
+            others = some * -(-_WHOLE // part)
+            better = holds & (others.sum(axis=0) < shares.sum(axis=0))
+            shares[:, better] = others[:, better]
+    starts = _starts(stakes.points)
+    return np.asarray(np.maximum.reduceat(shares, starts, axis=1))
+
+
+def _starts(points: NDArray[Any]) -> Wide:
+    """Return where the pairs of each point begin."""
+    return np.flatnonzero(np.append(True, points[1:] != points[:-1]))
+
+
+_STEPS = 200
+"""Nodes between two looks at the clock."""
+
+_BRIEF = 2.0
+"""Seconds of the search by bounds, before every attack is tried where there are not too many."""
+
+_MOST_WORDS = 2e10
+"""Of trying every attack."""
+
+_Facts: TypeAlias = tuple[
+    NDArray[np.int64], NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]
+]
+"""Reach and family of units, gains, needs, owner of each pair: its point, counted from 0."""
+
+
+def search(stakes: Stakes, deadline: Deadline = NEVER) -> SearchResult:
+    """Return the attack that loses the most points, or the best one by the deadline.
+
+    Units are taken in order of weight; the subsets that begin with a unit are one task. A task is
+    skipped, and a branch of it cut, where even a fractional attack loses no more than the best
+    known: every lost point costs at least 1 in shares ``gain / need`` of the units poisoned. Where
+    that takes long, and there are not too many, every attack is tried instead.
+    """
+    if not len(stakes.needs) or not stakes.budget:
+        return SearchResult((), 0, 0)
+    _, owner = np.unique(stakes.points, return_inverse=True)
+    owner = owner.astype(np.int64)
+    weight = (stakes.unit_gains() / stakes.needs).sum(axis=1)
+    order = np.argsort(-weight, kind="stable")
+    reach, family = np.ascontiguousarray(stakes.reach[order]), stakes.family[order]
+    facts, quotas = (reach, family, stakes.gains, stakes.needs, owner), stakes.quotas
+    kept, best = _greedy(facts, quotas, deadline)
+    counters = counters_of(stakes, order)
+    if counters is not None and counters.work(stakes.budget) > _MOST_WORDS:
+        counters = None
+    brief = deadline
+    if counters is not None:
+        limit = deadline.limit
+        brief = Deadline.after(_BRIEF if limit is None else min(_BRIEF, limit))
+    upper = 0
+    for first in range(stakes.units):
+        if not brief.over:
+            best, finished = _task(facts, quotas, first, kept, int(best), brief)
+            if finished:
+                continue
+        if counters is None or deadline.over:
+            upper = int(bound_from(*facts, quotas, first))
+            break
+        best = counters.task(first, kept, int(best))
+    units = tuple(sorted(int(order[unit]) for unit in kept if unit >= 0))
+    return SearchResult(units, int(best), max(int(best), upper))
+
+
+def _greedy(
+    facts: _Facts, quotas: NDArray[np.int64], deadline: Deadline
+) -> tuple[NDArray[np.int64], int]:
+    """Poison, again and again, the unit that counts most; -1 stands for none."""
+    reach, family, gains, needs, owner = facts
+    free, budget = quotas.copy(), int(quotas.sum())
+    covered, sums = np.zeros(len(gains), np.int64), np.zeros(len(needs), np.int32)
+    taken = np.zeros(len(reach), dtype=np.bool_)
+    chosen = np.full(budget, -1, np.int64)
+    for step in range(budget):
+        if deadline.over:
+            break
+        unit = heaviest(*facts, covered, sums, free, taken)
+        chosen[step], taken[unit] = unit, True
+        free[family[unit]] -= 1
+        add(unit, 1, reach, gains, covered, sums)
+    lost, _ = open_pairs(sums, needs, owner, 0, np.empty(len(needs), np.int64))
+    return chosen, int(lost)
+
+
+def _task(
+    facts: _Facts,
+    quotas: NDArray[np.int64],
+    first: int,
+    kept: NDArray[np.int64],
+    best: int,
+    deadline: Deadline,
+) -> tuple[int, bool]:
+    """Search the subsets that begin with a unit; return the best loss, and whether all were."""
+    reach, family, gains, needs, _ = facts
+    free = quotas.copy()
+    free[family[first]] -= 1
+    covered = np.zeros(len(gains), np.int64)
+    sums = np.zeros(len(needs), np.int32)
+    chosen = np.full(len(kept), -1, np.int64)
+    following = np.full(len(kept) + 1, first + 1, np.int64)
+    chosen[0] = first
+    add(first, 1, reach, gains, covered, sums)
+    depth, fresh = 1, True
+    while depth:
+        if deadline.over:
+            return best, False
+        depth, fresh, best = explore(
+            *facts, covered, sums, free, chosen, following, kept, depth, fresh, best, _STEPS
+        )
+    return best, True
+
 
 _LARGEST = 2**20
 """Gains that are not 0 beyond which the search alone has to do."""

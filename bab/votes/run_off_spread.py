@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.votes.finite_solving import least_whole
+from leaveout.bab.votes.finite import least_whole
 from leaveout.deadline import Deadline
-from leaveout.encoders.votes import run_off_demand_kernels as kernels
-from leaveout.encoders.votes.run_off import run_off_predictions
-from leaveout.encoders.votes.run_off_ballots import Scores, check_ballots
-from leaveout.encoders.votes.run_off_problem import run_off_pair_problem
-from leaveout.encoders.votes.run_off_stakes import RunOffStakes, run_off_stakes
+from leaveout.encoders.votes import run_off_stakes as kernels
+from leaveout.encoders.votes.run_off import Scores, check_ballots, run_off_predictions
+from leaveout.encoders.votes.run_off_stakes import (
+    RunOffStakes,
+    run_off_pair_problem,
+    run_off_stakes,
+)
 from leaveout.solvers import CanSolve
 
 Ints = NDArray[np.int32]

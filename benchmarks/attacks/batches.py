@@ -10,17 +10,15 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-import leaveout.bab.votes.collective_batches as batches
+import leaveout.bab.votes.collective_exact as batches
 from leaveout.bab.votes.collective import Batch, SearchResult, Summed
-from leaveout.bab.votes.collective_plurality import PluralityProblem
-from leaveout.bab.votes.collective_search import search
+from leaveout.bab.votes.collective_plurality import PluralityProblem, search
 from leaveout.deadline import Deadline
 from leaveout.encoders.votes.collective import stakes_of
-from leaveout.encoders.votes.tally import tally
+from leaveout.encoders.votes.plurality import tally
 from leaveout.verifier.checker.errors import RejectedError
-from leaveout.verifier.checker.voting.at_stake import AtStake, at_stake
-from leaveout.verifier.checker.voting.summed import most_summed
-from leaveout.verifier.checker.voting.together import no_more_lost
+from leaveout.verifier.checker.voting.collective import most_summed
+from leaveout.verifier.checker.voting.together import AtStake, at_stake, no_more_lost
 
 from attacks.kind import Case, Outcome
 from attacks.vote_truth import Truth

@@ -14,10 +14,9 @@ from leaveout.bab import Instance, make_instance
 from leaveout.encoders import Box
 from leaveout.errors import LeaveoutError
 from leaveout.models import Family, Network
-from leaveout.models.onnx_file import network_from
-from leaveout.verifier.guard.agreement import Crowd
-from leaveout.verifier.guard.bounds import ProvedBounds
-from leaveout.verifier.guard.leaks import LeakTest
+from leaveout.models.onnx.file import network_from
+from leaveout.verifier.guard.access import ProvedBounds
+from leaveout.verifier.guard.leaks import Crowd, LeakTest
 
 from attacks.crowd_members import Fed, Maker, Points, Values, margins
 from attacks.kind import Case, Outcome

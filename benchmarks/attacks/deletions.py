@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from leaveout.errors import LeaveoutError
-from leaveout.models.family_file import FAMILY
+from leaveout.models.family import FAMILY
 from leaveout.models.forest import DareForestClassifier, PlainTree
-from leaveout.models.forest.family_file import load_forest_family
+from leaveout.models.forest.family import load_forest_family
 from leaveout.models.forest.folders import ForestFolder, add_rows, delete_rows, train_forest
 from leaveout.verifier.guard.loading import load_subject
 

@@ -27,9 +27,9 @@ from leaveout.errors import LeaveoutError
 from leaveout.verifier.evidence.attest import Made, seal_statement, statement_of
 from leaveout.verifier.evidence.certified import Standing
 from leaveout.verifier.evidence.checking import check_evidence
-from leaveout.verifier.evidence.keys import make_keys, read_signer
-from leaveout.verifier.evidence.placing import relocate_report
-from leaveout.verifier.origin.records import FileRecord
+from leaveout.verifier.evidence.signing import make_keys, read_signer
+from leaveout.verifier.evidence.statement import relocate_report
+from leaveout.verifier.records import FileRecord
 from leaveout.verifier.report import Report, Result
 
 from attacks.certificate_content import Content

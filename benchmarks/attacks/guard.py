@@ -18,12 +18,12 @@ from leaveout.bab import Instance, NativeOptions, make_instance, search_native
 from leaveout.encoders import Box, Choices
 from leaveout.errors import GuardError, LeaveoutError
 from leaveout.models import Family
-from leaveout.models.family_file import save_family_file
-from leaveout.models.onnx_file import network_from
+from leaveout.models.family import save_family_file
+from leaveout.models.onnx.file import network_from
 from leaveout.models.replay import with_parameters
 from leaveout.verifier.guard import Guard
-from leaveout.verifier.guard.bounds import ProvedBounds, save_bounds
-from leaveout.verifier.guard.noise import draw_noisy_label
+from leaveout.verifier.guard.access import ProvedBounds, save_bounds
+from leaveout.verifier.guard.answering import draw_noisy_label
 
 from attacks.kind import Case, Outcome
 from attacks.warm import memory_folder

@@ -25,7 +25,7 @@ from leaveout.encoders import (
 )
 from leaveout.errors import LeaveoutError, ModelError
 from leaveout.models import Network, load_network, lower
-from leaveout.models.onnx_file import network_from
+from leaveout.models.onnx.file import network_from
 from leaveout.models.replay import with_parameters
 
 from attacks.kind import Case, Outcome

@@ -13,7 +13,7 @@ import onnx
 
 from leaveout.bab import Instance, make_instance
 from leaveout.models import Family, save_family_file
-from leaveout.models.onnx_file import check_against_onnxruntime, network_from
+from leaveout.models.onnx.file import check_against_onnxruntime, network_from
 
 from attacks.inputs import Inputs, box_of, random_box
 from attacks.kind import Case

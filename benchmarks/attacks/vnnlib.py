@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.models.onnx_file import check_against_onnxruntime, network_from
+from leaveout.models.onnx.file import check_against_onnxruntime, network_from
 from leaveout.specs.vnnlib import parse_problem, query_of
 from leaveout.verifier.points.query import Decision, decide
 

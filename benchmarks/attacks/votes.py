@@ -15,7 +15,7 @@ import numpy as np
 
 from leaveout.errors import LeaveoutError
 from leaveout.models.votes import Ballots, Origin, write_ballots
-from leaveout.specs.text.quoting import quote_text
+from leaveout.specs.text.expressions import quote_text
 from leaveout.verifier.run import verify
 
 from attacks.kind import Case, Outcome

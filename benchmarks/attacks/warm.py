@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 
-from leaveout.bab.lucid.solver_pool import SolverPool
+from leaveout.bab.lucid.algorithm import SolverPool
 from leaveout.solvers import SolverProcess
 
 __all__ = ["WarmPool", "entry_points_kept", "memory_folder"]

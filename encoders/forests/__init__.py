@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from leaveout.encoders.forests.cells import Cells, Groups
-from leaveout.encoders.forests.overlay import Overlay, overlay_family, overlay_two
+from leaveout.encoders.forests.cells import Cells, Groups, Overlay, overlay_family, overlay_two
 
 __all__ = ["Cells", "Groups", "Overlay", "overlay_family", "overlay_two"]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.encoders.box import Box
+from leaveout.models.forest.family import ForestFamily
+from leaveout.models.forest.scored import ScoredForest, ScoredTree, before_rounding
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int32]
@@ -136,3 +139,214 @@ def _starts(parts: list[Codes]) -> NDArray[np.int64]:
 
 def _flat(parts: list[Codes]) -> Codes:
     return np.concatenate([np.zeros(0, np.int32), *(each.ravel() for each in parts)])
+
+
+Longs = NDArray[np.int64]
+_NONE = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Nodes of trees, those of the whole forest first, each tree in preorder."""
+
+    feature: NDArray[np.int32]  # shape (nodes,): -1 for a leaf
+    cut: NDArray[np.int32]  # shape (nodes,): inputs whose code is at most that go left
+    left: Longs  # shape (nodes,): of a leaf, ``left`` is its row of ``shares``
+    right: Longs  # shape (nodes,): of a leaf, ``left`` is its row of ``shares``
+    shares: Floats  # shape (answers, labels)
+
+
+@dataclass(frozen=True, eq=False)
+class Overlay:
+    """The members of a family laid over the forest they differ from."""
+
+    cells: Cells
+    nodes: Split
+    roots: Longs  # shape (trees + 1,)
+    start: Longs  # shape (members + 1,)
+    tree: NDArray[np.int32]  # shape (changes,)
+    node: Longs  # shape (changes,): in that tree of the member, ``instead`` stands for ``node``
+    instead: Longs  # shape (changes,): in that tree of the member, ``instead`` stands for ``node``
+    divisors: tuple[int, int]
+    labels: int  # of both sides together
+
+
+@dataclass(frozen=True, eq=False)
+class _Nodes:
+    """Consecutive trees, with children indexed among all nodes."""
+
+    feature: NDArray[np.int32]
+    threshold: Floats
+    left: Longs
+    right: Longs
+    shares: Floats
+    roots: Longs
+
+
+def overlay_family(family: ForestFamily, box: Box) -> Overlay:
+    """Return a family over a box."""
+    changes, count = family.changes, len(family.whole.trees)
+    # Answers are the leaves of the whole forest, then those of the changes.
+    rounds = family.whole.rounds_inputs
+    whole = _concatenate_trees(family.whole.trees, rounds)
+    base, answers = len(whole.feature), len(whole.shares)
+    root = _roots(family, whole.roots)
+    leaf = changes.feature < 0
+    left = np.where(changes.left >= 0, changes.left + base, root - 1 - changes.left)
+    right = np.where(changes.right >= 0, changes.right + base, root - 1 - changes.right)
+    left[leaf], right[leaf] = changes.left[leaf] + answers, -1
+    feature = np.concatenate((whole.feature, changes.feature)).astype(np.int32)
+    instead = before_rounding(changes.threshold) if rounds else changes.threshold
+    threshold = np.concatenate((whole.threshold, instead))
+    cells, cut = cut_box(box, feature, threshold)
+    nodes = Split(
+        feature, cut, np.concatenate((whole.left, left)), np.concatenate((whole.right, right)),
+        _check_shares(np.concatenate((whole.shares, changes.shares))),
+    )  # fmt: skip
+    return Overlay(
+        cells, nodes, whole.roots, changes.start, changes.tree,
+        whole.roots[changes.tree] + changes.node, changes.root.astype(np.int64) + base,
+        (count, count),
+        nodes.shares.shape[1],
+    )  # fmt: skip
+
+
+def _roots(family: ForestFamily, roots: Longs) -> Longs:
+    """Return the root of each changed node's tree, top down."""
+    changes = family.changes
+    found = np.zeros(len(changes.feature), np.int64)
+    nodes, trees = changes.root, roots[changes.tree]
+    while len(nodes):
+        found[nodes] = trees
+        inner = changes.feature[nodes] >= 0
+        nodes, trees = nodes[inner], trees[inner]
+        below = np.concatenate((changes.left[nodes], changes.right[nodes]))
+        trees = np.concatenate((trees, trees))[below >= 0]
+        nodes = below[below >= 0]
+    return found
+
+
+def overlay_two(
+    one: ScoredForest, other: ScoredForest, box: Box, columns: tuple[Longs, Longs], labels: int
+) -> Overlay:
+    """Return a forest and another over a box."""
+    count = max(len(one.trees), len(other.trees))
+    sides = [
+        _concatenate_trees(_pad_forest(each, count, at, labels), each.rounds_inputs)
+        for each, at in zip((one, other), columns, strict=True)
+    ]
+    whole, new = sides
+    base, answers = len(whole.feature), len(whole.shares)
+    feature = np.concatenate((whole.feature, new.feature))
+    threshold = np.concatenate((whole.threshold, new.threshold))
+    cells, cut = cut_box(box, feature, threshold)
+    leaf = new.feature < 0
+    left = np.where(leaf, new.left + answers, new.left + base)
+    right = np.where(leaf, -1, new.right + base)
+    nodes = Split(
+        feature, cut, np.concatenate((whole.left, left)), np.concatenate((whole.right, right)),
+        np.concatenate((whole.shares, new.shares)),
+    )  # fmt: skip
+    start, instead = _differences(nodes, whole.roots[:-1], new.roots[:-1] + base)
+    changed = np.flatnonzero(instead >= 0)
+    return Overlay(
+        cells, nodes, whole.roots, np.array([0, len(changed)], np.int64),
+        changed.astype(np.int32), start[changed], instead[changed],
+        (len(one.trees), len(other.trees)), labels,
+    )  # fmt: skip
+
+
+def _differences(nodes: Split, whole: Longs, new: Longs) -> tuple[Longs, Longs]:
+    """Return where tree pairs first differ; lead equal subtrees back to the whole's."""
+    levels: list[tuple[Longs, Longs, NDArray[np.bool_], NDArray[np.bool_]]] = []
+    a, b = whole, new
+    while len(a):
+        inner = nodes.feature[a] >= 0
+        alike = nodes.feature[a] == nodes.feature[b]
+        split = inner & alike & (nodes.cut[a] == nodes.cut[b])
+        same = ~inner & alike
+        x, y = nodes.shares[nodes.left[a[same]]], nodes.shares[nodes.left[b[same]]]
+        same[same] = (x == y).all(axis=1)
+        levels.append((a, b, split, same))
+        a, b = (
+            np.stack((nodes.left[side[split]], nodes.right[side[split]]), 1).ravel()
+            for side in (a, b)
+        )
+    equal = np.zeros(0, np.bool_)
+    # For each pair of a level: where its subtrees first differ.
+    first, second = _NONE, _NONE
+    for a, b, split, same in reversed(levels):
+        pairs = equal.reshape(-1, 2)
+        at = np.flatnonzero(split)
+        for side, children in enumerate((nodes.left, nodes.right)):
+            back = at[pairs[:, side]]
+            children[b[back]] = children[a[back]]
+        below = np.where(pairs[:, 0], 1, 0)
+        one = pairs[:, 0] ^ pairs[:, 1]
+        here, there = a.copy(), b.copy()
+        rows = np.arange(len(at))
+        here[at[one]] = first.reshape(-1, 2)[rows, below][one]
+        there[at[one]] = second.reshape(-1, 2)[rows, below][one]
+        equal = same.copy()
+        equal[at] = pairs.all(axis=1)
+        first, second = here, there
+    return np.where(equal, -1, first), np.where(equal, -1, second)
+
+
+def _pad_forest(forest: ScoredForest, count: int, columns: Longs, labels: int) -> list[ScoredTree]:
+    """Return a forest's trees over all labels, padded with zero trees to a number."""
+    trees = []
+    for tree in forest.trees:
+        shares = np.zeros((len(tree.feature), labels))
+        shares[:, columns] = tree.shares
+        _check_shares(tree.shares[tree.feature < 0])
+        trees.append(ScoredTree(tree.feature, tree.threshold, tree.left, tree.right, shares))
+    none = np.full(1, -1, np.int32)
+    zeros = ScoredTree(none, np.zeros(1), none, none, np.zeros((1, labels)))
+    return trees + [zeros] * (count - len(trees))
+
+
+def _check_shares(shares: Floats) -> Floats:
+    """Refuse label shares without a meaningful greatest one."""
+    if not (np.isfinite(shares).all() and (shares >= 0).all() and (shares.max(axis=1) > 0).all()):
+        raise ValueError("a leaf's shares must be finite and at least 0, one of them above 0")
+    return shares
+
+
+def _concatenate_trees(trees: Sequence[ScoredTree], rounds: bool) -> _Nodes:
+    """Concatenate trees, each in preorder; only leaves keep their shares."""
+    ordered = [_preorder(tree) for tree in trees]
+    sizes = [len(tree.feature) for tree in ordered]
+    roots = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+    base = np.repeat(roots[:-1], sizes)
+    feature = np.concatenate([tree.feature for tree in ordered]).astype(np.int32)
+    leaf = feature < 0
+    answer = np.cumsum(leaf) - 1
+    left = np.concatenate([tree.left for tree in ordered]) + base
+    right = np.concatenate([tree.right for tree in ordered]) + base
+    threshold = np.concatenate([tree.threshold for tree in ordered])
+    return _Nodes(
+        feature, before_rounding(threshold) if rounds else threshold,
+        np.where(leaf, answer, left), np.where(leaf, -1, right),
+        np.concatenate([tree.shares for tree in ordered])[leaf], roots,
+    )  # fmt: skip
+
+
+def _preorder(tree: ScoredTree) -> ScoredTree:
+    """Return a tree with its nodes in preorder."""
+    order: list[int] = []
+    stack = [0]
+    left, right, feature = tree.left.tolist(), tree.right.tolist(), tree.feature.tolist()
+    while stack:
+        node = stack.pop()
+        order.append(node)
+        if feature[node] >= 0:
+            stack += [right[node], left[node]]
+    if order == list(range(len(feature))):
+        return tree
+    place = np.full(len(feature) + 1, -1, np.int32)
+    place[order] = np.arange(len(order))
+    return ScoredTree(
+        tree.feature[order], tree.threshold[order], place[tree.left[order]],
+        place[tree.right[order]], tree.shares[order],
+    )  # fmt: skip

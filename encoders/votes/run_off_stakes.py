@@ -7,12 +7,244 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import block_array, csr_array, eye_array
 
-from leaveout.encoders.votes import run_off_demand_kernels as kernels
-from leaveout.encoders.votes.run_off_ballots import Scores, check_ballots
+from leaveout.compiling import cached_njit
+from leaveout.encoders.votes.run_off import Scores, check_ballots
 from leaveout.errors import BallotError
+from leaveout.solvers import Problem
 
 Ints = NDArray[np.int32]
+Counts = NDArray[np.int64]
+Gains = NDArray[np.int8]
+
+
+@cached_njit(nogil=True)
+def _contenders(counts: Counts, a: int, t: int, s: int, freed: int, found: Counts) -> int:
+    """List the third labels that may lead once ``a`` must stand before them.
+
+    A label that another always leads is left out; of labels without a vote only the smallest
+    counts.
+    """
+    top = -1
+    for u in range(len(counts)):
+        if u not in (t, s):
+            top = max(top, counts[u] + (u < a))
+    number, empty = 0, False
+    for u in range(len(counts)):
+        if u in (t, s) or (counts[u] == 0 and empty):
+            continue
+        empty = empty or counts[u] == 0
+        own = counts[u] + (u < a)
+        if own == top or own > top - freed:
+            found[number] = u
+            number += 1
+    return number
+
+
+@cached_njit(nogil=True)
+def demands(
+    votes: Ints, scores: Any, counts: Counts, t: int, s: int, freed: int, gains: Gains,
+    needs: Counts,  # shape (demands there is room for,)
+) -> int:  # fmt: skip
+    """Fill in what t needs to win against s; return the number of demands, 0 for none."""
+    members, labels = scores.shape
+    ahead = np.zeros(members, np.int8)
+    support = 0
+    for i in range(members):
+        one, other = scores[i, t], scores[i, s]
+        ahead[i] = one > other or (one == other and t < s)
+        support += ahead[i]
+    lacking = (members + (t > s) + 1) // 2 - support
+    for_t, for_s = np.zeros(labels, np.int64), np.zeros(labels, np.int64)
+    to_t, to_s = (
+        _contenders(counts, t, t, s, freed, for_t),
+        _contenders(counts, s, t, s, freed, for_s),
+    )
+    number = 0
+    if lacking > 0:
+        needs[number] = lacking
+        for i in range(members):
+            gains[number, i] = 1 - ahead[i]
+        number += 1
+    for place in range(to_t):
+        u = for_t[place]
+        behind = counts[u] - counts[t] + (u < t)
+        if behind > 0:
+            needs[number] = behind
+            for i in range(members):
+                gains[number, i] = 1 + (votes[i] == u) - (votes[i] == t)
+            number += 1
+        for other_place in range(to_s):
+            w = for_s[other_place]
+            both = behind + counts[w] - counts[s] + (w < s)
+            if both > 0:
+                needs[number] = both
+                for i in range(members):
+                    v = votes[i]
+                    gains[number, i] = 1 + (v == u) + (v == w) - (v == t) - (v == s)
+                number += 1
+    for place in range(to_s):
+        u = for_s[place]
+        behind = counts[u] - counts[s] + (u < s)
+        if behind > 0:
+            needs[number] = behind
+            for i in range(members):
+                gains[number, i] = 1 + (votes[i] == u) - (votes[i] == s)
+            number += 1
+        if lacking + behind > 0:
+            needs[number] = lacking + behind
+            for i in range(members):
+                gains[number, i] = 1 - ahead[i] + (votes[i] == u) - (votes[i] == s)
+            number += 1
+    return number
+
+
+@cached_njit(nogil=True)
+def least_units(gains: Gains, offsets: Counts, need: int, sums: Counts) -> int:
+    """Return the fewest units whose added gains reach a need, or their number plus one."""
+    members = len(gains)
+    sums[:] = 0
+    for h in range(members):
+        total = 0
+        for offset in offsets:
+            i = h + offset
+            total += gains[i if i < members else i - members]
+        sums[total] += 1
+    used = 0
+    for gain in range(len(sums) - 1, 0, -1):
+        if sums[gain] * gain >= need:
+            return int(used + max(0, need + gain - 1) // gain)
+        need -= sums[gain] * gain
+        used += sums[gain]
+    return members + 1 if need > 0 else used
+
+
+@cached_njit(nogil=True)
+def units_for_pairs(
+    votes: Ints, scores: Any, offsets: Counts, winner: int, most: int, gains: Gains,
+    needs: Counts, least: Counts,
+) -> None:  # fmt: skip
+    """Fill in a lower bound of units for each pair of a new winner and a finalist."""
+    members, labels = scores.shape
+    counts = np.zeros(labels, np.int64)
+    for vote in votes:
+        counts[vote] += 1
+    sums = np.zeros(3 * len(offsets) + 1, np.int64)
+    for t in range(labels):
+        for s in range(labels):
+            least[t, s] = members + 1
+            if t in (winner, s):
+                continue
+            number = demands(
+                votes, scores, counts, t, s, min(members, max(1, most) * len(offsets)), gains, needs
+            )
+            units = 0
+            for row in range(number):
+                units = max(units, least_units(gains[row], offsets, needs[row], sums))
+                if units > most:
+                    break
+            if units <= most:
+                least[t, s] = units
+
+
+@cached_njit(nogil=True)
+def demands_at(
+    votes: Ints, scores: Any, offsets: Counts, winner: int, budget: int,
+    only: tuple[int, int], gains: Gains, needs: Counts, pairs: Ints, ends: Counts,
+) -> int:  # fmt: skip
+    """Fill in the demands of each affordable pair; return the pairs."""
+    members, labels = scores.shape
+    counts = np.zeros(labels, np.int64)
+    for vote in votes:
+        counts[vote] += 1
+    sums = np.zeros(3 * len(offsets) + 1, np.int64)
+    freed = min(members, budget * len(offsets))
+    own_most = 1 + 3 * labels + labels * labels
+    found, start = 0, 0
+    for t in range(labels):
+        for s in range(labels):
+            if t in (winner, s) or (only[0] >= 0 and (t, s) != only):
+                continue
+            if len(needs) - start < own_most:
+                ends[0] = -1
+                return found
+            number = demands(votes, scores, counts, t, s, freed, gains[start:], needs[start:])
+            within = True
+            for row in range(start, start + number):
+                if least_units(gains[row], offsets, needs[row], sums) > budget:
+                    within = False
+                    break
+            if within:
+                pairs[found, 0], pairs[found, 1] = t, s
+                start += number
+                ends[found] = start
+                found += 1
+    return found
+
+
+@cached_njit(nogil=True)
+def published_units(votes: Ints, scores: Any, offsets: Counts, labels: int, found: Counts) -> None:
+    """Fill in the least units by the published argument, shape (points,)."""
+    points, members = votes.shape
+    counts, gains = np.zeros(labels, np.int64), np.zeros(members, np.int8)
+    sums = np.zeros(3 * len(offsets) + 1, np.int64)
+    for j in range(points):
+        counts[:] = 0
+        for vote in votes[j]:
+            counts[vote] += 1
+        first = 0
+        for g in range(labels):
+            if counts[g] > counts[first]:
+                first = g
+        second = 1 if first == 0 else 0
+        for g in range(labels):
+            if g != first and counts[g] > counts[second]:
+                second = g
+        support = 0
+        for i in range(members):
+            one, other = scores[j, i, first], scores[j, i, second]
+            support += one > other or (one == other and first < second)
+        wins = 2 * support >= members + (first > second)
+        winner, other = (first, second) if wins else (second, first)
+        least = members + 1
+        for a in range(labels):
+            if a == winner:
+                continue
+            behind = counts[winner] - counts[a] + (winner < a)
+            # The winner stands, a enters the run-off and wins it.
+            support = 0
+            for i in range(members):
+                one, its = scores[j, i, a], scores[j, i, winner]
+                gains[i] = not (one > its or (one == its and a < winner))
+                support += 1 - gains[i]
+            lacking = (members + (a > winner) + 1) // 2 - support
+            units = least_units(gains, offsets, lacking, sums)
+            if a != other:
+                for i in range(members):
+                    gains[i] = 1 + (votes[j, i] == other) - (votes[j, i] == a)
+                need = counts[other] - counts[a] + (other < a)
+                units = max(units, least_units(gains, offsets, need, sums))
+            least = min(least, units)
+            for i in range(members):
+                gains[i] = 1 + (votes[j, i] == winner) - (votes[j, i] == a)
+            alone = least_units(gains, offsets, behind, sums)
+            # Two labels stand before the winner.
+            for b in range(a + 1, labels):
+                if b == winner or alone >= least:
+                    continue
+                need = counts[winner] - counts[b] + (winner < b)
+                for i in range(members):
+                    gains[i] = 1 + (votes[j, i] == winner) - (votes[j, i] == b)
+                units = max(alone, least_units(gains, offsets, need, sums))
+                for i in range(members):
+                    v = votes[j, i]
+                    gains[i] = 1 + 2 * (v == winner) - (v == a) - (v == b)
+                units = max(units, least_units(gains, offsets, need + behind, sums))
+                least = min(least, units)
+        found[j] = least
+
+
 Wide = NDArray[np.int64]
 
 _ROOM = 2**26
@@ -93,7 +325,7 @@ def run_off_stakes(
     for point in points.tolist() if budget else ():
         ballot, numbers = check_ballots(votes[point][None], scores[point][None], labels)
         ends[0] = 0
-        count = kernels.demands_at(
+        count = demands_at(
             ballot[0], numbers[0], np.array(offsets, np.int64), int(winners[point]), budget,
             only or (-1, -1), gains, needs, pairs, ends,
         )  # fmt: skip
@@ -164,3 +396,85 @@ def run_off_lost(
                 wins = 2 * for_t >= members if t < s else 2 * for_t > members
                 lost[rows[stand & wins]] = True
     return lost
+
+
+def run_off_collective_problem(stakes: RunOffStakes, at_least: int = 0) -> Problem:
+    """Return the problem whose optimum is the number of run-offs one attack can change.
+
+    Variables in order: total, poisoned units p, freed members x, pairs y (which need all their
+    demands), lost points z.
+    """
+    units, members = stakes.units, len(stakes.gains)
+    pairs, rows = len(stakes.points), len(stakes.needs)
+    owners, owner = np.unique(stakes.points, return_inverse=True)
+    pair = np.repeat(np.arange(pairs), np.diff(stakes.starts))
+    points = len(owners)
+    nothing = csr_array
+    reached = _reach_matrix(stakes.reach, members)
+    lost = csr_array((-stakes.needs.astype(float), (np.arange(rows), pair)), shape=(rows, pairs))
+    shares = csr_array((np.ones(pairs), (owner, np.arange(pairs))), shape=(points, pairs))
+    gains = csr_array(stakes.gains.T.astype(float))
+    one, all_units = csr_array([[-1.0]]), csr_array(np.ones((1, units)))
+    whole = csr_array(np.ones((1, points)))
+    blocks = [
+        [nothing((1, 1)), all_units, nothing((1, members)), nothing((1, pairs)), 0 * whole],
+        [
+            nothing((members, 1)),
+            reached,
+            -eye_array(members, format="csr"),
+            nothing((members, pairs)),
+            nothing((members, points)),
+        ],
+        [nothing((rows, 1)), nothing((rows, units)), gains, lost, nothing((rows, points))],
+        [
+            nothing((points, 1)),
+            nothing((points, units)),
+            nothing((points, members)),
+            shares,
+            -eye_array(points, format="csr"),
+        ],
+        [one, nothing((1, units)), nothing((1, members)), nothing((1, pairs)), whole],
+    ]
+    matrix = csr_array(block_array(blocks, format="csr"))
+    row_lower, row_upper = np.zeros(matrix.shape[0]), np.full(matrix.shape[0], np.inf)
+    row_lower[0], row_upper[0], row_upper[-1] = -np.inf, stakes.budget, 0.0
+    columns = matrix.shape[1]
+    objective, lower, upper = np.zeros(columns), np.zeros(columns), np.ones(columns)
+    objective[0], lower[0], upper[0] = 1.0, at_least, points
+    integer = np.zeros(columns, dtype=bool)
+    integer[1 : 1 + units] = True
+    integer[1 + units + members : 1 + units + members + pairs] = True
+    return Problem(objective, matrix, row_lower, row_upper, lower, upper, integer, maximise=True)
+
+
+def run_off_pair_problem(
+    gains: NDArray[np.int8],  # shape (demands, members)
+    needs: NDArray[np.int64],  # shape (demands,)
+    reach: NDArray[np.int64],  # shape (units, members a unit reaches)
+    least: int,
+    most: int,
+) -> Problem:
+    """Return the problem of the fewest units that let one label win against another."""
+    units, (rows, members) = len(reach), gains.shape
+    blocks = [
+        [_reach_matrix(reach, members), -eye_array(members, format="csr")],
+        [csr_array((rows, units)), csr_array(gains.astype(float))],
+        [csr_array(np.ones((1, units))), csr_array((1, members))],
+    ]
+    # Half a unit of room, so that no tolerance can cut off an attack of just that many.
+    return Problem(
+        objective=np.repeat([1.0, 0.0], [units, members]),
+        matrix=csr_array(block_array(blocks, format="csr")),
+        row_lower=np.concatenate([np.zeros(members), needs, [least - 0.5]]),
+        row_upper=np.concatenate([np.full(members + rows, np.inf), [most + 0.5]]),
+        lower=np.zeros(units + members),
+        upper=np.ones(units + members),
+        integer=np.repeat([True, False], [units, members]),
+    )
+
+
+def _reach_matrix(reach: NDArray[np.int64], members: int) -> csr_array:
+    """Return which units reach each member, shape (members, units)."""
+    units, width = reach.shape
+    places = reach.ravel(), np.repeat(np.arange(units), width)
+    return csr_array((np.ones(reach.size), places), shape=(members, units))

@@ -9,9 +9,14 @@ from leaveout.models.forest.classifier import (
     first_difference,
     trees_of,
 )
-from leaveout.models.forest.from_sklearn import SklearnForest, from_sklearn
 from leaveout.models.forest.plain import Ensemble, PlainTree, Settings
-from leaveout.models.forest.reading import Forest, exact_forest, read_forest
+from leaveout.models.forest.reading import (
+    Forest,
+    SklearnForest,
+    exact_forest,
+    from_sklearn,
+    read_forest,
+)
 from leaveout.models.forest.scored import ScoredForest, ScoredTree
 
 __all__ = [

@@ -2,24 +2,142 @@
 
 from __future__ import annotations
 
+import math
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from leaveout.cores import cores
 from leaveout.errors import ForestError
-from leaveout.models.forest.audit import first_unsound
-from leaveout.models.forest.difference import ensemble_difference
-from leaveout.models.forest.files import load_ensemble, save_ensemble
-from leaveout.models.forest.names import Rows, names_of, warn_of_index
-from leaveout.models.forest.parameters import refuse_weights, settings_of, threads
-from leaveout.models.forest.plain import Ensemble, PlainTree
+from leaveout.models.forest.audit import ensemble_difference, first_unsound
+from leaveout.models.forest.files import LARGEST, load_ensemble, save_ensemble
+from leaveout.models.forest.plain import Ensemble, PlainTree, Settings
 from leaveout.models.forest.state import ForestState
-from leaveout.models.forest.validity import LARGEST
+
+_WEIGHTS = frozenset(("class_weight", "sample_weight"))
+
+
+def settings_of(parameters: Mapping[str, Any], attributes: int) -> Settings:
+    """Return a forest's settings; a seed is drawn if none is given."""
+    criterion, depth = parameters["criterion"], parameters["max_depth"]
+    if criterion not in ("gini", "entropy"):
+        raise ForestError(f"criterion must be 'gini' or 'entropy', not {criterion!r}")
+    return Settings(
+        trees=_whole("n_estimators", parameters["n_estimators"], 1),
+        depth=None if depth is None else _whole("max_depth", depth, 1),
+        thresholds=_whole("k", parameters["k"], 1),
+        attributes=_attributes(parameters["max_features"], attributes),
+        random_depth=_whole("d_rmax", parameters["d_rmax"], 0),
+        least=_whole("min_samples_split", parameters["min_samples_split"], 2),
+        criterion=criterion,
+        seed=_seed(parameters["random_state"]),
+        share=_share(parameters["q"]),
+    )
+
+
+def refuse_weights(given: Iterable[str]) -> None:
+    """Refuse sample or class weights, with the reason."""
+    weights = sorted(_WEIGHTS.intersection(given))
+    if weights:
+        raise ForestError(
+            f"{', '.join(weights)}: not supported; the counts a forest caches are whole numbers of "
+            "rows, so a row cannot weigh more or less than one"
+        )
+
+
+def threads(jobs: object) -> int:
+    """Return the thread count for ``n_jobs``: -1 all cores, -2 all but one, and so on."""
+    if jobs is None:
+        return 1
+    if isinstance(jobs, Integral) and jobs < 0:
+        return max(1, cores() + 1 + int(jobs))
+    return _whole("n_jobs", jobs, 1)
+
+
+def _share(value: object) -> float:
+    if isinstance(value, Real) and not isinstance(value, bool) and 0.0 < float(value) <= 1.0:
+        return float(value)
+    raise ForestError(f"q must be a share of the trees in (0, 1], not {value!r}")
+
+
+def _seed(state: Any) -> int:
+    if not isinstance(state, Integral):
+        return int(check_random_state(state).randint(2**63, dtype=np.int64))
+    seed = int(state)
+    if not 0 <= seed < 2**63:
+        raise ForestError(f"random_state must be in 0 to 2^63 - 1, not {seed}")
+    return seed
+
+
+def _attributes(chosen: object, attributes: int) -> int:
+    """Return how many attributes a greedy node considers."""
+    if chosen is None:
+        return attributes
+    if chosen == "sqrt":
+        return max(1, math.isqrt(attributes))
+    if chosen == "log2":
+        return max(1, attributes.bit_length() - 1)
+    if isinstance(chosen, Integral) and not isinstance(chosen, bool):
+        return min(_whole("max_features", chosen, 1), attributes)
+    if isinstance(chosen, float) and 0.0 < chosen <= 1.0:
+        return max(1, int(chosen * attributes))
+    raise ForestError(
+        "max_features must be 'sqrt', 'log2', None, a whole number from 1 on, or a fraction "
+        f"in (0, 1], not {chosen!r}"
+    )
+
+
+def _whole(name: str, value: object, least: int) -> int:
+    if isinstance(value, Integral) and not isinstance(value, bool) and least <= int(value) < 2**31:
+        return int(value)
+    raise ForestError(f"{name} must be a whole number from {least} on, not {value!r}")
+
+
+Rows = int | Sequence[int] | NDArray[np.int64]
+
+
+def names_of(rows: Rows) -> NDArray[np.int64]:
+    """Return row names as an array."""
+    if _of_pandas(rows):
+        raise ForestError(
+            "rows are named by their position in the data first fitted, not by a DataFrame's "
+            f"index: for a {type(rows).__name__} give numpy.flatnonzero(mask)"
+        )
+    names: NDArray[np.int64] = np.atleast_1d(np.asarray(rows))
+    if names.dtype.kind == "b":
+        raise ForestError(
+            "rows are named by whole numbers: for a mask give numpy.flatnonzero(mask)"
+        )
+    return names.astype(np.int64) if not names.size else names
+
+
+def warn_of_index(X: object, stacklevel: int) -> None:
+    """Warn if a DataFrame's index differs from the row positions."""
+    if not _of_pandas(X) or not hasattr(X, "index"):
+        return
+    index = np.asarray(X.index)
+    if index.dtype.kind not in "iu" or not np.array_equal(index, np.arange(len(index))):
+        warnings.warn(
+            "rows are named by their position in the data fitted, 0, 1, 2, ..., not by the index "
+            "of this DataFrame",
+            UserWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+def _of_pandas(value: object) -> bool:
+    """Return whether a value is a pandas object, without importing pandas."""
+    return any(each.__module__.partition(".")[0] == "pandas" for each in type(value).__mro__)
+
 
 _FITTED = frozenset(("feature_names_in_", "n_features_in_", "state_"))
 

@@ -8,12 +8,24 @@ for, and what that is: nodes of its own, whose children may be nodes of the tree
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.errors import ForestError
+from leaveout.models.archive import (
+    MANIFEST,
+    manifest_array,
+    read_archive,
+    read_manifest,
+    write_archive,
+)
 from leaveout.models.forest.compiling import scalar
+from leaveout.models.forest.plain import Ensemble, forest_digest
 from leaveout.models.forest.scored import ScoredForest, ScoredTree
 
 Floats = NDArray[np.float64]
@@ -139,3 +151,114 @@ def _replace_node(tree: ScoredTree, at: int, changes: Changes, root: int) -> Sco
         np.array(feature, np.int32), np.array(threshold), both[:, 0].copy(), both[:, 1].copy(),
         np.array(shares),
     )  # fmt: skip
+
+
+PURPOSE = "deletions of a forest"
+"""Of the mark that the file bears."""
+
+_VERSION = 1
+_REMOVED = "removed"
+_PARTS: dict[str, tuple[str, int]] = {
+    "start": ("<i8", 1), "tree": ("<i4", 1), "node": ("<i4", 1), "root": ("<i4", 1),
+    "feature": ("<i4", 1), "threshold": ("<f8", 1), "left": ("<i4", 1), "right": ("<i4", 1),
+    "shares": ("<f8", 2),
+}  # fmt: skip
+assert tuple(_PARTS) == tuple(field.name for field in fields(Changes))
+
+
+class _Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    version: int
+    forest: str
+
+
+def save_forest_family(
+    path: Path, family: ForestFamily, ensemble: Ensemble, most: int = 0o666
+) -> None:
+    """Write the family of a forest, atomically."""
+    arrays: dict[str, NDArray[Any]] = {_REMOVED: family.removed}
+    arrays |= {name: getattr(family.changes, name) for name in _PARTS}
+    manifest = _Manifest(version=_VERSION, forest=forest_digest(ensemble))
+    arrays |= {MANIFEST: manifest_array(manifest)}
+    write_archive(path, arrays, ForestError, most=most, purpose=PURPOSE)
+
+
+def load_forest_family(path: Path, ensemble: Ensemble) -> ForestFamily | None:
+    """Read the family of a forest; None if the file belongs to another forest.
+
+    All references read are checked to stay within the arrays and to be free of cycles.
+    """
+    arrays = read_archive(path, ForestError)
+    if set(arrays) != {_REMOVED, *_PARTS, MANIFEST}:
+        raise ForestError(f"{path}: is not the family of a forest; name another file, or remove it")
+    manifest = read_manifest(path, arrays.pop(MANIFEST), _Manifest, ForestError, _VERSION)
+    if manifest.forest != forest_digest(ensemble):
+        return None
+    for name, (dtype, ndim) in {_REMOVED: ("<i8", 1), **_PARTS}.items():
+        if arrays[name].dtype != np.dtype(dtype) or arrays[name].ndim != ndim:
+            raise ForestError(f"{path}: is damaged: {name!r} has another type than a family's")
+    removed = arrays.pop(_REMOVED)
+    changes = Changes(**{name: np.ascontiguousarray(array) for name, array in arrays.items()})
+    problem = _problem(removed, changes, ensemble)
+    if problem is not None:
+        raise ForestError(f"{path}: is damaged: {problem}; remove it, and it is made again")
+    return ForestFamily(ScoredForest.of(ensemble), removed, changes)
+
+
+def _problem(removed: NDArray[np.int64], changes: Changes, ensemble: Ensemble) -> str | None:
+    """Return what is wrong with a family, or None."""
+    count, pool = len(changes.tree), len(changes.feature)
+    sizes = np.array([len(tree.feature) for tree in ensemble.trees])
+    start, tree = changes.start, changes.tree
+    if not np.array_equal(removed, ensemble.names):
+        return "its members are not the rows of the forest"
+    whole = len(start) == len(removed) + 1 and start[0] == 0 and start[-1] == count
+    if not whole or (np.diff(start) < 0).any():
+        return "its changes are not divided among its members"
+    if len(changes.node) != count or len(changes.root) != count or not _within(tree, len(sizes)):
+        return "a change is in no tree"
+    first = np.zeros(count, np.bool_)
+    first[start[:-1][np.diff(start) > 0]] = True
+    if (np.diff(tree, prepend=-1)[~first] <= 0).any():
+        return "the changes of a member are not in the order of the trees"
+    if (changes.node < 0).any() or (changes.node >= sizes[tree]).any():
+        return "a change is at no node"
+    if any(len(part) != pool for part in (changes.threshold, changes.left, changes.right)):
+        return "its nodes are not whole"
+    labels = len(ensemble.classes)
+    if changes.shares.shape[1] != labels or not np.isfinite(changes.shares).all():
+        return "its shares are not those of the labels"
+    return _problem_of_nodes(changes, sizes, ensemble.X.shape[1])
+
+
+def _problem_of_nodes(changes: Changes, sizes: NDArray[np.int64], features: int) -> str | None:
+    pool = len(changes.feature)
+    if not _within(changes.root, pool) or not _within(changes.feature + 1, features + 1):
+        return "a node is not there"
+    if np.isnan(changes.threshold).any():
+        return "a threshold is no number"
+    leaf = changes.feature < 0
+    if not _within(changes.left[leaf], len(changes.shares)):
+        return "a leaf answers with no shares"
+    named = np.bincount(changes.root, minlength=pool)
+    inner = ~leaf
+    for side in (changes.left[inner], changes.right[inner]):
+        if (side >= pool).any():
+            return "a child is not there"
+        named += np.bincount(side[side >= 0], minlength=pool)
+    if (named > 1).any():
+        return "two nodes share a child"
+    # Level by level from the roots: no node has two parents, so that this ends.
+    at, size = changes.root, sizes[changes.tree]
+    while len(at):
+        inside = changes.feature[at] >= 0
+        at, size = at[inside], size[inside]
+        at = np.concatenate((changes.left[at], changes.right[at]))
+        size = np.tile(size, 2)
+        if (-1 - at >= size).any():
+            return "a child is at no node of its tree"
+        at, size = at[at >= 0], size[at >= 0]
+    return None
+
+
+def _within(values: NDArray[np.integer[Any]], end: int) -> bool:
+    return bool(((values >= 0) & (values < end)).all())

@@ -7,14 +7,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.models.forest.chance import child_key, root_key
 from leaveout.models.forest.compiling import kernel, stamp
-from leaveout.models.forest.keys import child_key, root_key
-from leaveout.models.forest.layout import PENDING, Rules, Tree, Work, attribute_of
 from leaveout.models.forest.leaving import Todo, leave
 from leaveout.models.forest.paths import insert, record_words, records_on_path, restore, walk
 from leaveout.models.forest.subtrees import grow, pend
 from leaveout.models.forest.table import Table
-from leaveout.models.forest.views import borrow, tree_at
+from leaveout.models.forest.tree_arrays import (
+    PENDING,
+    Rules,
+    Tree,
+    Work,
+    attribute_of,
+    borrow,
+    tree_at,
+)
 
 WHOLE = 4096
 """Subtrees of at most so many rows are grown in one go."""

@@ -7,15 +7,30 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.models.forest.caches import is_valid_threshold, shift, stays_out, varies
+from leaveout.models.forest.chance import attribute_key, child_key, draw_between
 from leaveout.models.forest.compiling import subroutine
-from leaveout.models.forest.keys import attribute_key, child_key, draw_between
-from leaveout.models.forest.layout import OPEN, PENDING, SMALL, Rules, Scratch, Tree, attribute_of
-from leaveout.models.forest.paths import record_words, store, total
+from leaveout.models.forest.paths import (
+    is_valid_threshold,
+    record_words,
+    shift,
+    stays_out,
+    store,
+    total,
+    varies,
+)
 from leaveout.models.forest.splits import best_of, decide, is_leaf
 from leaveout.models.forest.subtrees import by_label, close, divide, goes_right, pend, same_parts
 from leaveout.models.forest.table import Table
 from leaveout.models.forest.thresholds import sample
+from leaveout.models.forest.tree_arrays import (
+    OPEN,
+    PENDING,
+    SMALL,
+    Rules,
+    Scratch,
+    Tree,
+    attribute_of,
+)
 
 _MANY = 8
 """Where more than one in so many rows of a node leaves it, its thresholds are sampled again."""

@@ -2,16 +2,253 @@
 
 from __future__ import annotations
 
+import copy
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_array
 
 from leaveout.errors import ForestError
 from leaveout.models.forest.classifier import DareForestClassifier
-from leaveout.models.forest.from_sklearn import SklearnForest
-from leaveout.models.forest.scored import ScoredForest
-from leaveout.models.forest.scored_file import holds_scored
+from leaveout.models.forest.scored import ScoredForest, ScoredTree
+from leaveout.models.forest.scored_file import holds_scored, read_scored, write_scored
+
+Floats = NDArray[np.float64]
+
+_READ = (
+    "RandomForestClassifier", "ExtraTreesClassifier", "DecisionTreeClassifier",
+    "ExtraTreeClassifier",
+)  # fmt: skip
+_ASKED = 512
+"""Inputs that both programs are asked about when a forest is read."""
+
+
+@dataclass(frozen=True, eq=False)
+class SklearnForest:
+    """A scikit-learn random forest: it answers, but cannot delete rows.
+
+    Made by `from_sklearn`. It predicts what the estimator with ``n_jobs=1`` does, bit for bit.
+
+    Attributes
+    ----------
+    scored : ScoredForest
+        Its trees, in the order in which predictions are added.
+    n_features_in_ : int
+    kind : str
+        The class of the estimator.
+    """
+
+    scored: ScoredForest
+    n_features_in_: int
+    kind: str
+
+    # What is equal by its arrays is not hashed by them.
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SklearnForest):
+            return NotImplemented
+        return self is other or self.difference(other) is None
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The labels, in ascending order."""
+        return self.scored.classes
+
+    @property
+    def n_estimators(self) -> int:
+        """The number of trees."""
+        return len(self.scored.trees)
+
+    def predict_proba(self, X: ArrayLike) -> Floats:
+        """Return the mean over trees of the label shares in each row's leaf.
+
+        Raises
+        ------
+        ForestError
+            If a value is missing, infinite in float32 or no number, or there are not as many a row
+            as the forest reads.
+        """
+        return self.scored.probabilities(self._check(X))
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the label with the greatest mean share; ties go to the smallest."""
+        labels: NDArray[Any] = self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+        return labels
+
+    def difference(self, other: object) -> str | None:
+        """Return a sentence on the first difference of two forests, or None."""
+        if not isinstance(other, SklearnForest):
+            return f"the one is read from scikit-learn, the other a {type(other).__name__}"
+        sizes = self.n_features_in_, other.n_features_in_
+        if sizes[0] != sizes[1]:
+            return f"one reads {sizes[0]} features, the other {sizes[1]}"
+        labels = self.classes_.tolist(), other.classes_.tolist()
+        if labels[0] != labels[1]:
+            return f"the labels are {labels[0]} in the one and {labels[1]} in the other"
+        trees = self.scored.trees, other.scored.trees
+        if len(trees[0]) != len(trees[1]):
+            return f"one has {len(trees[0])} trees, the other {len(trees[1])}"
+        for i, (a, b) in enumerate(zip(*trees, strict=True)):
+            found = _node_apart(a, b)
+            if found is not None:
+                return f"tree {i}, node {found}, counted from 0 in preorder, differs"
+        return None
+
+    def save(self, path: str | Path) -> None:
+        """Write the forest to one file, atomically, for ``forest("...")`` to read.
+
+        Raises
+        ------
+        ForestError
+            If it cannot be written, or the labels are neither numbers nor text.
+        """
+        write_scored(self.scored, Path(path), features=self.n_features_in_, kind=self.kind)
+
+    @classmethod
+    def load(cls, path: str | Path) -> SklearnForest:
+        """Read a forest from a file.
+
+        Raises
+        ------
+        ForestError
+            If the file cannot be read, is damaged, of another version, or holds no such forest.
+        """
+        return cls(*read_scored(Path(path)))
+
+    def _check(self, X: ArrayLike) -> Floats:
+        """Return inputs as scikit-learn compares them: rounded once, to float32."""
+        with np.errstate(over="ignore"):
+            values = check_array(X, dtype=np.float32, ensure_all_finite=False)
+        if values.shape[1] != self.n_features_in_:
+            raise ForestError(
+                f"X has {values.shape[1]} features, and the forest reads {self.n_features_in_}"
+            )
+        if not np.isfinite(values).all():
+            row, feature = np.argwhere(~np.isfinite(values))[0].tolist()
+            what = "missing" if np.isnan(values[row, feature]) else "too large for float32"
+            raise ForestError(
+                f"X[{row}, {feature}] is {what}; a forest read from scikit-learn answers numbers "
+                "only: fill the gaps before, and train on such data"
+            )
+        return np.asarray(values, np.float64)
+
+
+def from_sklearn(estimator: Any) -> SklearnForest:
+    """Return a fitted forest, or single tree, of scikit-learn as plain trees.
+
+    What it answers is compared with what the estimator answers at values around its thresholds.
+
+    Parameters
+    ----------
+    estimator : object
+        A fitted ``RandomForestClassifier``, ``ExtraTreesClassifier``, ``DecisionTreeClassifier`` or
+        ``ExtraTreeClassifier`` on one label a row. How it was trained does not matter: weights,
+        bootstrap samples, pruning and monotonic constraints are in its trees.
+
+    Raises
+    ------
+    ForestError
+        If it is of another class, is not fitted, has several outputs, or does not answer as its
+        trees say.
+
+    Notes
+    -----
+    As scikit-learn computes it: a value is rounded to float32 and goes left if it is at most the
+    threshold, a float64; a leaf's shares are those that the tree keeps (``tree_.value``); they are
+    added in float64 from 0 on, tree after tree, and the sum is divided once. Where training data
+    had missing values, a threshold may be infinite: everything that is not missing goes left.
+    """
+    kind = type(estimator).__name__
+    _refuse(estimator, kind)
+    trees = [estimator] if hasattr(estimator, "tree_") else list(estimator.estimators_)
+    scored = ScoredForest(
+        tuple(_plain(each.tree_) for each in trees), np.asarray(estimator.classes_),
+        rounds_inputs=True,
+    )  # fmt: skip
+    forest = SklearnForest(scored, int(estimator.n_features_in_), kind)
+    _compare(estimator, forest)
+    return forest
+
+
+def _refuse(estimator: Any, kind: str) -> None:
+    """Refuse anything but a classification forest."""
+    home = type(estimator).__module__.startswith("sklearn.")
+    if kind.endswith("Regressor") and home:
+        raise ForestError(f"{kind} predicts numbers: a forest of labels is read, a classifier")
+    if kind not in _READ or not home:
+        raise ForestError(
+            f"{kind} is not read: {', '.join(_READ[:-1])} and {_READ[-1]} of scikit-learn are"
+        )
+    if not (hasattr(estimator, "tree_") or hasattr(estimator, "estimators_")):
+        raise ForestError(f"{kind} is not fitted: call fit before")
+    if estimator.n_outputs_ > 1:
+        raise ForestError(
+            f"{kind} was fitted on {estimator.n_outputs_} labels a row: fit one a label"
+        )
+
+
+def _plain(tree: Any) -> ScoredTree:
+    """Return a scikit-learn tree with its nodes in preorder."""
+    left, right = tree.children_left.tolist(), tree.children_right.tolist()
+    order, waiting = [], [0]
+    while waiting:
+        node = waiting.pop()
+        order.append(node)
+        if left[node] >= 0:
+            waiting += (right[node], left[node])
+    places = np.full(tree.node_count, -1, np.int32)
+    places[order] = np.arange(len(order))
+    inner = tree.children_left[order] >= 0
+    # Every number is below it, as below infinity.
+    threshold = np.minimum(tree.threshold[order], np.finfo(np.float64).max)
+    return ScoredTree(
+        feature=np.where(inner, tree.feature[order], -1).astype(np.int32),
+        threshold=np.where(inner, threshold, 0.0),
+        left=np.where(inner, places[tree.children_left[order]], -1).astype(np.int32),
+        right=np.where(inner, places[tree.children_right[order]], -1).astype(np.int32),
+        shares=np.ascontiguousarray(tree.value[order, 0, :], np.float64),
+    )
+
+
+def _compare(estimator: Any, forest: SklearnForest) -> None:
+    """Compare both forests' answers next to thresholds; refuse any difference."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(_ASKED, forest.n_features_in_)).astype(np.float32)
+    for feature in range(X.shape[1]):
+        cuts = np.concatenate([t.threshold[t.feature == feature] for t in forest.scored.trees])
+        near = cuts[np.abs(cuts) < 2.0**127].astype(np.float32)
+        if len(near):
+            above, below = (np.nextafter(near, np.float32(end)) for end in (np.inf, -np.inf))
+            X[:, feature] = rng.choice(np.concatenate((near, above, below)), _ASKED)
+    alone = copy.copy(estimator)
+    if hasattr(alone, "n_jobs"):
+        # With several threads the order of adding is left to chance.
+        alone.n_jobs, alone.verbose = 1, 0
+    if hasattr(alone, "feature_names_in_"):
+        # What is asked is no DataFrame.
+        del alone.feature_names_in_
+    if not np.array_equal(alone.predict_proba(X), forest.predict_proba(X)):
+        raise ForestError(
+            f"{forest.kind} does not answer as its trees say: this version of scikit-learn "
+            "computes its shares in a way that is not known"
+        )
+
+
+def _node_apart(a: ScoredTree, b: ScoredTree) -> int | None:
+    """Return the first node where two trees differ, ignoring shares of inner nodes."""
+    both = min(len(a.feature), len(b.feature))
+    apart = a.feature[:both] != b.feature[:both]
+    for one, other in ((a.threshold, b.threshold), (a.left, b.left), (a.right, b.right)):
+        apart |= one[:both] != other[:both]
+    apart |= (a.feature[:both] < 0) & (a.shares[:both] != b.shares[:both]).any(axis=1)
+    if apart.any():
+        return int(apart.argmax())
+    return None if len(a.feature) == len(b.feature) else both
+
 
 Forest = DareForestClassifier | SklearnForest
 """Both answer; the first alone knows its rows, and forgets them."""

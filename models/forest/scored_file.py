@@ -21,9 +21,8 @@ from leaveout.models.archive import (
     read_manifest,
     write_archive,
 )
-from leaveout.models.forest.files import stored_labels
+from leaveout.models.forest.files import in_preorder, stored_labels
 from leaveout.models.forest.scored import ScoredForest, ScoredTree
-from leaveout.models.forest.validity import in_preorder
 
 _VERSION = 1
 _PARTS = tuple(field.name for field in fields(ScoredTree))

@@ -13,9 +13,15 @@ from numpy.typing import NDArray
 
 from leaveout.errors import ForestError
 from leaveout.models.forest import trees
-from leaveout.models.forest.holdings import (
+from leaveout.models.forest.chance import Bits, emptied_slots, in_tree
+from leaveout.models.forest.kernels import UNLIMITED, vote
+from leaveout.models.forest.plain import Ensemble, Settings, tree_from
+from leaveout.models.forest.table import Table, encode, extend
+from leaveout.models.forest.tree_arrays import Tree, Work, scratch_for
+from leaveout.models.forest.trees import (
     Held,
     Names,
+    Trees,
     extend_table,
     index_of,
     plain_form,
@@ -24,16 +30,38 @@ from leaveout.models.forest.holdings import (
     slots_of,
     without_places,
 )
-from leaveout.models.forest.kernels import UNLIMITED, vote
-from leaveout.models.forest.layout import Tree, Work, scratch_for
-from leaveout.models.forest.plain import Ensemble, Settings, tree_from
-from leaveout.models.forest.shares import Bits, emptied_slots, in_tree
-from leaveout.models.forest.table import Table, encode, extend
-from leaveout.models.forest.trees import Trees
-from leaveout.models.forest.turns import ReadWriteLock
+
+T = TypeVar("T")
+
+
+class ReadWriteLock:
+    """Readers-writer lock: many readers at once, or one writer.
+
+    A reader holds one of eight locks, a writer all. ``with`` on interpreter locks makes it safe
+    against Ctrl-C. Not reentrant; a waiting writer lets each reader in at most once more.
+    """
+
+    def __init__(self) -> None:
+        self.changes = threading.Lock()
+        self._gate = threading.Lock()
+        self._places = tuple(threading.Lock() for _ in range(8))
+
+    def read(self, at: Callable[[], T]) -> T:
+        """Return a function's result, under the readers' lock."""
+        with self._gate:
+            # Native numbers of threads follow one another; addresses are multiples of a page.
+            mine = self._places[threading.get_native_id() % len(self._places)]
+        with mine:
+            return at()
+
+    def write(self, what: Callable[[], T]) -> T:
+        """Return the result of a function that changes the state, under the writers' lock."""
+        a, b, c, d, e, f, g, h = self._places
+        with self._gate, a, b, c, d, e, f, g, h:
+            return what()
+
 
 Floats = NDArray[np.float64]
-T = TypeVar("T")
 
 _MANY = 128
 """Inputs beyond which all that is pending is grown at once: node by node takes longer."""

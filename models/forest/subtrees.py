@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from leaveout.models.forest.chance import child_key
 from leaveout.models.forest.compiling import subroutine
-from leaveout.models.forest.keys import child_key
-from leaveout.models.forest.layout import LEAF, OPEN, PENDING, Rules, Scratch, Tree
 from leaveout.models.forest.splits import decide, is_leaf
 from leaveout.models.forest.table import Table
+from leaveout.models.forest.tree_arrays import LEAF, OPEN, PENDING, Rules, Scratch, Tree
 
 
 @subroutine

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from leaveout.models.forest.chance import mix
 from leaveout.models.forest.compiling import subroutine
-from leaveout.models.forest.keys import mix
-from leaveout.models.forest.layout import Scratch
 from leaveout.models.forest.table import Table
+from leaveout.models.forest.tree_arrays import Scratch
 
 _FEW = 48
 _LARGE = 512

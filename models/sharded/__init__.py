@@ -11,7 +11,7 @@ from leaveout.models.sharded.accounting import (
 )
 from leaveout.models.sharded.classifier import ShardedClassifier
 from leaveout.models.sharded.ledger import ExhaustedError, Ledger
-from leaveout.models.sharded.runtime import published_retrained, retrained_at_most
+from leaveout.models.sharded.planning import published_retrained, retrained_at_most
 from leaveout.models.sharded.settings import Mechanism, ServiceSettings, read_settings
 from leaveout.models.sharded.shards import Shards
 

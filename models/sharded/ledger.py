@@ -2,21 +2,178 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import secrets
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import msgspec
 
-from leaveout.databases import DAMAGED, expect_tables, is_blank, reason, whole
+from leaveout.databases import DAMAGED, blob, expect_tables, is_blank, reason, whole
 from leaveout.errors import ShardedError
-from leaveout.models.sharded import ledger_tables as tables
-from leaveout.models.sharded.ledger_tables import Position
-from leaveout.models.sharded.seal import DIGEST_BYTES, Seal, note_seal, read_seal
 from leaveout.models.sharded.settings import ServiceSettings
+from leaveout.models.sharded.shards import KEY_BYTES
+
+DIGEST_BYTES = 32
+_SERIAL = 8
+_CHECK = 8
+_SLOT = _SERIAL + DIGEST_BYTES + _CHECK
+
+
+@dataclass(frozen=True)
+class Seal:
+    """A link of the chain."""
+
+    serial: int  # charges and changes before
+    digest: bytes  # of them all
+
+    @classmethod
+    def of(cls, serial: int, previous: bytes, salt: bytes, content: bytes) -> Seal:
+        """Return the link after the one of a digest."""
+        found = hashlib.sha256(previous + salt + serial.to_bytes(_SERIAL, "big") + content)
+        return cls(serial, found.digest())
+
+
+def begin_seals(stream: BinaryIO, seal: Seal) -> None:
+    """Append a seal to a newly written archive."""
+    # The length of the comment, none so far, is the last thing in an archive (APPNOTE, 4.3.16).
+    stream.seek(-2, os.SEEK_END)
+    stream.write((2 * _SLOT).to_bytes(2, "little") + 2 * _encode(seal))
+
+
+def note_seal(path: Path, seal: Seal) -> None:
+    """Overwrite the older of two seals durably; the other survives a crash."""
+    with path.open("r+b", buffering=0) as stream:
+        stream.seek(-_SLOT * (1 + seal.serial % 2), os.SEEK_END)
+        stream.write(_encode(seal))
+        os.fsync(stream.fileno())
+
+
+def read_seal(path: Path) -> Seal:
+    """Return the last seal of a file."""
+    with path.open("rb") as stream:
+        size = stream.seek(0, os.SEEK_END)
+        stream.seek(max(0, size - 2 * _SLOT))
+        end = stream.read()
+    slots = [end[:_SLOT], end[_SLOT:]]
+    found = [seal for seal in map(_decode, slots) if seal is not None]
+    if not found:
+        raise ShardedError(
+            f"{path}: is damaged, or of a version without seals: what ties it to the ledger is "
+            "missing; fit again in another folder"
+        )
+    return max(found, key=lambda seal: seal.serial)
+
+
+def _encode(seal: Seal) -> bytes:
+    """Return a seal as bytes with a checksum."""
+    content = seal.serial.to_bytes(_SERIAL, "big") + seal.digest
+    return content + hashlib.sha256(content).digest()[:_CHECK]
+
+
+def _decode(slot: bytes) -> Seal | None:
+    """Return the seal in a slot; None if it is damaged."""
+    seal = Seal(int.from_bytes(slot[:_SERIAL], "big"), slot[_SERIAL : _SERIAL + DIGEST_BYTES])
+    return seal if len(slot) == _SLOT and _encode(seal) == slot else None
+
+
+TABLES = """
+CREATE TABLE service (settings BLOB NOT NULL, epoch INTEGER NOT NULL, version INTEGER NOT NULL);
+CREATE TABLE epochs (epoch INTEGER PRIMARY KEY, secret BLOB NOT NULL, charged INTEGER NOT NULL);
+CREATE TABLE lines (
+    epoch INTEGER NOT NULL, line INTEGER NOT NULL, version INTEGER NOT NULL,
+    query BLOB NOT NULL, answer INTEGER, PRIMARY KEY (epoch, line)
+) WITHOUT ROWID;
+CREATE INDEX asked ON lines (epoch, version, query);
+CREATE TABLE seal (serial INTEGER NOT NULL, previous BLOB NOT NULL, salt BLOB NOT NULL);
+"""
+SALT = 16
+
+
+class MovedError(ShardedError):
+    """Models that the ledger no longer counts for."""
+
+
+@dataclass(frozen=True)
+class Position:
+    """Which models answer."""
+
+    epoch: int  # full retrainings before; each has a budget of its own
+    version: int  # changes of points or seeds before
+
+
+def row(database: sqlite3.Connection, query: str, *values: int) -> tuple[Any, ...]:
+    """Return the only row of a query; a ledger without it is damaged."""
+    found: tuple[Any, ...] | None = database.execute(query, values).fetchone()
+    if found is None:
+        raise sqlite3.DatabaseError("what it counts with is missing")
+    return found
+
+
+def position(database: sqlite3.Connection) -> Position:
+    """Return which models answer now."""
+    epoch, version = row(database, "SELECT epoch, version FROM service")
+    return Position(whole(epoch, "the epoch"), whole(version, "the version"))
+
+
+def charged_count(database: sqlite3.Connection, epoch: int) -> int:
+    """Return how many predictions of an epoch are charged."""
+    (count,) = row(database, "SELECT charged FROM epochs WHERE epoch = ?", epoch)
+    return whole(count, "what was charged")
+
+
+def secret(database: sqlite3.Connection, epoch: int) -> bytes:
+    """Return the secret of an epoch that still answers."""
+    (found,) = row(database, "SELECT secret FROM epochs WHERE epoch = ?", epoch)
+    return blob(found, "the secret of the epoch", KEY_BYTES)
+
+
+def seals(database: sqlite3.Connection) -> tuple[Seal, bytes]:
+    """Return the chain's current link and the previous digest."""
+    serial, previous, salt = row(database, "SELECT serial, previous, salt FROM seal")
+    (coded,) = row(database, "SELECT settings FROM service")
+    if not isinstance(coded, bytes):
+        raise sqlite3.DatabaseError("the settings are no bytes")
+    at = position(database)
+    counted = f"{at.epoch} {at.version} {charged_count(database, at.epoch)} "
+    content = counted.encode() + secret(database, at.epoch) + coded
+    previous = blob(previous, "a digest", DIGEST_BYTES)
+    salt = blob(salt, "a salt", SALT)
+    return Seal.of(whole(serial, "the serial number"), previous, salt, content), previous
+
+
+def seal_after(database: sqlite3.Connection, seal: Seal) -> None:
+    """Begin the link after another one."""
+    database.execute(
+        "UPDATE seal SET serial = ?, previous = ?, salt = ?",
+        (seal.serial + 1, seal.digest, secrets.token_bytes(SALT)),
+    )
+
+
+def expect(database: sqlite3.Connection, at: Position) -> None:
+    """Raise `MovedError` if other models answer now."""
+    if position(database) != at:
+        raise _moved_error(database)
+
+
+def expect_epoch(database: sqlite3.Connection, epoch: int) -> None:
+    """Raise `MovedError` if the epoch is over."""
+    if position(database).epoch != epoch:
+        raise _moved_error(database)
+
+
+def _moved_error(database: sqlite3.Connection) -> MovedError:
+    """Return the error that another process moved the service."""
+    now = position(database)
+    return MovedError(
+        f"another process moved the service to epoch {now.epoch}, version {now.version}; try again"
+    )
+
 
 _BUSY = 60.0
 """Seconds to wait for another process."""
@@ -73,13 +230,13 @@ class Ledger:
             with _commit_block(database):
                 if not is_blank(database):
                     raise ShardedError(f"{path}: cannot be made: there is one already")
-                for statement in tables.TABLES.split(";")[:-1]:
+                for statement in TABLES.split(";")[:-1]:
                     database.execute(statement)
                 database.execute("INSERT INTO service VALUES (?, 0, 0)", (coded,))
                 database.execute("INSERT INTO epochs VALUES (0, ?, 0)", (key,))
                 database.execute(
                     "INSERT INTO seal VALUES (0, ?, ?)",
-                    (bytes(DIGEST_BYTES), secrets.token_bytes(tables.SALT)),
+                    (bytes(DIGEST_BYTES), secrets.token_bytes(SALT)),
                 )
         return ledger
 
@@ -93,7 +250,7 @@ class Ledger:
     def settings(self) -> ServiceSettings:
         """Return the settings the account was created with."""
         with self._transaction() as database:
-            (coded,) = tables.row(database, "SELECT settings FROM service")
+            (coded,) = row(database, "SELECT settings FROM service")
         try:
             return msgspec.json.decode(coded, type=ServiceSettings)
         except (msgspec.MsgspecError, ShardedError) as error:
@@ -102,19 +259,19 @@ class Ledger:
     def position(self) -> Position:
         """Return which models answer now."""
         with self._connection() as database:
-            return tables.position(database)
+            return position(database)
 
     def charged(self) -> int:
         """Return how many predictions of this epoch are charged."""
         with self._transaction() as database:
-            return tables.charged_count(database, tables.position(database).epoch)
+            return charged_count(database, position(database).epoch)
 
     @contextmanager
     def held(self) -> Iterator[tuple[Position, bytes]]:
         """Lock out changes by others; yield the position and the secret."""
         with self._transaction() as database:
-            at = tables.position(database)
-            yield at, tables.secret(database, at.epoch)
+            at = position(database)
+            yield at, secret(database, at.epoch)
 
     @contextmanager
     def moving(self, at: Position, key: bytes | None = None) -> Iterator[tuple[Position, Seal]]:
@@ -135,8 +292,8 @@ class Ledger:
             If another process moved on before.
         """
         with self._transaction() as database:
-            tables.expect(database, at)
-            now, _ = tables.seals(database)
+            expect(database, at)
+            now, _ = seals(database)
             new = Position(at.epoch + (key is not None), at.version + 1)
             if key is not None:
                 # An epoch that is over must not be told of by a file that is stolen later.
@@ -145,7 +302,7 @@ class Ledger:
             database.execute("UPDATE service SET epoch = ?, version = ?", (new.epoch, new.version))
             # Another process may still write down what it charged just now.
             database.execute("DELETE FROM lines WHERE answer NOT NULL OR epoch < ?", (at.epoch,))
-            tables.seal_after(database, now)
+            seal_after(database, now)
             yield new, now
         self.acknowledge()
 
@@ -187,7 +344,7 @@ class Ledger:
             If other models answer now.
         """
         with self._transaction() as database:
-            tables.expect(database, at)
+            expect(database, at)
             known = {}
             for query in queries:
                 row = database.execute(
@@ -198,7 +355,7 @@ class Ledger:
                 if row is not None:
                     known[query] = whole(row[0], "an answer", labels)
             new = [query for query in queries if query not in known]
-            charged = tables.charged_count(database, at.epoch)
+            charged = charged_count(database, at.epoch)
             left = max(0, limit - charged)
             if len(new) > left and not partly:
                 raise ExhaustedError(
@@ -208,7 +365,7 @@ class Ledger:
             lines = {query: charged + place for place, query in enumerate(new[:left], start=1)}
             if not lines:
                 return Opened(known, lines)
-            now, _ = tables.seals(database)
+            now, _ = seals(database)
             database.executemany(
                 "INSERT INTO lines VALUES (?, ?, ?, ?, NULL)",
                 [(at.epoch, line, at.version, query) for query, line in lines.items()],
@@ -216,7 +373,7 @@ class Ledger:
             database.execute(
                 "UPDATE epochs SET charged = charged + ? WHERE epoch = ?", (len(lines), at.epoch)
             )
-            tables.seal_after(database, now)
+            seal_after(database, now)
         return Opened(known, lines)
 
     def record(self, epoch: int, answers: Mapping[int, int], remembered: int) -> None:
@@ -244,14 +401,14 @@ class Ledger:
                     (answer, epoch, line),
                 )
                 if written.rowcount != 1:
-                    tables.expect_epoch(database, epoch)
+                    expect_epoch(database, epoch)
                     raise ShardedError(
                         f"{self.path}: line {line} of epoch {epoch} takes no answer any more; ask "
                         "again, at a new charge"
                     )
             database.execute(
                 "DELETE FROM lines WHERE answer IS NOT NULL AND (epoch < ? OR line <= ?)",
-                (epoch, tables.charged_count(database, epoch) - remembered),
+                (epoch, charged_count(database, epoch) - remembered),
             )
 
     @contextmanager
@@ -278,7 +435,7 @@ class Ledger:
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         with self._connection() as database, _commit_block(database):
-            expect_tables(database, tables.TABLES)
+            expect_tables(database, TABLES)
             self._compare(database)
             yield database
 
@@ -289,11 +446,11 @@ class Ledger:
         or acknowledged. So one that is a step ahead was cut short in between; the step is noted
         now, while nobody else can take another. Nothing else comes of a crash.
         """
-        now, previous = tables.seals(database)
+        now, previous = seals(database)
         if self.state is None:
             return
         if not self.state.exists():
-            if tables.position(database).version == 0:
+            if position(database).version == 0:
                 return
             raise ShardedError(
                 f"{self.state}: is missing; put back the whole folder as it was at one time"

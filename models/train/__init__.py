@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leaveout.models.train.decoding import decode_row
+from leaveout.models.train.draws import OrderedBatches, Rows
 from leaveout.models.train.encoding import (
     CategoryColumn,
     Encoding,
     NumberColumn,
+    decode_row,
     encode_rows,
     encoding_of,
 )
@@ -21,7 +22,6 @@ from leaveout.models.train.report import (
     TrainingProgress,
     TrainingReport,
 )
-from leaveout.models.train.rows import OrderedBatches, Rows
 from leaveout.models.train.training import run
 
 if TYPE_CHECKING:

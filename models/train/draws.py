@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from leaveout.models.train.architecture import Layer
 
@@ -51,3 +53,88 @@ def dropout_mask(
     """Draw float32 factors: 0 with ``probability``, else 1 / (1 - probability)."""
     kept = generator.random(shape, dtype=np.float32) >= np.float32(probability)
     return kept * np.float32(1 / (1 - probability))
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The rows of the whole data that ``X`` and ``y`` of a training hold, in order.
+
+    Attributes
+    ----------
+    total : int
+        How many rows the whole data has.
+    removed : int or None
+        The one that is missing.
+    """
+
+    total: int
+    removed: int | None = None
+
+    @property
+    def numbers(self) -> NDArray[np.int64]:
+        """The number in the whole data of each row of ``X``, shape (rows,)."""
+        every = np.arange(self.total)
+        return every if self.removed is None else np.delete(every, self.removed)
+
+    def __len__(self) -> int:
+        return self.total - (self.removed is not None)
+
+    def __array__(
+        self, dtype: DTypeLike | None = None, copy: bool | None = None
+    ) -> NDArray[np.int64]:
+        return np.asarray(self.numbers, dtype=dtype)
+
+    def order(self, seed: int, epoch: int) -> NDArray[np.int64]:
+        """Return positions in ``X`` in the order an epoch visits them, shape (rows,).
+
+        It is one shuffle of all rows, the same for all networks, with the missing one skipped.
+        """
+        return np.concatenate(list(self._cut(seed, epoch, self.total)))
+
+    def batches(self, size: int, seed: int) -> OrderedBatches:
+        """Return batches that differ from those of all rows by the missing row alone."""
+        return OrderedBatches(self, size, seed)
+
+    def _cut(self, seed: int, epoch: int, size: int) -> Iterator[NDArray[np.int64]]:
+        drawn = shuffle(seed, epoch, self.total)
+        for start in range(0, self.total, size):
+            batch = drawn[start : start + size]
+            if self.removed is not None:
+                batch = batch[batch != self.removed]
+                batch = batch - (batch > self.removed)
+            if len(batch):
+                yield batch
+
+
+class OrderedBatches:
+    """Batches of positions in ``X``; each pass over them is the next epoch.
+
+    Each epoch shuffles all rows, by seed and epoch alone, and cuts them into batches; then the
+    missing row is taken out of its batch. So one batch of an epoch is a row shorter, and all
+    others are those of the network on all rows. (A batch that held nothing else is left out.)
+
+    It is what a `torch.utils.data.DataLoader` takes as ``batch_sampler``.
+
+    Parameters
+    ----------
+    rows : Rows
+    size : int
+        Rows a batch.
+    seed : int
+        From 0.
+    """
+
+    def __init__(self, rows: Rows, size: int, seed: int) -> None:
+        if size < 1:
+            raise ValueError(f"batches of {size} rows; expected at least 1")
+        self._rows, self._size, self._seed = rows, size, seed
+        self._epoch = 0
+
+    def __iter__(self) -> Iterator[list[int]]:
+        epoch, self._epoch = self._epoch, self._epoch + 1
+        for batch in self._rows._cut(self._seed, epoch, self._size):
+            yield batch.tolist()
+
+    def __len__(self) -> int:
+        # Of all rows: in some epochs the missing row may be a batch of its own.
+        return -(-self._rows.total // self._size)

@@ -11,14 +11,17 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.models.family import DataFacts, Manifest
-from leaveout.models.train.blocks import MEMBERS, Settings
+from leaveout.errors import LeaveoutError, TrainingError
+from leaveout.files import settle, why_unread
+from leaveout.models.archive import MANIFEST, read_archive, read_manifest
+from leaveout.models.family import FAMILY, DataFacts, Family, Manifest, load_family_file
+from leaveout.models.train.architecture import Signature, flatten_parameters, unflatten_parameters
+from leaveout.models.train.blocks import MEMBERS, Blocks, Settings, differences
 from leaveout.models.train.data import TrainingData
-from leaveout.models.train.signature import Signature
+from leaveout.models.train.export import NETWORK, SPEC
 
 if TYPE_CHECKING:
     import onnx
-
 
 OWN = "own"
 """What a recipe calls the network of a user's own training."""
@@ -78,3 +81,108 @@ def settings_of(manifest: Manifest, members: int) -> Settings:
 
 def _names(facts: DataFacts | None) -> object:
     return None if facts is None else [facts.features, facts.labels, facts.ids, facts.units]
+
+
+PARTIAL = ".partial"
+
+
+@dataclass(frozen=True, eq=False)
+class FinishedNetworks:
+    """The networks of a finished run; a large family's members stay on disk."""
+
+    shapes: Mapping[str, tuple[int, ...]]  # of the parameters
+    first: NDArray[np.float32]  # shape (parameters,): the network on all rows
+    family: Family | None = None  # the members; None where nothing is known of them
+
+    def __len__(self) -> int:
+        return 1 + (0 if self.family is None else len(self.family))
+
+    def read(self, networks: range) -> NDArray[np.float32]:
+        """Return networks numbered as in blocks, shape (networks, parameters)."""
+        result = np.empty((len(networks), len(self.first)), dtype=np.float32)
+        if networks.start == 0:
+            result[0] = self.first
+        if self.family is not None:
+            start = max(networks.start, 1)
+            for name, view in unflatten_parameters(
+                self.shapes, result[start - networks.start :]
+            ).items():
+                view[...] = self.family.parameters[name][start - 1 : networks.stop - 1]
+        return result
+
+
+def is_complete(job: Job) -> bool:
+    """Return whether the directory holds this run, finished; else maybe a shorter one."""
+    directory, partial = job.directory, job.directory / PARTIAL
+    try:
+        settle(directory)
+    except OSError as error:
+        raise TrainingError(f"{directory}: {why_unread(error)}") from None
+    if directory.exists() and not directory.is_dir():
+        raise TrainingError(f"{directory}: is a file; choose another folder")
+    family = directory / FAMILY
+    if not family.exists():
+        strange = [name for name in (NETWORK, SPEC) if (directory / name).exists()]
+        if strange and not partial.exists():
+            raise TrainingError(
+                f"{directory / strange[0]} is there already, without a family beside it; choose "
+                "another folder, or delete it"
+            )
+        return False
+    manifest, members = read_stored(family)
+    said = differences(settings_of(manifest, members), job.settings)
+    if said:
+        raise TrainingError(
+            f"{directory} holds a family trained with other settings: {'; '.join(said)}; choose "
+            f"another folder, or delete {directory}"
+        )
+    if not (directory / NETWORK).exists():
+        raise TrainingError(
+            f"{directory} holds {FAMILY} without {NETWORK}; delete {family} to train again"
+        )
+    if members < job.members:
+        return False
+    if partial.exists():
+        Blocks(partial, job.signature.size).delete()
+    return True
+
+
+def finished_networks(job: Job) -> FinishedNetworks | None:
+    """Return the networks of a shorter finished run; None if there is none.
+
+    Whether its settings are the same is checked by `is_complete`.
+    """
+    from leaveout.models.onnx.file import load_network
+
+    shapes = job.signature.shapes
+    if not (job.directory / FAMILY).exists():
+        return None if job.first is None else FinishedNetworks(shapes, job.first)
+    try:
+        network = load_network(job.directory / NETWORK)
+        family = load_family_file(job.directory / FAMILY)
+        _check_shapes(shapes, family)
+        return FinishedNetworks(shapes, flatten_parameters(shapes, network.parameters), family)
+    except (KeyError, LeaveoutError) as error:
+        raise TrainingError(
+            f"{job.directory}: the family there cannot be extended ({error}); choose another "
+            "folder, or delete it"
+        ) from None
+
+
+def _check_shapes(shapes: Mapping[str, tuple[int, ...]], family: Family) -> None:
+    for name, shape in shapes.items():
+        if family.parameters[name].shape[1:] != shape:
+            raise TrainingError(f"members have {name!r} of another shape than {shape}")
+
+
+def read_stored(family: Path) -> tuple[Manifest, int]:
+    """Read a finished run's manifest and member count, without weights."""
+    try:
+        arrays = read_archive(family, TrainingError, (MANIFEST, "removed"))
+        manifest = read_manifest(family, arrays[MANIFEST], Manifest, TrainingError)
+        settings_of(manifest, 0)
+        return manifest, len(arrays["removed"])
+    except (KeyError, TrainingError):
+        raise TrainingError(
+            f"{family}: not a family that leaveout train wrote; choose another folder, or delete it"
+        ) from None

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Integral
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
-from leaveout.models.family import Sample
+from leaveout.models.family import FAMILY, Manifest, Sample
+from leaveout.models.train.blocks import MEMBERS, differences
 from leaveout.models.train.draws import draw_rows
-
-if TYPE_CHECKING:
-    from leaveout.models.train.earlier_sample import EarlierSample
+from leaveout.models.train.job import Job, read_stored, settings_of
 
 
 def left_out(
@@ -62,3 +62,51 @@ def left_out(
         size=int(sample), rows=rows, seed=seed, draw=draw, draws=1 if draws is None else int(draws)
     )
     return draw_rows(seed, rows, drawn.size, draw), drawn
+
+
+@dataclass(frozen=True)
+class EarlierSample:
+    """A finished family of sampled rows."""
+
+    folder: Path
+    manifest: Manifest
+    sample: Sample  # of the manifest
+
+    @property
+    def next_draw(self) -> int:
+        """The number of the next draw."""
+        if self.sample.draw >= self.sample.draws:
+            planned = self.sample.draws
+            only = "the only one" if planned == 1 else f"the last of {planned}"
+            raise TrainingError(
+                f"{self.folder}: its sample is {only} that was planned, and all that may be wrong "
+                "is given to what was planned; for further looks train from the first sample on, "
+                f"with --draws {planned + 1}, and withdraw what was said of this one"
+            )
+        return self.sample.draw + 1
+
+    def refuse_other(self, job: Job) -> None:
+        """Raise if a run has other rows or trains differently."""
+        drawn = {"sample", MEMBERS}
+        there, here = settings_of(self.manifest, 0), job.settings
+        said = differences(
+            {name: value for name, value in there.items() if name not in drawn},
+            {name: value for name, value in here.items() if name not in drawn},
+        )
+        if said:
+            raise TrainingError(
+                f"{self.folder}: a fresh sample is of the same training, and {'; '.join(said)}"
+            )
+
+
+def earlier_sample(folder: Path) -> EarlierSample:
+    """Read the sample of a folder."""
+    family = folder / FAMILY
+    if not family.exists():
+        raise TrainingError(
+            f"{folder}: there is no {FAMILY}; give the folder of the sample before, finished"
+        )
+    manifest, _ = read_stored(family)
+    if manifest.sample is None:
+        raise TrainingError(f"{folder}: its members are no sample of the rows, so none is next")
+    return EarlierSample(folder, manifest, manifest.sample)

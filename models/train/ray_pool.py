@@ -4,34 +4,258 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import platform
+import queue
+import time
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from leaveout.children import import_environment
 from leaveout.errors import TrainingError
-from leaveout.models.train.pool import ENVIRONMENT, Pool, processes
-from leaveout.models.train.ray_tasks import (
-    Came,
-    Given,
-    Lost,
-    TrainBlocks,
-    Unlike,
-    bits_of_this_machine,
-)
-from leaveout.models.train.task import (
+from leaveout.models.train.pool import (
+    ENVIRONMENT,
     Block,
     Check,
     Checked,
     Event,
     Noted,
     Order,
+    Pool,
     Step,
     Task,
     name_of,
+    processes,
 )
 from leaveout.ray_cluster import RayDriver, RayLostError
+from leaveout.ray_driver import Over, Role, Say, first_line, this_machine
+from leaveout.version import VERSION
+
+_LOOK = 0.2
+"""Seconds between looks at what the parent says."""
+
+_TELL = 2.0
+"""Seconds between two steps that a worker tells, and between two looks at them."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """An order to do."""
+
+    number: int
+    order: Order
+
+
+@dataclass(frozen=True, eq=False)
+class Came:
+    """An event of an order."""
+
+    number: int
+    event: Event
+
+
+@dataclass(frozen=True)
+class Lost:
+    """The worker of an order died; ``fault`` if another would fail as well."""
+
+    number: int
+    why: str
+    fault: bool = False
+
+
+@dataclass(frozen=True)
+class Unlike:
+    """A machine that trains other bits than the asking one and gets no more orders."""
+
+    machine: str
+    facts: dict[str, str]  # of the machine
+    left: bool = True  # whether there are others
+
+
+@dataclass(frozen=True, eq=False)
+class TrainBlocks(Role):
+    """Have orders done by any machines of the cluster."""
+
+    task: Task  # with its reference
+    run: str  # tells this run from others
+    limit: int | None  # most orders at once
+    variables: dict[str, str]  # of the workers' environment
+
+    def serve(self, ray: Any, inbox: queue.SimpleQueue[object], say: Say) -> None:
+        """See `Role.serve`."""
+        _Driver(ray, self, say).run(inbox)
+
+
+class _Driver:
+    def __init__(self, ray: Any, role: TrainBlocks, say: Say) -> None:
+        self._ray, self._role, self._say = ray, role, say
+        self._shared = ray.put(role.task)
+        self._board = ray.remote(num_cpus=0, max_restarts=-1)(_Board).remote()
+        # Which block killed its worker is the parent's to know.
+        self._train = ray.remote(max_retries=0)(_train)
+        self._running: dict[Any, Given] = {}
+        self._waiting: list[Given] = []
+        self._unlike: dict[str, str] = {}
+        self._looked = time.monotonic()
+        self._steps: Any = None
+
+    def run(self, inbox: queue.SimpleQueue[object]) -> None:
+        while True:
+            while not (self._running and inbox.empty()):
+                message = inbox.get()
+                if isinstance(message, Over):
+                    return
+                assert isinstance(message, Given)
+                self._waiting.append(message)
+                self._start()
+            ready, _ = self._ray.wait(list(self._running), num_returns=1, timeout=_LOOK)
+            for each in ready:
+                self._finish(each, self._running.pop(each))
+            self._start()
+            self._look()
+
+    def _start(self) -> None:
+        limit = self._role.limit
+        while self._waiting and (limit is None or len(self._running) < limit):
+            given = self._waiting.pop(0)
+            gpus = self._role.task.gpus
+            options: dict[str, Any] = {
+                "num_cpus": 0 if gpus else 1,
+                "num_gpus": gpus,
+                "runtime_env": {"env_vars": self._role.variables},
+            }
+            if self._unlike:
+                options["label_selector"] = {"ray.io/node-id": f"!in({','.join(self._unlike)})"}
+            started = self._train.options(**options).remote(
+                self._shared, self._role.run, VERSION, given, self._board
+            )
+            self._running[started] = given
+
+    def _finish(self, done: Any, given: Given) -> None:
+        errors = self._ray.exceptions
+        try:
+            node, said = self._ray.get(done)
+        except errors.RayTaskError as error:
+            cause = error.cause or error
+            why = f"{type(cause).__name__}: {first_line(cause)}"
+            self._say(Lost(given.number, why, fault=True))
+        except errors.RayError as error:
+            # Where the head is lost, so are its machine's workers: that is said, and not this.
+            self._ray.nodes()
+            self._say(Lost(given.number, first_line(error)))
+        else:
+            if isinstance(said, Unlike):
+                self._exclude(node, said)
+                self._waiting.insert(0, given)
+            else:
+                self._say(Came(given.number, said))
+
+    def _exclude(self, node: str, said: Unlike) -> None:
+        if node in self._unlike:
+            return
+        self._unlike[node] = said.machine
+        kind = "GPU" if self._role.task.gpus else "CPU"
+        left = any(
+            each["Alive"] and each["Resources"].get(kind) and each["NodeID"] not in self._unlike
+            for each in self._ray.nodes()
+        )
+        self._say(Unlike(said.machine, said.facts, left))
+
+    def _look(self) -> None:
+        """Forward the progress of workers."""
+        now = time.monotonic()
+        if now - self._looked < _TELL:
+            return
+        self._looked = now
+        if self._steps is not None:
+            ready, _ = self._ray.wait([self._steps], timeout=0)
+            if not ready:
+                return
+            known: dict[int, float] = {}
+            try:
+                known = self._ray.get(self._steps)
+            except self._ray.exceptions.RayError:
+                # It is started again; steps only please who waits.
+                known = {}
+            for given in self._running.values():
+                if given.number in known:
+                    self._say(Came(given.number, Step(known[given.number])))
+        self._steps = self._board.steps.remote()
+
+
+class _Board:
+    """The progress of each order."""
+
+    def __init__(self) -> None:
+        self._steps: dict[int, float] = {}
+
+    def tell(self, number: int, share: float) -> None:
+        self._steps[number] = share
+
+    def steps(self) -> dict[int, float]:
+        return self._steps
+
+
+_CHECKED: dict[str, str] = {}
+"""By run, what this worker's check gave: one worker does many tasks, and checks once."""
+
+
+def _train(
+    task: Task, run: str, version: str, given: Given, board: Any
+) -> tuple[str, Event | Unlike]:
+    """Do one order in a Ray worker; also return its node."""
+    import ray
+
+    node = ray.get_runtime_context().get_node_id()
+    machine = this_machine(ray)
+    if version != VERSION:
+        return node, Unlike(machine, {"leaveout": VERSION})
+    task.prepare()
+    if run not in _CHECKED:
+        checked = task.do(Check(), lambda step: None)
+        _CHECKED[run] = checked.digest if isinstance(checked, Checked) else str(checked)
+    if _CHECKED[run] != task.reference:
+        return node, Unlike(machine, bits_of_this_machine())
+    return node, task.do(given.order, _teller(board, given.number))
+
+
+def _teller(board: Any, number: int) -> Callable[[Step | Noted], None]:
+    told = time.monotonic()
+
+    def tell(step: Step | Noted) -> None:
+        nonlocal told
+        if isinstance(step, Step) and time.monotonic() - told >= _TELL:
+            told = time.monotonic()
+            board.tell.remote(number, step.share)
+
+    return tell
+
+
+def bits_of_this_machine() -> dict[str, str]:
+    """Return what the bits of training depend on, as far as known."""
+    import numpy as np
+
+    facts = {"leaveout": VERSION, "CPU": _processor(), "numpy": np.__version__}
+    try:
+        import torch
+    except ImportError:
+        return facts
+    unit = torch.backends.cpu.get_cpu_capability()
+    return {**facts, "torch": str(torch.__version__), "instructions": unit}
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
 
 _DEATHS = 3
 """Workers that a block may cost."""

@@ -8,11 +8,12 @@ Values are kept with the batch along the last axis, so that a layer is one batch
 the weights against a row of ones. Of plain SGD, gradient, weight decay and step are one fused
 product.
 
-Every size is padded: `leaveout.models.train.buffers` says why.
+Every size is padded: `leaveout.models.train.stacked` says why.
 """
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,15 +23,262 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.models.train.architecture import Conv, Layer
-from leaveout.models.train.buffers import Buffers, allocate, pad_size, padded_weights
 from leaveout.models.train.draws import dropout_mask, epoch_generator, initial_weights, shuffle
-from leaveout.models.train.products import Products
 from leaveout.models.train.recipe import Recipe
-from leaveout.models.train.steps import class_weights, learning_rate, make_stepper
-from leaveout.models.train.windows import fold, unfold
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
+
+_MULTIPLE = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Buffers:
+    """Padded work space for batches of one size.
+
+    Layer ``l``: ``inputs[l]``, shared for layer 0, gives ``outputs[l]`` before the ReLU;
+    ``gradients`` and ``slopes`` are the loss's by either.
+    """
+
+    inputs: list[Tensor]
+    outputs: list[Tensor]
+    gradients: list[Tensor]
+    slopes: list[Tensor]
+
+    def first(self, members: int) -> Buffers:
+        """Return views of the first members."""
+        parts = (self.inputs, self.outputs, self.gradients, self.slopes)
+        return Buffers(*([each[:members] for each in part] for part in parts))
+
+
+def pad_size(size: int) -> int:
+    """Return the padded size of a matrix dimension."""
+    return -(-size // _MULTIPLE) * _MULTIPLE
+
+
+def padded_weights(
+    layer: Layer, weight: NDArray[np.float32], members: int, device: torch.device
+) -> Tensor:
+    """Return a layer's padded weights, (outputs, fan_in + 1), one copy per member."""
+    import torch
+
+    whole = np.zeros((pad_size(layer.outputs), pad_size(layer.fan_in + 1)), dtype=np.float32)
+    whole[: weight.shape[0], : weight.shape[1]] = weight
+    return torch.from_numpy(whole).to(device).repeat(members, 1, 1)
+
+
+def allocate(
+    layers: tuple[Layer, ...], *, members: int, batch: int, device: torch.device
+) -> Buffers:
+    """Return work space for batches of an already padded size."""
+    import torch
+
+    def zeros(members: int, rows: int, layer: Layer) -> Tensor:
+        shape = (members, pad_size(rows), layer.positions * batch)
+        return torch.zeros(shape, device=device)
+
+    buffers = Buffers([], [], [], [])
+    for index, layer in enumerate(layers):
+        entry = zeros(members if index else 1, layer.fan_in + 1, layer)
+        entry[:, layer.fan_in] = 1
+        buffers.inputs.append(entry.expand(members, -1, -1))
+        buffers.outputs.append(zeros(members, layer.outputs, layer))
+        buffers.gradients.append(zeros(members, layer.outputs, layer))
+        slope = zeros(members if index else 0, layer.fan_in, layer)
+        if index and slope.shape == buffers.gradients[index - 1].shape:
+            slope = buffers.gradients[index - 1]
+        buffers.slopes.append(slope)
+    return buffers
+
+
+@dataclass(frozen=True)
+class Products:
+    """Batched products of a fixed number of members at a time.
+
+    Libraries may sum by batch size, as on GPUs; a fixed size makes a member's bits independent of
+    the stack.
+    """
+
+    group: int | None = None  # how many; None: all
+
+    def fill_size(self, members: int) -> int:
+        """Return the stack size needed for some members."""
+        return members if self.group is None else -(-members // self.group) * self.group
+
+    def multiply(self, left: Tensor, right: Tensor, out: Tensor) -> None:
+        """Write ``left @ right`` to ``out``, (members, ...); ``left`` may have more members."""
+        import torch
+
+        if self.group is None:
+            torch.bmm(left[: len(out)], right, out=out)
+            return
+        for part in self._parts(len(out), self.group):
+            torch.bmm(left[part], right[part], out=out[part])
+
+    def product(self, left: Tensor, right: Tensor) -> Tensor:
+        """Return ``left @ right``, shape (members, ...)."""
+        out = left.new_empty((len(left), left.shape[1], right.shape[2]))
+        self.multiply(left, right, out)
+        return out
+
+    def add(self, out: Tensor, left: Tensor, right: Tensor, *, keep: float, times: float) -> None:
+        """Replace ``out`` with ``keep * out + times * left @ right``, (members, ...)."""
+        for part in self._parts(len(out), self.group or len(out)):
+            out[part].baddbmm_(left[part], right[part], beta=keep, alpha=times)
+
+    @staticmethod
+    def _parts(members: int, step: int) -> Iterator[slice]:
+        return (slice(start, start + step) for start in range(0, members, step))
+
+
+_BETAS = (0.9, 0.999)
+_EPSILON = 1e-8
+
+
+def learning_rate(recipe: Recipe, epoch: int) -> float:
+    """Return an epoch's rate, from 0, as torch's StepLR and CosineAnnealingLR do."""
+    rate = recipe.learning_rate
+    if recipe.schedule == "step":
+        return float(rate * recipe.step_factor ** (epoch // recipe.step_every))
+    if recipe.schedule == "cosine":
+        return rate * (1 + math.cos(math.pi * epoch / recipe.epochs)) / 2
+    return rate
+
+
+def class_weights(recipe: Recipe, y: NDArray[np.int64], labels: int) -> NDArray[np.float64] | None:
+    """Return each label's weight in the loss, or None if all are equal.
+
+    Balanced: rows / (labels * rows of the label), over all rows, so every member has the same.
+    """
+    given = recipe.class_weights
+    if not given:
+        return None
+    if given == "balanced":
+        counts = np.maximum(np.bincount(y, minlength=labels), 1)
+        return np.asarray(len(y) / (labels * counts))
+    return np.asarray(given, dtype=np.float64)
+
+
+class Stepper:
+    """Plain SGD on the weights of a stack."""
+
+    def __init__(self, weights: list[Tensor], recipe: Recipe, products: Products) -> None:
+        self._weights = weights
+        self._recipe = recipe
+        self._products = products
+        self.rate = recipe.learning_rate
+
+    def begin(self, resting: NDArray[np.int64]) -> None:
+        """Start a step; ``resting`` members get their `state` back after it."""
+
+    def state(self) -> list[Tensor]:
+        """Return everything that `step` changes, members along the first axis."""
+        return self._weights
+
+    def fork(self, members: slice) -> None:
+        """Copy the first member's state to some members."""
+        for each in self.state():
+            each[members] = each[:1]
+
+    def step(self, layer: int, gradient: Tensor, entry: Tensor) -> None:
+        """Update a layer of the first members, one per gradient, in one fused product."""
+        keep = 1 - self.rate * self._recipe.weight_decay
+        weight = self._weights[layer][: len(gradient)]
+        self._products.add(weight, gradient, entry.transpose(1, 2), keep=keep, times=-self.rate)
+
+
+class _Decayed(Stepper):
+    """Stepping by the gradient of loss and decay."""
+
+    def _slope(self, layer: int, gradient: Tensor, entry: Tensor) -> Tensor:
+        slope = self._products.product(gradient, entry.transpose(1, 2))
+        if self._recipe.weight_decay:
+            weight = self._weights[layer][: len(gradient)]
+            slope.add_(weight.mul(self._recipe.weight_decay))
+        return slope
+
+
+class _Momentum(_Decayed):
+    """SGD with momentum, as torch has it: v = momentum * v + slope."""
+
+    def __init__(self, weights: list[Tensor], recipe: Recipe, products: Products) -> None:
+        super().__init__(weights, recipe, products)
+        self._speed = [weight.new_zeros(weight.shape) for weight in weights]
+
+    def state(self) -> list[Tensor]:
+        return [*self._weights, *self._speed]
+
+    def step(self, layer: int, gradient: Tensor, entry: Tensor) -> None:
+        weight, speed = (each[layer][: len(gradient)] for each in (self._weights, self._speed))
+        speed.mul_(self._recipe.momentum).add_(self._slope(layer, gradient, entry))
+        weight.sub_(speed.mul(self.rate))
+
+
+class _Adam(_Decayed):
+    """Adam, with decay added to the gradient; each member counts its own steps."""
+
+    def __init__(self, weights: list[Tensor], recipe: Recipe, products: Products) -> None:
+        super().__init__(weights, recipe, products)
+        self._mean = [weight.new_zeros(weight.shape) for weight in weights]
+        self._square = [weight.new_zeros(weight.shape) for weight in weights]
+        self._taken = np.zeros(len(weights[0]), dtype=np.int64)
+
+    def begin(self, resting: NDArray[np.int64]) -> None:
+        self._taken += 1
+        self._taken[resting] -= 1
+        self._by_mean, self._by_square = (
+            self._spread([1 - beta ** max(int(count), 1) for count in self._taken])
+            for beta in _BETAS
+        )
+        self._by_square.sqrt_()
+
+    def state(self) -> list[Tensor]:
+        return [*self._weights, *self._mean, *self._square]
+
+    def fork(self, members: slice) -> None:
+        super().fork(members)
+        self._taken[members] = self._taken[0]
+
+    def step(self, layer: int, gradient: Tensor, entry: Tensor) -> None:
+        slope, count = self._slope(layer, gradient, entry), len(gradient)
+        weight, mean, square = (
+            each[layer][:count] for each in (self._weights, self._mean, self._square)
+        )
+        square.mul_(_BETAS[1]).add_(slope.mul(slope).mul_(1 - _BETAS[1]))
+        mean.mul_(_BETAS[0]).add_(slope.mul_(1 - _BETAS[0]))
+        below = square.sqrt().div_(self._by_square[:count]).add_(_EPSILON)
+        weight.sub_(mean.div(self._by_mean[:count]).div_(below).mul_(self.rate))
+
+    def _spread(self, values: list[float]) -> Tensor:
+        import torch
+
+        spread = torch.tensor(values, dtype=torch.float32)
+        return spread.to(self._weights[0].device)[:, None, None]
+
+
+def make_stepper(weights: list[Tensor], recipe: Recipe, products: Products) -> Stepper:
+    """Return the stepper of a recipe."""
+    if recipe.optimizer == "adam":
+        return _Adam(weights, recipe, products)
+    return (_Momentum if recipe.momentum else Stepper)(weights, recipe, products)
+
+
+def unfold(signal: Tensor, layer: Conv, target: Tensor) -> None:
+    """Write the windows of a (members, channels, length, batch) signal as columns of ``target``."""
+    shape = (len(signal), layer.channels, layer.width, layer.positions, -1)
+    windows = target[:, : layer.fan_in].view(shape)
+    for offset in range(layer.width):
+        windows[:, :, offset] = signal[:, :, offset : offset + layer.positions]
+
+
+def fold(windows: Tensor, layer: Conv, target: Tensor) -> None:
+    """Add up window gradients into the signal's gradient, the adjoint of `unfold`."""
+    shape = (len(windows), layer.channels, layer.width, layer.positions, -1)
+    parts = windows[:, : layer.fan_in].view(shape)
+    target.zero_()
+    for offset in range(layer.width):
+        target[:, :, offset : offset + layer.positions] += parts[:, :, offset]
 
 
 NOTHING = -1

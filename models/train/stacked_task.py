@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.errors import TrainingError
+from leaveout.files import lock
 from leaveout.models.train.architecture import layers_of
-from leaveout.models.train.device import claim_device, device_count, device_facts
-from leaveout.models.train.recipe import Recipe
-from leaveout.models.train.room import GROUP, DeviceMemory, networks_that_fit
-from leaveout.models.train.task import (
+from leaveout.models.train.pool import (
     Block,
     Check,
     Checked,
@@ -29,9 +29,99 @@ from leaveout.models.train.task import (
     digest_of,
     name_of,
 )
+from leaveout.models.train.recipe import Recipe
 
 if TYPE_CHECKING:
     from leaveout.models.train.stacked import Stack
+
+GROUP = {"cpu": None, "cuda": 128}
+"""Networks that one product computes, by devices: on a GPU always so many, see `Products`."""
+
+_USED = 0.9
+"""Share of the memory that networks are given: allocators leave gaps."""
+
+
+@dataclass
+class DeviceMemory:
+    """The device of a process, and how many networks fit."""
+
+    device: str = ""  # a torch device; empty until it is known
+    networks: int = sys.maxsize  # most that are trained together: fewer, once so many did not fit
+    claim: IO[bytes] | None = None  # held as long as the device is
+
+    def halve(self, networks: int) -> bool:
+        """Record that some networks do not fit; False if no fewer can be trained."""
+        group = GROUP[self.device.partition(":")[0]] or 1
+        self.networks = networks // 2 // group * group
+        return self.networks > 0
+
+
+def networks_that_fit(stack: Stack, memory: int, group: int | None) -> int:
+    """Return how many networks fit into some memory, at least the minimum."""
+    least = group or 1
+    networks = int(memory * _USED - stack.shared_bytes()) // stack.network_bytes()
+    return max(networks // least, 1) * least
+
+
+DEVICES = ("auto", "cpu", "cuda")
+
+
+def resolve_device(name: str) -> str:
+    """Return ``cpu`` or ``cuda``; ``auto`` prefers a GPU."""
+    if name not in DEVICES:
+        raise TrainingError(f"--device {name}: expected one of {', '.join(DEVICES)}")
+    try:
+        import torch
+    except ImportError:
+        raise TrainingError("leaveout train needs torch: pip install 'leaveout[train]'") from None
+    if name == "cpu":
+        return name
+    if torch.cuda.is_available():
+        return "cuda"
+    if name == "cuda":
+        raise TrainingError("--device cuda: torch sees no CUDA device here; use --device cpu")
+    return "cpu"
+
+
+def device_facts(device: str) -> dict[str, object]:
+    """Return what the members' last bits depend on besides the recipe, in JSON types."""
+    import torch
+
+    if device == "cuda":
+        unit = torch.cuda.get_device_name()
+    else:
+        unit = torch.backends.cpu.get_cpu_capability()
+    return {"device": device, "unit": unit, "torch": str(torch.__version__)}
+
+
+def device_count(device: str) -> int:
+    """Return how many devices train the same bits: GPUs of the first one's kind."""
+    import torch
+
+    if device == "cpu":
+        return 1
+    names = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    return next((i for i, name in enumerate(names) if name != names[0]), len(names))
+
+
+def device_memory(device: str) -> int:
+    """Return the memory of a GPU in bytes."""
+    import torch
+
+    return int(torch.cuda.get_device_properties(device).total_memory)
+
+
+def claim_device(folder: Path, devices: int) -> tuple[int, IO[bytes]]:
+    """Claim the first device that no other process of a run holds."""
+    for index in range(devices):
+        stream = (folder / f"device-{index}.lock").open("wb")
+        try:
+            lock(stream.fileno())
+        except BlockingIOError:
+            stream.close()
+            continue
+        return index, stream
+    raise TrainingError(f"each of the {devices} devices has a worker already")
 
 
 _TELL = 1.0

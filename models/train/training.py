@@ -11,24 +11,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
-from leaveout.models.architecture import stated_architecture
 from leaveout.models.family import Manifest, Sample
+from leaveout.models.onnx.signature import stated_architecture
 from leaveout.models.table import OnRead
-from leaveout.models.train.architecture import Layer, layers_of, parameter_shapes
-from leaveout.models.train.data import TrainingData
-from leaveout.models.train.device import device_count, device_facts, device_memory, resolve_device
-from leaveout.models.train.directory import PARTIAL, is_complete
-from leaveout.models.train.earlier_sample import earlier_sample
-from leaveout.models.train.executors import check_executor, workplace
+from leaveout.models.train.architecture import Layer, Signature, layers_of, parameter_shapes
+from leaveout.models.train.data import TrainingData, read_data
 from leaveout.models.train.export import network_model, spec_text
 from leaveout.models.train.family_run import OnProgress, farewell, report_of, train_family
-from leaveout.models.train.job import Job
-from leaveout.models.train.left_out import left_out
+from leaveout.models.train.job import PARTIAL, Job, is_complete
+from leaveout.models.train.left_out import earlier_sample, left_out
+from leaveout.models.train.pool import check_executor, workplace
 from leaveout.models.train.recipe import Recipe
 from leaveout.models.train.report import TrainingInterruptedError, TrainingReport
-from leaveout.models.train.signature import Signature
-from leaveout.models.train.source import read_data
-from leaveout.models.train.stacked_task import StackedTask
+from leaveout.models.train.stacked_task import (
+    StackedTask,
+    device_count,
+    device_facts,
+    device_memory,
+    resolve_device,
+)
 
 _BLOCK = 32
 """Networks trained together on a CPU: more are no faster, and fewer are where batches are small."""

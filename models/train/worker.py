@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 
 from leaveout.frames import follow, own_channel, read_frame, write_frame
-from leaveout.models.train.task import Event, Order, Task
+from leaveout.models.train.pool import Event, Order, Task
 
 
 def main() -> None:

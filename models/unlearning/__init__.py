@@ -6,7 +6,6 @@ Importing this package needs no torch; training does.
 from __future__ import annotations
 
 from leaveout.models.unlearning.classifier import Classifier, posteriors
-from leaveout.models.unlearning.fitting import retrain
 from leaveout.models.unlearning.forget import (
     draw_rows,
     labels_lost,
@@ -14,9 +13,16 @@ from leaveout.models.unlearning.forget import (
     rows_of_label,
     third_party,
 )
-from leaveout.models.unlearning.game import Curves, Deletion, Played, play
+from leaveout.models.unlearning.game import (
+    Accuracies,
+    Curves,
+    Deletion,
+    Played,
+    Record,
+    play,
+    retrain,
+)
 from leaveout.models.unlearning.graph_network import GraphNetwork
-from leaveout.models.unlearning.record import Accuracies, Record
 from leaveout.models.unlearning.settings import Game, Schedule
 from leaveout.models.unlearning.unlearning import (
     UnlearningInterruptedError,

@@ -5,16 +5,34 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
-from leaveout.models.unlearning.draws import Purpose, generator
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+class Purpose(IntEnum):
+    """The purposes of random streams; each has its own."""
+
+    WEIGHTS = 100
+    ORDER = 101
+    FORGET = 102
+    ALTERNATIVE = 103
+    GAME = 104
+    ATTACK = 105
+    THIRD = 106
+    TRIAL = 107
+
+
+def generator(seed: int, purpose: Purpose, *key: int) -> np.random.Generator:
+    """Return a seed's random stream for one purpose."""
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence((seed, purpose, *key))))
 
 
 _CHUNK = 8192

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from leaveout.errors import TrainingError
 from leaveout.files import TABLE, open_text_file
 from leaveout.models.train.data import TrainingData
-from leaveout.models.unlearning.draws import Purpose, generator
+from leaveout.models.unlearning.classifier import Purpose, generator
 
 _SHOWN = 12
 

@@ -12,14 +12,165 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
-from leaveout.models.unlearning.attack import PosteriorAttack, train_attack
-from leaveout.models.unlearning.classifier import C, copy_model, posteriors, single_threaded
-from leaveout.models.unlearning.draws import Purpose, generator
-from leaveout.models.unlearning.fitting import retrain
+from leaveout.models.unlearning.classifier import (
+    C,
+    Purpose,
+    copy_model,
+    fresh,
+    generator,
+    posteriors,
+    single_threaded,
+)
 from leaveout.models.unlearning.settings import Game, Schedule
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+_HIDDEN = 16
+_RATE = 0.01
+_DECAY = 1e-3
+_MEAN, _SQUARE, _LEAST = 0.9, 0.999, 1e-8
+"""Of Adam, as torch has them: what its averages keep at each step, and the least divisor."""
+
+
+class PosteriorAttack:
+    """A one-hidden-layer network that tells forgotten rows by both posteriors.
+
+    Differentiable in the posteriors, so the follower can move against it.
+    """
+
+    def __init__(self, labels: int, seed: int) -> None:
+        import torch
+
+        rng = generator(seed, Purpose.ATTACK)
+        inputs = 3 * labels
+        self.values: list[Tensor] = [
+            torch.from_numpy(
+                rng.normal(scale=1 / np.sqrt(fan_in), size=shape).astype(np.float32)
+            ).requires_grad_(True)
+            for fan_in, shape in (
+                (inputs, (inputs, _HIDDEN)),
+                (inputs, (_HIDDEN,)),
+                (_HIDDEN, (_HIDDEN, 1)),
+                (_HIDDEN, (1,)),
+            )
+        ]
+
+    def logits(self, before: Tensor, after: Tensor) -> Tensor:
+        """Return the log-odds, shape (rows,), of posteriors of shape (rows, labels)."""
+        import torch
+
+        first, offset, second, bias = self.values
+        # Squares, not absolute values: the game starts where both are equal, which must be no kink.
+        features = torch.cat([before, after, (before - after).square()], dim=1)
+        return (torch.tanh(features @ first + offset) @ second + bias)[:, 0]
+
+    def __call__(self, before: Tensor, after: Tensor) -> Tensor:
+        """Return probabilities of shape (rows,): the paper's ``M_A(M_o(x), M_u(x))``, eq. 3."""
+        import torch
+
+        return torch.sigmoid(self.logits(before, after))
+
+
+def train_attack(
+    members: tuple[NDArray[np.float32], NDArray[np.float32]],  # shape (rows, labels)
+    others: tuple[NDArray[np.float32], NDArray[np.float32]],
+    steps: int,
+    seed: int,
+) -> PosteriorAttack:
+    """Train the attack on rows whose membership is known."""
+    import torch
+    from torch.nn import functional
+
+    before, after = (
+        torch.from_numpy(np.concatenate(pair)) for pair in zip(members, others, strict=True)
+    )
+    yes, no = len(members[0]), len(others[0])
+    truth = torch.cat([torch.ones(yes), torch.zeros(no)])
+    weight = torch.cat([torch.full((yes,), 0.5 / yes), torch.full((no,), 0.5 / no)])
+    attack = PosteriorAttack(before.shape[1], seed)
+    moments = [(torch.zeros_like(value), torch.zeros_like(value)) for value in attack.values]
+    for step in range(1, steps + 1):
+        loss = functional.binary_cross_entropy_with_logits(
+            attack.logits(before, after), truth, weight, reduction="sum"
+        )
+        slopes = torch.autograd.grad(loss, attack.values)
+        with torch.no_grad():
+            for value, slope, (mean, square) in zip(attack.values, slopes, moments, strict=True):
+                _adam(value, slope.add(value, alpha=_DECAY), mean, square, step)
+    for value in attack.values:
+        value.requires_grad_(False)
+    return attack
+
+
+def _adam(value: Tensor, slope: Tensor, mean: Tensor, square: Tensor, step: int) -> None:
+    """Take a step bit-identical to ``torch.optim.Adam``, which would load a compiler."""
+    mean.lerp_(slope, 1 - _MEAN)
+    square.mul_(_SQUARE).addcmul_(slope, slope, value=1 - _SQUARE)
+    size = (square.sqrt() / (1 - _SQUARE**step) ** 0.5).add_(_LEAST)
+    value.addcdiv_(mean, size, value=-(_RATE / (1 - _MEAN**step)))
+
+
+def retrain(
+    model: C,
+    X: NDArray[np.float32],
+    y: NDArray[np.int64],
+    schedule: Schedule,
+    seed: int,
+    on_epoch: Callable[[int], None] | None = None,
+) -> C:
+    """Train a network of the same architecture from fresh weights.
+
+    Parameters
+    ----------
+    model : Classifier
+        Only its architecture counts; it is left as it is.
+    X : ndarray of float32, shape (rows, features)
+    y : ndarray of int64, shape (rows,)
+    schedule : Schedule
+    seed : int
+        Of the weights and the shuffles. The same seed gives the same bits on the same kind of
+        machine.
+    on_epoch : callable or None
+        Told how many epochs are behind.
+
+    Raises
+    ------
+    TrainingError
+        If there is no row, or training diverges.
+    """
+    import torch
+    from torch.nn import functional
+
+    if not len(X):
+        raise TrainingError("there is no row to train on; forget fewer rows")
+    new = fresh(model, seed)
+    mode = getattr(new, "train", None)
+    if mode is not None:
+        mode()
+    inputs, truth = torch.from_numpy(np.ascontiguousarray(X)), torch.from_numpy(y)
+    values = [value for value in new.parameters() if value.requires_grad]
+    rate, keep = schedule.learning_rate, 1 - schedule.learning_rate * schedule.weight_decay
+    # A torch module may hold dropout, which draws from torch's own stream.
+    with single_threaded(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        for epoch in range(schedule.epochs):
+            order = torch.from_numpy(generator(seed, Purpose.ORDER, epoch).permutation(len(X)))
+            last = torch.zeros(())
+            for rows in torch.split(order, schedule.batch):
+                last = functional.cross_entropy(new(inputs[rows]), truth[rows])
+                gradients = torch.autograd.grad(last, values)
+                with torch.no_grad():
+                    torch._foreach_mul_(values, keep)
+                    torch._foreach_add_(values, gradients, alpha=-rate)
+            if not torch.isfinite(last):
+                raise TrainingError(
+                    f"training diverged in epoch {epoch + 1}: the loss is not a finite number; "
+                    f"lower the learning rate (--lr), now {rate:g}"
+                )
+            if on_epoch is not None:
+                on_epoch(epoch + 1)
+    return new
 
 
 _ATTACKED = 4096
@@ -258,3 +409,37 @@ class Players(Generic[C]):
 
         size = min(self._game.batch, count)
         return torch.from_numpy(self._rng.integers(0, count, size))
+
+
+class Accuracies(msgspec.Struct, frozen=True):
+    """Shares of rows labelled correctly, in [0, 1]."""
+
+    forgotten: float
+    retained: float
+    test: float  # of test rows that the unlearner did not see
+    lost_labels: float | None = None
+    other_labels: float | None = None
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of ``unlearning.json``: all the unlearned model came from."""
+
+    network: str  # file names; ``data_sha256`` is of the training rows
+    data: str  # file names; ``data_sha256`` is of the training rows
+    data_sha256: str
+    forgotten: tuple[int, ...]  # rows, from 0
+    labels_lost: tuple[str, ...]  # labels that no retained row has
+    third: float  # share of the test rows that the unlearner saw
+    seed: int  # of the game; ``retrained`` names those of the retrained networks
+    retrained: tuple[int, ...]
+    undrawn: tuple[str, ...]
+    game: Game
+    schedule: Schedule
+    curves: Curves
+    seconds: float  # the second is the mean of the retrained networks, 0 where there is none
+    retrain_seconds: (
+        float  # the second is the mean of the retrained networks, 0 where there is none
+    )
+    original: Accuracies
+    unlearned: Accuracies
+    retrained_accuracies: tuple[Accuracies, ...]  # of each retrained network

@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 
 from leaveout.errors import ModelError
 from leaveout.models.graph import Join, Node
-from leaveout.models.onnx_file import Network, network_from
-from leaveout.models.operators import Relu
-from leaveout.models.operators.dense import Gemm, MatMul
-from leaveout.models.operators.elementwise import Scale, Shift
-from leaveout.models.operators.shape import Identity, Permute, Reshape
-from leaveout.models.operators.window import Conv, GlobalAveragePool
+from leaveout.models.onnx.file import Network, network_from
+from leaveout.models.onnx.operators import Relu
+from leaveout.models.onnx.operators.arithmetic import Gemm, MatMul, Scale, Shift
+from leaveout.models.onnx.operators.shape import Identity, Permute, Reshape
+from leaveout.models.onnx.operators.window import Conv, GlobalAveragePool
 from leaveout.models.replay import with_parameters
 
 if TYPE_CHECKING:

@@ -14,20 +14,17 @@ from numpy.typing import NDArray
 from leaveout.errors import TrainingError
 from leaveout.exit_codes import ExitCode
 from leaveout.files import write_together
-from leaveout.models.onnx_file import Network, load_network
-from leaveout.models.train.data import TrainingData
-from leaveout.models.train.source import read_data
+from leaveout.models.onnx.file import Network, load_network
+from leaveout.models.train.data import TrainingData, read_data
 from leaveout.models.unlearning.classifier import Classifier, posteriors, require_torch
-from leaveout.models.unlearning.fitting import retrain
 from leaveout.models.unlearning.forget import (
     labels_lost,
     read_forget,
     rows_of_label,
     third_party,
 )
-from leaveout.models.unlearning.game import Deletion, play
+from leaveout.models.unlearning.game import Accuracies, Deletion, Record, play, retrain
 from leaveout.models.unlearning.graph_network import GraphNetwork
-from leaveout.models.unlearning.record import Accuracies, Record
 from leaveout.models.unlearning.settings import Game, Schedule
 
 UNLEARNED = "unlearned.onnx"

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from leaveout.models.votes.arrays import samples_from_arrays
-from leaveout.models.votes.ballots import Ballots
+from leaveout.models.votes.ballots import Assumption, Ballots, Origin, read_ballots, write_ballots
 from leaveout.models.votes.election import hold_election
-from leaveout.models.votes.file import read_ballots, write_ballots
 from leaveout.models.votes.learners import make_learner
-from leaveout.models.votes.origin import Assumption, Origin
 from leaveout.models.votes.partitioning import (
     PartitionInterruptedError,
     PartitionReport,
     partition,
 )
-from leaveout.models.votes.parts import divide
-from leaveout.models.votes.recipe import PartRecipe
+from leaveout.models.votes.recipe import PartRecipe, divide
 from leaveout.models.votes.samples import Samples
-from leaveout.models.votes.source import read_samples
+from leaveout.models.votes.source import read_samples, samples_from_arrays
 
 __all__ = [
     "Assumption",

@@ -2,13 +2,114 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from dataclasses import dataclass, field
+from io import StringIO
+from pathlib import Path
+from typing import Any, Literal
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import BallotError
-from leaveout.models.votes.origin import Origin
+from leaveout.files import TABLE, read_whole, why_unread
+from leaveout.models.archive import (
+    MANIFEST,
+    expect_arrays,
+    holds_archive,
+    manifest_array,
+    read_archive,
+    read_manifest,
+    write_archive,
+)
+
+Method = Literal["dpa", "ss_dpa", "finite_aggregation", "hash_bagging"]
+
+Against = Literal["edits", "insertions", "removals", "relabels"]
+"""A kind of change that thresholds count; edits are insertions and removals in any mixture."""
+
+
+class Assumption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An assumption of a certificate beyond the ballots.
+
+    Attributes
+    ----------
+    text : str
+        In a sentence.
+    checked : bool
+        Whether the program saw to it; otherwise it is taken on trust.
+    """
+
+    text: str
+    checked: bool
+
+
+class Origin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the members were trained; each field may be unknown.
+
+    Attributes
+    ----------
+    method : {"dpa", "ss_dpa", "finite_aggregation", "hash_bagging"} or None
+        DPA, Finite Aggregation and hash bagging train on parts of the samples, SS-DPA on all
+        samples with the labels of a part.
+    hash_reads_label : bool or None
+        Whether the label of a sample has a say in which part it belongs to.
+    distinct_samples : bool or None
+        Whether no two rows of the training set are one sample, or such rows were merged; SS-DPA
+        rests on it (Levine and Feizi, appendix G).
+    offsets : tuple of int
+        Finite Aggregation: a sample with hash h reaches the members (h + offset) mod parts.
+        Empty for a plain partition.
+    families : tuple of int
+        Hash bagging: members of each family, one family after another; a sample reaches at most one
+        of each. Empty for a plain partition.
+    sizes : tuple of int
+        Rows a member was trained on; empty where unknown.
+    learner : str
+        Name and parameters of what trained the members.
+    seed : int or None
+        Of the first member; member i has ``seed + i``.
+    data_sha256 : str
+        Of the training rows in sorted order.
+    label_names : tuple of str
+        A name a label; empty where unknown.
+    hash : str
+        What gives a sample its part, with everything that is needed to compute it again.
+    undefended_right : int or None
+        How many of the test points the undefended model answers right: the same learner, trained
+        on all the rows as one model. Nothing is certified of it; None: it was not trained.
+    versions : tuple of str
+        Of the programs that trained the members, as in ``numpy 2.4.0``.
+    notes : tuple of str
+        What else was done or left undone, a sentence each.
+    assumptions : tuple of Assumption
+    thresholds_against : {"edits", "insertions", "removals", "relabels"} or None
+        The one kind of change that the members' thresholds count; None: edits.
+    thresholds_exact_to : int or None
+        Thresholds up to this one are exact, and one more than it says "at least so many"; None:
+        all are exact.
+    """
+
+    method: Method | None = None
+    hash_reads_label: bool | None = None
+    distinct_samples: bool | None = None
+    offsets: tuple[int, ...] = ()
+    families: tuple[int, ...] = ()
+    sizes: tuple[int, ...] = ()
+    learner: str = ""
+    seed: int | None = None
+    data_sha256: str = ""
+    label_names: tuple[str, ...] = ()
+    hash: str = ""
+    undefended_right: int | None = None
+    versions: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    assumptions: tuple[Assumption, ...] = ()
+    thresholds_against: Against | None = None
+    thresholds_exact_to: int | None = None
+
 
 NEVER = -1
 """The threshold of a vote that no number of edits brings about."""
@@ -212,3 +313,225 @@ class Ballots:
                 f"{self.source}: thresholds are said to be exact to "
                 f"{self.origin.thresholds_exact_to}; expected a whole number from 0"
             )
+
+
+_LABELS = re.compile(r"#\s*labels\s*=\s*(\S+)\s*")
+_WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
+
+
+def read_csv(path: Path) -> Ballots:
+    """Read a CSV with the header ``truth,part_0,part_1,...``.
+
+    Without a line ``# labels = 10``, labels are counted from the data, at least two. Unseen larger
+    labels have no votes and lose ties, so they lower no radius.
+    """
+    try:
+        text = read_whole(path, TABLE).decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+    except UnicodeDecodeError as error:
+        raise BallotError(
+            f"{path}: byte {error.start} is not UTF-8 text; save the table as UTF-8"
+        ) from None
+    if not text.strip():
+        raise BallotError(f"{path}: is empty; expected the header truth,part_0,part_1,...")
+    first, _, rest = text.partition("\n")
+    labels, line = None, 1
+    if first.lstrip().startswith("#"):
+        labels, line = _parse_label_count(path, first), 2
+        first, _, rest = rest.partition("\n")
+    columns = _header(path, line, first)
+    table = _numbers(path, line + 1, columns, rest)
+    if not len(table):
+        raise BallotError(f"{path}: there is no row below the header; add a row a test point")
+    large = np.argwhere((table >= MOST_LABELS) | (table < -MOST_LABELS))
+    if len(large):
+        row, column = (int(i) for i in large[0])
+        raise BallotError(
+            f"{path}: {columns[column]!r} of test point {row} is {table[row, column]}, far beyond "
+            "any label; number the labels from 0"
+        )
+    if labels is None:
+        labels = max(2, int(table.max()) + 1)
+    numbers = table.astype(np.int32)
+    return Ballots(
+        votes=np.ascontiguousarray(numbers[:, 1:]),
+        truth=np.ascontiguousarray(numbers[:, 0]),
+        labels=labels,
+        source=str(path),
+    )
+
+
+def _parse_label_count(path: Path, line: str) -> int:
+    """Return the number of labels stated in the first line."""
+    match = _LABELS.fullmatch(line.strip())
+    if match is None or not re.fullmatch(r"[0-9]{1,9}", match[1]):
+        raise BallotError(
+            f"{path}, line 1: {line.strip()!r} is not understood; expected how many labels there "
+            "are, as in '# labels = 10', or the header truth,part_0,part_1,..."
+        )
+    return int(match[1])
+
+
+def _header(path: Path, line: int, text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",")]
+    if names[0] != "truth":
+        raise BallotError(
+            f"{path}, line {line}: the first column is {names[0]!r}, expected 'truth', the true "
+            "label, and after it part_0,part_1,..."
+        )
+    for index, name in enumerate(names[1:]):
+        if name != f"part_{index}":
+            again = " (it is there twice)" if name in names[1 : index + 1] else ""
+            raise BallotError(
+                f"{path}, line {line}: column {index + 2} is {name!r}{again}, expected "
+                f"'part_{index}'; name the columns truth,part_0,part_1,... in this order"
+            )
+    return names
+
+
+def _numbers(path: Path, line: int, columns: list[str], text: str) -> NDArray[np.int64]:
+    if not text.strip():
+        return np.empty((0, len(columns)), dtype=np.int64)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            table = np.loadtxt(
+                StringIO(text), dtype=np.int64, delimiter=",", comments=None, ndmin=2
+            )
+        if table.shape[1] == len(columns):
+            return table
+    except (ValueError, OverflowError, Warning):
+        pass
+    # Something is amiss: a slower look says where.
+    rows = []
+    for number, content in enumerate(text.split("\n"), start=line):
+        if content.strip():
+            rows.append(_row(f"{path}, line {number}", columns, content))
+    return np.array(rows, dtype=np.int64)
+
+
+def _row(place: str, columns: list[str], content: str) -> list[int]:
+    cells = [cell.strip() for cell in content.split(",")]
+    if len(cells) != len(columns):
+        raise BallotError(
+            f"{place}: {len(cells)} cells, expected {len(columns)} as in the header; mend the line"
+        )
+    for name, cell in zip(columns, cells, strict=True):
+        if not _WHOLE.fullmatch(cell):
+            what = f"is {cell!r}, which is not a whole number" if cell else "is missing"
+            raise BallotError(f"{place}, column {name!r}: the label {what}; expected 0, 1, 2, ...")
+    return [int(cell) for cell in cells]
+
+
+_VERSION = 1
+_NEEDED = ("ballots", "truth", "labels")
+_MORE = ("scores", "thresholds", MANIFEST)
+_INT32 = np.iinfo(np.int32)
+_EXPECTED = {
+    "labels": f"expected how many labels there are: 2 to {MOST_LABELS:,}",
+    "thresholds": f"no threshold; expected the edits it takes, at most {_INT32.max:,}, or {NEVER} "
+    "where none suffice",
+}
+"""Of numbers far out of range, where they are no labels themselves."""
+
+
+class _Manifest(msgspec.Struct, forbid_unknown_fields=True):
+    """The content of the array ``manifest``, as JSON."""
+
+    version: int
+    origin: Origin
+
+
+def read_ballots(path: Path | str) -> Ballots:
+    """Read a ballots file.
+
+    Parameters
+    ----------
+    path : Path or str
+        An ``.npz`` with ``ballots`` (points, parts), ``truth`` (points,) and ``labels`` (how many
+        there are), and optionally ``scores``, ``thresholds`` (both points, parts, labels) and
+        ``manifest`` (JSON in bytes); or a CSV with the header ``truth,part_0,part_1,...``, before
+        which a line ``# labels = 10`` may say how many labels there are.
+
+    Raises
+    ------
+    BallotError
+        With the place and the cure, if the file cannot be read or its numbers cannot be ballots.
+    """
+    source = Path(path)
+    try:
+        return _read_npz(source) if holds_archive(source, BallotError) else read_csv(source)
+    except MemoryError:
+        raise BallotError(f"{source}: the ballots do not fit into memory") from None
+    except OSError as error:
+        raise BallotError(f"{source}: {why_unread(error)}") from None
+
+
+def write_ballots(ballots: Ballots, path: Path | str) -> None:
+    """Write ballots as an ``.npz`` atomically; equal ballots give equal bytes.
+
+    Raises
+    ------
+    BallotError
+        If the file cannot be written.
+    """
+    target = Path(path)
+    kind = np.min_scalar_type(-ballots.labels)
+    arrays: dict[str, Any] = {
+        "ballots": ballots.votes.astype(kind),
+        "truth": ballots.truth.astype(kind),
+        "labels": np.array(ballots.labels, dtype=np.int64),
+        MANIFEST: manifest_array(_Manifest(_VERSION, ballots.origin)),
+    }
+    if ballots.scores is not None:
+        arrays["scores"] = ballots.scores
+    if ballots.thresholds is not None:
+        arrays["thresholds"] = ballots.thresholds
+    write_archive(target, arrays, BallotError)
+
+
+def _read_npz(source: Path) -> Ballots:
+    arrays = read_archive(source, BallotError)
+    expect_arrays(source, arrays, BallotError, _NEEDED, _MORE)
+    scores = arrays.get("scores")
+    if scores is not None and scores.dtype.kind != "f":
+        raise BallotError(f"{source}: 'scores' holds {scores.dtype}, expected floating-point")
+    if scores is not None and scores.dtype.itemsize not in {4, 8}:
+        scores = scores.astype(np.float32 if scores.dtype.itemsize < 4 else np.float64)
+    labels = _whole(source, "labels", arrays["labels"])
+    if labels.size != 1:
+        raise BallotError(
+            f"{source}: 'labels' has shape {labels.shape}, expected one number: how many there are"
+        )
+    thresholds = arrays.get("thresholds")
+    return Ballots(
+        votes=_whole(source, "ballots", arrays["ballots"]),
+        truth=_whole(source, "truth", arrays["truth"]),
+        labels=int(labels.reshape(())),
+        scores=scores,
+        thresholds=None if thresholds is None else _whole(source, "thresholds", thresholds),
+        origin=_origin(source, arrays.get(MANIFEST)),
+        source=str(source),
+    )
+
+
+def _whole(source: Path, name: str, array: NDArray[Any]) -> NDArray[np.int32]:
+    if array.dtype.kind not in "iu":
+        raise BallotError(
+            f"{source}: {name!r} holds {array.dtype}, expected integers; save it as "
+            f"{name}.astype(int)"
+        )
+    if array.size:
+        for extreme in (array.argmin(), array.argmax()):
+            value = int(array.reshape(-1)[extreme])
+            if not _INT32.min <= value <= _INT32.max:
+                where = tuple(int(i) for i in np.unravel_index(int(extreme), array.shape))
+                place = f"{name!r} at {where}" if where else repr(name)
+                said = _EXPECTED.get(name, "far beyond any label; number the labels from 0")
+                raise BallotError(f"{source}: {place} is {value}, {said}")
+    return np.ascontiguousarray(array, dtype=np.int32).reshape(array.shape)
+
+
+def _origin(source: Path, raw: NDArray[Any] | None) -> Origin:
+    if raw is None:
+        return Origin()
+    return read_manifest(source, raw, _Manifest, BallotError, _VERSION).origin

@@ -2,15 +2,436 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import csv
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import get_args
 
+import numpy as np
+from numpy.typing import NDArray
+
 from leaveout.errors import TrainingError
+from leaveout.files import TABLE, open_file, why_unread
 from leaveout.models.archive import expect_arrays, holds_archive, read_archive
-from leaveout.models.votes.arrays import samples_from_arrays, samples_from_share
-from leaveout.models.votes.samples import BadRows, Samples
-from leaveout.models.votes.table import table_samples
+from leaveout.models.table import Table, check_header, read_table, rows_and_labels, same_features
+from leaveout.models.votes.ballots import MOST_LABELS, Assumption
+from leaveout.models.votes.features import ArrayFeatures, TableFeatures, column_of
+from leaveout.models.votes.samples import (
+    BadRows,
+    Samples,
+    array_keys,
+    bad_row_assumption,
+    cell_keys,
+    checked_names,
+    checked_truth,
+    file_name,
+    held_out,
+    number_labels,
+    refuse_measurements,
+    rows_with_known_labels,
+)
+
+_LARGEST = np.finfo(np.float32).max
+
+_PLAIN = Assumption(
+    text="what was done to the features before the file was written did not look at any of "
+    "its training rows: values are taken as they are",
+    checked=False,
+)
+
+
+def samples_from_arrays(
+    X: NDArray[np.generic],
+    y: NDArray[np.generic],
+    X_test: NDArray[np.generic],
+    y_test: NDArray[np.generic],
+    *,
+    labels: Sequence[str] | None = None,
+    source: str = "arrays",
+    bad_rows: BadRows = "refuse",
+) -> Samples:
+    """Return samples from rows of numbers, unchanged.
+
+    Parameters
+    ----------
+    X, X_test : ndarray of numbers, shape (rows, features)
+        A sample is its values as float64.
+    y, y_test : ndarray of integers, shape (rows,)
+    labels : sequence of str or None
+        All labels there are, as numbers in text; None: 0 to the largest of ``y``.
+    bad_rows : {"refuse", "skip"}
+        What becomes of training rows whose values are not finite float32 numbers, or whose label
+        is no whole number.
+
+    Raises
+    ------
+    TrainingError
+        If a value is not a finite float32 number, shapes differ, or a test row's label is none of
+        the labels.
+    """
+    train, words, places, left_aside = _training(source, ("X_train", "y_train"), X, y, bad_rows)
+    test, answers = _rows(source, ("X_test", "y_test"), X_test, y_test)
+    same_features(source, train, test)
+    names, assumption = _names(source, "y_train", words, places, labels)
+    truth = checked_truth(answers, names, lambda row: f"{source}: 'y_test' row {row}")
+    return Samples(
+        keys=array_keys(train),
+        y=number_labels(words, names),
+        words=words,
+        truth=truth,
+        labels=names,
+        features=ArrayFeatures(np.vstack([train, test])),
+        source=source,
+        assumptions=(_PLAIN, bad_row_assumption(bad_rows, "row"), assumption),
+        left_aside=left_aside,
+    )
+
+
+def samples_from_share(
+    X: NDArray[np.generic],  # shape (rows, features)
+    y: NDArray[np.generic],  # shape (rows,)
+    share: float,
+    *,
+    names: tuple[str, str] = ("X", "y"),
+    labels: Sequence[str] | None = None,
+    hash_key: str = "",
+    source: str = "arrays",
+    bad_rows: BadRows = "refuse",
+) -> Samples:
+    """Return samples from rows of numbers, holding out test rows by their hash."""
+    values, words, places, left_aside = _training(source, names, X, y, bad_rows)
+    keys = array_keys(values)
+    out = held_out(keys, share, hash_key)
+    kept = np.flatnonzero(~out).tolist()
+    # Sorted, so that the order of the file has no say in theirs either.
+    tests = sorted(np.flatnonzero(out).tolist(), key=lambda row: (keys[row], words[row], row))
+    if not kept or not tests:
+        raise TrainingError(f"{source}: no row is left to train or to test on; add rows")
+    given = tuple(words[row] for row in kept)
+    known, assumption = _names(source, names[1], given, [places[row] for row in kept], labels)
+    if bad_rows == "skip":
+        right, lost = rows_with_known_labels([words[row] for row in tests], known)
+        tests, left_aside = [tests[place] for place in right], (*left_aside, *lost)
+        if not tests:
+            raise TrainingError(f"{source}: no row is left to test on; add rows")
+    truth = checked_truth(
+        [words[row] for row in tests],
+        known,
+        lambda row: f"{source}: {names[1]!r} row {places[tests[row]]}, held out to test on",
+    )
+    return Samples(
+        keys=[keys[row] for row in kept],
+        y=number_labels(given, known),
+        words=given,
+        truth=truth,
+        labels=known,
+        features=ArrayFeatures(values[[*kept, *tests]]),
+        source=source,
+        assumptions=(_PLAIN, bad_row_assumption(bad_rows, "row"), assumption),
+        left_aside=left_aside,
+    )
+
+
+def _training(
+    source: str,
+    names: tuple[str, str],
+    X: NDArray[np.generic],
+    y: NDArray[np.generic],
+    bad_rows: BadRows,
+) -> tuple[NDArray[np.float64], tuple[str, ...], Sequence[int], tuple[str, ...]]:
+    """Return rows and labels, their positions in the arrays, and what was skipped.
+
+    An invalid label is an empty word: the row stays a sample, or a relabel would move others.
+    """
+    numbers = X.ndim == 2 and X.dtype.kind in "fiub" and y.dtype.kind in "fiub"
+    if bad_rows == "refuse" or not numbers or y.shape != X.shape[:1]:
+        return *_rows(source, names, X, y), range(len(X)), ()
+    with np.errstate(invalid="ignore"):
+        fine = (np.abs(X.astype(np.float64)) <= _LARGEST).all(axis=1)
+        labels = y.astype(np.float64)
+        known = (labels >= 0) & (labels < 2**31) & (np.floor(labels) == labels)
+    kept = np.flatnonzero(fine)
+    values, words = _rows(source, names, X[kept], np.where(known, y, 0)[kept])
+    words = tuple(word if known[row] else "" for word, row in zip(words, kept, strict=True))
+    left_aside: tuple[str, ...] = ()
+    if lost := int((~fine).sum()):
+        left_aside = (
+            f"{lost} row{'s' * (lost != 1)} of {names[0]!r} left aside: not all finite numbers in "
+            f"the range of float32 (the first is row {int(np.argmin(fine))})",
+        )
+    return values, words, kept.tolist(), left_aside
+
+
+def _rows(
+    source: str, names: tuple[str, str], X: NDArray[np.generic], y: NDArray[np.generic]
+) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+    """Return numbers as float64 and labels as text, or refuse unusable ones."""
+    if X.dtype.kind in "fiub" and X.dtype.itemsize > 8:
+        raise TrainingError(
+            f"{source}: {names[0]!r} is {X.dtype}, expected numbers that float64 holds; save it as "
+            f"{names[0]}.astype(float)"
+        )
+    values, labels = rows_and_labels(source, names, X, y, np.float64)
+    if not len(values):
+        raise TrainingError(f"{source}: {names[0]!r} has no row; add some")
+    # Adding 0 takes the sign off a zero, which no key shows either.
+    return values + 0.0, tuple(map(str, labels.tolist()))
+
+
+def _names(
+    source: str,
+    name: str,
+    words: Sequence[str],
+    rows: Sequence[int],
+    labels: Sequence[str] | None,
+) -> tuple[tuple[str, ...], Assumption]:
+    """Return the labels; ``rows`` locate ``words`` in the array for messages."""
+    if labels is None:
+        numbers = [int(word) if word else -1 for word in words]
+        largest = max(numbers)
+        # Before there is a name for each up to the largest.
+        if largest >= MOST_LABELS:
+            raise TrainingError(
+                f"{source}: {name!r} row {rows[numbers.index(largest)]} is {largest}, expected a "
+                f"label 0 to {MOST_LABELS - 1}; number the labels from 0, or say which there are "
+                "with --labels"
+            )
+        refuse_measurements(f"{source}: {name!r}", words, sorted(set(words) - {""}))
+        names = tuple(map(str, range(largest + 1)))
+    else:
+        names = tuple(label.strip() for label in labels)
+        for label in names:
+            if not (label.isascii() and label.isdigit() and str(int(label)) == label):
+                raise TrainingError(
+                    f"--labels {','.join(names)}: {label!r} is not a label of {source}; expected "
+                    "numbers, as in --labels 0,1,2"
+                )
+    return checked_names(source, names, given=labels is not None)
+
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def read_lines(path: Path) -> tuple[Table, tuple[str, ...]]:
+    """Read a table line by line, skipping lines that are not rows.
+
+    Each line is read by itself, so a cell cannot continue on the next line: an open quote would
+    swallow lines below. For tables of valid lines it equals `read_table`.
+    """
+    header: list[str] | None = None
+    rows: list[list[str]] = []
+    lines: list[int] = []
+    reasons: Counter[str] = Counter()
+    first: dict[str, int] = {}
+    try:
+        for number, content in enumerate(_contents(path), start=1):
+            if header is None:
+                header = _header(path, content)
+            else:
+                found = _cells(content, len(header))
+                if isinstance(found, str):
+                    reasons[found] += 1
+                    first.setdefault(found, number)
+                elif found:
+                    rows.append(found)
+                    lines.append(number)
+    except OSError as error:
+        raise TrainingError(f"{path}: {why_unread(error)}") from None
+    if header is None:
+        header = _header(path, b"")
+    return Table.of_rows(path, header, rows, lines), tuple(
+        f"{count} line{'s' * (count != 1)} left aside: {why} (the first is line {first[why]})"
+        for why, count in sorted(reasons.items())
+    )
+
+
+def _contents(path: Path) -> Iterator[bytes]:
+    """Yield lines without their line ends, of any kind."""
+    with open_file(path, TABLE) as stream:
+        for place, chunk in enumerate(stream):
+            content = chunk.removeprefix(_BYTE_ORDER_MARK) if not place else chunk
+            yield from content.splitlines()
+
+
+def _header(path: Path, content: bytes) -> list[str]:
+    found = _parse_line(content)
+    if isinstance(found, str):
+        raise TrainingError(f"{path}, line 1: the header cannot be read: {found}")
+    header = [name.strip() for name in found]
+    check_header(path, header)
+    return header
+
+
+def _cells(content: bytes, columns: int) -> list[str] | str:
+    """Return a line's cells, empty for a blank line, or why it is not a row."""
+    found = _parse_line(content)
+    if isinstance(found, str):
+        return found
+    if not found or (len(found) == 1 and not found[0].strip() and columns > 1):
+        return []
+    if len(found) != columns:
+        return f"not {columns} cells, as the header has"
+    return [cell.strip() for cell in found]
+
+
+def _parse_line(content: bytes) -> list[str] | str:
+    """Return the cells of a line, or why it cannot be read."""
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        return "not UTF-8 text"
+    try:
+        return next(csv.reader([text], skipinitialspace=True, strict=True), [])
+    except csv.Error as error:
+        return f"not CSV: {error}"
+
+
+def table_samples(
+    path: Path,
+    label: str | None,
+    test: Path | None,
+    test_share: float | None,
+    labels: Sequence[str] | None,
+    hash_key: str,
+    bad_rows: BadRows,
+    encoding: Path | None = None,
+) -> Samples:
+    """Read training rows, and test rows from another table or held out by hash.
+
+    A sample is its cells' text without surrounding blanks or the label. With ``bad_rows="skip"``
+    each unreadable line is skipped alone; the test table is always read whole.
+    """
+    skip = bad_rows == "skip"
+    table, left_aside = read_lines(path) if skip else (_whole(path), ())
+    if not len(table):
+        raise TrainingError(f"{path}: there is no row below the header{_of(left_aside)}")
+    label, features = table.label_and_features(label)
+    keys = cell_keys(zip(*(table.column(name) for name in features), strict=True))
+    names, assumption = _label_names(table, label, labels, skip)
+    train, tests = table, None
+    if test is not None:
+        tests = _read(test)
+        for name in table.header:
+            tests.require(name, "the table to test on needs every column of the other")
+    elif test_share is not None:
+        out = held_out(keys, test_share, hash_key)
+        # Sorted, so that the order of the file has no say in theirs either.
+        cells = table.column(label)
+        held = sorted((keys[row], cells[row], int(row)) for row in np.flatnonzero(out))
+        if skip:
+            kept, lost = rows_with_known_labels([word for _, word, _ in held], names)
+            held, left_aside = [held[place] for place in kept], (*left_aside, *lost)
+        tests = table.take_rows([row for _, _, row in held])
+        train = table.take_rows([row for row in range(len(keys)) if not out[row]])
+        keys = [key for key, kept in zip(keys, ~out, strict=True) if kept]
+    else:
+        raise TrainingError(
+            f"{path}: say what to test on: --test FILE, or --test-share 0.2 to hold out a share of "
+            "the rows"
+        )
+    for each in (train, tests):
+        if not len(each):
+            raise TrainingError(f"{each.path}: no row is left to train or to test on; add rows")
+    basis = None if encoding is None else _basis(encoding, features)
+    words, answers = train.column(label), tests.column(label)
+    header = Assumption(
+        text=f"a change of the training set adds or removes rows of {file_name(path)}, and leaves "
+        "its header as it is",
+        checked=False,
+    )
+    return Samples(
+        keys=keys,
+        y=number_labels(words, names),
+        words=tuple(words),
+        truth=checked_truth(answers, names, lambda row: tests.at(row, label)),
+        labels=names,
+        features=_features(features, [train, tests], basis),
+        source=str(path),
+        assumptions=(
+            header,
+            bad_row_assumption(bad_rows, "line"),
+            assumption,
+            *_basis_assumption(basis),
+        ),
+        left_aside=left_aside,
+    )
+
+
+def _whole(path: Path) -> Table:
+    """Read a table, or refuse it, mentioning that bad lines can be skipped."""
+    try:
+        return read_table(path)
+    except TrainingError as error:
+        refused = error
+    with contextlib.suppress(TrainingError):
+        found, left_aside = read_lines(path)
+        if len(found) and left_aside:
+            refused = TrainingError(
+                f"{refused}, or leave such lines aside by themselves with --bad-rows skip"
+            )
+    raise refused
+
+
+def _of(left_aside: tuple[str, ...]) -> str:
+    return "".join(f"; {each}" for each in left_aside)
+
+
+def _basis(path: Path, features: Sequence[str]) -> Table:
+    table = _read(path)
+    for name in features:
+        table.require(name, "the table of --encoding needs every column but the label")
+    return table
+
+
+def _features(names: Sequence[str], tables: Sequence[Table], basis: Table | None) -> TableFeatures:
+    """Return the rows of several tables, followed by those of the basis."""
+    every = [*tables, *([] if basis is None else [basis])]
+    columns = tuple(
+        column_of(name, [cell for table in every for cell in table.column(name)]) for name in names
+    )
+    if basis is None:
+        return TableFeatures(columns)
+    count = sum(len(table) for table in tables)
+    return TableFeatures(columns, np.arange(count, count + len(basis)))
+
+
+def _basis_assumption(basis: Table | None) -> tuple[Assumption, ...]:
+    """Return the assumption on a basis, if there is one."""
+    if basis is None:
+        return ()
+    text = (
+        f"ranges and categories of columns stay those of {file_name(basis.path)}, which a change "
+        "of the training set does not reach"
+    )
+    return (Assumption(text=text, checked=False),)
+
+
+def _read(path: Path) -> Table:
+    """Read a table outside the attacker's reach: all of it, or none."""
+    table = read_table(path)
+    if not len(table):
+        raise TrainingError(f"{path}: there is no row below the header")
+    return table
+
+
+def _label_names(
+    table: Table, label: str, given: Sequence[str] | None, skip: bool
+) -> tuple[tuple[str, ...], Assumption]:
+    if given is not None:
+        return checked_names(str(table.path), [name.strip() for name in given], given=True)
+    cells = table.column(label)
+    if "" in cells and not skip:
+        raise TrainingError(
+            f"{table.at(cells.index(''), label)}: the label is missing; drop the row, or leave "
+            "such rows aside with --bad-rows skip"
+        )
+    named = table.take_rows([row for row, cell in enumerate(cells) if cell])
+    checked = checked_names(str(table.path), named.labels(label), given=False)
+    refuse_measurements(f"{table.path}, column {label!r}", named.column(label), checked[0])
+    return checked
+
 
 _EXPECTED = "X_train, y_train, X_test and y_test, or X and y with --test-share"
 

@@ -31,7 +31,7 @@ FUNCTIONS: tuple[Function, ...] = (
         kernels=("points", "guard"),
         words="whichever one training point is left out, no label that the guard of {access} gives "
         "gets more or less likely by more than a factor of exp({epsilon})",
-        facts="leaveout.verifier.page.deletion:guard_bounds",
-        plain="leaveout.verifier.page.first_page.about_deletion:guard_sentence",
+        facts="leaveout.verifier.page.evidence:guard_bounds",
+        plain="leaveout.verifier.page.first_page.claims:guard_sentence",
     ),
 )

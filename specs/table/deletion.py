@@ -52,8 +52,8 @@ FUNCTIONS: tuple[Function, ...] = (
         decider="leaveout.verifier.values.subjects.sharded:unlearns",
         words="{service} unlearns {updates} updates with alpha = {alpha}, beta = {beta} and "
         "gamma = {gamma}",
-        facts="leaveout.verifier.page.deletion:unlearns",
-        plain="leaveout.verifier.page.first_page.about_deletion:forgets",
+        facts="leaveout.verifier.page.evidence:unlearns",
+        plain="leaveout.verifier.page.first_page.claims:forgets",
     ),
     Function(
         "forest",
@@ -93,8 +93,8 @@ FUNCTIONS: tuple[Function, ...] = (
         threat="the training set loses one record",
         decider="leaveout.verifier.values.subjects.forest:unlearn",
         words="{forest} after it unlearned {record}",
-        facts="leaveout.verifier.page.deletion:deletions",
-        plain="leaveout.verifier.page.first_page.about_deletion:deletions",
+        facts="leaveout.verifier.page.evidence:deletions",
+        plain="leaveout.verifier.page.first_page.claims:deletions",
     ),
     Function(
         "retrain",
@@ -115,8 +115,8 @@ FUNCTIONS: tuple[Function, ...] = (
         "caches_sound(T)",
         decider="leaveout.verifier.values.subjects.forest:caches_sound",
         words="what {forest} keeps for later deletions is what training gives",
-        facts="leaveout.verifier.page.deletion:caches",
-        plain="leaveout.verifier.page.first_page.about_deletion:stored_state",
+        facts="leaveout.verifier.page.evidence:caches",
+        plain="leaveout.verifier.page.first_page.claims:stored_state",
     ),
     Function(
         "same_function",
@@ -130,8 +130,8 @@ FUNCTIONS: tuple[Function, ...] = (
         'same_function(T, forest("other.npz"), box(0, 1))',
         decider="leaveout.verifier.values.subjects.forest:same_function",
         words="{forest} and {other} give every input of {inputs} the same label",
-        facts="leaveout.verifier.page.deletion:same",
-        plain="leaveout.verifier.page.first_page.about_deletion:same",
+        facts="leaveout.verifier.page.evidence:same",
+        plain="leaveout.verifier.page.first_page.claims:same",
     ),
     Function(
         "audit",
@@ -155,7 +155,7 @@ FUNCTIONS: tuple[Function, ...] = (
         threat="the training set loses a set of points",
         decider="leaveout.verifier.values.subjects.audit:membership_advantage",
         words="the membership advantage of an attacker in {audit}",
-        facts="leaveout.verifier.page.deletion:audit_arms",
-        plain="leaveout.verifier.page.first_page.about_deletion:advantage",
+        facts="leaveout.verifier.page.evidence:audit_arms",
+        plain="leaveout.verifier.page.first_page.claims:advantage",
     ),
 )

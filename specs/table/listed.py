@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from leaveout.specs.text.constants import Follow, constant
 from leaveout.specs.text.errors import Slip
-from leaveout.specs.text.expressions import Call, Expression, ListOf, Name, Text
+from leaveout.specs.text.expressions import Call, Expression, Follow, ListOf, Name, Text, constant
 
 LARGEST = 1_000_000
 """Most numbers that one call may list."""

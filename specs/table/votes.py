@@ -221,7 +221,7 @@ FUNCTIONS: tuple[Function, ...] = (
             "training set do, each point attacked by itself,"
         ),
         share=True,
-        plain="leaveout.verifier.page.first_page.about_votes:certified_share",
+        plain="leaveout.verifier.page.first_page.claims:certified_share",
     ),
     Function(
         "collective_accuracy",
@@ -240,7 +240,7 @@ FUNCTIONS: tuple[Function, ...] = (
             "{changes} on all of them together does"
         ),
         share=True,
-        plain="leaveout.verifier.page.first_page.about_votes:collective",
+        plain="leaveout.verifier.page.first_page.claims:collective",
     ),
     Function(
         "targeted_robustness",
@@ -257,7 +257,7 @@ FUNCTIONS: tuple[Function, ...] = (
             "set cannot turn into {to}, each point attacked by itself,"
         ),
         share=True,
-        plain="leaveout.verifier.page.first_page.about_votes:targeted_share",
+        plain="leaveout.verifier.page.first_page.claims:targeted_share",
     ),
     Function(
         "median_radius",
@@ -270,7 +270,7 @@ FUNCTIONS: tuple[Function, ...] = (
         threat=_EITHER,
         decider="leaveout.verifier.values.subjects.votes:median_radius",
         words=_median_in_words,
-        plain="leaveout.verifier.page.first_page.about_votes:median",
+        plain="leaveout.verifier.page.first_page.claims:median",
     ),
     Function(
         "test_points",

@@ -6,7 +6,7 @@ import itertools
 from typing import Any, NamedTuple
 
 from leaveout.errors import SpecError
-from leaveout.specs.text.errors import Slip
+from leaveout.specs.text.errors import Position, Slip
 from leaveout.specs.text.expressions import (
     And,
     Arithmetic,
@@ -25,9 +25,9 @@ from leaveout.specs.text.expressions import (
     Option,
     Or,
     Text,
+    unquote_text,
+    wrong_escape,
 )
-from leaveout.specs.text.quoting import unquote_text, wrong_escape
-from leaveout.specs.text.source import Position
 from leaveout.specs.text.tree import Find, Guarantee, Include, Let, Param, Statement
 
 # Tokens, nodes and groups, as lark hands them over: with all tokens kept.

@@ -4,10 +4,52 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from leaveout.errors import SpecError
 from leaveout.names import nearest_name
-from leaveout.specs.text.source import Position, Source
+
+
+@dataclass(frozen=True)
+class Position:
+    """Position of a node, counted from 1, with an exclusive end; 0 if built in Python."""
+
+    line: int = 0
+    column: int = 0
+    end_line: int = 0
+    end_column: int = 0
+
+    def to(self, last: Position) -> Position:
+        """Return the span from the start of this position to the end of another."""
+        return Position(self.line, self.column, last.end_line, last.end_column)
+
+    def shift_down(self, lines: int) -> Position:
+        """Return the same position that many lines further down."""
+        return Position(self.line + lines, self.column, self.end_line + lines, self.end_column)
+
+
+@dataclass(frozen=True)
+class Source:
+    """The text of a specification, and its name in messages."""
+
+    name: str
+    text: str
+    included: tuple[Source, ...] = ()  # the files it includes
+
+    @property
+    def lines(self) -> int:
+        """The number of lines, without those of included files."""
+        return self.text.count("\n") + 1
+
+    def find(self, at: Position) -> tuple[Source, Position]:
+        """Return the file of a position, and the position within that file."""
+        before = 0
+        for file in (self, *self.included):
+            if at.line - before <= file.lines:
+                return file, at.shift_down(-before)
+            before += file.lines
+        return self, at
+
 
 # Of a longer line only the part around the token is shown.
 LONGEST = 160
@@ -73,3 +115,17 @@ def error_in_source(source: Source, slip: Slip) -> SpecError:
     if slip.cure:
         message += ["".join(map(_printable, each)) for each in slip.cure.split("\n")]
     return SpecError("\n".join(message))
+
+
+def error_in_file(source: Source, slip: Slip) -> SpecError:
+    """Return the error that shows a slip in the file where it is."""
+    file, at = source.find(slip.at)
+    return error_in_source(file, Slip(at, slip.wrong, slip.cure))
+
+
+def place(source: Source, at: Position, seen_from: Position) -> str:
+    """Return ``line:column``, preceded by the name of the file if it is another one."""
+    file, local = source.find(at)
+    here, _ = source.find(seen_from)
+    where = f"{local.line}:{local.column}"
+    return where if file is here else f"{file.name}:{where}"

@@ -2,14 +2,47 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterator
+import operator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Literal, TypeAlias
 
 from leaveout.errors import SpecError
-from leaveout.specs.text.quoting import quote_text
-from leaveout.specs.text.source import Position
+from leaveout.specs.text.errors import Position, Slip
+
+_ESCAPED = re.compile(r'["\\\x00-\x1f\x7f-\x9f]')
+_RIGHT = re.compile(r'\\(["\\]|u[0-9a-fA-F]{4})')
+
+
+def _escape(match: re.Match[str]) -> str:
+    character = match.group()
+    return f"\\{character}" if character in '"\\' else f"\\u{ord(character):04x}"
+
+
+def quote_text(value: str) -> str:
+    """Return a text in quotes with control characters escaped."""
+    return f'"{_ESCAPED.sub(_escape, value)}"'
+
+
+def unquote_text(text: str) -> str:
+    """Return the value of a quoted text that has no wrong escapes."""
+    value = json.loads(text, strict=False)
+    assert isinstance(value, str)
+    return value
+
+
+def wrong_escape(text: str) -> int | None:
+    """Return the index of the first invalid backslash, or None."""
+    index = text.find("\\")
+    while index >= 0:
+        right = _RIGHT.match(text, index)
+        if right is None:
+            return index
+        index = text.find("\\", right.end())
+    return None
 
 
 @dataclass(frozen=True)
@@ -270,3 +303,35 @@ Expression: TypeAlias = (
     | ForAll
     | Confident
 )
+
+
+Follow = Callable[[Expression], Expression]
+"""From a name to the expression it stands for; other expressions are returned as they are."""
+
+_OPERATORS: Mapping[str, Callable[[float, float], float]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+}
+
+
+def constant(node: Expression, follow: Follow) -> float | None:
+    """Return the value of a constant expression, or None if it is not constant."""
+    node = follow(node)
+    if isinstance(node, Number):
+        return node.value
+    if isinstance(node, Negate):
+        inner = constant(node.operand, follow)
+        return None if inner is None else -inner
+    if isinstance(node, Arithmetic):
+        left, right = constant(node.left, follow), constant(node.right, follow)
+        if left is None or right is None:
+            return None
+        if node.operator == "/" and right == 0:
+            raise Slip(node.at, "division by zero")
+        result = _OPERATORS[node.operator](left, right)
+        if not math.isfinite(result):
+            raise Slip(node.at, "this is no finite number")
+        return result
+    return None

@@ -9,10 +9,9 @@ from pathlib import Path, PurePath
 from typing import Any, TypeVar
 
 from leaveout.errors import SpecError
-from leaveout.specs.text.errors import Slip, error_in_source
+from leaveout.specs.text.errors import Position, Slip, Source, error_in_source
 from leaveout.specs.text.expressions import Node, Text
 from leaveout.specs.text.parse import parse, read, with_text
-from leaveout.specs.text.source import Position, Source
 from leaveout.specs.text.tree import Include, Spec, Statement
 
 SUFFIX = ".spec"

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from leaveout.errors import SpecError
 from leaveout.files import UnusualFileError, read_whole
-from leaveout.specs.text.errors import Slip, error_in_source
+from leaveout.specs.text.errors import Slip, Source, error_in_source
 from leaveout.specs.text.expressions import Node, children
-from leaveout.specs.text.source import Source
 from leaveout.specs.text.tree import Spec
 
 if TYPE_CHECKING:

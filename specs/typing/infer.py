@@ -8,9 +8,8 @@ from typing import assert_never
 
 from leaveout.errors import cause
 from leaveout.specs.table.functions import is_built_in
-from leaveout.specs.table.signatures import Bound, Function, Types
-from leaveout.specs.text.constants import constant
-from leaveout.specs.text.errors import Slip, nearest
+from leaveout.specs.table.signatures import Bound, Function, Types, bind, name_position
+from leaveout.specs.text.errors import Position, Slip, Source, nearest, place
 from leaveout.specs.text.expressions import (
     And,
     Arithmetic,
@@ -28,12 +27,10 @@ from leaveout.specs.text.expressions import (
     Number,
     Or,
     Text,
+    constant,
 )
-from leaveout.specs.text.place import place
-from leaveout.specs.text.source import Position, Source
 from leaveout.specs.text.tokens import join_alternatives
 from leaveout.specs.types import BOOLEAN, FAMILY, LABEL, LIST, NUMBER, TABLE, TEXT, WORD, Type
-from leaveout.specs.typing.arguments import bind, name_position
 
 BRIEF = 50
 _NOT_FINITE = frozenset({"nan", "inf", "infinity"})

@@ -9,12 +9,17 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from leaveout.errors import SpecError
-from leaveout.specs.text.constants import constant
-from leaveout.specs.text.errors import Slip
-from leaveout.specs.text.expressions import Expression, Name, Number, Text
+from leaveout.specs.text.errors import Slip, error_in_file
+from leaveout.specs.text.expressions import (
+    Expression,
+    Name,
+    Number,
+    Text,
+    constant,
+    unquote_text,
+    wrong_escape,
+)
 from leaveout.specs.text.parse import parse
-from leaveout.specs.text.place import error_in_file
-from leaveout.specs.text.quoting import unquote_text, wrong_escape
 from leaveout.specs.text.tree import Let, Param, Spec
 
 Value: TypeAlias = float | str

@@ -8,14 +8,15 @@ from leaveout.specs.vnnlib.read import (
     parse_problem,
     query_of,
 )
-from leaveout.specs.vnnlib.result import (
+from leaveout.specs.vnnlib.write import (
     Status,
+    format_query,
     format_result,
     format_witness,
     save_assignment,
+    save_query,
     save_result,
 )
-from leaveout.specs.vnnlib.write import format_query, save_query
 
 __all__ = [
     "Declared",

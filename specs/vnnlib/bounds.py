@@ -2,20 +2,220 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import islice
+from typing import TypeAlias
 
 import numpy as np
+from scipy.optimize import linprog
 
 from leaveout.encoders.box import Box
-from leaveout.specs.text.errors import Slip
-from leaveout.specs.text.source import Position
-from leaveout.specs.vnnlib.combination import combined_bound, contradictory
+from leaveout.specs.text.errors import Position, Slip
 from leaveout.specs.vnnlib.formula import Atom, Linear, Place
-from leaveout.specs.vnnlib.propagation import MOST_STEPS, Found, Key, is_relation, propagate
-from leaveout.specs.vnnlib.rounding import above, below, is_exact
+from leaveout.specs.vnnlib.rounding import above, below, finite_above, finite_below, is_exact
+
+Key: TypeAlias = tuple[Place, bool]
+"""An input, and whether it is bounded from above."""
+Found: TypeAlias = MutableMapping[Key, tuple[Fraction, Atom]]
+"""The tightest bounds known, and the inequality each is from."""
+
+MOST_STEPS = 300_000
+"""Terms looked at before it is left at what is known."""
+_MOST_UPDATES = 8
+"""Of one bound: relations such as ``x <= y / 2`` and ``y <= x`` tighten without end."""
+_MOST_BITS = 256
+"""Of a bound that is kept exactly."""
+
+
+def is_relation(atom: Atom) -> bool:
+    """Return whether an inequality relates inputs only, beyond the bound of one."""
+    terms = atom.linear.terms
+    return (atom.strict or len(terms) > 1) and not any(spot.output for spot in terms)
+
+
+def propagate(found: Found, relations: Sequence[Atom], steps: int = MOST_STEPS) -> bool:
+    """Tighten bounds by interval arithmetic on each relation, until little changes.
+
+    Activity bounds: Savelsbergh, ORSA Journal on Computing 6, 1994, section 1.1.
+    """
+    touching: dict[Place, list[int]] = {}
+    for i, atom in enumerate(relations):
+        for spot in atom.linear.terms:
+            touching.setdefault(spot, []).append(i)
+    waiting, queued = deque(range(len(relations))), set(range(len(relations)))
+    updates: Counter[Key] = Counter()
+    while waiting:
+        i = waiting.popleft()
+        queued.discard(i)
+        atom = relations[i]
+        steps -= len(atom.linear.terms)
+        if steps < 0:
+            break
+        changed = _tighten(found, atom, updates)
+        if changed is None:
+            return False
+        for spot in changed:
+            for j in touching[spot]:
+                if j not in queued:
+                    queued.add(j)
+                    waiting.append(j)
+    return True
+
+
+def _tighten(found: Found, atom: Atom, updates: Counter[Key]) -> list[Place] | None:
+    """Apply one relation; return the inputs with new bounds, None if contradictory."""
+    most, open_terms = atom.linear.constant, []
+    parts: dict[Place, Fraction] = {}
+    for spot, coefficient in atom.linear.terms.items():
+        known = found.get((spot, coefficient > 0))
+        if known is None:
+            open_terms.append(spot)
+        else:
+            parts[spot] = coefficient * known[0]
+            most += parts[spot]
+    if len(open_terms) > 1:
+        return []
+    if not open_terms and (most <= 0 if atom.strict else most < 0):
+        return None
+    changed = []
+    for spot in open_terms or parts:
+        coefficient = atom.linear.terms[spot]
+        upper = coefficient < 0
+        limit = (parts.get(spot, Fraction(0)) - most) / coefficient
+        value = _shorten_bound(limit, upper)
+        known = found.get((spot, upper))
+        if value is None or updates[spot, upper] >= _MOST_UPDATES:
+            continue
+        if known is not None and (value >= known[0] if upper else value <= known[0]):
+            continue
+        found[spot, upper] = value, atom
+        updates[spot, upper] += 1
+        other = found.get((spot, not upper))
+        if other is not None and (value < other[0] if upper else value > other[0]):
+            return None
+        changed.append(spot)
+    return changed
+
+
+def _shorten_bound(value: Fraction, upper: bool) -> Fraction | None:
+    """Return a bound, rounded outwards to float64 if long; None beyond the finite range."""
+    if value.numerator.bit_length() + value.denominator.bit_length() <= _MOST_BITS:
+        return value
+    return finite_above(value) if upper else finite_below(value)
+
+
+_MOST_RELATIONS = 400
+"""That are combined."""
+_DENOMINATOR = 10**6
+_SECONDS = 2.0
+_LARGEST_MULTIPLIER = 1e30
+"""Coefficient of a linear programme."""
+
+
+def combined_bound(found: Found, relations: Sequence[Atom], key: Key) -> Fraction | None:
+    """Bound an input by a sum of multiples of relations.
+
+    A linear programme proposes the multiples; the exact sum is valid whatever was proposed (weak
+    duality).
+    """
+    spot, upper = key
+    sought = Fraction(1 if upper else -1)
+    multiples = _propose_multipliers(found, relations, {spot: -float(sought)})
+    if multiples is None:
+        return None
+    # The sum of the multiples, plus or less the input, is a form that is not below it.
+    most = _most_of_sum(multiples, relations, {spot: sought}, found)
+    return None if most is None else sought * most
+
+
+def contradictory(found: Found, relations: Sequence[Atom]) -> bool:
+    """Return whether a sum of multiples of relations can never hold.
+
+    By Farkas' lemma; the linear programme maximises the least satisfied relation.
+    """
+    multiples = _propose_multipliers(found, relations, {})
+    if multiples is None:
+        return False
+    most = _most_of_sum(multiples, relations, {}, found)
+    strict = any(factor and atom.strict for factor, atom in zip(multiples, relations, strict=True))
+    return most is not None and (most <= 0 if strict else most < 0)
+
+
+def _most_of_sum(
+    multiples: Sequence[Fraction],
+    relations: Sequence[Atom],
+    start: Mapping[Place, Fraction],
+    found: Found,
+) -> Fraction | None:
+    """Return the maximum of a form plus multiples of relations; None if unbounded."""
+    terms, constant = dict(start), Fraction(0)
+    for factor, atom in zip(multiples, relations, strict=True):
+        if factor:
+            constant += factor * atom.linear.constant
+            for place, coefficient in atom.linear.terms.items():
+                terms[place] = terms.get(place, Fraction(0)) + factor * coefficient
+    most = _most(terms, found)
+    return None if most is None else constant + most
+
+
+def _most(terms: Mapping[Place, Fraction], found: Found) -> Fraction | None:
+    """Return the maximum of a form within bounds; None if unbounded."""
+    total = Fraction(0)
+    for place, coefficient in terms.items():
+        if coefficient:
+            known = found.get((place, coefficient > 0))
+            if known is None:
+                return None
+            total += coefficient * known[0]
+    return total
+
+
+def _propose_multipliers(
+    found: Found, relations: Sequence[Atom], costs: Mapping[Place, float]
+) -> list[Fraction] | None:
+    """Return multipliers of the relations that minimise costs.
+
+    Without costs, they maximise the least satisfied relation.
+    """
+    spots = list(dict.fromkeys(spot for atom in relations for spot in atom.linear.terms))
+    if not costs.keys() <= set(spots) or not 0 < len(relations) <= _MOST_RELATIONS:
+        return None
+    column = {spot: i for i, spot in enumerate(spots)}
+    matrix, right = np.zeros((len(relations), len(spots) + 1)), np.zeros(len(relations))
+    try:
+        for row, atom in enumerate(relations):
+            right[row] = float(atom.linear.constant)
+            for spot, coefficient in atom.linear.terms.items():
+                matrix[row, column[spot]] = -float(coefficient)
+        ends = [(_end(found, (spot, False)), _end(found, (spot, True))) for spot in spots]
+    except OverflowError:
+        return None
+    if max(np.abs(matrix).max(), np.abs(right).max()) > _LARGEST_MULTIPLIER:
+        return None
+    sought = np.zeros(len(spots) + 1)
+    for spot, cost in costs.items():
+        sought[column[spot]] = cost
+    if not costs:
+        matrix[:, -1], sought[-1] = 1.0, -1.0
+    slack = (None, 1.0) if not costs else (0.0, 0.0)
+    result = linprog(
+        sought, A_ub=matrix, b_ub=right, bounds=[*ends, slack], options={"time_limit": _SECONDS}
+    )
+    if result.status != 0:
+        return None
+    return [
+        Fraction(max(0.0, -float(value))).limit_denominator(_DENOMINATOR)
+        for value in result.ineqlin.marginals
+    ]
+
+
+def _end(found: Found, key: Key) -> float | None:
+    known = found.get(key)
+    return None if known is None else float(known[0])
+
 
 _LARGEST = Fraction(float(np.finfo(np.float32).max))
 _MOST_SOUGHT = 200

@@ -5,20 +5,175 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
+from itertools import chain
 
+import numpy as np
+
+from leaveout.encoders.box import Box, Floats
 from leaveout.encoders.query import Application, Condition, ExactForm, Form, Query
+from leaveout.errors import SpecError
 from leaveout.models import Network
-from leaveout.specs.text.errors import Slip
-from leaveout.specs.text.source import Position
-from leaveout.specs.vnnlib.bounds import Bounds
-from leaveout.specs.vnnlib.cases import LARGEST, alternatives, conjuncts, split_disjunctions
-from leaveout.specs.vnnlib.formula import Atom, Formula, Linear, Place
-from leaveout.specs.vnnlib.magnitudes import magnitudes
-from leaveout.specs.vnnlib.merging import points_of
+from leaveout.specs.text.errors import Position, Slip
+from leaveout.specs.vnnlib.bounds import Bounds, Key, is_relation
+from leaveout.specs.vnnlib.formula import All, Atom, Formula, Linear, Place
 from leaveout.specs.vnnlib.onnx_files import score_of
-from leaveout.specs.vnnlib.problem import Problem
-from leaveout.specs.vnnlib.propagation import Key, is_relation
+from leaveout.specs.vnnlib.problem import Declared, Problem
 from leaveout.specs.vnnlib.rounding import is_exact, relax_coefficients
+
+MOST_CASES = 10_000
+_MOST_MULTIPLIED = 256
+"""Cases that several disjunctions are multiplied out to; more are met one by one."""
+
+_MOST_LEFT = 1_000
+
+LARGEST = 5_000_000
+"""Conditions of all cases together."""
+
+
+def conjuncts(formula: Formula) -> tuple[list[Atom], list[Formula]]:
+    """Separate what holds in every case."""
+    atoms: list[Atom] = []
+    rest: list[Formula] = []
+    stack = [formula]
+    while stack:
+        each = stack.pop()
+        if isinstance(each, Atom):
+            atoms.append(each)
+        elif isinstance(each, All):
+            stack.extend(reversed(each.parts))
+        else:
+            rest.append(each)
+    return atoms, rest
+
+
+def _count(formula: Formula) -> tuple[int, int]:
+    """Return the number of cases, and their total number of inequalities."""
+    if isinstance(formula, Atom):
+        return 1, 1
+    counts = [_count(part) for part in formula.parts]
+    if not isinstance(formula, All):
+        return sum(cases for cases, _ in counts), sum(size for _, size in counts)
+    cases, size = 1, 0
+    for more, its_size in counts:
+        cases, size = cases * more, size * more + cases * its_size
+        if cases > MOST_CASES or size > LARGEST:
+            return MOST_CASES + 1, LARGEST + 1
+    return cases, size
+
+
+def _expand(formula: Formula) -> list[tuple[Atom, ...]]:
+    """Return the cases of a formula."""
+    if isinstance(formula, Atom):
+        return [(formula,)]
+    parts = [_expand(part) for part in formula.parts]
+    if not isinstance(formula, All):
+        return list(chain.from_iterable(parts))
+    found: list[list[Atom]] = [[]]
+    for part in parts:
+        if len(part) == 1:
+            for left in found:
+                left.extend(part[0])
+        else:
+            found = [[*left, *right] for left in found for right in part]
+    return [tuple(each) for each in found]
+
+
+def alternatives(rest: list[Formula], at: Position) -> list[tuple[Atom, ...]]:
+    """Write disjunctions as cases."""
+    whole = All(tuple(rest))
+    cases, size = _count(whole)
+    if cases > MOST_CASES:
+        raise Slip(at, f"the query comes apart into more than {MOST_CASES:,} cases")
+    if size > LARGEST:
+        raise Slip(at, f"the cases of the query have more than {LARGEST:,} conditions together")
+    return _expand(whole)
+
+
+def split_disjunctions(rest: list[Formula], at: Position) -> tuple[list[Formula], list[Formula]]:
+    """Split disjunctions into those to multiply out and those to keep.
+
+    The largest is multiplied out, so that its bounds on inputs are known in all cases.
+    """
+    if _count(All(tuple(rest)))[0] <= _MOST_MULTIPLIED:
+        return rest, []
+    kept: list[Formula] = []
+    left: list[Formula] = []
+    cases = 1
+    for each in sorted(rest, key=lambda formula: -_count(formula)[0]):
+        count = _count(each)[0]
+        if kept and cases * count > _MOST_MULTIPLIED:
+            left.append(each)
+        else:
+            kept.append(each)
+            cases *= count
+    if len(left) > _MOST_LEFT:
+        wrong = f"the query has more than {_MOST_LEFT:,} disjunctions that hold together"
+        raise Slip(at, wrong)
+    return kept, left
+
+
+def magnitudes(
+    boxes: Sequence[Box], networks: Sequence[Network], points: Sequence[int]
+) -> Callable[[Place], Fraction]:
+    """Return a function that bounds the magnitude of any score over the boxes."""
+    known: dict[int, Floats] = {}
+
+    def largest(spot: Place) -> Fraction:
+        if spot.network not in known:
+            box = boxes[points[spot.network]]
+            known[spot.network] = _of_scores(networks[spot.network], box)
+        element = score_of(networks[spot.network], spot.element)
+        return Fraction(float(known[spot.network][element]))
+
+    return largest
+
+
+def _of_scores(network: Network, box: Box) -> Floats:
+    """Return twice the summed absolute values of all terms, which covers rounding too.
+
+    No activation increases a magnitude.
+    """
+    sources: list[Floats] = [np.maximum(np.abs(box.lower), np.abs(box.upper))]
+    for layer in network.stack.layers:
+        total = np.abs(layer.bias[0]) + sum(
+            sources[source] @ np.abs(weights[0]).T for source, weights in layer.weights.items()
+        )
+        sources.append(np.asarray(total, np.float64) + np.finfo(np.float32).tiny)
+    found = np.asarray(2 * sources[-1])
+    if not np.isfinite(found).all():
+        raise SpecError(f"{network.source}: no float64 bounds its scores over the query's inputs")
+    return found
+
+
+def _no_less(atom: Atom) -> tuple[Place, Place] | None:
+    """Return the two inputs of ``a - b >= 0``, or None for any other inequality."""
+    linear = atom.linear
+    if atom.strict or linear.constant or len(linear.terms) != 2:
+        return None
+    (first, c), (second, d) = linear.terms.items()
+    if c + d or first.output or second.output:
+        return None
+    return (first, second) if c > 0 else (second, first)
+
+
+def points_of(networks: Sequence[Declared], atoms: Iterable[Atom]) -> list[int]:
+    """Return the number of the point each network reads, in order of first use."""
+    if len(networks) < 2:
+        return [0] * len(networks)
+    pairs = {pair for pair in map(_no_less, atoms) if pair is not None}
+    equal: dict[tuple[int, int], set[int]] = {}
+    for first, second in pairs:
+        one, other = first.network, second.network
+        if one < other and first.element == second.element and (second, first) in pairs:
+            equal.setdefault((one, other), set()).add(first.element)
+    root = list(range(len(networks)))
+    for (one, other), indices in equal.items():
+        sizes = networks[one].input.size, networks[other].input.size
+        if sizes[0] == sizes[1] == len(indices):
+            joined = {root[one], root[other]}
+            root = [min(joined) if each in joined else each for each in root]
+    order = {each: i for i, each in enumerate(dict.fromkeys(root))}
+    return [order[each] for each in root]
 
 
 def build(problem: Problem, networks: Sequence[Network], reals: bool | None = None) -> Query:

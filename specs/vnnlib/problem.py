@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from leaveout.specs.text.source import Position
+from leaveout.specs.text.errors import Position
 from leaveout.specs.vnnlib.formula import Formula, Place
 
 

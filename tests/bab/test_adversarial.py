@@ -10,7 +10,7 @@ from leaveout.bab import VARIANTS, Instance, LucidOptions, make_instance, search
 from leaveout.encoders import Box
 from leaveout.errors import FamilyError, SpecError
 from leaveout.models import Family
-from leaveout.models.onnx_file import Network, network_from
+from leaveout.models.onnx.file import Network, network_from
 from leaveout.solvers import available
 
 from support import networks
@@ -133,7 +133,7 @@ def test_underflow_is_part_of_the_evaluation_error():
 def test_a_bound_below_a_replayed_leak_makes_the_solver_unbelievable(monkeypatch):
     from dataclasses import replace
 
-    from leaveout.bab.lucid.sets import Bounded
+    from leaveout.bab.lucid.algorithm import Bounded
 
     from support.cases import leaky
 

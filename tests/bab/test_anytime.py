@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from leaveout.bab import LucidOptions, search
-from leaveout.bab.lucid.sets import MemberSet, bound_set
+from leaveout.bab.lucid.algorithm import MemberSet, bound_set
 from leaveout.encoders import Encoding
 from leaveout.solvers import Outcome, Status
 

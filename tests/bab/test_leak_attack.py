@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 from leaveout.bab import Replayer, make_instance
 from leaveout.bab.attack import leak_attack
 from leaveout.bab.attack.confidences import Nets, evaluate, margins
-from leaveout.bab.attack.leak_attack import find_leak, improve, improve_many
-from leaveout.bab.attack.leak_slopes import Pairs
+from leaveout.bab.attack.leak_attack import Pairs, find_leak, improve, improve_many
 from leaveout.bab.attack.slp import ascend
 from leaveout.deadline import Deadline
 from leaveout.encoders import Box, Choices
 from leaveout.models import confidence
-from leaveout.models.onnx_file import network_from
+from leaveout.models.onnx.file import network_from
 
 from support import networks
 from support.cases import BruteForce, family_of, leaky, question

@@ -10,12 +10,12 @@ import onnx
 import pytest
 
 from leaveout.bab import make_instance
-from leaveout.bab.lucid import clustering
-from leaveout.bab.lucid.clustering import features, partition
+from leaveout.bab.lucid import algorithm
+from leaveout.bab.lucid.algorithm import features, partition
 from leaveout.encoders import Box
 from leaveout.errors import FamilyError
-from leaveout.models import Family, Members, lower, members, save_family_file
-from leaveout.models.onnx_file import network_from
+from leaveout.models import Family, Members, family_load, lower, save_family_file
+from leaveout.models.onnx.file import network_from
 from leaveout.models.train.architecture import count_parameters, layers_of
 from leaveout.models.train.export import network_model, unflatten
 from leaveout.models.train.recipe import Recipe
@@ -30,7 +30,7 @@ IMPORTS = """
 import numpy as np
 import sklearn.cluster
 from leaveout.bab import make_instance
-from leaveout.bab.lucid.clustering import features
+from leaveout.bab.lucid.algorithm import features
 from leaveout.encoders import Box
 from leaveout.models import load_family, load_network, members
 # Smaller portions than usual, so that a family need not be huge to be too large.
@@ -64,7 +64,7 @@ def test_a_family_far_larger_in_normal_form_than_memory_is_prepared(tmp_path):
 
 def test_streaming_makes_the_same_instance():
     whole = question(3, model=networks.convolution_1d(np.random.default_rng(0)))
-    with mock.patch.object(members, "_KEPT", 0), mock.patch.object(members, "_CHUNK", 1):
+    with mock.patch.object(family_load, "_KEPT", 0), mock.patch.object(family_load, "_CHUNK", 1):
         streamed = make_instance(whole.network, whole.family, whole.box)
     assert (streamed.network_error, streamed.member_error) == (
         whole.network_error,
@@ -82,8 +82,8 @@ def test_the_first_member_that_divides_by_zero_is_named_in_any_chunk(chunk):
     parameters["deviation"][[3, 5], 1] = 0
     broken = Family(parameters, family.removed + 10)
     with (
-        mock.patch.object(members, "_KEPT", 0),
-        mock.patch.object(members, "_CHUNK", chunk),
+        mock.patch.object(family_load, "_KEPT", 0),
+        mock.patch.object(family_load, "_CHUNK", chunk),
         pytest.raises(FamilyError, match=r"member 3 \(row 13\) .* divides by zero"),
     ):
         make_instance(network, broken, Box(np.zeros(3), np.ones(3)))
@@ -103,9 +103,9 @@ def test_members_of_a_large_set_are_told_apart_by_random_sums_of_their_parameter
     exact = features(networks_, chosen)
     np.testing.assert_array_equal(exact, networks_.take(chosen).flat())
     with (
-        mock.patch.object(clustering, "_LARGEST", 0),
-        mock.patch.object(members, "_KEPT", 0),
-        mock.patch.object(members, "_CHUNK", 8 * networks_.size * 7),
+        mock.patch.object(algorithm, "_LARGEST", 0),
+        mock.patch.object(family_load, "_KEPT", 0),
+        mock.patch.object(family_load, "_CHUNK", 8 * networks_.size * 7),
     ):
         rows, again = features(networks_, chosen), features(networks_, chosen[:5])
     assert rows.shape == (30, 128)

@@ -8,15 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leaveout.bab import Replayer
-from leaveout.bab.attack.confidences import Nets
-from leaveout.bab.attack.leak_attack import find_leak
-from leaveout.bab.attack.leak_slopes import Pairs
-from leaveout.bab.attack.local_networks import jacobians
+from leaveout.bab.attack.confidences import Nets, jacobians
+from leaveout.bab.attack.leak_attack import Pairs, find_leak
 from leaveout.bab.attack.slp import ascend
-from leaveout.bab.lucid.clustering import elbow, partition
+from leaveout.bab.lucid.algorithm import elbow, partition
 from leaveout.encoders import Box
 from leaveout.models import Family, confidence
-from leaveout.models.onnx_file import network_from
+from leaveout.models.onnx.file import network_from
 
 from support import networks
 from support.cases import BruteForce, leaky, question

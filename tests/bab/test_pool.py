@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from leaveout.bab.lucid.solver_pool import SolverPool
+from leaveout.bab.lucid.algorithm import SolverPool
 from leaveout.solvers import Status
 from leaveout.solvers.conformance_cases import problem
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from leaveout.encoders import RoundingError
-from leaveout.models import onnx_operators as readers
-from leaveout.models.operators.dense import Gemm
-from leaveout.models.operators.shape import Identity
+from leaveout.models.onnx import table
+from leaveout.models.onnx.operators.arithmetic import Gemm
+from leaveout.models.onnx.operators.shape import Identity
 
 from attacks.kind import generator, sort_of
 from attacks.operator_nodes import network
@@ -26,7 +26,7 @@ def wrongs(count):
 
 
 def _gemm(use):
-    read = readers._gemm(use)
+    read = table._gemm(use)
     return Gemm(read.weight, read.bias, read.alpha, 1.0, read.transposed)
 
 
@@ -35,8 +35,8 @@ def _gemm(use):
     [("Relu", lambda use: Identity()), ("Gemm", _gemm), ("Conv", lambda use: Identity())],
 )
 def test_a_reader_that_errs_is_seen(monkeypatch, operator, reader):
-    misread = replace(readers.OPERATORS[operator], read=reader)
-    monkeypatch.setitem(readers.OPERATORS, operator, misread)
+    misread = replace(table.OPERATORS[operator], read=reader)
+    monkeypatch.setitem(table.OPERATORS, operator, misread)
     assert {"scores", "margins"} & set(wrongs(400))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import leaveout.bab.votes.collective_exact as collective
-import leaveout.verifier.values.votes.certified as certified
+import leaveout.verifier.values.votes.schemes as certified
 import leaveout.verifier.values.votes.schemes as elections
 
 from attacks.batches import Batches
@@ -70,7 +70,7 @@ def test_a_collective_attack_that_is_overlooked_is_seen(monkeypatch):
         found = whole(*given)
         return replace(found, attack=replace(found.attack, units=(), lost=()), upper=0, reason="")
 
-    monkeypatch.setattr("leaveout.verifier.values.votes.worst.worst_attack", lazy)
+    monkeypatch.setattr("leaveout.verifier.values.votes.accuracy.worst_attack", lazy)
     assert any(each.wrong for each in outcomes(250, vote="dpa"))
 
 
@@ -85,8 +85,8 @@ def test_batches_and_shares_bound_what_every_attack_loses():
 @pytest.mark.parametrize(
     ("module", "function", "sort"),
     [
-        ("leaveout.bab.votes.collective_shares", "_shares", "sum"),
-        ("leaveout.verifier.checker.voting.summed", "shares_of", "checker"),
+        ("leaveout.bab.votes.collective_plurality", "_shares", "sum"),
+        ("leaveout.verifier.checker.voting.collective", "shares_of", "checker"),
     ],
 )
 def test_shares_that_are_too_small_are_seen(monkeypatch, module, function, sort):

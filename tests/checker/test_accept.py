@@ -11,7 +11,7 @@ import pytest
 
 import leaveout
 from leaveout.models import save_family_file
-from leaveout.models.onnx_file import network_from
+from leaveout.models.onnx.file import network_from
 from leaveout.verifier.checker import check
 
 from support import children, networks

@@ -8,12 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from leaveout.bab.native.kernels import clipping
-from leaveout.verifier.checker.arithmetic import EXACT, FLOATS
-from leaveout.verifier.checker.backward import Forms, largest
-from leaveout.verifier.checker.clipping import HalfSpaces, contract, largest_within
+from leaveout.bab.native.kernels import pair_bounds
+from leaveout.verifier.checker.arithmetic import EXACT, FLOATS, Exact
+from leaveout.verifier.checker.blocks import HalfSpaces, contract, largest_within
 from leaveout.verifier.checker.errors import RejectedError
-from leaveout.verifier.checker.exact.numbers import Exact
+from leaveout.verifier.checker.pairs import Forms, largest
 
 SEEDS = st.integers(0, 2**32 - 1)
 BOTH = pytest.mark.parametrize("numbers", [FLOATS, EXACT], ids=["floats", "exact"])
@@ -86,12 +85,12 @@ def test_bounds_are_those_of_the_search(numbers, start):
         found, empty = largest_within(forms, owner, lower, upper, made)
         over = largest(forms, lower[owner], upper[owner], numbers)
         for i, node in enumerate(owner):
-            own = clipping.no_cuts(len(of) + 1, lower.shape[1])
+            own = pair_bounds.no_cuts(len(of) + 1, lower.shape[1])
             for k in np.flatnonzero(of == node):
-                clipping.add_cut(own, rows[k], shift[k], 0.0, lower[node], upper[node])
+                pair_bounds.add_cut(own, rows[k], shift[k], 0.0, lower[node], upper[node])
             if own.count[0] != made.count[node]:
                 continue
-            value = clipping.largest(slopes[i], constant[i], lower[node], upper[node], own)
+            value = pair_bounds.largest(slopes[i], constant[i], lower[node], upper[node], own)
             compared += 1
             better += value < over[i] - 1e-3
             assert (value == -np.inf and empty[i]) or abs(value - found[i]) < 1e-9, (seed, i)

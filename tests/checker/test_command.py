@@ -9,7 +9,7 @@ import pytest
 
 from leaveout.verifier.checker import check
 from leaveout.verifier.cli.app import run
-from leaveout.verifier.points import idp
+from leaveout.verifier.points import network_leaks
 from leaveout.verifier.run import verify
 
 from support.certificates import Content
@@ -118,7 +118,7 @@ def test_other_files_are_not_written_over(folder, capsys):
 
 def stop_after(monkeypatch, searches):
     """Let Ctrl-C strike at the search after so many."""
-    begun, real = [], idp.search_native
+    begun, real = [], network_leaks.search_native
 
     def search(*arguments, **given):
         begun.append(0)
@@ -126,7 +126,7 @@ def stop_after(monkeypatch, searches):
             raise KeyboardInterrupt
         return real(*arguments, **given)
 
-    monkeypatch.setattr(idp, "search_native", search)
+    monkeypatch.setattr(network_leaks, "search_native", search)
 
 
 def about_certificates(report):
@@ -179,7 +179,7 @@ def test_one_note_says_why_there_is_no_certificate(tmp_path, monkeypatch, text, 
 
 
 def test_a_bound_below_what_is_proved_says_what_it_rests_on(tmp_path, monkeypatch):
-    real = idp.search_native
+    real = network_leaks.search_native
 
     def search(*arguments, **given):
         found = real(*arguments, **given)
@@ -187,7 +187,7 @@ def test_a_bound_below_what_is_proved_says_what_it_rests_on(tmp_path, monkeypatc
             found, upper=found.upper / 2, lower=0.0, closed=False, reason="time", detail="over"
         )
 
-    monkeypatch.setattr(idp, "search_native", search)
+    monkeypatch.setattr(network_leaks, "search_native", search)
     report = verify(write_question(tmp_path), certificate=tmp_path / "p.cert")
     assert about_certificates(report)
     for note, each in zip(about_certificates(report), check(tmp_path / "p.cert"), strict=True):

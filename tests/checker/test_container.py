@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import leaveout
-from leaveout.models import npz
+from leaveout.models import archive as npz
 from leaveout.verifier.checker import check
-from leaveout.verifier.checker.container import read_certificate
 from leaveout.verifier.checker.errors import CertificateError
+from leaveout.verifier.checker.manifest import read_certificate
 
 from support import children
 from support.files import write_question
@@ -95,7 +95,7 @@ def test_no_more_memory_is_taken_than_what_is_read(folder):
     put_zeros(cert, "tree9.parent", MANY)
     code = (
         "import resource, sys\n"
-        "from leaveout.verifier.checker.container import read_certificate\n"
+        "from leaveout.verifier.checker.manifest import read_certificate\n"
         "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
         "resource.setrlimit(resource.RLIMIT_AS, (used + 2**27,) * 2)\n"
         "print(len(read_certificate(__import__('pathlib').Path(sys.argv[1])).arrays) > 0)\n"

@@ -12,13 +12,10 @@ from hypothesis import strategies as st
 
 from leaveout.models import Members
 from leaveout.verifier.checker import RejectedError, check
-from leaveout.verifier.checker.arithmetic import EXACT
-from leaveout.verifier.checker.backward import Nodes, largest, pull_back, round_up_forms
-from leaveout.verifier.checker.exact.numbers import Exact
+from leaveout.verifier.checker.arithmetic import EXACT, Exact
 from leaveout.verifier.checker.inputs import Inputs
-from leaveout.verifier.checker.intervals import start
-from leaveout.verifier.checker.layout import SetStore, make_net
-from leaveout.verifier.checker.pairs import facts_of
+from leaveout.verifier.checker.layout import SetStore, make_net, start
+from leaveout.verifier.checker.pairs import Nodes, facts_of, largest, pull_back, round_up_forms
 
 from support.cases import question
 from support.certificates import Content, write

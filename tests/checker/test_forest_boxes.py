@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from leaveout.bab.forests import Question, search_forests
-from leaveout.bab.forests.proving import NotProvedError, margin_of, record_boxes
+from leaveout.bab.forests.box_trees import NotProvedError, margin_of, record_boxes
 from leaveout.encoders import Box, Choices
 from leaveout.models.forest.scored import before_rounding as models_before_rounding
 from leaveout.verifier.checker import RejectedError
-from leaveout.verifier.checker.ensembles.answering import Answering
 from leaveout.verifier.checker.ensembles.boxes import Boxes, Trees, listed_of, prove, read_boxes
+from leaveout.verifier.checker.ensembles.files import Answering
 from leaveout.verifier.checker.ensembles.members import Members
 from leaveout.verifier.checker.ensembles.pairs import before_rounding, every_label, pair_of
 from leaveout.verifier.checker.inputs import Inputs, Table

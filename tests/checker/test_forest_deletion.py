@@ -11,12 +11,16 @@ from sklearn.datasets import load_breast_cancer
 
 from leaveout.models.forest import DareForestClassifier
 from leaveout.verifier.checker import CertificateError, RejectedError, check
-from leaveout.verifier.checker.ensembles.answering import read_forest
-from leaveout.verifier.checker.ensembles.changes import digest_of, hold_against, read_changes
-from leaveout.verifier.checker.ensembles.deletion import first_apart
+from leaveout.verifier.checker.ensembles.deletion import (
+    digest_of,
+    first_apart,
+    hold_against,
+    read_changes,
+)
+from leaveout.verifier.checker.ensembles.files import read_forest
 from leaveout.verifier.checker.ensembles.training import train, without
 from leaveout.verifier.run import verify
-from leaveout.verifier.values.subjects.forest_changes import changes_between
+from leaveout.verifier.values.subjects.forest import changes_between
 
 from support.certificates import Content
 from support.forest_scripts import random_data, random_forest, some_rows

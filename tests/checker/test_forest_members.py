@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from leaveout.models.forest import DareForestClassifier
-from leaveout.verifier.checker.ensembles.answering import read_forest
+from leaveout.verifier.checker.ensembles.files import read_forest
 from leaveout.verifier.checker.ensembles.members import members_of
+from leaveout.verifier.checker.ensembles.node_pool import Listed, enlarge, is_full
 from leaveout.verifier.checker.ensembles.pairs import put_tree, scored_trees
-from leaveout.verifier.checker.ensembles.sharing import Listed, enlarge, is_full
 from leaveout.verifier.checker.ensembles.training import train, without
 
 from support.forest_scripts import random_data, random_forest

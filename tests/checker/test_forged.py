@@ -202,15 +202,15 @@ def test_names_that_would_steer_a_terminal_are_refused(folder, name):
 @pytest.mark.parametrize("number", [np.nan, -np.inf])
 def test_a_bound_that_is_no_number_proves_nothing(folder, number):
     """Whatever of the arithmetic fails: such a bound is below every claim, and above none."""
-    from leaveout.verifier.checker import backward
+    from leaveout.verifier.checker import pairs
 
     content = hollow(folder, box_of([0, 0], [1, 1]))
     content.save(folder / "forged.cert")
-    real = backward.pull_back
+    real = pairs.pull_back
 
     def broken(*given):
         found = real(*given)
-        return backward.Forms(found.slopes, np.full_like(found.constant, number))
+        return pairs.Forms(found.slopes, np.full_like(found.constant, number))
 
     with pytest.MonkeyPatch.context() as patch:
         for module in ("tree_walk", "regional"):

@@ -13,7 +13,7 @@ import leaveout
 from leaveout.errors import LeaveoutError
 from leaveout.verifier.checker import RejectedError, check
 from leaveout.verifier.cli.app import run
-from leaveout.verifier.guard.bounds import load_bounds, save_bounds
+from leaveout.verifier.guard.access import load_bounds, save_bounds
 
 from support import networks
 from support.certificates import Content

@@ -12,13 +12,19 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import beta
 
-from leaveout.verifier.checker.binomials import (
+from leaveout.verifier.checker.rationals import (
     EXACT_TRIALS,
     at_least,
+    down,
+    exp,
     least_probability,
+    log,
     most_probability,
+    power,
+    sqrt,
+    up,
+    upwards,
 )
-from leaveout.verifier.checker.rationals import down, exp, log, power, sqrt, up, upwards
 
 SHARP = Fraction(1, 2**120)
 POSITIVE = st.builds(

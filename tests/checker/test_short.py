@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from leaveout.errors import LeaveoutError
-from leaveout.models.npz import read_arrays
+from leaveout.models.archive import read_arrays
 from leaveout.verifier.checker import check
 from leaveout.verifier.checker.check import spares
-from leaveout.verifier.points import shortening
-from leaveout.verifier.points.shortening import shorten
+from leaveout.verifier.points import proofs
+from leaveout.verifier.points.proofs import shorten
 from leaveout.verifier.run import verify
 
 from support import children
@@ -100,7 +100,7 @@ def test_a_run_checks_its_certificate_for_a_little_longer_than_its_time(tmp_path
             time.sleep(0.01)
         raise AssertionError("nobody ended it")
 
-    monkeypatch.setattr(shortening, "spares", endless)
+    monkeypatch.setattr(proofs, "spares", endless)
     path = tmp_path / "c.npz"
     report = verify(spec, time=1.0, certificate=path)
     (note,) = [each for each in report.notes if "no time to check it" in each]

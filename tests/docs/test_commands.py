@@ -12,8 +12,7 @@ from docs import exempt
 from docs.pages import commands, of_kind, pages, text_of
 
 from leaveout.verifier.cli.app import app
-from leaveout.verifier.cli.capabilities import CAPABILITIES
-from leaveout.verifier.cli.solver import application
+from leaveout.verifier.cli.solver import CAPABILITIES, application
 
 _INLINE = re.compile(r"(?<!`)`(leaveout [^`\n]+)`(?!`)")
 _OPTION = re.compile(r"(?<![\w`-])(--?[a-z][a-z-]*)")

@@ -12,7 +12,7 @@ from docs.pages import ROOT, blocks, text_of
 from docs.running import different, steps
 
 from leaveout.models.forest import DareForestClassifier
-from leaveout.models.forest.folders.data import read_forest_data
+from leaveout.models.forest.folders.training import read_forest_data
 from leaveout.verifier.cli import run
 
 PAGE = "docs/forest-rows.md"

@@ -24,7 +24,7 @@ RETIRED = {
 }  # fmt: skip
 """Words, and what to say instead; in names and in prose."""
 
-THEIRS = {"verifier/guard/server_metrics.py": {"gauge"}}
+THEIRS = {"verifier/guard/server_gate.py": {"gauge"}}
 """Words that a format of others has, by file: a type of Prometheus."""
 
 NAMES = {"lead": "margin", "leads": "margin", "site": "worker", "team": "coordinator"}

@@ -20,7 +20,7 @@ from leaveout.encoders import (
 )
 from leaveout.errors import LeaveoutError
 from leaveout.models import load_family, load_network
-from leaveout.models.onnx_file import network_from
+from leaveout.models.onnx.file import network_from
 from leaveout.verifier.checker.arithmetic import FLOATS
 from leaveout.verifier.checker.evaluation import program_of
 from leaveout.verifier.checker.margins import Region, margin_program

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from onnx import helper
 
 from leaveout.encoders import Applied, Box
-from leaveout.encoders.ends import computed_ends
-from leaveout.models.onnx_file import network_from
+from leaveout.encoders.applied import computed_ends
+from leaveout.models.onnx.file import network_from
 
 from support import networks
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leaveout.encoders import hyper_network
-from leaveout.models import Members, lower, members
-from leaveout.models.onnx_file import network_from
+from leaveout.models import Members, family_load, lower
+from leaveout.models.onnx.file import network_from
 
 from support import networks
 from support.cases import family_of
@@ -34,7 +34,10 @@ def test_streamed_and_whole_are_equal(kind, seed, chosen, chunk, kept):
     picked = None if chosen is None else np.asarray(chosen)
     whole = lower(network.graph, family.parameters).take(list(everyone))
     expected = hyper_network(whole)
-    with mock.patch.object(members, "_CHUNK", chunk), mock.patch.object(members, "_KEPT", kept):
+    with (
+        mock.patch.object(family_load, "_CHUNK", chunk),
+        mock.patch.object(family_load, "_KEPT", kept),
+    ):
         found = hyper_network(Members(network.graph, family), picked)
     assert found.members == expected.members == len(everyone)
     for layer, other, stack in zip(found.layers, expected.layers, whole.layers):

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from leaveout.encoders import Encoding, encode_idp, hyper_network, pair_bounds
 from leaveout.encoders.bounds import hyper_bounds
-from leaveout.encoders.idp import CONFIRMED
-from leaveout.encoders.scaling import scale_pair
+from leaveout.encoders.idp import CONFIRMED, scale_pair
 from leaveout.models import Members
 from leaveout.solvers import Outcome, Settings, Status, available, find_solver
 

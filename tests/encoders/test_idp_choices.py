@@ -10,7 +10,7 @@ import pytest
 
 from leaveout.bab import make_instance
 from leaveout.encoders import Box, Choices, Encoding, encode_idp, hyper_network, idp, pair_bounds
-from leaveout.encoders.scaling import scale_pair
+from leaveout.encoders.idp import scale_pair
 from leaveout.models import confidence
 from leaveout.solvers import Outcome, Settings, Solution, Status, find_solver
 

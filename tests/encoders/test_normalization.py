@@ -14,7 +14,7 @@ from leaveout.encoders import (
     network_bounds,
     rounding_error,
 )
-from leaveout.models.onnx_file import network_from
+from leaveout.models.onnx.file import network_from
 
 from support.networks import model
 

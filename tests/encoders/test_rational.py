@@ -10,9 +10,17 @@ from hypothesis import strategies as st
 from onnx import helper
 
 from leaveout.encoders import evaluation_of
-from leaveout.encoders.exactness import NO_BIT, exact_layers, lowest_bit
-from leaveout.encoders.rational import Affine, Polytope, bound_scores, rows_of, scores_at
-from leaveout.models.onnx_file import network_from
+from leaveout.encoders.rational import (
+    NO_BIT,
+    Affine,
+    Polytope,
+    bound_scores,
+    exact_layers,
+    lowest_bit,
+    rows_of,
+    scores_at,
+)
+from leaveout.models.onnx.file import network_from
 
 from support import networks
 

@@ -8,9 +8,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from leaveout.encoders import Applied, Box, network_bounds, rounding_error
-from leaveout.encoders.ends import computed_ends
+from leaveout.encoders.applied import computed_ends
 from leaveout.models import Family, Members
-from leaveout.models.onnx_file import network_from
+from leaveout.models.onnx.file import network_from
 from leaveout.models.replay import session
 from leaveout.verifier.checker.arithmetic import FLOATS
 from leaveout.verifier.checker.evaluation import largest_program

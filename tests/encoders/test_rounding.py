@@ -18,16 +18,16 @@ from leaveout.encoders import (
     Box,
     Interval,
     confidence_error,
-    evaluation,
     evaluation_of,
     hyper_network,
     network_bounds,
     pair_bounds,
     rounding_error,
 )
+from leaveout.encoders import rounding as evaluation
 from leaveout.encoders import rounding as rounding_module
 from leaveout.models import Family, Members
-from leaveout.models.onnx_file import network_from
+from leaveout.models.onnx.file import network_from
 from leaveout.models.replay import with_parameters
 from leaveout.verifier.checker.arithmetic import FLOATS
 from leaveout.verifier.checker.evaluation import largest_program

@@ -87,8 +87,7 @@ def test_a_key_under_the_id_of_another_does_not_pass(attested, capsys):
     own = attested.envelope()["signatures"][0]["keyid"]
     statement = attested.statement()
     payload = json.dumps(statement).encode()
-    from leaveout.verifier.evidence.dsse import seal_payload
-    from leaveout.verifier.evidence.keys import read_signer
+    from leaveout.verifier.evidence.signing import read_signer, seal_payload
 
     forged = json.loads(seal_payload(payload, read_signer(attested.folder / "other.key")))
     forged["signatures"][0]["keyid"] = own

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from leaveout.verifier.evidence.dsse import decode_json, open_envelope
-from leaveout.verifier.evidence.errors import TamperedError
+from leaveout.verifier.evidence.signing import decode_json, open_envelope
+from leaveout.verifier.evidence.statement import TamperedError
 
 
 @pytest.mark.parametrize(

@@ -194,16 +194,16 @@ def test_ctrl_c_leaves_evidence_of_what_is_known_so_far(asked):
 
 
 def test_what_changes_during_the_run_is_not_attested(asked, monkeypatch, capsys):
-    from leaveout.verifier.origin import taken
+    from leaveout.verifier import provenance
 
-    own = taken.Origin.files
+    own = provenance.Origin.files
 
     def changed(self):
         with (asked / "full.onnx").open("ab") as file:
             file.write(b" ")
         return own(self)
 
-    monkeypatch.setattr(taken.Origin, "files", changed)
+    monkeypatch.setattr(provenance.Origin, "files", changed)
     assert run(VERIFY) == 2
     assert "full.onnx: was written to while it was verified" in capsys.readouterr().err
     assert not (asked / "proof").exists()

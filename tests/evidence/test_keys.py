@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from leaveout.verifier.cli.app import run
-from leaveout.verifier.evidence.errors import EvidenceError
-from leaveout.verifier.evidence.keys import PASSPHRASE, make_keys, read_public, read_signer
+from leaveout.verifier.evidence.signing import PASSPHRASE, make_keys, read_public, read_signer
+from leaveout.verifier.evidence.statement import EvidenceError
 
 
 def test_a_private_key_is_its_owners_alone_and_both_have_one_id(tmp_path):

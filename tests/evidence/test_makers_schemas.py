@@ -19,8 +19,7 @@ from leaveout.verifier.cli.app import run
 from leaveout.verifier.evidence.mlbom import ml_bom
 from leaveout.verifier.evidence.sarif import sarif
 from leaveout.verifier.evidence.topics import TOPICS
-from leaveout.verifier.origin.records import FileRecord, TrainingRecord
-from leaveout.verifier.records import BoxRecord
+from leaveout.verifier.records import BoxRecord, FileRecord, TrainingRecord
 from leaveout.verifier.report import Report, Result
 
 OASIS = "c3b4bb2d6093897483348925aaa73af03b3e3f4bd4ca38cef26dcb4212a2682e"
@@ -103,7 +102,7 @@ def test_the_statement_is_one_of_in_toto(attested):
 def test_the_envelope_is_one_of_dsse(attested):
     from securesystemslib.dsse import Envelope
 
-    from leaveout.verifier.evidence.keys import read_public
+    from leaveout.verifier.evidence.signing import read_public
 
     envelope = Envelope.from_dict(attested.envelope())
     key = read_public(attested.folder / "me.pub")
@@ -135,7 +134,7 @@ def test_an_unknown_statement_is_a_warning_and_a_proved_one_no_result():
 
 
 def test_the_same_statement_has_the_same_fingerprint_on_another_line(attested):
-    from leaveout.verifier.evidence.reading import read_report
+    from leaveout.verifier.evidence.statement import read_report
 
     path = attested.proof / "result.json"
     report = read_report(path.read_bytes(), path)
@@ -162,7 +161,7 @@ def test_a_model_has_its_digest_its_figures_and_its_training_rows(attested):
     bom = json.loads((attested.proof / "mlbom.json").read_text())
     parts = {each["name"]: each for each in bom["components"]}
     network, family = parts["full.onnx"], parts["family.npz"]
-    from leaveout.verifier.origin.digests import sha256_of
+    from leaveout.verifier.provenance import sha256_of
 
     digest = sha256_of(attested.folder / "full.onnx")
     assert network["hashes"] == [{"alg": "SHA-256", "content": digest}]

@@ -15,7 +15,7 @@ from leaveout.models import load_network
 from leaveout.specs import check, expand, parse
 from leaveout.verifier import verify
 from leaveout.verifier.cli.app import run
-from leaveout.verifier.origin.taken import Origin
+from leaveout.verifier.provenance import Origin
 
 from support import networks
 from support.files import BOUND, write_question

@@ -63,7 +63,7 @@ guarantee each: forall z in test_points(V): radius(D, z) >= 0 or -1 < 0
 def voted(tmp_path, monkeypatch):
     """Return evidence of statements about votes, signed."""
     from leaveout.models.votes import Ballots, write_ballots
-    from leaveout.verifier.evidence.keys import make_keys
+    from leaveout.verifier.evidence.signing import make_keys
 
     monkeypatch.chdir(tmp_path)
     votes = np.random.default_rng(2).integers(0, 2, (9, 7)).astype(np.int32)

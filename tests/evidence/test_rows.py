@@ -15,8 +15,8 @@ from leaveout.bab.attack.leak_attack import find_leak
 from leaveout.encoders import Box
 from leaveout.models import Family, save_family_file
 from leaveout.models.replay import with_parameters
-from leaveout.verifier.evidence.rows import rows
-from leaveout.verifier.evidence.rows_search import search_rows
+from leaveout.verifier.rows.known import rows
+from leaveout.verifier.rows.search import search_rows
 
 from support.clinic import write_clinic
 from support.files import BOUND, write_question

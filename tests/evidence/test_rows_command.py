@@ -11,9 +11,8 @@ import numpy as np
 
 import leaveout
 from leaveout.verifier.cli.app import run
-from leaveout.verifier.evidence.rows import find_rows, in_order
-from leaveout.verifier.evidence.rows_written import to_csv, to_json
 from leaveout.verifier.report import Report
+from leaveout.verifier.rows.known import find_rows, in_order, to_csv, to_json
 
 from support.clinic import NAMES, write_clinic
 from support.files import write_question

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 import leaveout
-from leaveout.verifier.points import idp
+from leaveout.verifier.points import network_leaks
 from leaveout.verifier.row_records import RowsError
 
 from support.files import write_question
@@ -80,7 +80,7 @@ def test_a_leak_above_its_own_rows_bound_discredits_every_bound(tmp_path, monkey
         for each in kept.values():
             each.upper[:] = 0.0
 
-    monkeypatch.setattr(idp, "tighten", wrong)
+    monkeypatch.setattr(network_leaks, "tighten", wrong)
     report = leaveout.verify(tmp_path / "test.spec")
     assert {each.verdict for each in report.results} == {"unknown"}
     assert all("exceeds a bound" in each.reason for each in report.results)

@@ -7,8 +7,7 @@ from msgspec import structs
 
 from leaveout.verifier.evidence.standards import ROWS, standards, supports
 from leaveout.verifier.evidence.topics import TOPICS, topic_of
-from leaveout.verifier.origin.records import FileRecord, StatementRecord, TrainingRecord
-from leaveout.verifier.records import BoxRecord
+from leaveout.verifier.records import BoxRecord, FileRecord, StatementRecord, TrainingRecord
 from leaveout.verifier.report import Report, Result
 
 CLAIMS = {

@@ -79,11 +79,11 @@ def test_threads_and_laziness_take_effect_at_once(forest):
 
 
 def test_negative_numbers_of_threads_leave_cores_free(monkeypatch):
-    from leaveout.models.forest import parameters
+    from leaveout.models.forest import classifier
 
-    monkeypatch.setattr(parameters, "cores", lambda: 8)
+    monkeypatch.setattr(classifier, "cores", lambda: 8)
     for jobs, many in ((None, 1), (3, 3), (-1, 8), (-2, 7), (-8, 1), (-20, 1)):
-        assert parameters.threads(jobs) == many
+        assert classifier.threads(jobs) == many
 
 
 def test_missing_values_are_below_all_others(tmp_path):

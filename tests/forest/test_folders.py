@@ -22,12 +22,12 @@ from leaveout.models.forest.folders import (
     rows_of_table,
     train_forest,
 )
-from leaveout.models.forest.folders.data import read_forest_data
 from leaveout.models.forest.folders.folder import open_for_change
+from leaveout.models.forest.folders.training import read_forest_data
 from leaveout.models.train import CategoryColumn
 from leaveout.specs import parse
 from leaveout.verifier.points.inputs import InputReader
-from leaveout.verifier.read_spec import read_spec
+from leaveout.verifier.resolve_names import read_spec
 
 ROWS = [
     {"patient": f"P-{i}", "age": str(20 + 7 * i % 50), "dose": f"{i * 0.37 % 1:.2f}",

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from leaveout.models.forest import DareForestClassifier, caches_sound, first_difference, trees
-from leaveout.models.forest.layout import PENDING
+from leaveout.models.forest.tree_arrays import PENDING
 
 from support.forest_scripts import new_rows, random_data, random_forest, some_rows
 

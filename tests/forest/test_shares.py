@@ -7,7 +7,7 @@ import copy
 import numpy as np
 import pytest
 
-from leaveout.models.forest import DareForestClassifier, ForestError, caches_sound, shares, trees_of
+from leaveout.models.forest import DareForestClassifier, ForestError, caches_sound, chance, trees_of
 
 from support.forest_definition import defined, nested
 
@@ -63,7 +63,7 @@ def test_of_copies_the_ranks_that_stay_are_the_first():
 
 
 def test_contents_whose_hashes_are_equal_are_no_copies(monkeypatch):
-    monkeypatch.setattr(shares, "_content", lambda X, y, own, seed: np.zeros(len(X), np.uint64))
+    monkeypatch.setattr(chance, "_content", lambda X, y, own, seed: np.zeros(len(X), np.uint64))
     rng = np.random.default_rng(2)
     X, y = rng.integers(0, 2, (40, 2)).astype(float), rng.integers(0, 2, 40)
     forest = DareForestClassifier(6, q=0.4, random_state=1).fit(X, y)

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from leaveout.models.forest import DareForestClassifier, caches_sound, state, trees, turns
+from leaveout.models.forest import DareForestClassifier, caches_sound, state, trees
+from leaveout.models.forest import state as turns
 
 ROWS = 300
 

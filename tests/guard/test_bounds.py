@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 import leaveout
-from leaveout.bab.native.files.digests import box_digest
+from leaveout.bab.native.files.manifest_parts import box_digest
 from leaveout.errors import GuardError, SpecError
 from leaveout.verifier.guard import Guard
-from leaveout.verifier.guard.access import load_access
-from leaveout.verifier.guard.bounds import ProvedBounds, load_bounds, save_bounds
+from leaveout.verifier.guard.access import ProvedBounds, load_access, load_bounds, save_bounds
 
 from support.samples import write_sample
 

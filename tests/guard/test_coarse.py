@@ -7,12 +7,11 @@ import dataclasses
 import numpy as np
 import pytest
 
-from leaveout.verifier.guard import agreement
-from leaveout.verifier.guard.agreement import Crowd
-from leaveout.verifier.guard.bounds import ProvedBounds
+from leaveout.verifier.guard import leaks as agreement
+from leaveout.verifier.guard.access import ProvedBounds
 from leaveout.verifier.guard.coarse import CoarseCopy
-from leaveout.verifier.guard.layout import Layout
-from leaveout.verifier.guard.leaks import LeakTest
+from leaveout.verifier.guard.leaks import Crowd, LeakTest
+from leaveout.verifier.guard.packing import Layout
 
 from support import networks
 from support.guards import Served

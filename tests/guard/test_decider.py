@@ -11,7 +11,7 @@ import pytest
 import leaveout
 from leaveout.errors import SpecError
 from leaveout.verifier.guard import Guard
-from leaveout.verifier.guard.bounds import load_bounds, save_bounds
+from leaveout.verifier.guard.access import load_bounds, save_bounds
 
 from support.children import HANGS
 

@@ -7,8 +7,7 @@ import pytest
 
 from leaveout.models.forest.leave_one_out import leave_one_out
 from leaveout.verifier.guard import Guard
-from leaveout.verifier.guard.forests.layout import nodes_of
-from leaveout.verifier.guard.forests.leaks import ForestLeakTest
+from leaveout.verifier.guard.forests.leaks import ForestLeakTest, nodes_of
 
 from support.forest_families import member_by_deleting
 from support.guarded_forests import cells, forest_folder, random_forest

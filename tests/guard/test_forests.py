@@ -11,7 +11,7 @@ import pytest
 import leaveout
 from leaveout.errors import GuardError, LeaveoutError
 from leaveout.models.forest import DareForestClassifier
-from leaveout.models.forest.family_file import load_forest_family, save_forest_family
+from leaveout.models.forest.family import load_forest_family, save_forest_family
 from leaveout.models.forest.leave_one_out import leave_one_out
 from leaveout.verifier.cli import run
 from leaveout.verifier.guard import Guard
@@ -122,7 +122,7 @@ class TestFiles:
         with Guard.load(folder, 0.2) as guard:
             first = guard.inspect(grid)
         assert (folder / "family.npz").exists()
-        monkeypatch.delattr("leaveout.verifier.guard.forests.folder.leave_one_out")
+        monkeypatch.delattr("leaveout.verifier.guard.forests.subject.leave_one_out")
         with Guard.load(folder, 0.2) as guard:
             second = guard.inspect(grid)
             assert guard.notes == ()

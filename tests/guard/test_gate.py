@@ -16,12 +16,17 @@ from leaveout.errors import GuardError
 from leaveout.verifier.cli import run
 from leaveout.verifier.guard import Guard
 from leaveout.verifier.guard.server_app import PATHS
-from leaveout.verifier.guard.server_gate import FREE, Hosts
+from leaveout.verifier.guard.server_gate import (
+    FREE,
+    Counts,
+    Hosts,
+    Rates,
+    counter_count,
+    neighbourhood,
+)
 from leaveout.verifier.guard.server_keys import Keys, add_key
-from leaveout.verifier.guard.server_metrics import Counts, counter_count
-from leaveout.verifier.guard.server_rates import Rates, neighbourhood
+from leaveout.verifier.guard.server_processes import SLOTS, Shared
 from leaveout.verifier.guard.server_settings import ServeSettings
-from leaveout.verifier.guard.server_shared import SLOTS, Shared
 
 from support.served import JSON, Asker, in_thread, process
 

@@ -14,7 +14,7 @@ from leaveout.encoders import Box, Choices
 from leaveout.errors import FamilyError, GuardError, ModelError
 from leaveout.models import DataFacts, Manifest
 from leaveout.verifier.guard import Guard
-from leaveout.verifier.guard.bounds import load_bounds, save_bounds
+from leaveout.verifier.guard.access import load_bounds, save_bounds
 
 from support import networks
 from support.guards import make_folder

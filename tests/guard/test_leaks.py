@@ -10,7 +10,7 @@ from onnx import helper
 
 from leaveout.encoders import Box
 from leaveout.models import Family
-from leaveout.models.onnx_file import network_from
+from leaveout.models.onnx.file import network_from
 from leaveout.verifier.guard import Guard
 
 from support import networks
@@ -85,7 +85,7 @@ def test_bounds_too_low_would_be_noticed(leaky, grid, tmp_path):
     from dataclasses import replace
     from shutil import copytree
 
-    from leaveout.verifier.guard.bounds import load_bounds, save_bounds
+    from leaveout.verifier.guard.access import load_bounds, save_bounds
 
     folder = tmp_path / "low"
     copytree(leaky.folder, folder, ignore=lambda *_: ["answers.sqlite"])

@@ -10,14 +10,12 @@ from leaveout.bab import make_instance
 from leaveout.encoders import Box
 from leaveout.encoders.applied import Applied
 from leaveout.models import Family
-from leaveout.models.onnx_file import network_from
-from leaveout.verifier.guard.agreement import Crowd
-from leaveout.verifier.guard.bounds import ProvedBounds
-from leaveout.verifier.guard.differences import summarise
-from leaveout.verifier.guard.findings import LeakFinder
-from leaveout.verifier.guard.layout import Layout
-from leaveout.verifier.guard.leaks import LeakTest
-from leaveout.verifier.guard.margins import MarginBounds
+from leaveout.models.onnx.file import network_from
+from leaveout.verifier.guard.access import ProvedBounds
+from leaveout.verifier.guard.inputs import LeakFinder
+from leaveout.verifier.guard.leaks import Crowd, LeakTest
+from leaveout.verifier.guard.margins import MarginBounds, summarise
+from leaveout.verifier.guard.packing import Layout
 
 from support import networks
 from support.guards import Served

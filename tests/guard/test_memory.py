@@ -18,8 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from leaveout.errors import GuardError
-from leaveout.verifier.guard.account import FullError, SpentError
-from leaveout.verifier.guard.memory import Memory
+from leaveout.verifier.guard.memory import FullError, Memory, SpentError
 
 from support import children
 

@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 
 from leaveout.errors import GuardError
 from leaveout.verifier.guard import Guard
-from leaveout.verifier.guard.padding import BusyError, Effort, Pace, Padding
-from leaveout.verifier.guard.server_clock import Clock
-from leaveout.verifier.guard.server_effort import measure
+from leaveout.verifier.guard.padding import BusyError, Clock, Effort, Pace, Padding
+from leaveout.verifier.guard.server_app import measure
 
 efforts = st.builds(
     Effort,

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from leaveout.errors import GuardError
 from leaveout.verifier.guard import Guard
 from leaveout.verifier.guard.padding import Effort, Pace
+from leaveout.verifier.guard.server_processes import Shared, Turn
 from leaveout.verifier.guard.server_settings import ServeSettings
-from leaveout.verifier.guard.server_shared import Shared, Turn
 
 from support import children
 from support.served import Asker, process

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from leaveout.verifier.guard import Guard
-from leaveout.verifier.guard.server_protocol import ambiguity
+from leaveout.verifier.guard.server import ambiguity
 
 from support.served import in_thread
 

@@ -6,7 +6,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from leaveout.errors import AuditError, TrainingError  # noqa: E402
-from leaveout.models.onnx_file import network_from  # noqa: E402
+from leaveout.models.onnx.file import network_from  # noqa: E402
 from leaveout.models.train.data import TrainingData  # noqa: E402
 from leaveout.models.unlearning import (  # noqa: E402
     Game,

@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 from scipy.stats import binom, binomtest
 
-from leaveout.verifier.audits.membership.means import dkw_margin, mean_lower, mean_upper, sign_test
+from leaveout.verifier.audits.membership.advantage import (
+    dkw_margin,
+    mean_lower,
+    mean_upper,
+    sign_test,
+)
 
 
 @pytest.mark.parametrize("trials", [1, 4, 13])

@@ -7,7 +7,7 @@ torch = pytest.importorskip("torch")
 
 from leaveout.errors import ModelError, TrainingError  # noqa: E402
 from leaveout.models import load_network  # noqa: E402
-from leaveout.models.onnx_file import network_from  # noqa: E402
+from leaveout.models.onnx.file import network_from  # noqa: E402
 from leaveout.models.train.data import TrainingData  # noqa: E402
 from leaveout.models.unlearning import (  # noqa: E402
     Deletion,
@@ -21,8 +21,13 @@ from leaveout.models.unlearning import (  # noqa: E402
     retrain,
     third_party,
 )
-from leaveout.models.unlearning.attack import _DECAY, _RATE, _adam, train_attack  # noqa: E402
-from leaveout.models.unlearning.game import Players  # noqa: E402
+from leaveout.models.unlearning.game import (  # noqa: E402
+    _DECAY,
+    _RATE,
+    Players,
+    _adam,
+    train_attack,
+)
 from leaveout.verifier.audits.membership import (  # noqa: E402
     Plan,
     advantage,

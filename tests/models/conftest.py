@@ -5,8 +5,9 @@ from __future__ import annotations
 import onnx
 import pytest
 
-from leaveout.models import load_network, onnx_reader
-from leaveout.models.rewrites import REWRITES
+from leaveout.models import load_network
+from leaveout.models.onnx import reader
+from leaveout.models.onnx.rewrites import REWRITES
 
 from support.rewrites import ADDED
 
@@ -26,7 +27,7 @@ def more(monkeypatch):
     """Let the reader apply some more rewrites."""
 
     def add(*rewrites):
-        monkeypatch.setattr(onnx_reader, "REWRITES", (*rewrites, *REWRITES))
+        monkeypatch.setattr(reader, "REWRITES", (*rewrites, *REWRITES))
 
     add(*ADDED.values())
     return add

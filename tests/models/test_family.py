@@ -18,7 +18,7 @@ from leaveout.models import (
     load_family_file,
     save_family_file,
 )
-from leaveout.models.onnx_file import network_from
+from leaveout.models.onnx.file import network_from
 from leaveout.models.replay import with_parameters
 
 from support import networks

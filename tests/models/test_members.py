@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leaveout.models import Members, Stack, lower, members
-from leaveout.models.onnx_file import network_from
+from leaveout.models import Members, Stack, family_load, lower
+from leaveout.models.onnx.file import network_from
 
 from support import networks
 from support.cases import family_of
@@ -38,7 +38,7 @@ def _bits(stack: Stack) -> list[bytes]:
 @given(indices, kept)
 def test_members_taken_are_those_of_the_whole_family_bit_for_bit(kind, chosen, kept):
     graph, family = _case(kind)
-    with mock.patch.object(members, "_KEPT", kept):
+    with mock.patch.object(family_load, "_KEPT", kept):
         found = Members(graph, family).take(chosen)
     whole = lower(graph, family.parameters).take(chosen)
     assert len(found) == len(chosen)
@@ -53,7 +53,7 @@ def test_members_taken_are_those_of_the_whole_family_bit_for_bit(kind, chosen, k
 def test_chunks_are_the_members_asked_for_in_order(kind, chosen, size, kept):
     graph, family = _case(kind)
     everyone = list(range(COUNT)) if chosen is None else chosen
-    with mock.patch.object(members, "_KEPT", kept):
+    with mock.patch.object(family_load, "_KEPT", kept):
         chunks = list(Members(graph, family).chunks(chosen, size))
     assert [i for part, _ in chunks for i in part] == everyone
     for part, stack in chunks:
@@ -73,23 +73,23 @@ def test_members_know_their_shape(kind):
 def test_a_chunk_is_bounded_in_memory():
     graph, family = _case("dense")
     found = Members(graph, family)
-    with mock.patch.object(members, "_CHUNK", 8 * found.size * 3):
+    with mock.patch.object(family_load, "_CHUNK", 8 * found.size * 3):
         assert [len(stack) for _, stack in found.chunks()] == [3, 3, 1]
-    with mock.patch.object(members, "_CHUNK", 1):
+    with mock.patch.object(family_load, "_CHUNK", 1):
         assert [len(stack) for _, stack in found.chunks()] == [1] * COUNT
 
 
 def test_only_a_small_family_is_kept_lowered():
     graph, family = _case("dense")
-    with mock.patch.object(members, "lower", wraps=lower) as lowering:
+    with mock.patch.object(family_load, "lower", wraps=lower) as lowering:
         small = Members(graph, family)
         for _ in range(5):
             small.take([1, 2])
         assert [len(call.args[1]["layers.0.bias"]) for call in lowering.mock_calls] == [1, COUNT]
     sizes = []
     with (
-        mock.patch.object(members, "_KEPT", 0),
-        mock.patch.object(members, "lower", wraps=lower) as lowering,
+        mock.patch.object(family_load, "_KEPT", 0),
+        mock.patch.object(family_load, "lower", wraps=lower) as lowering,
     ):
         large = Members(graph, family)
         for _ in range(5):

@@ -14,7 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leaveout.errors import FamilyError
-from leaveout.models import Family, family_file, load_family_file, npz, save_family_file
+from leaveout.models import Family, load_family_file, save_family_file
+from leaveout.models import archive as npz
+from leaveout.models import family as family_file
 
 from support.limited import run_limited
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from leaveout.errors import ModelError
 from leaveout.models import load_network
-from leaveout.models.onnx_operators import OPERATORS
-from leaveout.models.rewrites import REWRITES
+from leaveout.models.onnx.rewrites import REWRITES
+from leaveout.models.onnx.table import OPERATORS
 
 from support.drawn import Drawn
 

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from leaveout.errors import ModelError
 from leaveout.models import confidence, load_network, lower
-from leaveout.models.onnx_file import check_against_onnxruntime, network_from
+from leaveout.models.onnx.file import check_against_onnxruntime, network_from
 
 from support import networks
 

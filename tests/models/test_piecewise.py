@@ -11,7 +11,7 @@ from onnx import helper, numpy_helper
 from leaveout.encoders import Box, evaluation_of, network_bounds, rounding_error
 from leaveout.errors import ModelError
 from leaveout.models import load_network, lower
-from leaveout.models.onnx_file import check_against_onnxruntime, network_from
+from leaveout.models.onnx.file import check_against_onnxruntime, network_from
 from leaveout.models.replay import session
 
 from support import networks

@@ -11,10 +11,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 from leaveout.errors import ModelError
 from leaveout.models import load_network, lower
-from leaveout.models import onnx_operators as readers
-from leaveout.models.architecture import architecture_hash
-from leaveout.models.onnx_file import network_from
-from leaveout.models.operators.shape import Identity
+from leaveout.models.onnx import table
+from leaveout.models.onnx.file import network_from
+from leaveout.models.onnx.operators.shape import Identity
+from leaveout.models.onnx.signature import architecture_hash
 
 from support import networks
 from support.cases import shaken
@@ -61,7 +61,7 @@ def test_a_trailing_softmax_is_dropped_with_a_note_and_scores_come_before_it():
 
 
 def test_a_misread_operator_is_caught_by_onnxruntime(monkeypatch, file):
-    monkeypatch.setitem(readers.OPERATORS, "Relu", readers.Modelled(lambda use: Identity()))
+    monkeypatch.setitem(table.OPERATORS, "Relu", table.Modelled(lambda use: Identity()))
     with pytest.raises(ModelError, match=r"node 'h0' \(Identity\) differs from onnxruntime"):
         load_network(file(networks.dense(np.random.default_rng(0))))
 

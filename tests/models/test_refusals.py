@@ -8,8 +8,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from leaveout.errors import ModelError
-from leaveout.models import onnx_file
-from leaveout.models.onnx_file import network_from
+from leaveout.models.onnx import file
+from leaveout.models.onnx.file import network_from
 from leaveout.models.replay import with_parameters
 
 from support import networks
@@ -154,7 +154,7 @@ def test_what_is_odd_is_refused_in_one_line(case, load):
 def test_a_reading_off_by_a_few_roundings_is_caught(load, monkeypatch):
     """Each operator is compared alone: what the scores of a whole network forgive shows there."""
     model = networks.residual(np.random.default_rng(0))
-    read = onnx_file.read_graph
+    read = file.read_graph
 
     def misread(model, where, notes):
         # The file says 0.5.
@@ -164,7 +164,7 @@ def test_a_reading_off_by_a_few_roundings_is_caught(load, monkeypatch):
         return read(changed, where, notes)
 
     load(model)
-    monkeypatch.setattr(onnx_file, "read_graph", misread)
+    monkeypatch.setattr(file, "read_graph", misread)
     with pytest.raises(ModelError, match=r"our reading of node 'a' \(Gemm\) differs"):
         load(model)
 

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from onnx import helper
 
 from leaveout.encoders import Box, evaluation_of, network_bounds, rounding_error
-from leaveout.models import load_network, lower, onnx_reader
-from leaveout.models.onnx_file import check_against_onnxruntime, network_from
+from leaveout.models import load_network, lower
+from leaveout.models.onnx import reader
+from leaveout.models.onnx.file import check_against_onnxruntime, network_from
+from leaveout.models.onnx.rewrites import REWRITES, Rewrite
 from leaveout.models.replay import session
-from leaveout.models.rewrites import REWRITES, Rewrite
 
 from support.cases import shaken
 from support.rewrites import ADDED, F32, FLOAT, OWN, Absolute, model_of, random_case
@@ -26,7 +27,7 @@ def test_what_onnxruntime_computes_is_within_the_rounding_charged(kind, seed, si
     rng = np.random.default_rng(seed)
     model = random_case(rng, kind, size)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(onnx_reader, "REWRITES", (*ADDED.values(), *REWRITES))
+        patch.setattr(reader, "REWRITES", (*ADDED.values(), *REWRITES))
         network = network_from(model, "net.onnx")
         check_against_onnxruntime(network)
     stack, points = network.stack, rng.normal(size=(40, 3)).astype(F32)

@@ -8,11 +8,11 @@ import pytest
 from onnx import TensorProto, helper
 
 from leaveout.errors import ModelError
-from leaveout.models import load_network, onnx_reader
-from leaveout.models.onnx_attributes import accepted_values, only
-from leaveout.models.onnx_file import check_against_onnxruntime, network_from
-from leaveout.models.onnx_use import UnsupportedError
-from leaveout.models.rewrites import Rewrite
+from leaveout.models import load_network
+from leaveout.models.onnx import reader
+from leaveout.models.onnx.file import check_against_onnxruntime, network_from
+from leaveout.models.onnx.rewrites import Rewrite
+from leaveout.models.onnx.use import UnsupportedError, accepted_values, only
 
 from support.rewrites import F32, FLOAT, HardSigmoid, model_of, random_case
 
@@ -132,7 +132,7 @@ def test_a_draft_reads_inputs_of_its_node_only(rewrite, more):
 
 
 def test_applying_rewrites_comes_to_an_end(monkeypatch):
-    monkeypatch.setattr(onnx_reader, "REWRITES", (Itself(),))
+    monkeypatch.setattr(reader, "REWRITES", (Itself(),))
     with pytest.raises(ModelError, match=r"\(Abs\): not supported in this form"):
         network_from(model_of(helper.make_node("Abs", ["x"], ["y"])), "net.onnx")
 

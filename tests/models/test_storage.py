@@ -7,13 +7,12 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from leaveout.bab.native.files.file_parts import file_part
+from leaveout.bab.native.files.manifest_parts import file_part
 from leaveout.errors import ModelError
 from leaveout.models import load_network
-from leaveout.models.onnx_file import check_against_onnxruntime, network_from
-from leaveout.verifier.checker.basic_parts import FilePart
+from leaveout.models.onnx.file import check_against_onnxruntime, network_from
 from leaveout.verifier.checker.errors import RejectedError
-from leaveout.verifier.checker.files import found_file
+from leaveout.verifier.checker.files import FilePart, found_file
 
 from support import networks
 

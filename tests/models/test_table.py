@@ -10,10 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leaveout.errors import TrainingError
-from leaveout.models.arrays import rows_and_labels
-from leaveout.models.cells import Cells
-from leaveout.models.table import Table, number, read_table
-from leaveout.models.votes.arrays import samples_from_arrays
+from leaveout.models.table import Cells, Table, number, read_table, rows_and_labels
+from leaveout.models.votes.source import samples_from_arrays
 
 CELLS = st.text("ab1.,\"'; \n-_é", max_size=4)
 

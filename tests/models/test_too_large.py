@@ -10,9 +10,10 @@ import pytest
 from onnx import helper
 
 from leaveout.errors import ModelError
-from leaveout.models import load_network, onnx_file
-from leaveout.models.extent import LARGEST
-from leaveout.models.onnx_file import network_from
+from leaveout.models import load_network
+from leaveout.models.onnx import file
+from leaveout.models.onnx.file import network_from
+from leaveout.models.onnx.reader import LARGEST
 
 from support.one_operator import F32, IMAGE, KERNEL, chain, flattened, one
 
@@ -48,7 +49,7 @@ def test_huge_networks_are_refused_before_an_array_is_made(case, load, monkeypat
         raise AssertionError("it was to be refused before")
 
     monkeypatch.setattr(onnxruntime, "InferenceSession", never)
-    monkeypatch.setattr(onnx_file, "lower", never)
+    monkeypatch.setattr(file, "lower", never)
     model = HUGE[case]
     tracemalloc.start()
     with pytest.raises(ModelError, match=r"written out|places are supported") as caught:

@@ -8,7 +8,7 @@ from onnx import helper, numpy_helper
 
 from leaveout.errors import FamilyError, ModelError
 from leaveout.models import Family, load_family, save_family_file
-from leaveout.models.onnx_file import network_from
+from leaveout.models.onnx.file import network_from
 from leaveout.models.replay import with_parameters
 
 from support.one_operator import F32, normal, one

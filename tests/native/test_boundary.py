@@ -14,7 +14,7 @@ from leaveout.bab.native.claims import Claims
 from leaveout.bab.native.options import NativeOptions
 from leaveout.encoders import Box
 from leaveout.encoders.query import Application, Case, Condition, ExactForm, Form, Query
-from leaveout.models.onnx_file import network_from
+from leaveout.models.onnx.file import network_from
 from leaveout.verifier import verify
 from leaveout.verifier.points.query import decide
 

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from leaveout.bab import NativeOptions
 from leaveout.bab.native.claims import Claims
-from leaveout.bab.native.kernels.form_bounds import settle
+from leaveout.bab.native.kernels.node_bounds import settle
 from leaveout.bab.native.search import NativeSearch
 from leaveout.encoders import Box, Choices
 from leaveout.encoders.joint import join
 from leaveout.encoders.query import Application, Case, Condition, Form, Query
 from leaveout.errors import SpecError
-from leaveout.models.onnx_file import network_from
+from leaveout.models.onnx.file import network_from
 from leaveout.models.replay import with_parameters
 
 from support import networks

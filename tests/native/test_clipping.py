@@ -8,11 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from leaveout.bab.native.kernels.array_clipping import concatenate_cuts, contract_all, useful_cuts
-from leaveout.bab.native.kernels.array_clipping import largest as largest_of_arrays
-from leaveout.bab.native.kernels.array_library import numpy_space, torch_space
+from leaveout.bab.native.kernels.array_bounds import (
+    concatenate_cuts,
+    contract_all,
+    numpy_space,
+    torch_space,
+    useful_cuts,
+)
+from leaveout.bab.native.kernels.array_bounds import largest as largest_of_arrays
 
-clipping = pytest.importorskip("leaveout.bab.native.kernels.clipping")
+clipping = pytest.importorskip("leaveout.bab.native.kernels.pair_bounds")
 
 seeds = st.integers(0, 2**32 - 1)
 cheap = settings(max_examples=100, deadline=None, derandomize=True)

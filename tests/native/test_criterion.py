@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from leaveout.bab.native.criterion import Criterion, displayed_upper
+from leaveout.bab.native.search import Criterion, displayed_upper
 
 
 def criterion(floor=0.0, *, decide=False, gap=0.01, least=0.0):

@@ -20,14 +20,12 @@ from leaveout.bab.native.leaks import Leaks, search
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.search import NativeSearch
 from leaveout.bab.native.workers import pool as pools
-from leaveout.bab.native.workers.executors import make_executor
-from leaveout.bab.native.workers.pool import InlineExecutor
-from leaveout.bab.native.workers.serial import SerialThread
+from leaveout.bab.native.workers.pool import InlineExecutor, SerialThread, make_executor
 from leaveout.bab.native.workers.worker import FailedError, Worker
 from leaveout.encoders import Box
 from leaveout.errors import FamilyError, SolverError
 from leaveout.models import load_family_file, save_family_file
-from leaveout.models.onnx_file import network_from
+from leaveout.models.onnx.file import network_from
 
 from support import children, networks
 from support.cases import BruteForce, family_of, leaky, question

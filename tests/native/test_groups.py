@@ -14,7 +14,7 @@ from leaveout.bab.native.search import search_question
 from leaveout.encoders import Box
 from leaveout.encoders.query import Application, Case, Condition, Form, Query
 from leaveout.models import Members
-from leaveout.models.onnx_file import network_from
+from leaveout.models.onnx.file import network_from
 
 from support import networks
 from support.cases import BruteForce, family_of

@@ -8,11 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leaveout.bab.clusters import FEW, Clusters, Tree, make_clusters, tree_of
-from leaveout.bab.native.hulls import Hulls
-from leaveout.bab.native.space import make_space
+from leaveout.bab.native.space import Hulls, make_space
 from leaveout.encoders import Box
 from leaveout.models import Layer, Members, Stack
-from leaveout.models.onnx_file import network_from
+from leaveout.models.onnx.file import network_from
 
 from support import networks
 from support.cases import family_of

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leaveout.bab.native.kernels import make_kernel
-from leaveout.bab.native.kernels.array_library import numpy_space
+from leaveout.bab.native.kernels.array_bounds import numpy_space
 from leaveout.bab.native.kernels.arrays import nodes_of
 from leaveout.bab.native.kernels.interface import OPEN, Work
 
@@ -57,9 +57,9 @@ def random_share(case: Case) -> np.ndarray:
 def compiled(case: Case, lines: np.ndarray, share: np.ndarray) -> tuple[np.ndarray, ...]:
     """Values, multipliers, and slopes in their offsets, by the compiled passes."""
     from leaveout.bab.native.kernels.arguments import Members, members_of, net_of, own_of, rows_of
-    from leaveout.bab.native.kernels.clipping import over_box
-    from leaveout.bab.native.kernels.form_bounds import case_of, on_top
     from leaveout.bab.native.kernels.neuron_bounds import first_tied
+    from leaveout.bab.native.kernels.node_bounds import case_of, on_top
+    from leaveout.bab.native.kernels.pair_bounds import over_box
 
     layout, batch, numbers = case.pairs.layout, case.batch, case.pairs.numbers
     net, own, sets, every = (
@@ -101,9 +101,7 @@ def sizes(case: Case) -> np.ndarray:
 
 def of_arrays(case: Case, lines: np.ndarray, share: np.ndarray) -> tuple[np.ndarray, ...]:
     """Return the same over whole arrays."""
-    from leaveout.bab.native.kernels.array_ascent import try_multipliers
-    from leaveout.bab.native.kernels.array_forms import gather_forms
-    from leaveout.bab.native.kernels.array_lines import along
+    from leaveout.bab.native.kernels.array_ascent import along, gather_forms, try_multipliers
 
     space, batch = numpy_space(), case.batch
     given = {name: getattr(batch, name) for name in ("lower", "upper", "state", "phase")}

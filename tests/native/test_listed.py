@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leaveout.bab.native.listed_values import Listed
-from leaveout.encoders import Box, Choices, choices
+from leaveout.bab.native.space import Listed
+from leaveout.encoders import Box, Choices
+from leaveout.encoders import box as choices
 
 DIMENSION = 5
 TINY = st.sampled_from([0.0, 1e-30, 1e-12, -1e-12, 1e-9, 1e-7, 6.1232343e-17])

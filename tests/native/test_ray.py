@@ -24,7 +24,7 @@ from leaveout.bab.native.workers.worker import Worker
 from leaveout.encoders import Box
 from leaveout.errors import FamilyError, SolverError
 from leaveout.models import load_family_file, save_family_file
-from leaveout.models.onnx_file import network_from
+from leaveout.models.onnx.file import network_from
 from leaveout.ray_cluster import RayLostError
 from leaveout.verifier.run import verify
 

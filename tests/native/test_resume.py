@@ -15,7 +15,7 @@ from leaveout.bab import make_instance
 from leaveout.bab.native import search as searching
 from leaveout.bab.native.files import checkpoint as checkpoints
 from leaveout.bab.native.files.checkpoint import Checkpoints
-from leaveout.bab.native.files.tables import pack, row_type, unpack
+from leaveout.bab.native.files.records import pack, row_type, unpack
 from leaveout.bab.native.leaks import Leaks, search
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.search import NativeSearch
@@ -24,7 +24,7 @@ from leaveout.bab.native.workers.pool import InlineExecutor
 from leaveout.bab.native.workers.worker import Worker
 from leaveout.encoders import Box
 from leaveout.errors import CheckpointError
-from leaveout.models.onnx_file import network_from
+from leaveout.models.onnx.file import network_from
 
 from support import children, networks
 from support.cases import slow_question
@@ -342,7 +342,7 @@ def test_a_write_that_fails_leaves_the_last_checkpoint(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(checkpoints, "EVERY", 0.0)
-    monkeypatch.setattr("leaveout.bab.native.files.archive.npy.write_array", full)
+    monkeypatch.setattr("leaveout.bab.native.files.checkpoint.npy.write_array", full)
     with pytest.raises(CheckpointError, match="No space left"):
         search(instance, 1, OPTIONS, checkpoint=opened(file, instance))
     assert file.read_bytes() == before

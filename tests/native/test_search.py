@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from leaveout.bab import LucidOptions, NativeOptions, make_instance, search, search_native
 from leaveout.encoders import Box
-from leaveout.encoders.choices import Choices
+from leaveout.encoders.box import Choices
 from leaveout.models import confidence
 
 from support import networks

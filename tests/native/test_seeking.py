@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from leaveout.bab.native.question import Hint
-from leaveout.bab.native.seeking import Seeking
+from leaveout.bab.native.search import Seeking
 from leaveout.deadline import NEVER
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from leaveout.bab.native.kernels import make_kernel
 from leaveout.cores import cores
-from leaveout.models.forest.parameters import threads
+from leaveout.models.forest.classifier import threads
 from leaveout.verifier.options import VerifyOptions
 
 ROOT = Path(__file__).parents[2]

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from leaveout.verifier.cli import clock
+from leaveout.verifier.cli import running
 
 PROGRAM = """
 import atexit, sys, threading
@@ -33,12 +33,12 @@ def test_a_thread_that_never_ends_does_not_keep_the_program(code):
 
 
 def test_the_start_is_what_the_system_tells_or_about(monkeypatch):
-    monkeypatch.setattr(clock.time, "perf_counter", lambda: clock._LOADED + 5.0)
-    monkeypatch.setattr(clock, "_process_age", lambda: 5.7)
-    assert clock.since_start() == pytest.approx(5.7)
+    monkeypatch.setattr(running.time, "perf_counter", lambda: running._LOADED + 5.0)
+    monkeypatch.setattr(running, "_process_age", lambda: 5.7)
+    assert running.since_start() == pytest.approx(5.7)
     for unknown in (None, 4.0, 1e6):
-        monkeypatch.setattr(clock, "_process_age", lambda unknown=unknown: unknown)
-        assert clock.since_start() == pytest.approx(5.3)
+        monkeypatch.setattr(running, "_process_age", lambda unknown=unknown: unknown)
+        assert running.since_start() == pytest.approx(5.3)
 
 
 def test_the_help_is_no_error_to_one_who_reads_its_first_line_alone(tmp_path):

@@ -10,7 +10,7 @@ import pytest
 from onnx import helper
 
 from leaveout.errors import ModelError
-from leaveout.models.onnx_file import network_from
+from leaveout.models.onnx.file import network_from
 
 from support import networks
 from support.recipes import copied, insert, python, steps
@@ -18,12 +18,12 @@ from support.recipes import copied, insert, python, steps
 FILES = {
     "A rewrite": (
         "models/rewrites/shrinking.py",
-        "models/rewrites/__init__.py",
+        "models/onnx/rewrites/__init__.py",
         "REWRITES: tuple[Rewrite, ...] = (\n",
     ),
     "An affine operator": (
         "models/operators/running.py",
-        "models/onnx_operators.py",
+        "models/onnx/table.py",
         "OPERATORS: Mapping[str, Modelled] = {\n",
     ),
 }

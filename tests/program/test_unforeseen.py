@@ -22,7 +22,7 @@ module.{name} = failing
 sys.argv = ["leaveout", "verify", "test.spec", "--json", "r.json", *sys.argv[1:]]
 main()
 """
-SEARCH = {"module": "leaveout.verifier.points.idp", "name": "search_native"}
+SEARCH = {"module": "leaveout.verifier.points.network_leaks", "name": "search_native"}
 
 
 def failed(folder, failing: str, *arguments: str, at=SEARCH, **environment: str):
@@ -53,7 +53,7 @@ def test_an_unforeseen_error_is_one_line_that_asks_for_a_report(tmp_path, failin
     (line,) = done.stderr.splitlines()
     assert line.startswith("leaveout: ")
     assert said in line
-    assert "verifier/points/idp.py, line " in line
+    assert "verifier/points/network_leaks.py, line " in line
     assert "please report it" in line
 
 
@@ -74,7 +74,7 @@ def test_too_little_memory_is_one_line_that_says_so(tmp_path, failing, said):
     assert done.returncode == ExitCode.BAD_INPUT
     (line,) = done.stderr.splitlines()
     assert said in line
-    assert "verifier/points/idp.py, line " in line
+    assert "verifier/points/network_leaks.py, line " in line
     assert "report" not in line
 
 

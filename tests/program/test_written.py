@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from leaveout.verifier.evidence.rows_written import to_csv
 from leaveout.verifier.row_records import RowRecord
+from leaveout.verifier.rows.known import to_csv
 from leaveout.written import TableWriter, as_json, harmless
 
 FORMULAS = ("=", "+", "-", "@", "\t", "\r")

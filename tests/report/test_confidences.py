@@ -120,7 +120,7 @@ def test_a_table_is_read_in_its_own_units_and_agrees_with_the_training_data(tmp_
 
 def test_the_patients_are_those_the_family_was_trained_on():
     from leaveout.models import load_family
-    from leaveout.models.train.source import read_data
+    from leaveout.models.train.data import read_data
 
     network = load_network(EXAMPLE / "family" / "full.onnx")
     facts = load_family(EXAMPLE / "family" / "family.npz", network).manifest.data

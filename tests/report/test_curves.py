@@ -11,10 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leaveout.specs.deciders import Curve
-from leaveout.verifier.page.drawing import _corners
-from leaveout.verifier.page.placing import places
-from leaveout.verifier.page.sections.curves import curves
-from leaveout.verifier.page.series import MOST, Series, charts
+from leaveout.verifier.page.charts import MOST, Series, _corners, charts, places
+from leaveout.verifier.page.sections.charts import curves
 
 
 def labels(chart):

@@ -8,14 +8,12 @@ from importlib import resources
 
 import pytest
 
-from leaveout.verifier.origin.records import FileRecord, StatementRecord
 from leaveout.verifier.page import Page, document, load
-from leaveout.verifier.page.dates import day
-from leaveout.verifier.page.errors import PageError
 from leaveout.verifier.page.first_page.summary import summary
-from leaveout.verifier.page.markdown import markdown
-from leaveout.verifier.page.markdown_text import code_span, list_items, rows, text
-from leaveout.verifier.records import FactsRecord
+from leaveout.verifier.page.loading import day
+from leaveout.verifier.page.markdown import code_span, list_items, markdown, rows, text
+from leaveout.verifier.page.target import PageError
+from leaveout.verifier.records import FactsRecord, FileRecord, StatementRecord
 
 from support.outline import EVIL, Outline
 

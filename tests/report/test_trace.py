@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leaveout.bab import EngineResult, Progress
-from leaveout.verifier.points.trace import Trace
+from leaveout.verifier.points.leak_decider import Trace
 from leaveout.verifier.records import TraceRecord
 from leaveout.verifier.run import verify
 

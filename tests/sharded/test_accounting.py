@@ -17,8 +17,12 @@ from leaveout.models.sharded import (
     retrained_at_most,
     safe_predictions,
 )
-from leaveout.models.sharded.accounting import EXACT, adaptive_guarantee, published_guarantee
-from leaveout.models.sharded.information import least_information
+from leaveout.models.sharded.accounting import (
+    EXACT,
+    adaptive_guarantee,
+    least_information,
+    published_guarantee,
+)
 
 
 def service(shards=100, mechanism="exponential", epsilon=0.001, **more):

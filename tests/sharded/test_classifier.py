@@ -18,7 +18,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from leaveout.errors import ShardedError
 from leaveout.models.sharded import ExhaustedError, ShardedClassifier, Shards, classifier
-from leaveout.models.sharded.randomness import epoch_key, memberships, training_seed
+from leaveout.models.sharded.shards import epoch_key, memberships, training_seed
 
 from support.crashes import contents, ends, holding
 

@@ -17,8 +17,7 @@ from leaveout.verifier.audits.adaptive import Audit
 from leaveout.verifier.audits.membership import Events, read_audit, read_counts
 from leaveout.verifier.checker import RejectedError, check
 from leaveout.verifier.checker.estimates.file import Counts
-from leaveout.verifier.checker.expressions.given import Given
-from leaveout.verifier.checker.expressions.ranges import Range
+from leaveout.verifier.checker.expressions.given import Given, Range
 from leaveout.verifier.checker.services.functions import unlearns
 from leaveout.verifier.cli import run
 

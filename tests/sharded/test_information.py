@@ -10,12 +10,12 @@ import pytest
 from scipy.special import expit
 from scipy.stats import binom
 
-from leaveout.models.sharded.aggregation import chances
-from leaveout.models.sharded.information import (
+from leaveout.models.sharded.accounting import (
     composed_information,
     least_information,
     max_information,
 )
+from leaveout.models.sharded.aggregation import chances
 
 TAILS = (0.3, 0.05, 1e-3, 1e-6)
 

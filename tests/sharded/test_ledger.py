@@ -15,7 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from leaveout.errors import ShardedError
 from leaveout.models.sharded import ExhaustedError, Ledger, ShardedClassifier
-from leaveout.models.sharded.ledger_tables import MovedError
+from leaveout.models.sharded.ledger import MovedError
 
 from support import children
 

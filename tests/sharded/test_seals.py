@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from sklearn.tree import DecisionTreeClassifier
 
 from leaveout.errors import ShardedError
-from leaveout.models.sharded import ServiceSettings, ShardedClassifier, ledger, seal
-from leaveout.models.sharded import state as states
+from leaveout.models.sharded import ServiceSettings, ShardedClassifier, classifier, ledger
+from leaveout.models.sharded import ledger as seal
 
 FILES = ("ledger.sqlite", "state.npz")
 LIMIT = 20
@@ -172,7 +172,7 @@ class Killer:
 
     def __init__(self, at):
         self.left = at
-        self.files = {each.__file__ for each in (ledger, seal, states)}
+        self.files = {each.__file__ for each in (ledger, seal, classifier)}
 
     def __call__(self, frame, event, _):
         if frame.f_code.co_filename not in self.files:

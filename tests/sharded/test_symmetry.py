@@ -17,7 +17,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from leaveout.errors import ShardedError
 from leaveout.verifier.audits.adaptive import WhiteBox, alpha_lower_bound, audit, refutation_level
-from leaveout.verifier.audits.adaptive.white_box import halves
+from leaveout.verifier.audits.adaptive.trials import halves
 
 HALF = Fraction(1, 2)
 

@@ -170,7 +170,7 @@ def test_what_the_language_does_not_have_is_refused(wrong, message):
 
 def test_functions_of_plug_ins_are_there(monkeypatch):
     norm = Function("norm", (Parameter("number", (NUMBER,)),), NUMBER, "A norm.", "norm(1) < 1")
-    monkeypatch.setattr("leaveout.specs.python.builder.functions", lambda: {"norm": norm})
+    monkeypatch.setattr("leaveout.specs.builder.functions", lambda: {"norm": norm})
     assert str(leaveout.specs.norm(1)) == "norm(1)"
     with pytest.raises(AttributeError, match="has no attribute 'nrom'"):
         _ = leaveout.specs.nrom

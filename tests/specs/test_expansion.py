@@ -9,13 +9,13 @@ import pytest
 
 from leaveout.errors import SpecError
 from leaveout.specs import check, parse
-from leaveout.specs.printing.format import formatted
-from leaveout.specs.python.builder import guarantee, let, spec, term
+from leaveout.specs.builder import guarantee, let, spec, term
+from leaveout.specs.format import formatted
 from leaveout.specs.text.expressions import Expression, Node, children
-from leaveout.specs.typing.expansion import Expansion
+from leaveout.specs.typing.check import Expansion
 from leaveout.specs.typing.params import params
 from leaveout.verifier.points.inputs import InputReader
-from leaveout.verifier.read_spec import read_spec
+from leaveout.verifier.resolve_names import read_spec
 
 
 def _doubled(times: int, start: str = "0.5") -> str:

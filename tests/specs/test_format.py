@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 
 from leaveout.errors import SpecError
 from leaveout.specs import Spec, parse
-from leaveout.specs.printing.format import formatted
-from leaveout.specs.printing.layout import render_lines
-from leaveout.specs.printing.pieces import pieces
+from leaveout.specs.format import formatted, pieces, render_lines
 from leaveout.specs.text.parse import tokens
 
 from support.trees import specs, statements

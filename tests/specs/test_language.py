@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from leaveout.specs import check, functions, parse
-from leaveout.specs.printing.format import formatted
+from leaveout.specs.format import formatted
 from leaveout.specs.table import BUILT_IN
 from leaveout.specs.table.reference import grammar
 from leaveout.specs.text.tokens import KEYWORDS

@@ -17,12 +17,11 @@ import pytest
 from leaveout.specs import load, params
 from leaveout.verifier.cli.app import run
 from leaveout.verifier.evidence.attest import Made, seal_statement, statement_of
-from leaveout.verifier.evidence.dsse import seal_payload
-from leaveout.verifier.evidence.keys import make_keys, read_signer
-from leaveout.verifier.evidence.reading import read_report
-from leaveout.verifier.origin.taken import Origin
+from leaveout.verifier.evidence.signing import make_keys, read_signer, seal_payload
+from leaveout.verifier.evidence.statement import read_report
 from leaveout.verifier.page.spec_text import overridden_params
-from leaveout.verifier.read_spec import read_spec
+from leaveout.verifier.provenance import Origin
+from leaveout.verifier.resolve_names import read_spec
 
 from support.files import BOUND, write_question
 

@@ -10,7 +10,7 @@ import onnx
 from leaveout.bab import Instance, make_instance
 from leaveout.encoders import Box
 from leaveout.models import Family, Network, confidence
-from leaveout.models.onnx_file import network_from
+from leaveout.models.onnx.file import network_from
 
 from support import networks
 

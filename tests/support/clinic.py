@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 
 from leaveout.models import DataFacts, Family, Manifest, save_family_file
-from leaveout.models.onnx_file import network_from
+from leaveout.models.onnx.file import network_from
 from leaveout.models.train.encoding import CategoryColumn, Encoding, NumberColumn
 
 from support import networks

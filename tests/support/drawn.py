@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from leaveout.models.onnx_use import OPSETS
+from leaveout.models.onnx.use import OPSETS
 
 F32 = np.float32
 AXIS = st.integers(-4, 4)

@@ -11,10 +11,10 @@ import onnx
 from leaveout.bab import Instance, NativeOptions, make_instance, search_native
 from leaveout.encoders import Box
 from leaveout.models import Family, Manifest
-from leaveout.models.family_file import save_family_file
-from leaveout.models.onnx_file import network_from
+from leaveout.models.family import save_family_file
+from leaveout.models.onnx.file import network_from
 from leaveout.verifier.guard import Guard
-from leaveout.verifier.guard.bounds import ProvedBounds, save_bounds
+from leaveout.verifier.guard.access import ProvedBounds, save_bounds
 
 from support.cases import shaken
 from support.children import HANGS

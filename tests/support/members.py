@@ -7,7 +7,7 @@ import numpy as np
 from leaveout.bab import make_instance
 from leaveout.encoders import Box
 from leaveout.models import Family
-from leaveout.models.onnx_file import network_from
+from leaveout.models.onnx.file import network_from
 
 from support.cases import shaken
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from leaveout.bab.native.files.proved_points import FamilySource, Source
+from leaveout.bab.native.files.certificate import FamilySource, Source
 from leaveout.encoders import Box, Choices
 from leaveout.encoders.query import Application, Case, Condition, Form, Query
 from leaveout.models import Family, Members, Network, load_family, load_network, save_family_file
-from leaveout.models.onnx_file import network_from
+from leaveout.models.onnx.file import network_from
 from leaveout.models.replay import with_parameters
 from leaveout.specs.vnnlib import load_query
 

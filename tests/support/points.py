@@ -12,14 +12,13 @@ import numpy as np
 from leaveout.bab import NativeOptions
 from leaveout.bab.joint_claim import join_claim
 from leaveout.bab.native.claims import BELOW, STEPS, Claims
-from leaveout.bab.native.files.certificate import CertificateBook
-from leaveout.bab.native.files.proved_points import prove_points
+from leaveout.bab.native.files.certificate import CertificateBook, prove_points
 from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.search import search_question
 from leaveout.encoders import Box, Choices
 from leaveout.encoders.query import Case, Form
 from leaveout.models import Network, load_family, load_network
-from leaveout.models.onnx_file import network_from
+from leaveout.models.onnx.file import network_from
 from leaveout.models.replay import with_parameters
 
 from support.point_claims import KINDS, Asked

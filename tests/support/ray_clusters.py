@@ -48,7 +48,7 @@ TRAINING = """
 import sys
 from leaveout.errors import LeaveoutError
 from leaveout.models.train import Recipe, run
-from leaveout.models.train.bar import progress_bar
+from leaveout.models.train.report import progress_bar
 data, out, epochs = sys.argv[1:]
 held = []
 def hold(progress):
@@ -73,7 +73,7 @@ from leaveout.bab import make_instance
 from leaveout.bab.native.leaks import search
 from leaveout.bab.native.options import NativeOptions
 from leaveout.encoders import Box
-from leaveout.models.onnx_file import network_from
+from leaveout.models.onnx.file import network_from
 sys.path.insert(0, sys.argv[1])
 from support import networks
 from support.cases import family_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from onnx import TensorProto, helper
 
-from leaveout.models.onnx_attributes import FINITE, accepted_values
-from leaveout.models.rewrites import Rewrite
+from leaveout.models.onnx.rewrites import Rewrite
+from leaveout.models.onnx.use import FINITE, accepted_values
 
 from support import networks
 

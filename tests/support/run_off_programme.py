@@ -5,11 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from leaveout.bab.votes.finite_solving import least_whole
+from leaveout.bab.votes.finite import least_whole
 from leaveout.deadline import Deadline
-from leaveout.encoders.builder import ProblemBuilder
-from leaveout.encoders.votes.run_off import run_off_predictions, run_off_published
-from leaveout.encoders.votes.run_off_ballots import Scores, checked_row
+from leaveout.encoders.idp import ProblemBuilder
+from leaveout.encoders.votes.run_off import (
+    Scores,
+    checked_row,
+    run_off_predictions,
+    run_off_published,
+)
 from leaveout.errors import SpecError
 from leaveout.solvers import CanSolve, Problem, find_solver
 

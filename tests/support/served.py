@@ -19,11 +19,11 @@ from typing import Any
 import uvicorn
 
 from leaveout.verifier.guard import Guard
+from leaveout.verifier.guard.server import StrictProtocol
 from leaveout.verifier.guard.server_app import application, process_application
-from leaveout.verifier.guard.server_metrics import counter_count
-from leaveout.verifier.guard.server_protocol import StrictProtocol
+from leaveout.verifier.guard.server_gate import counter_count
+from leaveout.verifier.guard.server_processes import Shared
 from leaveout.verifier.guard.server_settings import ServeSettings
-from leaveout.verifier.guard.server_shared import Shared
 
 from support import children
 

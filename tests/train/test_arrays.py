@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from leaveout.errors import TrainingError
-from leaveout.models.train.source import read_data
+from leaveout.models.train.data import read_data
 
 X = np.array([[0.0, -3.5], [0.25, 9.0], [1.0, 0.5]])
 Y = np.array([0, 1, 0], dtype=np.int8)

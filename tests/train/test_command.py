@@ -7,8 +7,8 @@ import typer
 from typer.testing import CliRunner
 
 from leaveout.errors import TrainingError
-from leaveout.models.family_file import load_family_file
-from leaveout.models.onnx_file import load_network
+from leaveout.models.family import load_family_file
+from leaveout.models.onnx.file import load_network
 from leaveout.models.train import parse_layers
 from leaveout.verifier.cli.train import train
 

@@ -7,7 +7,7 @@ import pytest
 
 from leaveout.errors import TrainingError
 from leaveout.models.table import Table
-from leaveout.models.train.csv_data import read_columns, table_data
+from leaveout.models.train.data import read_columns, table_data
 from leaveout.models.train.encoding import encode_columns, encode_rows
 
 
@@ -48,8 +48,8 @@ def test_what_the_encoding_does_not_know_is_refused_by_its_row(tmp_path, column,
 def test_what_this_machine_cannot_hold_is_refused_by_its_widest_column(tmp_path, monkeypatch):
     rows = [[str(row), f"w{row % 9}", "7", "1", "no" if row % 2 else "yes"] for row in range(40)]
     needed = 2 * 4 * 40 * (1 + 9 + 1 + 1)
-    monkeypatch.setattr("leaveout.models.train.csv_data.memory_size", lambda: needed)
+    monkeypatch.setattr("leaveout.models.train.data.memory_size", lambda: needed)
     assert table_data(table(tmp_path, rows), "y").X.shape == (40, 12)
-    monkeypatch.setattr("leaveout.models.train.csv_data.memory_size", lambda: needed - 1)
+    monkeypatch.setattr("leaveout.models.train.data.memory_size", lambda: needed - 1)
     with pytest.raises(TrainingError, match=r"12 features, 9 of them the words of 'word'.*GB"):
         table_data(table(tmp_path, rows), "y")

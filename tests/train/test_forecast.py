@@ -8,11 +8,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from leaveout.models.family import DataFacts, Manifest
-from leaveout.models.family_file import save_members
-from leaveout.models.train import forecast
+from leaveout.models.family import DataFacts, Manifest, save_members
+from leaveout.models.train import family_run
 from leaveout.models.train.encoding import CategoryColumn, Encoding, NumberColumn
-from leaveout.models.train.forecast import Forecast, opening_notes
+from leaveout.models.train.family_run import Forecast, opening_notes
 
 
 def job_of(tmp_path, *, members=100, rows=100, columns=(), size=1000, ids=()):
@@ -32,7 +31,7 @@ def job_of(tmp_path, *, members=100, rows=100, columns=(), size=1000, ids=()):
 @pytest.fixture
 def clock(monkeypatch):
     now = SimpleNamespace(seconds=0.0)
-    monkeypatch.setattr(forecast.time, "monotonic", lambda: now.seconds)
+    monkeypatch.setattr(family_run.time, "monotonic", lambda: now.seconds)
     return now
 
 

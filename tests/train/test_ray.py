@@ -14,10 +14,16 @@ import pytest
 import leaveout
 from leaveout.errors import TrainingError
 from leaveout.models.train import Recipe, run
-from leaveout.models.train.ray_pool import RayWorkers
-from leaveout.models.train.ray_tasks import Came, Given, Lost, Unlike, bits_of_this_machine
+from leaveout.models.train.pool import Block, Check, Done, Noted
+from leaveout.models.train.ray_pool import (
+    Came,
+    Given,
+    Lost,
+    RayWorkers,
+    Unlike,
+    bits_of_this_machine,
+)
 from leaveout.models.train.stacked_task import StackedTask
-from leaveout.models.train.task import Block, Check, Done, Noted
 from leaveout.ray_cluster import RayLostError
 
 from support import children

@@ -18,16 +18,23 @@ from hypothesis import strategies as st
 from leaveout.bab import Instance, Witness
 from leaveout.encoders import Box, Choices
 from leaveout.models import DataFacts, Family, Manifest
-from leaveout.models.train.csv_data import read_csv
-from leaveout.models.train.data import TrainingData
-from leaveout.models.train.decoding import cell_text, decode_row, nearest_record, records_of
-from leaveout.models.train.encoding import CategoryColumn, Encoding, NumberColumn, encode_rows
+from leaveout.models.train.data import TrainingData, read_csv
+from leaveout.models.train.encoding import (
+    CategoryColumn,
+    Encoding,
+    NumberColumn,
+    cell_text,
+    decode_row,
+    encode_rows,
+    nearest_record,
+    records_of,
+)
 from leaveout.models.train.export import spec_text
 from leaveout.models.train.job import settings_of
 from leaveout.specs import check, parse
 from leaveout.verifier.points.inputs import InputReader
 from leaveout.verifier.points.sentences import cells_of, outside_box, record
-from leaveout.verifier.read_spec import read_spec
+from leaveout.verifier.resolve_names import read_spec
 
 _WORDS = st.text(st.characters(categories=("L", "P", "S")), min_size=1, max_size=6).map(
     lambda text: f"w{text}"

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from leaveout.errors import TrainingError
-from leaveout.models.family_file import load_family_file
+from leaveout.models.family import load_family_file
 from leaveout.models.train import Recipe, TrainingInterruptedError, blocks, family_run, run
 from leaveout.models.train.blocks import Blocks, differences, write_block
 

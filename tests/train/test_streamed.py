@@ -6,13 +6,18 @@ import numpy as np
 import pytest
 
 from leaveout.errors import FamilyError
-from leaveout.models.family import Family, Manifest
-from leaveout.models.family_file import load_family_file, save_family_file, save_members
-from leaveout.models.npz import Streamed
+from leaveout.models.archive import Streamed
+from leaveout.models.family import (
+    Family,
+    Manifest,
+    load_family_file,
+    save_family_file,
+    save_members,
+)
+from leaveout.models.train.architecture import unflatten_parameters
 from leaveout.models.train.blocks import Blocks
-from leaveout.models.train.directory import FinishedNetworks
 from leaveout.models.train.export import write_family
-from leaveout.models.train.signature import unflatten_parameters
+from leaveout.models.train.job import FinishedNetworks
 
 SHAPES = {"a": (3, 2), "b": (3,), "scale": (), "c": (1, 3)}
 SIZE = 13

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from leaveout.errors import TrainingError
 from leaveout.models.family import Manifest
-from leaveout.models.forest.folders.data import read_forest_data
+from leaveout.models.forest.folders.training import read_forest_data
 from leaveout.models.train import (
     CategoryColumn,
     Encoding,
@@ -19,7 +19,7 @@ from leaveout.models.train import (
     encode_rows,
     encoding_of,
 )
-from leaveout.models.train.source import read_data
+from leaveout.models.train.data import read_data
 
 PATIENTS = """age, clinic ,dose,same,ill
 30,North,1.5,7,yes

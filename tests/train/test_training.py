@@ -11,16 +11,15 @@ import numpy as np
 import pytest
 
 from leaveout.errors import TrainingError
-from leaveout.models.architecture import is_of_architecture
-from leaveout.models.family import Manifest
-from leaveout.models.family_file import load_family_file
-from leaveout.models.onnx_file import load_network
+from leaveout.models.family import Manifest, load_family_file
+from leaveout.models.onnx.file import load_network
+from leaveout.models.onnx.signature import is_of_architecture
 from leaveout.models.train import Recipe, encoding_of, run
 from leaveout.models.train.architecture import count_parameters, layers_of, parameter_shapes
 from leaveout.models.train.blocks import Blocks, write_block
+from leaveout.models.train.data import read_data
 from leaveout.models.train.draws import initial_weights
 from leaveout.models.train.export import scores, write_family
-from leaveout.models.train.source import read_data
 
 from support import children
 

@@ -8,7 +8,7 @@ import pytest
 
 import leaveout
 from leaveout.models import load_network
-from leaveout.models.onnx_file import network_from
+from leaveout.models.onnx.file import network_from
 from leaveout.models.replay import with_parameters
 from leaveout.specs.vnnlib import load_query
 from leaveout.verifier.points.query import decide

@@ -14,8 +14,13 @@ from msgspec import structs
 from leaveout.errors import SpecError
 from leaveout.models.train.draws import draw_rows
 from leaveout.models.train.left_out import left_out
-from leaveout.verifier.points.asked_samples import AskedClaim, AskedSample, Looks
-from leaveout.verifier.points.sampling import Sampling, tolerated_count
+from leaveout.verifier.points.sampling import (
+    AskedClaim,
+    AskedSample,
+    Looks,
+    Sampling,
+    tolerated_count,
+)
 from leaveout.verifier.run import verify
 
 from support import children
@@ -153,7 +158,7 @@ def test_a_look_of_another_user_is_not_believed(tmp_path, own_state, monkeypatch
 ONE_OF_MANY = """
 import sys
 from pathlib import Path
-from leaveout.verifier.points.asked_samples import AskedClaim, Looks
+from leaveout.verifier.points.sampling import AskedClaim, Looks
 folder, name = sys.argv[1:]
 sys.stdin.readline()
 claim = AskedClaim(name=name, share="0", labels=(0,), above="", about=name)

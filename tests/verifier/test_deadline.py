@@ -12,7 +12,7 @@ import pytest
 import leaveout.verifier.points.query as queries
 from leaveout.bab import NativeOptions
 from leaveout.bab.joint_claim import FormErrors
-from leaveout.bab.native.case_bounds import Propagation
+from leaveout.bab.native.claims import Propagation
 from leaveout.encoders import Box
 from leaveout.encoders.query import Application, Case, Condition, Form, Query
 from leaveout.models import load_network

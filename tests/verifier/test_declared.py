@@ -16,8 +16,8 @@ from leaveout.specs import Function, Parameter, functions
 from leaveout.specs.deciders import Bounds
 from leaveout.specs.table.listed import Listed
 from leaveout.specs.types import BOOLEAN, INPUTS, NETWORK, NUMBER, POINT
+from leaveout.verifier.points.claims import add_pieces, scale_pieces
 from leaveout.verifier.points.functions import score
-from leaveout.verifier.points.pieces import add_pieces, scale_pieces
 
 from support import networks
 

@@ -11,7 +11,7 @@ from leaveout.models import load_network
 from leaveout.specs import check, parse
 from leaveout.verifier.engines import engines
 from leaveout.verifier.options import VerifyOptions
-from leaveout.verifier.points.idp import Decider
+from leaveout.verifier.points.network_leaks import Decider
 from leaveout.verifier.resolve_names import Resolver
 from leaveout.verifier.run import verify
 from leaveout.verifier.statements import Statements

@@ -15,11 +15,20 @@ from hypothesis import strategies as st
 import leaveout
 from leaveout.errors import SpecError
 from leaveout.models import load_network
-from leaveout.models.onnx_file import network_from
+from leaveout.models.onnx.file import network_from
 from leaveout.models.replay import with_parameters
-from leaveout.verifier.points.cases import all_of, any_of, compare
+from leaveout.verifier.points.claims import (
+    Lin,
+    TooManyError,
+    all_of,
+    any_of,
+    compare,
+    greatest,
+    least,
+    plain,
+    scale_pieces,
+)
 from leaveout.verifier.points.decide import _words
-from leaveout.verifier.points.pieces import Lin, TooManyError, greatest, least, plain, scale_pieces
 
 from support import networks
 from support.children import HANGS

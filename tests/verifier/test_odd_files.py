@@ -24,27 +24,26 @@ import pytest
 from numpy.lib import format as npy
 from onnx import TensorProto, helper
 
-from leaveout.bab.native.files.archive import Archive
+from leaveout.bab.native.files.checkpoint import Archive
 from leaveout.errors import CheckpointError, LeaveoutError
 from leaveout.files import UnusualFileError, open_atomically, open_file, read_whole, refuse_unusual
 from leaveout.models import load_network
-from leaveout.models.archive import read_archive
-from leaveout.models.family_file import load_family_file
+from leaveout.models.archive import read_archive, read_arrays
+from leaveout.models.family import load_family_file
 from leaveout.models.forest.files import load_ensemble
 from leaveout.models.forest.folders import load_columns
-from leaveout.models.npz import read_arrays
+from leaveout.models.sharded.classifier import read_state
 from leaveout.models.sharded.settings import read_settings
-from leaveout.models.sharded.state import read_state
 from leaveout.models.table import read_table
-from leaveout.models.train.source import read_data
-from leaveout.models.votes.file import read_ballots
+from leaveout.models.train.data import read_data
+from leaveout.models.votes.ballots import read_ballots
 from leaveout.models.votes.source import read_samples
 from leaveout.specs import load
 from leaveout.specs.vnnlib.onnx_files import load_model
 from leaveout.specs.vnnlib.read import load_problem
 from leaveout.verifier.audits.membership.file import read_audit
-from leaveout.verifier.checker.container import read_certificate
-from leaveout.verifier.guard.bounds import load_bounds
+from leaveout.verifier.checker.manifest import read_certificate
+from leaveout.verifier.guard.access import load_bounds
 from leaveout.verifier.guard.memory import Memory
 from leaveout.verifier.page.loading import load as load_results
 from leaveout.verifier.points.given import GivenPoints

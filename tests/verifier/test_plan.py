@@ -19,7 +19,7 @@ from leaveout.specs import (
 )
 from leaveout.verifier.cli.app import run
 from leaveout.verifier.plan import plan
-from leaveout.verifier.read_spec import read_spec
+from leaveout.verifier.resolve_names import read_spec
 
 from support.files import BOUND, write_other, write_question
 
@@ -122,7 +122,7 @@ def test_a_dry_run_solves_nothing(nested, capsys, monkeypatch):
     def refuse(*_, **__):
         raise AssertionError
 
-    monkeypatch.setattr("leaveout.verifier.points.idp.search_native", refuse)
+    monkeypatch.setattr("leaveout.verifier.points.network_leaks.search_native", refuse)
     assert run(["verify", str(nested), "--dry-run", "--set", "sure=0.5"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("guarantee quiet\n")

@@ -20,7 +20,7 @@ from leaveout.encoders import Box
 from leaveout.encoders.query import Application, Case, Condition, Form, Query
 from leaveout.errors import FamilyError
 from leaveout.models import Members, load_family, load_network
-from leaveout.models.onnx_file import network_from
+from leaveout.models.onnx.file import network_from
 from leaveout.models.replay import with_parameters
 from leaveout.verifier.checker import check
 from leaveout.verifier.cli.app import run

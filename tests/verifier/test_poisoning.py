@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from leaveout.encoders.votes.plurality import plurality_radii
-from leaveout.encoders.votes.tally import tally
+from leaveout.encoders.votes.plurality import plurality_radii, tally
 from leaveout.errors import LeaveoutError
 from leaveout.models.votes import Ballots, Origin, write_ballots
 from leaveout.verifier.checker import check

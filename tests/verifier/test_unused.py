@@ -12,7 +12,7 @@ from leaveout.models.forest import DareForestClassifier
 from leaveout.models.votes import Ballots, Origin, write_ballots
 from leaveout.verifier.options import VerifyOptions
 from leaveout.verifier.run import verify
-from leaveout.verifier.unused_options import USED, unused_option_notes
+from leaveout.verifier.tasks import USED, unused_option_notes
 
 from support.files import BOUND, write_question
 from support.votes import random_ballots

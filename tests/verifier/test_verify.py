@@ -16,10 +16,10 @@ import pytest
 import leaveout
 from leaveout.errors import LeaveoutError, SpecError
 from leaveout.models import confidence, load_family_file, load_network
-from leaveout.models.train.source import read_data
+from leaveout.models.train.data import read_data
 from leaveout.specs import parse
 from leaveout.verifier import Report
-from leaveout.verifier.points import idp
+from leaveout.verifier.points import network_leaks
 from leaveout.verifier.report import exit_code, write_json
 
 from support.files import BOUND, write_question
@@ -162,7 +162,7 @@ def test_a_guarantee_after_its_find_costs_no_second_search(tmp_path):
 
 
 def test_a_find_that_knows_no_leak_spares_no_later_guarantee_its_search(tmp_path, monkeypatch):
-    real, begun = idp.search_native, []
+    real, begun = network_leaks.search_native, []
 
     def cut_short(instance, label, options, **given):
         begun.append(given["decide"])
@@ -172,7 +172,7 @@ def test_a_find_that_knows_no_leak_spares_no_later_guarantee_its_search(tmp_path
         # The lower bound of 0 is known without a leak.
         return replace(found, lower=0.0, witness=None, closed=False, reason="time", detail="")
 
-    monkeypatch.setattr(idp, "search_native", cut_short)
+    monkeypatch.setattr(network_leaks, "search_native", cut_short)
     guarantee = "guarantee g: forall x in X, M in F: label(M, x) == label(N, x)\n"
     results = _verify(tmp_path, BOUND + guarantee).results
     assert True in begun

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from leaveout.models.onnx_file import network_from
+from leaveout.models.onnx.file import network_from
 
 from support import networks
 

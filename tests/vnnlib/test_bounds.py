@@ -9,11 +9,10 @@ import pytest
 from scipy.optimize import linprog
 
 from leaveout.errors import SpecError
-from leaveout.specs.text.source import Position
+from leaveout.specs.text.errors import Position
 from leaveout.specs.vnnlib import parse_problem, query_of
-from leaveout.specs.vnnlib.bounds import Bounds
+from leaveout.specs.vnnlib.bounds import Bounds, propagate
 from leaveout.specs.vnnlib.formula import Atom, Linear, Place
-from leaveout.specs.vnnlib.propagation import propagate
 
 from support.meaning import assignment, holds, random_formula, trees, truth
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from leaveout.models.onnx_file import network_from
+from leaveout.models.onnx.file import network_from
 from leaveout.specs.vnnlib import parse_problem, query_of
 from leaveout.verifier.points.query import decide
 

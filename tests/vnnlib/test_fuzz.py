@@ -10,7 +10,7 @@ import pytest
 from leaveout.errors import LeaveoutError
 from leaveout.specs.vnnlib import parse_problem, query_of
 from leaveout.specs.vnnlib.bounds import Bounds
-from leaveout.specs.vnnlib.cases import conjuncts
+from leaveout.specs.vnnlib.build import conjuncts
 from leaveout.specs.vnnlib.formula import Place
 
 ALPHABET = " \n\t\r\0\"'#()[]{},:;=<>!+-*/.&|%\\_09aexXY\x1b\u00a0é網\ud800"

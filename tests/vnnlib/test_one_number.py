@@ -11,8 +11,7 @@ from onnx import helper
 
 from leaveout.errors import LeaveoutError
 from leaveout.specs.vnnlib import load_query
-from leaveout.specs.vnnlib.result import format_witness
-from leaveout.specs.vnnlib.write import format_query
+from leaveout.specs.vnnlib.write import format_query, format_witness
 from leaveout.verifier.points.query import decide
 
 from support import networks

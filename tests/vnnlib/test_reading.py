@@ -9,7 +9,7 @@ import pytest
 
 from leaveout.encoders.query import Condition, Form
 from leaveout.errors import ModelError, SpecError
-from leaveout.models.onnx_file import network_from
+from leaveout.models.onnx.file import network_from
 from leaveout.specs.vnnlib import load_query, parse_problem, query_of
 from leaveout.specs.vnnlib.formula import nearest_float32
 

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leaveout.encoders import Box
-from leaveout.encoders.choices import Choices
+from leaveout.encoders.box import Choices
 from leaveout.encoders.query import Application, Condition, Form, Query
 from leaveout.errors import SpecError
-from leaveout.models.onnx_file import network_from
+from leaveout.models.onnx.file import network_from
 from leaveout.specs.vnnlib import format_query, load_query, parse_problem, query_of, save_query
 
 from support import networks

@@ -69,9 +69,9 @@ def test_name_and_version_are_one_line_each(capsys):
 
 def test_every_operator_that_is_told_is_read_somewhere():
     """None is told that the reader does not know."""
-    from leaveout.models.onnx_operators import OPERATORS
-    from leaveout.models.rewrites import REWRITES
-    from leaveout.verifier.cli.capabilities import CAPABILITIES
+    from leaveout.models.onnx.rewrites import REWRITES
+    from leaveout.models.onnx.table import OPERATORS
+    from leaveout.verifier.cli.solver import CAPABILITIES
 
     known = {*OPERATORS, *(each.operator for each in REWRITES)}
     assert set(CAPABILITIES["--onnx-operators"]()) == known - {"Softmax", "LogSoftmax", "Sigmoid"}

@@ -7,8 +7,7 @@ import pytest
 
 from leaveout.errors import SpecError
 from leaveout.specs.vnnlib import parse_problem
-from leaveout.specs.vnnlib.lisp import Bracketed, read_lists
-from leaveout.specs.vnnlib.text import without_comments
+from leaveout.specs.vnnlib.text import Bracketed, read_lists, without_comments
 
 vnnlib = pytest.importorskip("vnnlib")
 

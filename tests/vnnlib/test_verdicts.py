@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 
 from leaveout.errors import SpecError
-from leaveout.models.onnx_file import network_from
+from leaveout.models.onnx.file import network_from
 from leaveout.specs.vnnlib import load_query, parse_problem, query_of
 from leaveout.specs.vnnlib.onnx_files import score_of
 from leaveout.verifier.points.query import decide

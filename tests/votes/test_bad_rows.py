@@ -19,7 +19,7 @@ from leaveout.models.votes import (
     read_samples,
     samples_from_arrays,
 )
-from leaveout.models.votes.lines import read_lines
+from leaveout.models.votes.source import read_lines
 from leaveout.verifier.cli.app import run
 
 TREE = make_learner("DecisionTreeClassifier", {"max_depth": 3})

@@ -7,14 +7,13 @@ import pytest
 
 import leaveout.bab.votes.collective_exact as exact
 import leaveout.bab.votes.collective_plurality as plurality
-import leaveout.bab.votes.collective_shares as shares
+import leaveout.bab.votes.collective_plurality as shares
 from leaveout.bab.votes.collective import SearchResult
-from leaveout.bab.votes.collective_batches import in_batches
-from leaveout.bab.votes.collective_plurality import PluralityProblem
-from leaveout.bab.votes.collective_search import search
+from leaveout.bab.votes.collective_exact import in_batches
+from leaveout.bab.votes.collective_plurality import PluralityProblem, search
 from leaveout.deadline import Deadline
 from leaveout.encoders.votes.collective import stakes_of
-from leaveout.encoders.votes.tally import tally
+from leaveout.encoders.votes.plurality import tally
 from leaveout.models.votes import Ballots, Origin, write_ballots
 from leaveout.solvers import find_solver
 from leaveout.verifier.checker import check

@@ -7,16 +7,13 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from leaveout.bab.votes import collective_search
-from leaveout.bab.votes.collective_counters import counters_of
+from leaveout.bab.votes import collective_plurality
 from leaveout.bab.votes.collective_exact import worst_attack
-from leaveout.bab.votes.collective_plurality import PluralityProblem
-from leaveout.bab.votes.collective_search import search
+from leaveout.bab.votes.collective_kernels import counters_of
+from leaveout.bab.votes.collective_plurality import PluralityProblem, search
 from leaveout.deadline import Deadline
-from leaveout.encoders.votes.collective import lost_points, stakes_of
-from leaveout.encoders.votes.collective_problem import collective_problem
-from leaveout.encoders.votes.plurality import plurality_radii
-from leaveout.encoders.votes.tally import tally
+from leaveout.encoders.votes.collective import collective_problem, lost_points, stakes_of
+from leaveout.encoders.votes.plurality import plurality_radii, tally
 from leaveout.solvers import Status, find_solver
 
 from support.votes import random_ballots
@@ -76,10 +73,10 @@ def test_every_attack_in_turn_equals_the_search_by_bounds(monkeypatch):
         votes, truth = random_ballots(rng, int(rng.integers(1, 300)), parts, labels)
         budget = int(rng.integers(1, min(parts, 5) + 1))
         stakes = stakes_of(votes, truth, tally(votes, labels), budget)
-        monkeypatch.setattr(collective_search, "_MOST_WORDS", 0.0)
+        monkeypatch.setattr(collective_plurality, "_MOST_WORDS", 0.0)
         expected = search(stakes)
-        monkeypatch.setattr(collective_search, "_MOST_WORDS", 1e9)
-        monkeypatch.setattr(collective_search, "_BRIEF", 0.0)
+        monkeypatch.setattr(collective_plurality, "_MOST_WORDS", 1e9)
+        monkeypatch.setattr(collective_plurality, "_BRIEF", 0.0)
         found = search(stakes)
         assert (found.lost, found.upper) == (expected.lost, expected.upper)
         freed = stakes.reach[list(found.units)].ravel()

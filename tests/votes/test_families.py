@@ -7,19 +7,16 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from leaveout.bab.votes.collective_plurality import PluralityProblem
-from leaveout.bab.votes.collective_search import search
-from leaveout.encoders.votes.attack import recount
+from leaveout.bab.votes.collective_plurality import PluralityProblem, search
 from leaveout.encoders.votes.collective import stakes_of
-from leaveout.encoders.votes.families import family_attack, family_radii
-from leaveout.encoders.votes.tally import tally
+from leaveout.encoders.votes.plurality import family_attack, family_radii, recount, tally
 from leaveout.errors import BallotError, LeaveoutError
 from leaveout.models.votes import Ballots, Origin, write_ballots
 from leaveout.solvers import Status, find_solver
 from leaveout.verifier.checker import check
 from leaveout.verifier.checker.errors import RejectedError
-from leaveout.verifier.checker.voting.families import family_radii as checked_radii
-from leaveout.verifier.checker.voting.threats import refuse_for_edits, refuse_for_relabels
+from leaveout.verifier.checker.voting.functions import refuse_for_edits, refuse_for_relabels
+from leaveout.verifier.checker.voting.plurality import family_radii as checked_radii
 from leaveout.verifier.checker.voting.vote import Vote
 from leaveout.verifier.run import verify
 

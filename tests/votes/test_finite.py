@@ -8,14 +8,18 @@ import numpy as np
 import pytest
 from numba import njit
 
-from leaveout.bab.votes.finite import finite_attack, finite_exact, finite_published
-from leaveout.bab.votes.finite_closing import bracket_radius, solve
-from leaveout.bab.votes.finite_search import attack
-from leaveout.bab.votes.finite_solving import least_whole
+from leaveout.bab.votes.finite import (
+    attack,
+    bracket_radius,
+    finite_attack,
+    finite_exact,
+    finite_published,
+    least_whole,
+    solve,
+)
 from leaveout.bab.votes.finite_weights import weighted_bound
-from leaveout.encoders.votes import finite_kernels as kernels
-from leaveout.encoders.votes.finite_ballots import checked_row
-from leaveout.encoders.votes.finite_programme import finite_problem
+from leaveout.encoders.votes import finite
+from leaveout.encoders.votes.finite import checked_row, finite_problem
 from leaveout.errors import SpecError
 from leaveout.solvers import Outcome, Solution, Solver, Status, find_solver
 
@@ -147,7 +151,7 @@ def test_programmes_weights_and_attacks_agree_with_every_attack_on_a_label():
         votes, labels, offsets = case(rng, most=12)
         _, spots, best, gap = checked_row(votes, labels, offsets)
         edits, hits = np.zeros(labels, np.int64), np.zeros((labels, len(votes)), np.int32)
-        kernels.published_edits(votes, spots, best, gap, hits, edits)
+        finite.published_edits(votes, spots, best, gap, hits, edits)
         for label in set(range(labels)) - {best}:
             fewest = least_edits(votes, labels, offsets, label)
             outcome = solver.solve(finite_problem(votes, labels, offsets, label))

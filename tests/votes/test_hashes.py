@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from leaveout.models.votes import samples_from_arrays
-from leaveout.models.votes.hashing import array_keys, cell_keys, hash_samples, spread_offsets
+from leaveout.models.votes.samples import array_keys, cell_keys, hash_samples, spread_offsets
 
 
 def test_hashes_are_these_numbers_on_every_machine():

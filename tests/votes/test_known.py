@@ -5,14 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from leaveout.bab.votes import collective_known
+from leaveout.bab.votes import thresholds as collective_known
 from leaveout.bab.votes.collective_exact import worst_attack
-from leaveout.bab.votes.collective_known import KnownProblem
-from leaveout.bab.votes.known_search import search
+from leaveout.bab.votes.thresholds import KnownProblem, search
 from leaveout.deadline import Deadline
-from leaveout.encoders.votes.known_problem import known_levels, known_problem
-from leaveout.encoders.votes.known_stakes import affordable_losses, known_stakes_of
-from leaveout.encoders.votes.tally import tally
+from leaveout.encoders.votes.plurality import tally
+from leaveout.encoders.votes.thresholds import (
+    affordable_losses,
+    known_levels,
+    known_problem,
+    known_stakes_of,
+)
 from leaveout.errors import LeaveoutError
 from leaveout.models.votes import Ballots, Origin, write_ballots
 from leaveout.solvers import Status, find_solver

@@ -8,7 +8,7 @@ from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from leaveout.encoders.votes.tally import tally
+from leaveout.encoders.votes.plurality import tally
 from leaveout.errors import TrainingError
 from leaveout.models.votes import (
     PartRecipe,
@@ -19,7 +19,7 @@ from leaveout.models.votes import (
     samples_from_arrays,
 )
 from leaveout.models.votes.learners import Learner
-from leaveout.models.votes.scoring import label_scores
+from leaveout.models.votes.member import label_scores
 
 from support.parts import LINEAR, TREE, cancer
 

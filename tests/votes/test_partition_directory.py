@@ -10,13 +10,8 @@ from pathlib import Path
 import pytest
 
 from leaveout.files import PARTIALS, lock, settle
-from leaveout.models.votes import (
-    PartitionInterruptedError,
-    output,
-    partition,
-    partitioning,
-    read_ballots,
-)
+from leaveout.models.votes import PartitionInterruptedError, partition, partitioning, read_ballots
+from leaveout.models.votes import partitioning as output
 
 from support.crashes import contents, ends
 from support.parts import invoke
@@ -204,7 +199,7 @@ def test_stopped_from_the_keyboard_it_leaves_nothing(arrays, tmp_path, workers):
 
 
 def test_stopped_while_it_still_loads_it_says_so(arrays, tmp_path, capsys, monkeypatch):
-    name = "leaveout.models.votes.settings"
+    name = "leaveout.models.votes.recipe"
 
     class Stop:
         def find_spec(self, wanted, path=None, target=None):

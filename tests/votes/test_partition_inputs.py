@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from leaveout.models.votes import read_ballots
-from leaveout.models.votes.hashing import array_keys, held_out
+from leaveout.models.votes.samples import array_keys, held_out
 
 from support.parts import invoke
 

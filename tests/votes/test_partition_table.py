@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from leaveout.bab.votes.finite import finite_published
-from leaveout.encoders.votes.plurality import plurality_radii
-from leaveout.encoders.votes.tally import tally
+from leaveout.encoders.votes.plurality import plurality_radii, tally
 from leaveout.models.votes import read_ballots
 
 from support.parts import invoke

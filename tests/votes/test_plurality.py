@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from leaveout.encoders.votes.attack import recount
-from leaveout.encoders.votes.knapsack import knapsack_attack, knapsack_radius
-from leaveout.encoders.votes.plurality import plurality_attack, plurality_radii
-from leaveout.encoders.votes.tally import tally
+from leaveout.encoders.votes.plurality import plurality_attack, plurality_radii, recount, tally
 from leaveout.encoders.votes.threat import UNBOUNDED, Threat, cost_of
+from leaveout.encoders.votes.thresholds import knapsack_attack, knapsack_radius
 from leaveout.models.votes.ballots import NEVER
 
 from support.votes import every_count, every_vote, random_ballots

@@ -9,13 +9,13 @@ import pytest
 from numba import njit
 
 from leaveout.encoders.votes.run_off import (
+    _both,
+    run_off_attack,
     run_off_exact,
     run_off_plans,
     run_off_predictions,
     run_off_published,
 )
-from leaveout.encoders.votes.run_off_attack import run_off_attack
-from leaveout.encoders.votes.run_off_kernels import _both
 from leaveout.errors import SpecError
 from leaveout.solvers import Status, find_solver
 

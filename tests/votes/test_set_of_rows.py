@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from leaveout.encoders.votes.tally import tally
+from leaveout.encoders.votes.plurality import tally
 from leaveout.errors import TrainingError
 from leaveout.models.votes import (
     PartRecipe,

@@ -11,9 +11,9 @@ import pytest
 import leaveout.models.votes.survival.nearest_kernels as nearest_kernels
 import leaveout.models.votes.survival.tree_kernels as tree_kernels
 from leaveout.compiling import watch_compiling
-from leaveout.encoders.votes.knapsack import knapsack_radius
-from leaveout.encoders.votes.tally import tally
+from leaveout.encoders.votes.plurality import tally
 from leaveout.encoders.votes.threat import UNBOUNDED
+from leaveout.encoders.votes.thresholds import knapsack_radius
 from leaveout.errors import TrainingError
 from leaveout.models.votes import (
     PartRecipe,

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from leaveout.encoders.votes.targeted import plurality_edits_to, plurality_votes_to
+from leaveout.encoders.votes.plurality import plurality_edits_to, plurality_votes_to
 from leaveout.encoders.votes.threat import UNBOUNDED, Threat
 from leaveout.errors import LeaveoutError
 from leaveout.models.votes import Ballots, Origin, write_ballots

@@ -7,17 +7,249 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.verifier.checker.arithmetic import Arithmetic
-from leaveout.verifier.checker.backward import Forms
-from leaveout.verifier.checker.clipping import HalfSpaces, contract
-from leaveout.verifier.checker.errors import RejectedError
+from leaveout.verifier.checker.arithmetic import UNIT, Arithmetic, gamma
+from leaveout.verifier.checker.errors import OUT_OF_RANGE, RejectedError
 from leaveout.verifier.checker.layout import Net
-from leaveout.verifier.checker.tree import Tree
-from leaveout.verifier.checker.tree_arrays import INPUT, PHASE, UNTIED
+from leaveout.verifier.checker.pairs import (
+    Forms,
+    Nodes,
+    facts_of,
+    largest,
+    pull_back,
+    round_up_forms,
+)
+from leaveout.verifier.checker.spaces import Space
+from leaveout.verifier.checker.tree import INPUT, PHASE, UNTIED, Tree
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+
+_ROUNDS = 3
+"""Half-spaces added to one form."""
+
+_FLAT = 1e-4
+"""Half-spaces missed by less than this share of their width are not missed."""
+
+_CANCELLED = 1e-6
+"""Slopes of which no more than this is left are 0."""
+
+_AT_ONCE = 2**20
+"""Numbers looked at together."""
+
+_SIDE_BY_SIDE = 32
+"""Rows of one node that are multiplied with its half-spaces at once."""
+
+_TINY = float(np.finfo(np.float64).tiny)
+
+
+@dataclass(eq=False)
+class HalfSpaces:
+    """Half-spaces ``rows x + shift >= 0`` of some nodes; each holds what matters of its node."""
+
+    rows: Floats  # shape (n, most, inputs)
+    shift: (
+        Floats  # shape (n, most): the width is how much a row varied in the box when it was added
+    )
+    width: (
+        Floats  # shape (n, most): the width is how much a row varied in the box when it was added
+    )
+    count: Integers  # shape (n,): how many each node has; the rest is 0
+    arithmetic: Arithmetic
+
+    @staticmethod
+    def none(nodes: int, most: int, inputs: int, numbers: Arithmetic) -> HalfSpaces:
+        """Return room for some half-spaces of each node."""
+        return HalfSpaces(
+            np.zeros((nodes, most, inputs)),
+            np.zeros((nodes, most)),
+            np.zeros((nodes, most)),
+            np.zeros(nodes, np.int64),
+            numbers,
+        )
+
+    def add(self, of: Integers, forms: Forms, least: Floats, lower: Floats, upper: Floats) -> None:
+        """Add ``slopes x + constant >= least``, unless that holds in all of a node's box.
+
+        Numbers out of float64's range say nothing and are not added.
+        """
+        numbers, (low, high) = self.arithmetic, (lower[of], upper[of])
+        with np.errstate(invalid="ignore", over="ignore"):
+            forms = round_up_forms(forms, low, high, numbers)
+            slopes = forms.slopes
+            shift = numbers.up(numbers.number(forms.constant) - least)
+            shift += 8 * UNIT * (np.abs(forms.constant) + np.abs(least))
+            lowest = shift + np.minimum(slopes * low, slopes * high).sum(axis=1)
+            width = (np.abs(slopes) * (high - low)).sum(axis=1)
+        some = np.isfinite(shift) & np.isfinite(slopes).all(axis=1) & np.isfinite(width)
+        some = np.flatnonzero(some & ~(lowest >= 0.0))
+        own = of[some]
+        place = self.count[own] + np.arange(len(own)) - np.searchsorted(own, own)
+        self.rows[own, place] = slopes[some]
+        self.shift[own, place], self.width[own, place] = shift[some], width[some]
+        np.add.at(self.count, own, 1)
+
+
+def contract(
+    forms: Forms, least: Floats, lower: Floats, upper: Floats, numbers: Arithmetic
+) -> tuple[Floats, Floats, Flags]:
+    """Keep of boxes where ``slopes x + constant >= least`` is possible."""
+    slack = numbers.up(numbers.number(largest(forms, lower, upper, numbers)) - least)
+    slopes, constant = numbers.nearest(forms.slopes), numbers.nearest(forms.constant)
+    slack += 4 * UNIT * (np.abs(slack) + np.abs(least) + np.abs(constant))
+    empty = slack < 0.0
+    slack = np.maximum(slack, 0.0)[:, None]
+    width = upper - lower
+    steep = np.abs(slopes)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        keep = slack / steep * (1.0 + 1e-9) + 1e-9 * width
+        keep += 4 * UNIT * (np.abs(lower) + np.abs(upper))
+    cutting = (steep * width > slack) & (keep < width)
+    rising = slopes > 0.0
+    low = np.where(cutting & rising, np.maximum(lower, upper - keep), lower)
+    high = np.where(cutting & ~rising, np.minimum(upper, lower + keep), upper)
+    if numbers.exact:
+        # The ends were rounded; what is left out must be, exactly.
+        exact = numbers.number(forms.slopes)
+        cut = np.where(rising, numbers.number(upper) - low, lower - numbers.number(high))
+        sure = exact * cut >= slack
+        low, high = np.where(sure, low, lower), np.where(sure, high, upper)
+    return low, high, empty
+
+
+def largest_within(
+    forms: Forms, of: Integers, lower: Floats, upper: Floats, given: HalfSpaces
+) -> tuple[Floats, Flags]:
+    """Bound each form over the box and the half-spaces of its node.
+
+    In turn, the half-space most violated by the form's maximiser gets its best multiplier.
+    """
+    numbers = given.arithmetic
+    bounds, empty = largest(forms, lower[of], upper[of], numbers), np.zeros(len(of), bool)
+    clipped = np.flatnonzero(given.count[of] > 0)
+    step = max(1, _AT_ONCE // (_SIDE_BY_SIDE * lower.shape[1]))
+    for begin in range(0, len(clipped), step):
+        at = clipped[begin : begin + step]
+        part = Forms(forms.slopes[at], forms.constant[at])
+        with np.errstate(all="ignore"):
+            found, nowhere = _clip_bounds(part, of[at], lower, upper, given)
+        bounds[at], empty[at] = np.minimum(bounds[at], found), nowhere
+    return bounds, empty
+
+
+class _Values:
+    """Values of all half-spaces of each row's node at points: one product for a group of rows."""
+
+    def __init__(self, given: HalfSpaces, of: Integers) -> None:
+        nodes, self._node = np.unique(of, return_inverse=True)
+        most = int(given.count[nodes].max())
+        rank = np.arange(len(of)) - np.searchsorted(of, of)
+        self._slot = rank % _SIDE_BY_SIDE
+        firsts = np.flatnonzero(self._slot == 0)
+        self._group = np.searchsorted(firsts, np.arange(len(of)), side="right") - 1
+        self.rows, self.shift = given.rows[nodes, :most], given.shift[nodes, :most]
+        self._products = self.rows[self._node[firsts]].transpose(0, 2, 1)
+        slots = int(self._slot.max(initial=0)) + 1
+        self._points = np.zeros((len(firsts), slots, given.rows.shape[2]))
+
+    def at(self, x: Floats, left: Integers) -> Floats:
+        """Return them, shape (r, most), for some rows, at a point each."""
+        group, slot = self._group[left], self._slot[left]
+        self._points[group, slot] = x
+        values = (self._points @ self._products)[group, slot]
+        values += self.shift[self._node[left]]
+        return np.asarray(values)
+
+
+def _clip_bounds(
+    forms: Forms, of: Integers, lower: Floats, upper: Floats, given: HalfSpaces
+) -> tuple[Floats, Flags]:
+    """Return bounds by some multipliers, infinite without any, and which are empty."""
+    best, empty = np.full(len(of), np.inf), np.zeros(len(of), bool)
+    nodes, node = np.unique(of, return_inverse=True)
+    values = _Values(given, of)
+    widths = given.width[nodes, : values.shift.shape[1]]
+    far = np.maximum(np.abs(lower[nodes]), np.abs(upper[nodes]))
+    terms = np.abs(values.shift) + (np.abs(values.rows) @ far[:, :, None])[:, :, 0]
+    numbers = given.arithmetic
+    room, tiny = 2 * gamma(2 * lower.shape[1] + 64), _TINY * (16 + far.sum(axis=1))
+    now, constant = numbers.nearest(forms.slopes), numbers.nearest(forms.constant)
+    low, high = lower[of], upper[of]
+    # What is found is found of these, whatever the others choose.
+    exact = forms if numbers.exact else None
+    size = np.abs(constant) + np.einsum("ri,ri->r", np.abs(now), far[node])
+    # What rounding leaves of slopes that cancel must not decide where the maximiser is.
+    flat = np.abs(now) <= _CANCELLED * np.abs(now).max(axis=1, keepdims=True)
+    constant = constant + np.where(flat, np.maximum(now * low, now * high), 0.0).sum(axis=1)
+    now = np.where(flat, 0.0, now)
+    x, left = np.where(now > 0.0, high, low), np.arange(len(of))
+    for _ in range(_ROUNDS):
+        value, own = values.at(x, left), node[left]
+        missed = np.where(value < 0.0, -value / widths[own], 0.0)
+        farthest = missed.max(axis=1)
+        going = np.flatnonzero(farthest > _FLAT)
+        if not len(going):
+            break
+        if len(going) < 0.75 * len(left):
+            left, own, value = left[going], own[going], value[going]
+            missed, farthest, size = missed[going], farthest[going], size[going]
+            now, constant, low, high, x = (a[going] for a in (now, constant, low, high, x))
+            if exact is not None:
+                exact = Forms(exact.slopes[going], exact.constant[going])
+        # The first of those that are missed about equally.
+        chosen = np.argmax(missed * (1.0 + _FLAT) >= farthest[:, None], axis=1)
+        one = np.arange(len(left))
+        row, shift = values.rows[own, chosen], values.shift[own, chosen]
+        t, falling = _multiplier(
+            now, row, value[one, chosen], _FLAT * widths[own, chosen], high - low
+        )
+        # A multiplier of 0 leaves those where they are that miss nothing.
+        missing = farthest > _FLAT
+        t, falling = np.where(missing, t, 0.0), falling & missing
+        if falling.any():
+            ends = np.maximum(numbers.number(row) * low, numbers.number(row) * high)
+            top = numbers.up(shift + ends.sum(axis=1))
+            top += room * terms[own, chosen] + tiny[own]
+            empty[left[falling & (top < 0.0)]] = True
+        if exact is not None:
+            times = numbers.number(t)
+            exact = Forms(exact.slopes + times[:, None] * row, exact.constant + times * shift)
+        moved = now + t[:, None] * row
+        constant, size = constant + t * shift, size + t * terms[own, chosen]
+        r, i = np.nonzero(np.abs(moved) <= _CANCELLED * np.abs(now))
+        rest = moved[r, i]
+        np.add.at(constant, r, np.maximum(rest * low[r, i], rest * high[r, i]))
+        moved[r, i] = np.where(np.isfinite(rest), 0.0, np.nan)
+        now, x = moved, np.where(moved > 0.0, high, low)
+        if exact is None:
+            found = constant + np.einsum("ri,ri->r", now, x)
+        else:
+            found = largest(exact, low, high, numbers)
+        found += room * size + tiny[own]
+        # Numbers out of range bound nothing; a slope that is makes the sum one.
+        best[left] = np.minimum(best[left], np.where(np.isfinite(found), found, np.inf))
+    return best, empty
+
+
+def _multiplier(
+    now: Floats, row: Floats, value: Floats, small: Floats, width: Floats
+) -> tuple[Floats, Flags]:
+    """Return the multiplier with the least maximum over the box, or 0 where it falls for ever.
+
+    The maximum is convex and piecewise linear in the multiplier. Its slope is the row's value at
+    the maximiser, which grows where slopes of the form change their sign, one after the other.
+    """
+    gain = np.where(now > 0.0, -row, row) * width
+    turning = gain > 0.0
+    step = np.full(row.shape, np.inf)
+    np.divide(now, -row, out=step, where=turning)
+    order = np.argsort(step, axis=1)
+    order += (np.arange(len(row)) * row.shape[1])[:, None]
+    slope = np.cumsum(np.where(turning, gain, 0.0).ravel()[order], axis=1)
+    enough = slope >= (-small - value)[:, None]
+    t = step.ravel()[order[np.arange(len(row)), np.argmax(enough, axis=1)]]
+    # Any that is not negative will do.
+    return np.where(enough[:, -1] & np.isfinite(t) & (t > 0.0), t, 0.0), ~enough[:, -1]
 
 
 @dataclass(eq=False)
@@ -105,3 +337,89 @@ class Block:
             if len(own):
                 forms = Forms(given.rows[own, c], given.shift[own, c])
                 self.cut(own, forms, np.zeros(len(own)), given.arithmetic)
+
+
+_ROWS = 1024
+"""Rows pulled back together, so that they stay in cache."""
+
+
+def bound_hidden_pairs(space: Space, block: Block, nodes: Nodes, given: HalfSpaces) -> None:
+    """Bound the z and dz of all hidden pairs, each layer from those before it."""
+    net, state, phase = nodes.net, block.state, block.phase
+    lowest = np.full(len(block.nodes), net.layers)
+    for k in reversed(range(net.layers - 1)):
+        lowest[(phase[:, net.at(k)] != 0).any(axis=1)] = k
+    for k in range(net.layers - 1):
+        at = net.at(k)
+        known = state[:, :, at]
+        tied = (lowest < k) & block.alive & space.differs
+        # What ancestors proved of differences there may be of others: of fewer tied pairs.
+        known[tied, 4:] = np.array([-np.inf, np.inf])[:, None]
+        unstable = ~((known[:, 0] >= known[:, 3]) | (known[:, 1] <= -known[:, 2]))
+        _cut_by_ties(block, nodes, k, unstable, given)
+        wanted = unstable if k else np.ones_like(unstable)
+        wanted &= block.alive[:, None]
+        _tighten(block, nodes, k, wanted, given, pair=False)
+        wanted |= (tied & block.alive)[:, None]
+        if space.differs:
+            _tighten(block, nodes, k, wanted, given, pair=True)
+        low, high, p, q = known[:, 0], known[:, 1], known[:, 2], known[:, 3]
+        below, above = known[:, 4], known[:, 5]
+        true = (lowest >= k)[:, None] & wanted
+        np.copyto(p, np.minimum(p, np.maximum(above, 0.0)), where=true)
+        np.copyto(q, np.minimum(q, np.maximum(-below, 0.0)), where=true)
+        here = phase[:, at]
+        if np.isnan(known[block.alive]).any():
+            raise RejectedError(OUT_OF_RANGE)
+        crossed = (low > high) | (below > above)
+        crossed |= ((here > 0) & (high < -p)) | ((here < 0) & (low > q))
+        block.alive &= ~crossed.any(axis=1)
+        nodes.facts.append(facts_of(known, here, lowest < k))
+
+
+def _cut_by_ties(
+    block: Block, nodes: Nodes, layer: int, unstable: Flags, given: HalfSpaces
+) -> None:
+    """Add what tied pairs say of z: that it is at least -p where on, at most q where off."""
+    at = nodes.net.at(layer)
+    phase, state = block.phase[:, at], block.state[:, :, at]
+    first = given.count.copy()
+    everything, neurons = np.nonzero((phase != 0) & unstable & block.alive[:, None])
+    for begin in range(0, len(everything), _ROWS):
+        of, neuron = everything[begin : begin + _ROWS], neurons[begin : begin + _ROWS]
+        side = phase[of, neuron]
+        rows = np.zeros((len(of), at.stop - at.start))
+        rows[np.arange(len(of)), neuron] = side
+        forms = pull_back(nodes, of, layer, rows, None)
+        band = np.where(side > 0, state[of, 2, neuron], state[of, 3, neuron])
+        given.add(of, forms, -band, block.lower, block.upper)
+    if len(everything):
+        block.cut_to(given, first)
+
+
+def _tighten(
+    block: Block,
+    nodes: Nodes,
+    layer: int,
+    wanted: Flags,
+    given: HalfSpaces,
+    *,
+    pair: bool,
+) -> None:
+    """Bound some outputs of a layer, or their differences, from both sides."""
+    at = nodes.net.at(layer)
+    state = block.state[:, :, at]
+    everything, neurons = np.nonzero(wanted)
+    below, above = (4, 5) if pair else (0, 1)
+    for begin in range(0, len(everything), _ROWS):
+        of, neuron = everything[begin : begin + _ROWS], neurons[begin : begin + _ROWS]
+        # Both signs of a row, side by side.
+        twice, sign = np.repeat(of, 2), np.tile([1.0, -1.0], len(of))
+        rows = np.zeros((len(twice), at.stop - at.start))
+        rows[np.arange(len(twice)), np.repeat(neuron, 2)] = sign
+        own, change = (np.zeros_like(rows), rows) if pair else (rows, None)
+        forms = pull_back(nodes, twice, layer, own, change)
+        found, empty = largest_within(forms, twice, block.lower, block.upper, given)
+        block.alive[twice[empty]] = False
+        state[of, above, neuron] = np.minimum(state[of, above, neuron], found[::2])
+        state[of, below, neuron] = np.maximum(state[of, below, neuron], -found[1::2])

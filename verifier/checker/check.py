@@ -13,26 +13,27 @@ import numpy as np
 
 from leaveout.verifier.checker.arithmetic import EXACT, FLOATS, Arithmetic
 from leaveout.verifier.checker.claim_words import PointsSubject
-from leaveout.verifier.checker.container import Certificate, read_certificate
-from leaveout.verifier.checker.ensembles.parts import ForestResultPart, ForestsPart
-from leaveout.verifier.checker.ensembles.subject import ForestSubject
+from leaveout.verifier.checker.ensembles.claims import ForestResultPart, ForestsPart, ForestSubject
 from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.expressions.given import HeldFile
 from leaveout.verifier.checker.expressions.parts import StatementPart, ValuesPart
 from leaveout.verifier.checker.expressions.statements import Statements, ValueSubject
 from leaveout.verifier.checker.files import found_file
 from leaveout.verifier.checker.leaks import Leaks, prepare_leaks
-from leaveout.verifier.checker.manifest import ClaimPart, ResultPart
+from leaveout.verifier.checker.manifest import (
+    Certificate,
+    ClaimPart,
+    ResultPart,
+    SampledPart,
+    read_certificate,
+)
 from leaveout.verifier.checker.points import read_points
-from leaveout.verifier.checker.question import read_question
+from leaveout.verifier.checker.question import Subject, read_question
 from leaveout.verifier.checker.readers import Given, Shelf
 from leaveout.verifier.checker.sampled import SampledSubject, read_sampled
-from leaveout.verifier.checker.sampled_parts import SampledPart
 from leaveout.verifier.checker.spaces import Space
-from leaveout.verifier.checker.spare import Spare
-from leaveout.verifier.checker.subject import Subject
 from leaveout.verifier.checker.tree import Tree, make_tree
-from leaveout.verifier.checker.tree_walk import Walk
+from leaveout.verifier.checker.tree_walk import Spare, Walk
 
 if TYPE_CHECKING:
     from leaveout.verifier.checker.ensembles.leaks import ForestQuestion

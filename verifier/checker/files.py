@@ -3,13 +3,39 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
 from pathlib import Path, PurePath
 
+import msgspec
+
 from leaveout.files import ARCHIVE, open_file
-from leaveout.models.onnx_external import files_of
-from leaveout.verifier.checker.basic_parts import FilePart
+from leaveout.models.onnx.external import files_of
 from leaveout.verifier.checker.errors import CertificateError, RejectedError
+
+
+class FilePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file that a claim is about."""
+
+    path: str  # relative to the certificate
+    sha256: str
+    kind: str
+
+
+class ChoicesPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Features that together take one of the listed rows."""
+
+    columns: tuple[int, ...]
+    values: tuple[tuple[float, ...], ...]
+
+
+class BoxPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The set of inputs of a question."""
+
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    choices: tuple[ChoicesPart, ...] = ()
+
 
 _BLOCK = 2**22
 
@@ -120,3 +146,16 @@ def _below(folder: Path, path: str, what: str, roots: Sequence[Path]) -> Path:
 def _above(path: str) -> str:
     """Return the folder of a path, as an option gives it."""
     return str(PurePath(path).parent)
+
+
+def refuse_repeated(content: bytes | str) -> None:
+    """Refuse a name that stands twice in an object: of two readers each may take another."""
+    json.loads(content, object_pairs_hook=_once)
+
+
+def _once(pairs: list[tuple[str, object]]) -> None:
+    known: set[str] = set()
+    for name, _ in pairs:
+        if name in known:
+            raise ValueError(f"{name!r} stands in it more than once")
+        known.add(name)

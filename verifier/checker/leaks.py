@@ -9,18 +9,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.verifier.checker.arithmetic import Arithmetic
+from leaveout.verifier.checker.arithmetic import UNIT, Arithmetic
 from leaveout.verifier.checker.envelope import whole_errors
 from leaveout.verifier.checker.errors import RejectedError
-from leaveout.verifier.checker.intervals import Start, start
-from leaveout.verifier.checker.layout import Net, SetStore, make_net
+from leaveout.verifier.checker.layout import Net, SetStore, Start, make_net, start
 from leaveout.verifier.checker.margins import MarginProgram, Region, margin_program
 from leaveout.verifier.checker.question import Question
-from leaveout.verifier.checker.rounding import UNIT
-from leaveout.verifier.checker.rows import CaseRows, stacked_rows
-from leaveout.verifier.checker.spaces import Asked, Space
-from leaveout.verifier.checker.tree import Shape
-from leaveout.verifier.checker.tree_arrays import ROOT, TreePart
+from leaveout.verifier.checker.spaces import Asked, CaseRows, Space, stacked_rows
+from leaveout.verifier.checker.tree import ROOT, Shape, TreePart
 
 Floats = NDArray[np.float64]
 

@@ -2,15 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import zipfile
+import zlib
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 
-from leaveout.verifier.checker.basic_parts import BoxPart, FilePart
-from leaveout.verifier.checker.ensembles.parts import ForestsPart, forest_texts
+from leaveout.files import UnusualFileError
+from leaveout.models.archive import array_names, read_arrays
+from leaveout.verifier.checker.ensembles.claims import ForestsPart, forest_texts
+from leaveout.verifier.checker.errors import CertificateError
 from leaveout.verifier.checker.expressions.parts import ValuesPart
 from leaveout.verifier.checker.expressions.parts import names as names_of
-from leaveout.verifier.checker.sampled_parts import SampledPart, sampled_texts
+from leaveout.verifier.checker.files import BoxPart, FilePart, refuse_repeated
+from leaveout.verifier.checker.tree import Numbers, TreeArrays, TreePart
+
+
+class DrawPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The uniform draw of ``size`` of ``rows``: number ``draw`` of ``draws`` planned."""
+
+    size: int
+    rows: int
+    seed: int
+    draw: int
+    draws: int
+
+
+class MembersBoundPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """No leak of the question's members with the label has a confidence above ``upper``."""
+
+    label: int
+    upper: float
+    tree: str
+
+
+class SampledPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One claim about all rows: at most a share of them have a leak above all the bounds."""
+
+    question: int  # of the members that are bounded; those that it leaves out may be above
+    name: str  # of the statement
+    bounds: tuple[MembersBoundPart, ...]  # one a label that the claim is about
+    sample: DrawPart
+    share: str  # a fraction
+    confidence: str  # a fraction: of all results together, and of all draws that were planned
+    results: int  # so many share what may be wrong
+
+
+def sampled_texts(part: SampledPart) -> Iterator[str]:
+    """Yield what of a claim may be shown on a terminal."""
+    yield part.name
+    yield from (each.tree for each in part.bounds)
+
 
 Term = tuple[int, int, float]
 
@@ -123,3 +168,132 @@ def printed_texts(manifest: ManifestPart) -> Iterator[str]:
         yield from names_of(manifest.values)
     if manifest.forests is not None:
         yield from forest_texts(manifest.forests)
+
+
+_FORMATS = (1, 2, 3, 4)
+_MAPPED_FROM = 2**20
+
+SHORT = 3
+"""The first format that leaves out of trees what is not needed."""
+
+_OTHERS = {
+    "removed": "a family",
+    "member_upper": "what verify --bounds wrote, for leaveout guard",
+    "ballots": "ballots",
+}
+"""What other files of leaveout hold, by an array that no certificate has."""
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """A certificate as read."""
+
+    path: Path
+    manifest: ManifestPart
+    arrays: dict[str, Numbers]
+
+    def tree(self, name: str, *, leaks: bool) -> TreePart:
+        """Return the arrays of a tree; as `TreeArrays.tree`."""
+        arrays = TreeArrays(self.arrays, self.path, self.manifest.format >= SHORT)
+        return arrays.tree(name, leaks=leaks)
+
+    def under(self, prefix: str) -> dict[str, Numbers]:
+        """Return the arrays whose names begin so, by the rest of their names."""
+        start = f"{prefix}."
+        return {
+            name.removeprefix(start): array
+            for name, array in self.arrays.items()
+            if name.startswith(start)
+        }
+
+
+def _least_format(manifest: ManifestPart) -> int:
+    """Return the first format that has all that a manifest says."""
+    if manifest.samples or any(each.without for each in manifest.questions):
+        return 4
+    later = manifest.values is not None or manifest.forests is not None
+    return 3 if later else 2 if manifest.claims else 1
+
+
+def read_certificate(path: Path) -> Certificate:
+    """Read a certificate."""
+    with _refuse_unreadable(path):
+        names = array_names(path)
+    for name, what in _OTHERS.items():
+        if name in names:
+            raise CertificateError(f"{path}: is {what}, expected what verify --certificate wrote")
+    with _refuse_unreadable(path):
+        raw = read_arrays(path, only=["manifest"], strangers=True).get("manifest")
+    if raw is None:
+        raise CertificateError(f"{path}: not a certificate: it has no manifest")
+    try:
+        manifest = msgspec.json.decode(raw.tobytes(), type=ManifestPart)
+        refuse_repeated(raw.tobytes())
+    except (msgspec.DecodeError, ValueError) as error:
+        raise CertificateError(f"{path}: the manifest is damaged: {error}") from None
+    except RecursionError:
+        raise CertificateError(f"{path}: the manifest is nested too deeply") from None
+    if manifest.format not in _FORMATS or manifest.format < _least_format(manifest):
+        raise CertificateError(
+            f"{path}: is of format {manifest.format}; this program checks the formats "
+            f"{_FORMATS[0]}, of leaks alone, {_FORMATS[1]}, with claims over points, "
+            f"{_FORMATS[2]}, with statements about values, and {_FORMATS[3]}, with samples"
+        )
+    stated = manifest.values is not None and manifest.values.statements
+    leaks = manifest.forests is not None and manifest.forests.results
+    if not (manifest.results or manifest.claims or manifest.samples or stated or leaks):
+        raise CertificateError(f"{path}: claims nothing")
+    for text in printed_texts(manifest):
+        if not text.isprintable() or "  " in text:
+            raise CertificateError(f"{path}: a name in it is none: {text!r}")
+    if manifest.forests is not None:
+        known = len(manifest.forests.questions)
+        if not all(0 <= each.question < known for each in manifest.forests.results):
+            raise CertificateError(f"{path}: a claim about forests is about no question")
+    asked = [(each.name, each.question) for each in manifest.results]
+    asked += [(each.name, each.question) for each in manifest.samples]
+    for name, question in asked:
+        if not 0 <= question < len(manifest.questions):
+            raise CertificateError(f"{path}: {name} is about no question of the manifest")
+    declared = set(_array_prefixes(manifest))
+    # The file may be another one by now: the arrays are believed no more for this manifest.
+    with _refuse_unreadable(path):
+        wanted = {name for name in names if _is_declared(name, declared)}
+        return Certificate(path, manifest, read_arrays(path, _MAPPED_FROM, wanted, strangers=True))
+
+
+def _array_prefixes(manifest: ManifestPart) -> Iterator[str]:
+    """Yield the name prefixes of the arrays that a manifest mentions."""
+    yield from (each.tree for each in manifest.results)
+    yield from (each.tree for each in manifest.claims)
+    yield from (bound.tree for each in manifest.samples for bound in each.bounds)
+    if manifest.forests is not None:
+        yield from (each.proof for each in manifest.forests.results)
+    if manifest.values is not None:
+        yield from manifest.values.proofs.values()
+
+
+def _is_declared(name: str, declared: Collection[str]) -> bool:
+    parts = name.split(".")
+    return any(".".join(parts[:count]) in declared for count in range(1, len(parts)))
+
+
+@contextmanager
+def _refuse_unreadable(path: Path) -> Iterator[None]:
+    """Turn any error of reading into one that says what is wrong with the file."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise CertificateError(f"{path}: no such file") from None
+    except IsADirectoryError:
+        raise CertificateError(f"{path}: is a folder, expected a certificate") from None
+    except UnusualFileError as error:
+        raise CertificateError(f"{path}: {error}") from None
+    except MemoryError:
+        raise CertificateError(f"{path}: its arrays do not fit into memory") from None
+    except (
+        OSError, ValueError, EOFError, RuntimeError, NotImplementedError, zipfile.BadZipFile,
+        zlib.error,
+    ) as error:  # fmt: skip
+        why = f": {error}" if str(error).startswith("it unpacks") else ""
+        raise CertificateError(f"{path}: not a certificate, or damaged{why}") from None

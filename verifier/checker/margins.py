@@ -17,11 +17,9 @@ from numpy.typing import NDArray
 
 from leaveout.models.graph import Graph, Join
 from leaveout.models.lowering import stacked_constants
-from leaveout.models.operators import Affine
-from leaveout.verifier.checker.arithmetic import Arithmetic
-from leaveout.verifier.checker.evaluation import count_terms
-from leaveout.verifier.checker.fusing import Fused, after
-from leaveout.verifier.checker.rounding import TINY32, UNIT32, gamma
+from leaveout.models.onnx.operators import Affine
+from leaveout.verifier.checker.arithmetic import TINY32, UNIT32, Arithmetic, gamma
+from leaveout.verifier.checker.evaluation import Fused, after, count_terms
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

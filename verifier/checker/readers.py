@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from leaveout.models import Family, Manifest, Members, Network, Stack, load_family, load_network
 from leaveout.models.graph import Graph
-from leaveout.verifier.checker.basic_parts import FilePart
 from leaveout.verifier.checker.errors import CertificateError, RejectedError
-from leaveout.verifier.checker.files import found_file
+from leaveout.verifier.checker.files import FilePart, found_file
 from leaveout.verifier.checker.manifest import ApplicationPart, FamilyPart
 
 

@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.verifier.checker.errors import RejectedError
-from leaveout.verifier.checker.expressions.ranges import number
+from leaveout.verifier.checker.expressions.given import number
 from leaveout.verifier.checker.inputs import Inputs, runs
-from leaveout.verifier.checker.question import Question
-from leaveout.verifier.checker.sampled_parts import DrawPart, SampledPart
-from leaveout.verifier.checker.subject import Subject
+from leaveout.verifier.checker.manifest import DrawPart, SampledPart
+from leaveout.verifier.checker.question import Question, Subject
 
 _MOST_ROWS = 10**8
 """That are drawn from: a permutation of them is kept."""

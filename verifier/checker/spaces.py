@@ -2,18 +2,175 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.verifier.checker.intervals import Start
-from leaveout.verifier.checker.layout import Net, Sets
-from leaveout.verifier.checker.rows import Rows
+from leaveout.verifier.checker.arithmetic import UNIT, Arithmetic, gamma
+from leaveout.verifier.checker.layout import Net, Sets, Start
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class CaseRows:
+    """``inputs u + scores z + change dz + constant``, a row each, of one case."""
+
+    inputs: Floats  # shape (r, inputs): coefficients of the input as it is, not shifted
+    scores: Floats  # shape (r, scores)
+    change: Floats  # shape (r, scores)
+    constant: Floats  # shape (r,)
+    errors: Floats  # shape (r,): how far float32 evaluation may move each form over everything
+    goal: NDArray[np.bool_]  # shape (r,)
+    sums: Integers  # shape (s, 2): pairs of rows whose sum is bounded on its own
+    slip: Floats  # shape (r, scores): how far coefficients of scores were rounded
+
+
+@dataclass(frozen=True, eq=False)
+class Combined:
+    """Non-negative combinations of rows, one each."""
+
+    inputs: Floats  # shape (n, inputs)
+    scores: Floats  # shape (n, scores)
+    change: Floats  # shape (n, scores)
+    constant: Floats  # shape (n,): rounding is charged, but for that of sums with other numbers
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The forms of some cases over one region, one case after the other, for shifted inputs.
+
+    Attributes
+    ----------
+    inputs, scores, change, constant, errors, goal
+        As of `CaseRows`; the constants are those of shifted inputs.
+    terms, terms_d : ndarray of float64, shape (scores,)
+        Sums of absolute terms of each score of N, and of each difference, over everything.
+    placed : ndarray of float64, shape (r,)
+        What rounding may have changed of constants and of features; 0 where there are none.
+    sizes : ndarray of float64, shape (r,)
+        Sums of absolute terms over everything.
+    starts : ndarray of int64, shape (cases + 1,)
+        Where the rows of each case start.
+    sums : ndarray of int64, shape (s, 2)
+        Positions among all rows.
+    sum_starts : ndarray of int64, shape (cases + 1,)
+    unit : float
+        Charge, relative to the sizes, for all rounding of rows and of what they are combined to.
+    arithmetic : Arithmetic
+        Of whose numbers the forms are.
+    """
+
+    inputs: Floats
+    scores: Floats
+    change: Floats
+    constant: Floats
+    errors: Floats
+    goal: NDArray[np.bool_]
+    terms: Floats
+    terms_d: Floats
+    placed: Floats
+    sizes: Floats
+    starts: Integers
+    sums: Integers
+    sum_starts: Integers
+    unit: float
+    arithmetic: Arithmetic
+
+    def case(self, number: int) -> slice:
+        """Return the slice of a case's rows."""
+        return slice(int(self.starts[number]), int(self.starts[number + 1]))
+
+    def pick(self, *parts: Integers) -> Combined:
+        """Return single rows, or sums of two, by position; parts have shape (n,).
+
+        Of coefficients of scores only what is rounded is charged: of leaks that is nothing.
+        """
+        first, *others = parts
+        inputs, scores, change = self.inputs[first], self.scores[first], self.change[first]
+        constant, charge = self.constant[first], self.placed[first]
+        for each in others:
+            inputs, constant = inputs + self.inputs[each], constant + self.constant[each]
+            scores, slip = add_sums(scores, self.scores[each])
+            change, slip_d = add_sums(change, self.change[each])
+            charge = charge + self.placed[each] + slip @ self.terms + slip_d @ self.terms_d
+        return Combined(inputs, scores, change, constant + (1.0 + 8 * UNIT) * charge)
+
+    def combine(self, case: Integers, share: Floats) -> Combined:
+        """Return combinations of the rows of each case by its shares.
+
+        Parameters
+        ----------
+        case : ndarray of int64, shape (n,)
+        share : ndarray of float64, shape (n, rows)
+            Not negative; 0 beyond the rows of the case.
+        """
+        count, number = len(case), self.arithmetic.number
+        found = Combined(
+            number(np.zeros((count, self.inputs.shape[1]))),
+            number(np.zeros((count, self.scores.shape[1]))),
+            number(np.zeros((count, self.scores.shape[1]))),
+            number(np.zeros(count)),
+        )
+        for each in np.unique(case):
+            at, own = self.case(int(each)), case == each
+            weights = share[own, : at.stop - at.start]
+            found.inputs[own] = weights @ self.inputs[at]
+            found.scores[own] = weights @ self.scores[at]
+            found.change[own] = weights @ self.change[at]
+            found.constant[own] = weights @ self.constant[at] + self.unit * (
+                weights @ self.sizes[at]
+            )
+        return found
+
+
+def stacked_rows(cases: Sequence[CaseRows], net: Net, start: Start) -> Rows:
+    """Return the forms of cases for the shifted inputs of a network."""
+    numbers = net.arithmetic
+    inputs, scores, change, constant = (
+        numbers.number(np.concatenate([getattr(c, k) for c in cases]))
+        for k in ("inputs", "scores", "change", "constant")
+    )
+    top = net.at(net.layers - 1)
+    farthest = np.abs(net.origin) + np.maximum(np.abs(net.lower), np.abs(net.upper))
+    sizes = np.abs(numbers.nearest(constant)) + np.abs(numbers.nearest(inputs)) @ farthest
+    # A constant by itself is exact.
+    alone = ~inputs.any(axis=1)
+    placed = 2 * gamma(6 * net.inputs + 64) * np.where(alone, 0.0, sizes)
+    slip = numbers.nearest(np.concatenate([c.slip for c in cases]))
+    placed = placed + (1.0 + gamma(64)) * (slip @ start.terms[top])
+    sizes += np.abs(numbers.nearest(scores)) @ start.terms[top]
+    sizes += np.abs(numbers.nearest(change)) @ start.terms_d[top]
+    starts = np.cumsum([0, *(len(c.goal) for c in cases)])
+    widest = int(np.diff(starts).max())
+    return Rows(
+        inputs,
+        scores,
+        change,
+        constant + inputs @ net.origin,
+        np.concatenate([c.errors for c in cases]),
+        np.concatenate([c.goal for c in cases]),
+        start.terms[top],
+        start.terms_d[top],
+        placed,
+        2 * sizes,
+        starts,
+        np.concatenate([c.sums + at for c, at in zip(cases, starts, strict=False)]),
+        np.cumsum([0, *(len(c.sums) for c in cases)]),
+        gamma(4 * widest + 6 * net.inputs + 4 * scores.shape[1] + 128),
+        numbers,
+    )
+
+
+def add_sums(first: Floats, second: Floats) -> tuple[Floats, Floats]:
+    """Return a sum, and how far rounding moved it, exactly (Knuth's two-sum)."""
+    total = first + second
+    part = total - first
+    return total, np.abs((first - (total - part)) + (second - part))
 
 
 class SetSource(Protocol):

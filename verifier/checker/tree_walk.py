@@ -4,26 +4,43 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from leaveout.verifier.checker.backward import Forms, Nodes, largest, pull_back, round_up_forms
-from leaveout.verifier.checker.blocks import Block
-from leaveout.verifier.checker.choices import shrink
-from leaveout.verifier.checker.clipping import HalfSpaces
+from leaveout.verifier.checker.arithmetic import UNIT, gamma
+from leaveout.verifier.checker.blocks import Block, HalfSpaces, bound_hidden_pairs
 from leaveout.verifier.checker.errors import RejectedError
-from leaveout.verifier.checker.hidden_pairs import bound_hidden_pairs
-from leaveout.verifier.checker.rounding import UNIT, gamma
-from leaveout.verifier.checker.rows import Combined
-from leaveout.verifier.checker.spaces import Asked, Space
-from leaveout.verifier.checker.spare import Spare
-from leaveout.verifier.checker.tree import Tree
-from leaveout.verifier.checker.tree_arrays import ROOT
+from leaveout.verifier.checker.inputs import shrink
+from leaveout.verifier.checker.pairs import Forms, Nodes, largest, pull_back, round_up_forms
+from leaveout.verifier.checker.spaces import Asked, Combined, Space
+from leaveout.verifier.checker.tree import ROOT, Tree
+
+Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(eq=False)
+class Spare:
+    """Parts of a tree that a walk used."""
+
+    seen: Flags  # shape (n,): nodes that were looked at; of others an ancestor is empty
+    neurons: dict[int, Integers] = field(default_factory=dict)
+
+    @staticmethod
+    def of(nodes: int) -> Spare:
+        """Return that of a walk that has not begun."""
+        return Spare(np.zeros(nodes, bool))
+
+    def note(self, leaves: Integers, needed: Flags, fine: Flags) -> None:
+        """Record that these neurons' multipliers suffice for leaves; earlier records stay."""
+        for leaf, own in zip(leaves[fine].tolist(), needed[fine], strict=True):
+            self.neurons.setdefault(leaf, np.flatnonzero(own))
+
 
 Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 _NODES = 256
 """Nodes bounded together, for networks of a hundred neurons."""

@@ -74,11 +74,11 @@ def attest(
     Exit status: 0 the attestation is written, 2 bad input.
     """
     from leaveout.errors import SpecError
-    from leaveout.verifier.cli.target import reader_may_leave
+    from leaveout.verifier.cli.options import reader_may_leave
     from leaveout.verifier.evidence.attest import attest as run
-    from leaveout.verifier.evidence.keys import make_keys, read_signer
+    from leaveout.verifier.evidence.exports import ATTESTED, Target
     from leaveout.verifier.evidence.parts import ATTESTATION
-    from leaveout.verifier.evidence.target import ATTESTED, Target
+    from leaveout.verifier.evidence.signing import make_keys, read_signer
 
     if new_key is not None:
         if any(each is not None for each in (result, key, certificate, files, output)):

@@ -87,8 +87,8 @@ def check(
     from rich.status import Status
 
     from leaveout.verifier.cli.checked_evidence import render_evidence
+    from leaveout.verifier.cli.options import reader_may_leave
     from leaveout.verifier.cli.result_table import render_checked
-    from leaveout.verifier.cli.target import reader_may_leave
 
     status = Console(stderr=True)
     live = Status("loading", console=status) if status.is_terminal else None

@@ -28,7 +28,7 @@ def fmt(
     """
     from leaveout.errors import SpecError
     from leaveout.files import write_whole
-    from leaveout.specs.printing.format import formatted
+    from leaveout.specs.format import formatted
     from leaveout.specs.text.parse import decode_text, read_bytes
 
     changed: list[tuple[str, str]] = []

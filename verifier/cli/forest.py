@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leaveout.verifier.cli.options import LabelColumn, Units
-from leaveout.verifier.cli.units import read_units
+from leaveout.verifier.cli.options import LabelColumn, Units, read_units
 
 if TYPE_CHECKING:
     from leaveout.models.forest.folders import Addition, Deletion, ForestReport

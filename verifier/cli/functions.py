@@ -32,7 +32,7 @@ def functions(
     from leaveout.specs import functions as known
     from leaveout.specs.table import reference
     from leaveout.specs.text.errors import nearest
-    from leaveout.verifier.cli.target import reader_may_leave
+    from leaveout.verifier.cli.options import reader_may_leave
 
     table = known()
     for name in names or ():

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from leaveout.errors import GuardError
-from leaveout.verifier.cli.bar import counter_bar
+from leaveout.verifier.cli.progress import counter_bar
 
 if TYPE_CHECKING:
     from leaveout.verifier.guard import Guard
@@ -301,7 +301,7 @@ def guard(
 
 def _answer(guard: Guard, rows: Path | None, output: Path | None) -> list[int]:
     """Write one label per row; return the lines of refused rows."""
-    from leaveout.verifier.cli.target import reader_may_leave
+    from leaveout.verifier.cli.options import reader_may_leave
     from leaveout.verifier.guard.rows import answer_arrays, answer_rows
     from leaveout.written import TableWriter
 

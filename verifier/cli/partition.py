@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from leaveout.errors import TrainingError
-from leaveout.verifier.cli.bar import counter_bar, interruptible
 from leaveout.verifier.cli.options import LabelColumn
+from leaveout.verifier.cli.progress import counter_bar, interruptible
 
 _SPREAD = 4
 _FAMILIES = 4
@@ -226,7 +226,7 @@ def partition(
     with interruptible():
         from leaveout.models.votes import PartRecipe, make_learner
         from leaveout.models.votes import partition as run
-        from leaveout.models.votes.settings import split_settings, torch_settings
+        from leaveout.models.votes.recipe import split_settings, torch_settings
 
         if spread is None:
             spread = _SPREAD if method in {"finite_aggregation", "boosted"} else 1

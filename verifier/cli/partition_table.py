@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.encoders.votes.plurality import plurality_radii
-from leaveout.encoders.votes.tally import tally
+from leaveout.encoders.votes.plurality import plurality_radii, tally
 
 if TYPE_CHECKING:
     from leaveout.models.votes import Ballots, PartitionReport
@@ -25,7 +24,7 @@ _SHARE_CHANGED = 10
 
 def partition_table(report: PartitionReport) -> str:
     """Return the table: training, accuracy, labels, warnings and files."""
-    from leaveout.models.votes.naming import path_text
+    from leaveout.models.votes.samples import path_text
 
     accuracy, names = report.accuracy, _names(report.ballots)
     middle = statistics.median(report.sizes)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
 from rich.status import Status
+
+from leaveout.errors import TrainingError
+from leaveout.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from leaveout.bab import Progress
@@ -52,3 +58,50 @@ class Display:
             f"{progress.open_sets} open, {progress.solved} bounded, "
             f"{progress.seconds:.0f} s{left}"
         )
+
+
+@contextmanager
+def counter_bar(what: str, unit: str) -> Iterator[Callable[[int, int], None] | None]:
+    """Show a bar on a terminal from the first report on; elsewhere yield None."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+    bar = Progress(
+        TextColumn(what),
+        BarColumn(),
+        TextColumn(f"{{task.completed:,.0f}}/{{task.total:,.0f}} {unit}"),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    tasks: list[TaskID] = []
+
+    def show(done: int, total: int) -> None:
+        if not tasks:
+            tasks.append(bar.add_task("", total=total))
+        bar.update(tasks[0], completed=done)
+
+    with bar:
+        yield show
+
+
+@contextmanager
+def progress(what: str, unit: str, total: int) -> Iterator[Callable[[int], None] | None]:
+    """Show a bar of ``total`` steps; see `counter_bar`."""
+    with counter_bar(what, unit) as show:
+        yield None if show is None else lambda done: show(done, total)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Report Ctrl-C in one line, however early; imports alone take seconds."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        # What names this error may be what was being imported.
+        error = TrainingError("interrupted; nothing was written")
+        error.exit_code = ExitCode.INTERRUPTED
+        raise error from None

@@ -68,7 +68,7 @@ def report(
 
     Exit status: 0 the page is written, 2 bad input.
     """
-    from leaveout.verifier.cli.target import reader_may_leave
+    from leaveout.verifier.cli.options import reader_may_leave
     from leaveout.verifier.evidence.exports import export, is_export
 
     if is_export(output):
@@ -79,7 +79,7 @@ def report(
             sys.stdout.write(f"{output}\n")
         return
     from leaveout.verifier.page import Page, load
-    from leaveout.verifier.page.dates import check_day, day
+    from leaveout.verifier.page.loading import check_day, day
     from leaveout.verifier.page.target import PageTarget
 
     target = PageTarget.open(output)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import sys
+import tempfile
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from leaveout.errors import SpecError
+from leaveout.files import write_whole
 
 if TYPE_CHECKING:
     from leaveout.verifier.report import Report
@@ -107,13 +112,11 @@ def rows(
     from rich.console import Console
 
     from leaveout.errors import SpecError
+    from leaveout.verifier.cli.options import reader_may_leave
     from leaveout.verifier.cli.rows_table import render_row, render_rows
-    from leaveout.verifier.cli.rows_target import TextTarget
-    from leaveout.verifier.cli.target import reader_may_leave
-    from leaveout.verifier.evidence.rows import find_rows, in_order
-    from leaveout.verifier.evidence.rows import rows as every
-    from leaveout.verifier.evidence.rows_written import to_csv, to_json
     from leaveout.verifier.page import load
+    from leaveout.verifier.rows.known import find_rows, in_order, to_csv, to_json
+    from leaveout.verifier.rows.known import rows as every
 
     if update and time is None:
         raise SpecError("--update: writes what --time SECONDS finds; give --time too")
@@ -155,8 +158,8 @@ def _search(
     from rich.console import Console
     from rich.status import Status
 
-    from leaveout.verifier.evidence.rows import folders_of
-    from leaveout.verifier.evidence.rows_search import search_rows
+    from leaveout.verifier.rows.known import folders_of
+    from leaveout.verifier.rows.search import search_rows
 
     status = Console(stderr=True)
     live = Status("searching rows", console=status) if status.is_terminal else None
@@ -193,3 +196,46 @@ def _write(report: Report, path: Path) -> None:
         write_json(report, path)
     except OSError as error:
         raise SpecError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+@dataclass(frozen=True)
+class TextTarget:
+    """A file, or standard output."""
+
+    option: str  # for messages
+    path: Path | None  # None for standard output
+
+    @staticmethod
+    def open(option: str, text: str | None) -> TextTarget | None:
+        """Read the value of an option; None if not given."""
+        if text is None:
+            return None
+        if text == "-":
+            return TextTarget(option, None)
+        path = Path(text)
+        try:
+            if path.is_dir():
+                raise SpecError(f"{option} {path}: is a folder; give a file name")
+            if path.exists() and not path.is_file():
+                raise SpecError(f"{option} {path}: is not an ordinary file")
+            if not path.resolve().parent.is_dir():
+                raise SpecError(f"{option} {path}: the folder does not exist; make it first")
+            # What would fail in the end fails now.
+            with tempfile.TemporaryFile(prefix=".leaveout-", dir=path.resolve().parent):
+                pass
+        except OSError as error:
+            raise SpecError(f"{option} {path}: cannot be written: {error.strerror}") from None
+        return TextTarget(option, path)
+
+    def write(self, content: bytes) -> None:
+        """Write the content atomically."""
+        if self.path is None:
+            sys.stdout.write(content.decode())
+            sys.stdout.flush()
+            return
+        try:
+            write_whole(self.path, content)
+        except OSError as error:
+            raise SpecError(
+                f"{self.option} {self.path}: cannot be written: {error.strerror}"
+            ) from None

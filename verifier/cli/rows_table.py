@@ -10,8 +10,8 @@ from rich.text import Text
 
 from leaveout.verifier.amounts import MISSING, count_noun
 from leaveout.verifier.amounts import bound as shown
-from leaveout.verifier.points.names import label_phrase, row_name
 from leaveout.verifier.points.row_bounds import NO_LEAK
+from leaveout.verifier.points.sentences import label_phrase, row_name
 from leaveout.verifier.report import Report
 from leaveout.verifier.row_records import RowLabelRecord, RowRecord
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import typer
 
@@ -52,3 +54,30 @@ def run_application(application: typer.Typer, arguments: Sequence[str] | None = 
 def _completes(arguments: Sequence[str]) -> bool:
     """Return whether a shell asks for completion or for its setup."""
     return _ASKED in os.environ or not _TOLD.isdisjoint(arguments)
+
+
+_LOADED = time.perf_counter()
+_BEFORE = 0.3
+"""Seconds an interpreter takes before it reaches this line, about, where the system cannot tell."""
+
+_LONGEST = 60.0
+"""Seconds before this line beyond which what the system tells is not believed."""
+
+
+def since_start() -> float:
+    """Return the seconds since the program started, from the system or estimated."""
+    passed = time.perf_counter() - _LOADED
+    told = _process_age()
+    if told is not None and passed <= told <= passed + _LONGEST:
+        return told
+    return passed + _BEFORE
+
+
+def _process_age() -> float | None:
+    """Return the seconds since this process started, on Linux; else None."""
+    try:
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        begun = int(fields[19]) / os.sysconf("SC_CLK_TCK")
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - begun
+    except (OSError, ValueError, IndexError, AttributeError):
+        return None

@@ -11,8 +11,8 @@ import typer
 
 from leaveout.errors import ShardedError
 from leaveout.exit_codes import ExitCode
-from leaveout.verifier.cli.bar import counter_bar, interruptible
 from leaveout.verifier.cli.options import LabelColumn
+from leaveout.verifier.cli.progress import counter_bar, interruptible
 
 if TYPE_CHECKING:
     from leaveout.models.sharded.planning import HeldOut, Offer, Plan
@@ -108,8 +108,8 @@ def service(
     with interruptible():
         from leaveout.models.sharded.accounting import Unlearning
         from leaveout.models.sharded.planning import plan
-        from leaveout.models.train.source import read_data
-        from leaveout.models.votes.output import refuse_occupied
+        from leaveout.models.train.data import read_data
+        from leaveout.models.votes.partitioning import refuse_occupied
 
         claim = Unlearning(*_claim_values(alpha=alpha, beta=beta, gamma=gamma))
         tried, asked = _whole("--shards", shards), _whole("--predictions", predictions)
@@ -154,7 +154,7 @@ def _whole(flag: str, text: str) -> list[int]:
 def _estimator(learner: str | None, texts: list[str]) -> tuple[str, Any]:
     from leaveout.models.train.estimator import NetworkClassifier
     from leaveout.models.votes.learners import TORCH, make_learner
-    from leaveout.models.votes.settings import split_settings
+    from leaveout.models.votes.recipe import split_settings
 
     own, _ = split_settings(texts, ())
     name = "DecisionTreeClassifier" if learner is None else learner

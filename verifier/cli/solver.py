@@ -3,21 +3,53 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leaveout.verifier.cli.capabilities import CAPABILITIES
 from leaveout.verifier.cli.options import Cores, CounterExampleSeed
 from leaveout.verifier.cli.running import run_application
-from leaveout.verifier.cli.solving import keep_to, progress_line, say, status_of
+from leaveout.verifier.cli.vnnlib import keep_to, progress_line, say, status_of
 from leaveout.version import VERSION
 
 if TYPE_CHECKING:
     from leaveout.specs.vnnlib import Reading
     from leaveout.verifier.points.query import Decision
+
+
+def _opsets() -> list[str]:
+    from leaveout.models.onnx.use import OPSETS
+
+    return [str(OPSETS[0]), str(OPSETS[-1])]
+
+
+def _operators() -> list[str]:
+    from leaveout.models.onnx.rewrites import REWRITES
+    from leaveout.models.onnx.rewrites.endings import FinalSigmoid, FinalSoftmax
+    from leaveout.models.onnx.table import OPERATORS
+
+    # A query is about what comes out, so that what is dropped at the end is not supported.
+    dropped = FinalSoftmax, FinalSigmoid
+    rewritten = {each.operator for each in REWRITES if not isinstance(each, dropped)}
+    return sorted({*OPERATORS, *rewritten})
+
+
+CAPABILITIES: Mapping[str, Callable[[], list[str]]] = {
+    "--onnx-opset-versions": _opsets,
+    "--onnx-element-types": lambda: ["float32", "real"],
+    "--onnx-operators": _operators,
+    "--vnnlib-versions": lambda: ["1.0", "2.0"],
+    "--hidden-node-theories": lambda: ["NH", "H"],
+    "--multiple-input-output-theories": lambda: ["SIO"],
+    "--multiple-network-theories": lambda: ["SNET", "MENET", "MINET", "MNET"],
+    "--multiple-node-comparison-theories": lambda: ["SNC", "MNC"],
+    "--arithmetic-complexity-theories": lambda: ["BND", "OUTC", "LIN"],
+    "--optimised-disjunctive-reasoning": lambda: ["false"],
+    "--serialise-assignments": lambda: ["true"],
+}
+"""By option the lines to print (VNN-LIB 2.0 standard, chapter 5, "The supports command")."""
 
 
 _HELP = {"help_option_names": ["-h", "--help"]}
@@ -118,8 +150,8 @@ def verify(
     For example: leaveout-vnnlib verify prop_1.vnnlib --network f=net.onnx --timeout 60
     """
     from leaveout.specs.vnnlib import load_query
-    from leaveout.verifier.cli.clock import since_start
-    from leaveout.verifier.cli.target import reader_may_leave
+    from leaveout.verifier.cli.options import reader_may_leave
+    from leaveout.verifier.cli.running import since_start
     from leaveout.verifier.points.query import decide
     from leaveout.verifier.warm_up import warm
 

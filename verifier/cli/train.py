@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leaveout.verifier.cli.options import LabelColumn, Units, WeightDecay
-from leaveout.verifier.cli.units import read_units
+from leaveout.verifier.cli.options import LabelColumn, Units, WeightDecay, read_units
 
 if TYPE_CHECKING:
     from leaveout.models.train import TrainingReport
@@ -169,8 +168,8 @@ def train(
     """
     from leaveout.errors import TrainingError
     from leaveout.models.train import Recipe, parse_layers, run
-    from leaveout.models.train.bar import progress_bar
     from leaveout.models.train.recipe import parse_class_weights
+    from leaveout.models.train.report import progress_bar
 
     if cnn and layers is not None:
         raise TrainingError("--cnn has layers of its own: drop --layers, or drop --cnn")

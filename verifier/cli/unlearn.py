@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leaveout.verifier.cli.bar import progress
 from leaveout.verifier.cli.options import (
     BatchSize,
     Epochs,
@@ -20,6 +19,7 @@ from leaveout.verifier.cli.options import (
     Seed,
     WeightDecay,
 )
+from leaveout.verifier.cli.progress import progress
 
 if TYPE_CHECKING:
     from leaveout.models.unlearning import Record, UnlearningReport

@@ -161,11 +161,11 @@ def verify(
     from rich.console import Console
 
     from leaveout.errors import SpecError
-    from leaveout.verifier.cli.clock import since_start
+    from leaveout.verifier.cli.options import JsonTarget, reader_may_leave
     from leaveout.verifier.cli.progress import Display
     from leaveout.verifier.cli.result_table import render
+    from leaveout.verifier.cli.running import since_start
     from leaveout.verifier.cli.settings import read_settings
-    from leaveout.verifier.cli.target import JsonTarget, reader_may_leave
     from leaveout.verifier.options import VerifyOptions
     from leaveout.verifier.report import exit_code
     from leaveout.verifier.run import verify as run
@@ -249,7 +249,7 @@ def _evidence_folder(
 def _show_plan(
     spec: Path, options: VerifyOptions, params: dict[str, str], allow_include: list[Path]
 ) -> None:
-    from leaveout.verifier.cli.target import reader_may_leave
+    from leaveout.verifier.cli.options import reader_may_leave
     from leaveout.verifier.plan import plan
 
     found = plan(spec, options=options, params=params, allow_include=allow_include)

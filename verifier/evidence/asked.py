@@ -34,15 +34,13 @@ from leaveout.specs import (
 from leaveout.specs.text.errors import Slip
 from leaveout.specs.text.expressions import children
 from leaveout.verifier.engines import engines
-from leaveout.verifier.evidence.errors import EvidenceError, TamperedError
-from leaveout.verifier.evidence.places import Places
-from leaveout.verifier.evidence.statement import Subject
+from leaveout.verifier.evidence.statement import EvidenceError, Places, Subject, TamperedError
 from leaveout.verifier.options import VerifyOptions
-from leaveout.verifier.origin.taken import Origin
 from leaveout.verifier.page.spec_text import overridden_params
-from leaveout.verifier.points.idp import Decider
-from leaveout.verifier.read_spec import Reading
+from leaveout.verifier.points.network_leaks import Decider
+from leaveout.verifier.provenance import Origin
 from leaveout.verifier.report import Report
+from leaveout.verifier.resolve_names import Reading
 from leaveout.verifier.statements import task_of
 from leaveout.verifier.tasks import Context, Task
 from leaveout.version import VERSION

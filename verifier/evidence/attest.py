@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from leaveout.verifier.checker.container import read_certificate
-from leaveout.verifier.evidence.dsse import seal_payload
-from leaveout.verifier.evidence.errors import EvidenceError
-from leaveout.verifier.evidence.places import Places, folders
-from leaveout.verifier.evidence.placing import relative_to
-from leaveout.verifier.evidence.reading import read_bytes, read_report
+from leaveout.errors import LeaveoutError
+from leaveout.verifier.checker.manifest import read_certificate
+from leaveout.verifier.evidence.signing import seal_payload
 from leaveout.verifier.evidence.statement import (
     PREDICATE_TYPE,
+    EvidenceError,
     Notes,
+    Places,
     Statement,
     Subject,
+    folders,
     predicate_of,
+    read_bytes,
+    read_report,
+    relative_to,
     subjects_of,
 )
-from leaveout.verifier.origin.digests import sha256_of
-from leaveout.verifier.origin.records import FileRecord
+from leaveout.verifier.provenance import Origin, sha256_of
+from leaveout.verifier.records import FileRecord
 from leaveout.verifier.report import Report
 
 if TYPE_CHECKING:
@@ -68,8 +71,6 @@ def attest(
         made.append(_certificate(certificate, folder))
     unknown: list[str] = []
     if not report.files:
-        from leaveout.verifier.evidence.earlier import files_of_earlier
-
         known, unknown = files_of_earlier(report, result, folders(files))
         report = structs.replace(report, files=known)
     else:
@@ -132,3 +133,45 @@ def _refuse_other(record: FileRecord, found: Path) -> None:
             f"{found}: is not the {record.kind} that was verified (SHA-256 {digest[:12]}, expected "
             f"{record.sha256[:12]}); verify again"
         )
+
+
+_WHEN = "is of now: the results do not say what it held when they were made"
+
+
+def files_of_earlier(
+    report: Report, result: Path, given: Sequence[Path]
+) -> tuple[tuple[FileRecord, ...], list[str]]:
+    """Return the files found that results rest on, and what is unknown."""
+    if "\n" in report.spec:
+        return (), ["the specification was built in Python: what it reads is not known"]
+    spec = _find_spec(report, result.parent, given)
+    if spec is None:
+        return (), [f"{report.spec}: not found as it was decided, and so nothing that it names"]
+    # The language is loaded only where a specification has to be read again.
+    from leaveout.verifier.resolve_names import read_spec
+
+    try:
+        reading = read_spec(spec)
+    except LeaveoutError:
+        return (), [f"{report.spec}: cannot be read any more, and so nothing that it names"]
+    origin = Origin.of(reading.checked, reading.folder, spec)
+    files = origin.files()
+    held = [f"{each.path}: its digest {_WHEN}" for each in files[1:]]
+    return files, [*(f"{each}: missing" for each in origin.missing_files()), *held]
+
+
+def _find_spec(report: Report, folder: Path, given: Sequence[Path]) -> Path | None:
+    """Return the specification file with the stored digest; None if missing."""
+    for path in _near(report.spec, (folder, *given)):
+        try:
+            if hashlib.sha256(path.read_bytes()).hexdigest() == report.spec_sha256:
+                return path
+        except OSError:
+            continue
+    return None
+
+
+def _near(spec: str, around: Sequence[Path]) -> Iterator[Path]:
+    for folder in around:
+        yield from (folder / spec, folder / Path(spec).name)
+    yield Path(spec)

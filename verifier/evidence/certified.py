@@ -16,27 +16,26 @@ import numpy as np
 from leaveout.bab import agree
 from leaveout.bab.attack.counterexamples import ClaimReplayer
 from leaveout.bab.joint_claim import join_claim
-from leaveout.bab.native.files.certificate import FileFacts, question_part
-from leaveout.bab.native.files.file_parts import box_part, file_part
-from leaveout.bab.native.files.proved_points import claim_part
+from leaveout.bab.native.files.certificate import FileFacts, claim_part, question_part
+from leaveout.bab.native.files.manifest_parts import box_part, file_part
 from leaveout.bab.native.leaks import Leaks
 from leaveout.encoders import Box
 from leaveout.specs import Find
 from leaveout.verifier.amounts import bound
 from leaveout.verifier.checker import Checked
-from leaveout.verifier.checker.basic_parts import BoxPart, FilePart
 from leaveout.verifier.checker.claim_words import PointsSubject
-from leaveout.verifier.checker.ensembles.subject import ForestSubject
+from leaveout.verifier.checker.ensembles.claims import ForestSubject
 from leaveout.verifier.checker.expressions.given import HeldFile
 from leaveout.verifier.checker.expressions.parts import Part, StatementPart
 from leaveout.verifier.checker.expressions.statements import ValueSubject
+from leaveout.verifier.checker.files import BoxPart, FilePart
 from leaveout.verifier.checker.inputs import Inputs
 from leaveout.verifier.checker.manifest import ClaimPart, QuestionPart
+from leaveout.verifier.checker.question import Subject
 from leaveout.verifier.checker.sampled import SampledSubject
-from leaveout.verifier.checker.subject import Subject
 from leaveout.verifier.engines import ForestTask, FormulaTask, LeakTask, SampledTask, ValueTask
 from leaveout.verifier.evidence.asked import Resolved
-from leaveout.verifier.evidence.errors import TamperedError
+from leaveout.verifier.evidence.statement import TamperedError
 from leaveout.verifier.options import VerifyOptions
 from leaveout.verifier.points.job import Asked
 from leaveout.verifier.points.leak_decider import floor_of

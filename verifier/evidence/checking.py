@@ -15,23 +15,25 @@ from leaveout.verifier.checker import Checked, check
 from leaveout.verifier.checker.check import Progress
 from leaveout.verifier.evidence.asked import resolve_statements
 from leaveout.verifier.evidence.certified import Standing, standings
-from leaveout.verifier.evidence.dsse import Envelope, decode_json, open_envelope
-from leaveout.verifier.evidence.errors import EvidenceError, TamperedError
-from leaveout.verifier.evidence.keys import read_public
 from leaveout.verifier.evidence.parts import ATTESTATION, NAMES
-from leaveout.verifier.evidence.places import Places, folders
-from leaveout.verifier.evidence.reading import read_bytes, read_report
+from leaveout.verifier.evidence.signing import Envelope, decode_json, open_envelope, read_public
 from leaveout.verifier.evidence.statement import (
     PREDICATE_TYPE,
     STATEMENT_TYPE,
+    EvidenceError,
+    Places,
     Predicate,
     Proved,
     Statement,
     Subject,
+    TamperedError,
+    folders,
     predicate_of,
+    read_bytes,
+    read_report,
     subjects_of,
 )
-from leaveout.verifier.origin.digests import sha256_of
+from leaveout.verifier.provenance import sha256_of
 from leaveout.verifier.report import Report
 
 if TYPE_CHECKING:

@@ -16,8 +16,6 @@ from leaveout.files import (
     write_whole,
 )
 from leaveout.verifier.evidence.attest import Attestation, Made, seal_statement, statement_of
-from leaveout.verifier.evidence.errors import EvidenceError
-from leaveout.verifier.evidence.keys import read_signer
 from leaveout.verifier.evidence.parts import (
     ATTESTATION,
     CERTIFICATE,
@@ -27,9 +25,10 @@ from leaveout.verifier.evidence.parts import (
     Given,
     make_part,
 )
-from leaveout.verifier.evidence.placing import relocate_report
-from leaveout.verifier.origin.digests import sha256_of
+from leaveout.verifier.evidence.signing import read_signer
+from leaveout.verifier.evidence.statement import EvidenceError, relocate_report
 from leaveout.verifier.points.proofs import CertificateTarget
+from leaveout.verifier.provenance import sha256_of
 from leaveout.verifier.report import Report
 
 if TYPE_CHECKING:

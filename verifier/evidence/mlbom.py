@@ -11,7 +11,7 @@ from typing import Any
 from leaveout.verifier.amounts import bound
 from leaveout.verifier.evidence.parts import Given
 from leaveout.verifier.evidence.topics import topic_of
-from leaveout.verifier.origin.records import FileRecord, TrainingRecord
+from leaveout.verifier.records import FileRecord, TrainingRecord
 from leaveout.verifier.report import Report, Result
 from leaveout.written import printable
 

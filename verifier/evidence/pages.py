@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from leaveout.verifier.evidence.parts import Given
-from leaveout.verifier.evidence.rows import in_order, rows
-from leaveout.verifier.evidence.rows_written import to_csv, to_json
 from leaveout.verifier.page import Page, document, load
 from leaveout.verifier.page.markdown import markdown
 from leaveout.verifier.row_records import RowRecord as Row
+from leaveout.verifier.rows.known import in_order, rows, to_csv, to_json
 
 
 def page(given: Given) -> bytes:

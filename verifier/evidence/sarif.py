@@ -12,7 +12,7 @@ from urllib.parse import quote
 from leaveout.verifier.amounts import span
 from leaveout.verifier.evidence.parts import Given
 from leaveout.verifier.evidence.topics import TOPICS, Topic, topic_of
-from leaveout.verifier.origin.records import StatementRecord
+from leaveout.verifier.records import StatementRecord
 from leaveout.verifier.report import Report, Result
 from leaveout.written import printable
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
 
 import msgspec
+from msgspec import structs
 
-from leaveout.verifier.origin.records import FileRecord, StatementRecord, TrainingRecord
+from leaveout.errors import LeaveoutError
+from leaveout.exit_codes import ExitCode
+from leaveout.files import RESULTS, read_whole, why_unread
+from leaveout.verifier.checker.files import refuse_repeated
+from leaveout.verifier.records import FileRecord, StatementRecord, TrainingRecord
 from leaveout.verifier.report import Report, Result
 from leaveout.written import as_json
 
@@ -164,3 +172,156 @@ def _scope(result: Result) -> Scope:
 
 def _common(ends: tuple[float, ...]) -> float | None:
     return ends[0] if len(set(ends)) == 1 else None
+
+
+class EvidenceError(LeaveoutError):
+    """Evidence that cannot be made or read, or an unusable key."""
+
+
+class TamperedError(LeaveoutError):
+    """Evidence whose signature, digests or claims are inconsistent."""
+
+    exit_code = ExitCode.REFUTED
+
+
+def read_bytes(path: Path, what: str) -> bytes:
+    """Return the content of an evidence file."""
+    try:
+        return read_whole(path, RESULTS)
+    except IsADirectoryError:
+        raise EvidenceError(f"{path}: is a folder, expected {what}") from None
+    except (OSError, ValueError) as error:
+        said = why_unread(error) if isinstance(error, OSError) else str(error)
+        raise EvidenceError(f"{path}: {said}, expected {what}") from None
+
+
+def read_report(content: bytes, path: Path) -> Report:
+    """Return the results in a file."""
+    try:
+        raw = msgspec.json.decode(content)
+        # Which of two values another program reads, nobody knows.
+        refuse_repeated(content)
+        if not isinstance(raw, dict) or not {"leaveout", "results"} <= set(raw):
+            raise EvidenceError(f"{path}: holds no results, expected what verify --json wrote")
+        return msgspec.convert(raw, Report)
+    except (ValueError, RecursionError) as no:
+        raise EvidenceError(
+            f"{path}: does not hold results as this version knows them: {no}"
+        ) from None
+
+
+@dataclass(frozen=True)
+class Places:
+    """Finder of files by the names in records."""
+
+    own: Path  # the folder of the results
+    folder: str  # the specification's, as the results see it
+    given: tuple[Path, ...] = ()
+    trusted: bool = False
+
+    @property
+    def roots(self) -> tuple[Path, ...]:
+        """The folders whose files may be opened: the results', the working, the given."""
+        return (self.own, Path.cwd(), *self.given)
+
+    def find(self, path: str) -> Path:
+        """Return the path of a file; it need not exist.
+
+        Parameters
+        ----------
+        path : str
+            As a record has it.
+
+        Raises
+        ------
+        EvidenceError
+            If it is said to lie where evidence is not to look.
+        """
+        said = self.own / self.folder / path
+        near = [said, *(each / path for each in self.given)]
+        near = [each for each in near if self._may_open(each)]
+        if "\0" in path or not near:
+            raise EvidenceError(
+                f"{path!r}: is said to be {str(said)!r}, outside the evidence's folder and the "
+                "working directory; say with --files DIR that it may be opened"
+            )
+        return _short(next((each for each in near if each.exists()), near[0]))
+
+    def _may_open(self, path: Path) -> bool:
+        if self.trusted:
+            return True
+        where = path.resolve()
+        return any(where.is_relative_to(each.resolve()) for each in self.roots)
+
+
+def _short(path: Path) -> Path:
+    """Return a path without redundant parts, relative to the working directory if below."""
+    where, here = path.resolve(), Path.cwd()
+    return where.relative_to(here) if where.is_relative_to(here) else where
+
+
+def folders(given: Sequence[Path]) -> tuple[Path, ...]:
+    """Return the folders among the given paths."""
+    return tuple(each for each in given if each.is_dir())
+
+
+def relative_to(folder: Path, path: Path) -> str:
+    """Return a path relative to a folder, with ``/``; links are not followed."""
+    try:
+        return Path(os.path.relpath(path, folder)).as_posix()
+    except ValueError:
+        # On another drive there is no such path.
+        return path.as_posix()
+
+
+def relocate_report(report: Report, folder: Path) -> Report:
+    """Return results as written to a file of a folder."""
+    if not report.folder:
+        return report
+    own = Path(report.folder)
+    # Some files are called by where they lie in the end, however the specification was given.
+    for prefix in dict.fromkeys([own, own.resolve()]):
+        if prefix.is_absolute():
+            report = _relative(report, f"{prefix}{os.sep}")
+    models = tuple(
+        structs.replace(each, file=_from(own, each.file), family=_from(own, each.family))
+        for each in report.models
+    )
+    answers = tuple(
+        structs.replace(each, network=_from(own, each.network), family=_from(own, each.family))
+        for each in report.answers
+    )
+    by_row = tuple(
+        structs.replace(each, network=_from(own, each.network), family=_from(own, each.family))
+        for each in report.by_row
+    )
+    report = structs.replace(report, models=models, answers=answers, by_row=by_row)
+    spec = report.spec
+    if "\n" not in spec and Path(spec).is_absolute():
+        spec = relative_to(folder, Path(spec))
+    return structs.replace(report, folder=relative_to(folder, own), spec=spec)
+
+
+def _from(own: Path, file: str) -> str:
+    """Return a file elsewhere relative to the specification's folder, following links."""
+    return relative_to(own.resolve(), Path(file)) if Path(file).is_absolute() else file
+
+
+def _relative(report: Report, prefix: str) -> Report:
+    """Remove the specification's folder from all texts but its own path."""
+    spec = report.spec
+    plain: dict[str, Any] = msgspec.to_builtins(report)
+    found = msgspec.convert(_without(plain, prefix), Report)
+    return structs.replace(found, spec=spec, folder=report.folder)
+
+
+def _without(value: Any, prefix: str) -> Any:
+    match value:
+        case str():
+            return value.replace(prefix, "")
+        case dict():
+            return {key: _without(each, prefix) for key, each in value.items()}
+        case list() | tuple():
+            return [_without(each, prefix) for each in value]
+        case _:
+            return value

@@ -4,17 +4,181 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from leaveout.bab import Instance, make_instance
-from leaveout.bab.native.files.digests import family_digest, network_digest
-from leaveout.errors import GuardError, LeaveoutError
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab import EngineResult, Instance, make_instance
+from leaveout.bab.native.files.manifest_parts import family_digest, network_digest
+from leaveout.encoders import Box, Choices
+from leaveout.errors import GuardError, LeaveoutError, SpecError
+from leaveout.files import why_unread
 from leaveout.models import load_family, load_network
-from leaveout.models.family_file import FAMILY, load_family_file
+from leaveout.models.archive import (
+    MANIFEST,
+    manifest_array,
+    read_archive,
+    read_manifest,
+    write_archive,
+)
+from leaveout.models.family import FAMILY, load_family_file
 from leaveout.models.forest.columns import FOREST
 from leaveout.models.train.export import NETWORK, SPEC
-from leaveout.verifier.guard.bounds import BOUNDS, ProvedBounds, load_bounds
+from leaveout.user_key import is_own, mark
+from leaveout.version import VERSION
+
+BOUNDS = "bounds.npz"
+"""What the file is called beside the network."""
+
+_PURPOSE = "bounds"
+
+_LEVELS = 8
+"""Different bounds a label has at most, each half of the next one: few can be proved again."""
+
+Floats = NDArray[np.float64]
+
+
+class _Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    leaveout: str
+    network: str
+    family: str
+    choices: int
+
+
+@dataclass(frozen=True, eq=False)
+class ProvedBounds:
+    """The proved bounds of a network, a family and an input set.
+
+    Attributes
+    ----------
+    network, family : str
+        Digests of the operators and parameters.
+    box : Box
+    upper : ndarray of float64, shape (labels, members)
+        No leak of this member with this label has a higher float32 confidence.
+    """
+
+    network: str
+    family: str
+    box: Box
+    upper: Floats
+
+    @property
+    def thresholds(self) -> Floats:
+        """The bound of each label over all members, shape (labels,)."""
+        return np.asarray(self.upper.max(axis=1))
+
+    @staticmethod
+    def of(instance: Instance, results: Sequence[EngineResult | None]) -> ProvedBounds:
+        """Collect the bounds of one question.
+
+        Parameters
+        ----------
+        instance : Instance
+        results : sequence of EngineResult or None
+            One a label; None where it was not searched, for what propagation proves.
+        """
+        rows = []
+        for label, result in enumerate(results):
+            if result is None:
+                most = max(0.0, instance.most(label))
+                rows.append(np.full(len(instance.family), most))
+            else:
+                rows.append(_raise_to_levels(result.member_upper))
+        return ProvedBounds(
+            network_digest(instance.network),
+            family_digest(instance.family),
+            instance.box,
+            np.stack(rows),
+        )
+
+
+def save_bounds(path: Path, bounds: ProvedBounds) -> None:
+    """Write the file atomically.
+
+    Raises
+    ------
+    GuardError
+        If it cannot be written.
+    """
+    box = bounds.box
+    manifest = _Manifest(
+        leaveout=VERSION,
+        network=bounds.network,
+        family=bounds.family,
+        choices=len(box.choices),
+    )
+    arrays: dict[str, Any] = {
+        "member_upper": bounds.upper,
+        "lower": box.lower,
+        "upper": box.upper,
+        MANIFEST: manifest_array(manifest),
+    }
+    for i, each in enumerate(box.choices):
+        arrays[f"choices_{i}_columns"] = each.columns
+        arrays[f"choices_{i}_values"] = each.values
+    write_archive(path, arrays, GuardError, purpose=_PURPOSE)
+
+
+def expect_key() -> None:
+    """Raise if bounds could not be authenticated, before they are proved."""
+    mark(_PURPOSE, ())
+
+
+def are_own(path: Path) -> bool:
+    """Return whether bounds were proved here by this user and are unchanged."""
+    try:
+        return is_own(path, _PURPOSE)
+    except OSError as error:
+        raise GuardError(f"{path}: {why_unread(error)}") from None
+
+
+def load_bounds(path: Path) -> ProvedBounds:
+    """Read the file.
+
+    Raises
+    ------
+    GuardError
+        If it is missing, damaged, or holds other things.
+    """
+    arrays = read_archive(path, GuardError)
+    try:
+        manifest = read_manifest(path, arrays[MANIFEST], _Manifest, GuardError)
+        choices = tuple(
+            Choices(arrays[f"choices_{i}_columns"], arrays[f"choices_{i}_values"])
+            for i in range(manifest.choices)
+        )
+        box = Box(_floats(arrays["lower"], 1), _floats(arrays["upper"], 1), choices)
+        upper = _floats(arrays["member_upper"], 2)
+    except KeyError as error:
+        raise GuardError(f"{path}: holds no bounds: there is no {error} in it") from None
+    except (SpecError, TypeError, ValueError) as error:
+        raise GuardError(f"{path}: the bounds are damaged: {error}") from None
+    if not (upper.size and (upper >= 0).all()):  # a NaN is neither
+        raise GuardError(f"{path}: the bounds are damaged: each must be a number from 0")
+    return ProvedBounds(manifest.network, manifest.family, box, upper)
+
+
+def _floats(array: NDArray[np.generic], dimensions: int) -> Floats:
+    if array.dtype != np.float64 or array.ndim != dimensions:
+        raise ValueError(f"{array.dtype} of shape {array.shape} where numbers should be")
+    return np.ascontiguousarray(array)
+
+
+def _raise_to_levels(upper: Floats) -> Floats:
+    """Raise bounds to the next of a few levels."""
+    most = float(upper.max())
+    if not most > 0:
+        return np.zeros_like(upper)
+    levels = most * 0.5 ** np.arange(_LEVELS - 1)
+    levels = np.append(levels, 0.0)[::-1]
+    return np.asarray(levels[np.searchsorted(levels, upper)])
+
 
 _DRAWN_SPEC = "drawn.spec"
 """What a message calls the specification of a sample's rows alone."""

@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import random
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import GuardError
-from leaveout.verifier.guard.account import FullError, SpentError, UnusableError
-from leaveout.verifier.guard.findings import Glance, Point
-from leaveout.verifier.guard.inputs import key_of
-from leaveout.verifier.guard.memory import Memory
-from leaveout.verifier.guard.noise import draw_noisy_label, randomness
-from leaveout.verifier.guard.settings import GuardSettings
-from leaveout.verifier.guard.subject import Subject
+from leaveout.models.sharded.aggregation import draw_exponential, operating_system
+from leaveout.verifier.guard.inputs import Glance, Point, key_of
+from leaveout.verifier.guard.memory import FullError, Memory, SpentError, UnusableError
+from leaveout.verifier.guard.subject import GuardSettings, Subject
+
+_MOST_SEEDED = 32
+
+
+def draw_noisy_label(label: int, labels: int, epsilon: float, chance: random.Random) -> int:
+    """Draw a label: Pr[c] ~ exp(epsilon * u_c / 2), u = 1 for one label, else 0.
+
+    LUCID, section 3.2: two networks' probabilities differ by a factor of at most exp(epsilon);
+    epsilon 0 is uniform.
+    """
+    return draw_exponential([int(each == label) for each in range(labels)], epsilon, chance)
+
+
+def randomness(seed: int | None) -> Callable[[bytes], random.Random]:
+    """Return the random source per input: the operating system's, unless seeded.
+
+    With a seed it depends on the input only, not on the order.
+    """
+    if seed is None:
+        system = operating_system()
+        return lambda _: system
+    key = seed.to_bytes(_MOST_SEEDED, "big", signed=True)
+    return lambda given: random.Random(hashlib.blake2b(given, key=key, digest_size=32).digest())
+
 
 REFUSED = -1
 """Stands for a label where an input is refused."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from leaveout.encoders import Box
 from leaveout.errors import GuardError, TrainingError
-from leaveout.models.data_frame import frame_table, is_frame
-from leaveout.models.table import number
+from leaveout.models.table import frame_table, is_frame, number
 from leaveout.names import hint
+from leaveout.verifier.guard.packing import FAULTLESS, NOT_FINITE, screen
 
 Numbers = type[np.float32] | type[np.float64]
 """What a network reads, and what a forest reads."""
@@ -83,3 +86,191 @@ def _number(cell: object) -> float | None:
         return number(cell) if isinstance(cell, str) else float(cell)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         return None
+
+
+Point = NDArray[Any]
+"""An input, shape (features,), of the numbers that the model reads: float32 or float64."""
+
+
+class Finding(NamedTuple):
+    """What is known of one input; only the label of a non-leak may be revealed."""
+
+    label: int  # that the model answers
+    leak: bool  # whether some member answers otherwise; of networks a tie counts
+    tier: int  # 1: the model's own confidence tells; 2: members had to be looked at
+
+
+class Glance(NamedTuple):
+    """What the model alone says of one input."""
+
+    label: int
+    confidence: float
+    is_clear: bool  # whether that alone shows that all members answer alike
+
+
+class LeakFinder(ABC):
+    """Distinguishes leaks from other inputs exactly; safe to share among threads."""
+
+    @abstractmethod
+    def label(self, x: Point) -> int:
+        """Return the model's answer: the first label with the highest score."""
+
+    @abstractmethod
+    def glance(self, x: Point) -> Glance:
+        """Evaluate the model alone."""
+
+    @abstractmethod
+    def leaks(self, x: Point, seen: Glance) -> bool:
+        """Return whether an input leaks, asking the members a glance leaves."""
+
+    @abstractmethod
+    def ask_all(self, x: Point) -> None:
+        """Do at least the most work any input needs, whatever is known of it."""
+
+    def glances(self, points: NDArray[Any]) -> list[Glance]:
+        """Evaluate the model alone at inputs, shape (n, features), as `glance`."""
+        return [self.glance(x) for x in points]
+
+    def leaks_at(self, points: NDArray[Any], seen: Sequence[Glance]) -> NDArray[np.bool_]:
+        """Return which inputs leak, shape (n,), each as `leaks` would."""
+        found = [self.leaks(x, each) for x, each in zip(points, seen, strict=True)]
+        return np.asarray(found, bool)
+
+    def find(self, x: Point) -> Finding:
+        """Decide one input."""
+        seen = self.glance(x)
+        if seen.is_clear:
+            return Finding(seen.label, leak=False, tier=1)
+        return Finding(seen.label, leak=self.leaks(x, seen), tier=2)
+
+    def find_all(self, points: NDArray[Any]) -> list[Finding]:
+        """Decide inputs, shape (n, features)."""
+        seen = self.glances(points)
+        asked = [at for at, each in enumerate(seen) if not each.is_clear]
+        leaks = np.zeros(len(points), bool)
+        leaks[asked] = self.leaks_at(points[asked], [seen[at] for at in asked])
+        return [
+            Finding(each.label, leak=leak, tier=1 if each.is_clear else 2)
+            for each, leak in zip(seen, leaks.tolist(), strict=True)
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class Domain(ABC):
+    """The inputs that something is known of, with feature names."""
+
+    features: tuple[str, ...]  # their numbers where no names are known
+    kind: ClassVar[Numbers]  # of the numbers that are read
+
+    @property
+    def dimension(self) -> int:
+        """The number of features of an input."""
+        return len(self.features)
+
+    def point(self, x: ArrayLike) -> Point:
+        """Read one input, shape (inputs,)."""
+        point, count = read_numbers(x, "an input", self.kind), self.dimension
+        if point.shape != (count,):
+            raise GuardError(
+                f"an input has shape {point.shape}, expected ({count},): {count} features"
+            )
+        return point
+
+    def points(self, X: ArrayLike) -> NDArray[Any]:
+        """Read inputs, shape (n, inputs)."""
+        points, count = read_numbers(X, "inputs", self.kind), self.dimension
+        if points.ndim != 2 or points.shape[1] != count:
+            raise GuardError(
+                f"inputs have shape {points.shape}, expected (n, {count}): a row each, "
+                f"{count} features"
+            )
+        return points
+
+    @abstractmethod
+    def contains(self, point: Point) -> bool:
+        """Return whether an input is covered."""
+
+    @abstractmethod
+    def refusal(self, point: Point) -> str:
+        """Return why an input outside is refused."""
+
+    @property
+    @abstractmethod
+    def words(self) -> str:
+        """The inputs in words."""
+
+    def _not_finite(self, point: Point, at: int) -> GuardError:
+        return GuardError(
+            f"feature {self._feature(at)} is {point[at]}, expected a finite number in "
+            f"{np.dtype(self.kind)}"
+        )
+
+    def _feature(self, at: int) -> str:
+        name = self.features[at]
+        return str(at) if name == str(at) else f"{at} ({name})"
+
+
+@dataclass(frozen=True, eq=False)
+class BoxDomain(Domain):
+    """The inputs of a proved box."""
+
+    kind = np.float32
+    box: Box
+
+    def contains(self, point: Point) -> bool:
+        """See `Domain.contains`."""
+        fault, at = screen(point, self.box.lower, self.box.upper)
+        if fault == NOT_FINITE:
+            raise self._not_finite(point, at)
+        if fault != FAULTLESS:
+            return False
+        if not self.box.choices:
+            return True
+        return bool(self.box.contains(point.astype(np.float64)[None])[0])
+
+    def refusal(self, point: Point) -> str:
+        """See `Domain.refusal`."""
+        _, at = screen(point, self.box.lower, self.box.upper)
+        if at < 0:
+            return "its features take no listed values; nothing is proved of it, so it is refused"
+        # Not its value: of a table's row it would tell the range its column was scaled by.
+        low, high = self.box.lower[at], self.box.upper[at]
+        return (
+            f"feature {self._feature(at)} is outside the verified range [{low:.9g}, {high:.9g}]; "
+            "nothing is proved of it, so it is refused"
+        )
+
+    @property
+    def words(self) -> str:
+        """See `Domain.words`."""
+        box = self.box
+        low, high = box.lower.min(), box.upper.max()
+        same = (box.lower == low).all() and (box.upper == high).all() and not box.choices
+        return (
+            f"[{low:g}, {high:g}]^{self.dimension}"
+            if same
+            else f"a box of {self.dimension} features"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class FiniteDomain(Domain):
+    """All finite numbers: with every deletion known, no input is outside."""
+
+    kind = np.float64
+
+    def contains(self, point: Point) -> bool:
+        """See `Domain.contains`."""
+        finite = np.isfinite(point)
+        if not finite.all():
+            raise self._not_finite(point, int(np.argmin(finite)))
+        return True
+
+    def refusal(self, point: Point) -> str:
+        """See `Domain.refusal`."""
+        raise AssertionError("every finite input is answered")
+
+    @property
+    def words(self) -> str:
+        """See `Domain.words`."""
+        return f"all finite numbers of {self.dimension} features"

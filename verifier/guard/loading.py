@@ -2,24 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab.native.files.manifest_parts import box_digest, earlier_digest
 from leaveout.errors import GuardError
 from leaveout.files import settle, why_unread
-from leaveout.models.family_file import FAMILY
+from leaveout.models.family import FAMILY
 from leaveout.models.forest import DareForestClassifier
 from leaveout.models.forest.columns import COLUMNS, FOREST
-from leaveout.models.forest.digests import kind_digest
 from leaveout.models.forest.folders import change_forest
+from leaveout.models.forest.plain import kind_digest
+from leaveout.models.train.encoding import encode_rows, encoding_of
 from leaveout.models.train.export import NETWORK, SPEC
-from leaveout.verifier.guard.access import MEMORY, load_access
-from leaveout.verifier.guard.bounds import BOUNDS, are_own
-from leaveout.verifier.guard.forests.folder import OnProgress, load_forest_access
-from leaveout.verifier.guard.forests.subject import ForestSubject
-from leaveout.verifier.guard.network import NetworkSubject
-from leaveout.verifier.guard.subject import Subject
+from leaveout.verifier.guard.access import BOUNDS, MEMORY, Access, are_own, load_access
+from leaveout.verifier.guard.forests.subject import ForestSubject, OnProgress, load_forest_access
+from leaveout.verifier.guard.inputs import BoxDomain, Point, plain_rows
+from leaveout.verifier.guard.leaks import LeakTest
+from leaveout.verifier.guard.subject import Identity, Subject
+from leaveout.verifier.points.given import GivenPoints, leaves_box
+from leaveout.verifier.points.sentences import without_member
+
+
+class NetworkSubject(Subject):
+    """A network whose members are retrained networks."""
+
+    def __init__(self, access: Access) -> None:
+        self._instance = instance = access.instance
+        family, facts = instance.family, instance.family.manifest.data
+        features = facts.features if facts is not None else ()
+        names = facts.labels if facts is not None else ()
+        count = instance.box.dimension
+        known = features if len(features) == count else tuple(map(str, range(count)))
+        missing = without_member(family)
+        self.folder = access.folder
+        self.domain = BoxDomain(known, instance.box)
+        self.leaks = LeakTest(instance, access.bounds, local=True)
+        self.labels = instance.labels
+        self.names = names if len(names) == self.labels else ()
+        self.members = len(family)
+        self.identity = Identity(
+            access.bounds.network, access.bounds.family, box_digest(instance.box)
+        )
+        self.earlier = earlier_digest(instance.network)
+        self.encoding = encoding_of(family.manifest)
+        self.notes = () if missing is None else (missing,)
+
+    def encode(self, rows: Sequence[Mapping[str, str | float]]) -> NDArray[np.float32]:
+        """See `Subject.encode`."""
+        if self.encoding is None:
+            return plain_rows(rows, self.domain.features, np.float32)
+        return encode_rows(self.encoding, rows)
+
+    def read_arrays(self, path: Path) -> NDArray[np.float32]:
+        """See `Subject.read_arrays`."""
+        given = GivenPoints.open(str(path), option="")
+        manifest, source = self._instance.family.manifest, self._instance.network.source
+        return given.points(manifest, self.domain.dimension, source)
+
+    def sample(self, rng: np.random.Generator, count: int) -> NDArray[np.float32]:
+        """See `Subject.sample`."""
+        return self._instance.box.sample(rng, count).astype(np.float32)
+
+    def where_outside(self, point: Point) -> str:
+        """See `Subject.where_outside`."""
+        return leaves_box(point, self._instance.box, self._instance.family.manifest)
+
 
 T = TypeVar("T")
 

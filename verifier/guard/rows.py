@@ -12,8 +12,8 @@ import numpy as np
 
 from leaveout.errors import GuardError
 from leaveout.names import hint
-from leaveout.verifier.guard.findings import Point
 from leaveout.verifier.guard.guard import Guard
+from leaveout.verifier.guard.inputs import Point
 
 
 @dataclass(frozen=True)

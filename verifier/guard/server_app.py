@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import statistics
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
 
 import msgspec
+import numpy as np
+from msgspec import UnsetType
+from numpy.typing import NDArray
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -16,23 +24,320 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
+from leaveout.cores import cores
+from leaveout.deadline import Deadline
 from leaveout.errors import GuardError
-from leaveout.verifier.guard.account import FullError, SpentError, UnusableError
+from leaveout.models.train.encoding import CategoryColumn
+from leaveout.names import hint
 from leaveout.verifier.guard.guard import Guard
-from leaveout.verifier.guard.openapi import document
-from leaveout.verifier.guard.padding import BusyError, Pace, Padding
-from leaveout.verifier.guard.server_about import about
-from leaveout.verifier.guard.server_bodies import Bodies
-from leaveout.verifier.guard.server_effort import measure, warm_up
-from leaveout.verifier.guard.server_gate import Gate, Hosts, allowance_of, too_many
+from leaveout.verifier.guard.memory import Account, FullError, SpentError, UnusableError
+from leaveout.verifier.guard.padding import BusyError, Effort, Pace, Padding
+from leaveout.verifier.guard.server_api import (
+    HEADERS,
+    About,
+    Answer,
+    Answers,
+    BoxFacts,
+    Cell,
+    Column,
+    Failure,
+    Health,
+    ListedValues,
+    Question,
+    document,
+    page,
+)
+from leaveout.verifier.guard.server_gate import (
+    CONTENT_TYPE,
+    Counts,
+    Gate,
+    Hosts,
+    Rates,
+    allowance_of,
+    counter_count,
+    too_many,
+)
 from leaveout.verifier.guard.server_keys import Keys
-from leaveout.verifier.guard.server_messages import Answer, Answers, Failure, Health
-from leaveout.verifier.guard.server_metrics import CONTENT_TYPE, Counts, counter_count
-from leaveout.verifier.guard.server_page import HEADERS, page
-from leaveout.verifier.guard.server_questions import BadRequestError, Inputs, read_question
-from leaveout.verifier.guard.server_rates import Rates
+from leaveout.verifier.guard.server_processes import Shared
 from leaveout.verifier.guard.server_settings import MOST_BYTES, MOST_ROWS, ServeSettings
-from leaveout.verifier.guard.server_shared import Shared
+
+_FORMS = 'give exactly one of "x" or "row" for one input, "X" or "rows" for several'
+
+
+class BadRequestError(GuardError):
+    """A request that no subject could answer."""
+
+    def __init__(self, message: str, status: int = 422) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """The inputs of a request."""
+
+    single: bool  # whether one answer is expected rather than a list of them
+    points: Sequence[Sequence[float]] | None  # as the model reads them
+    rows: Sequence[Mapping[str, Cell]] | None  # in the table's own units
+
+    def __len__(self) -> int:
+        return len(self.rows if self.points is None else self.points)  # type: ignore[arg-type]
+
+    def encode(self, guard: Guard) -> NDArray[np.floating]:
+        """Return the inputs as the model reads them, shape (n, inputs)."""
+        if self.points is not None:
+            for at, point in enumerate(self.points):
+                if len(point) != guard.inputs:
+                    what = "x" if self.single else f"input {at} of X"
+                    raise GuardError(
+                        f"{what} has {len(point)} numbers, expected {guard.inputs}, one a feature"
+                    )
+            return np.asarray(self.points, np.float64)
+        assert self.rows is not None
+        known = _columns(guard)
+        for at, row in enumerate(self.rows):
+            for name in row:
+                if name not in known:
+                    raise GuardError(
+                        f"row {at}: there is no column {name!r}{hint(name[:100], known)}"
+                    )
+        return guard.encode(self.rows)
+
+
+def read_question(body: bytes, most_rows: int) -> Inputs:
+    """Read the body of a request."""
+    try:
+        question = msgspec.json.decode(body, type=Question)
+        _refuse_repeated_keys(body)
+    except msgspec.ValidationError as error:
+        raise BadRequestError(f"{error}; {_FORMS}") from None
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise BadRequestError(f"the body is no JSON that can be read: {error}", 400) from None
+    given = [
+        form
+        for form in (question.x, question.row, question.X, question.rows)
+        if not isinstance(form, UnsetType)
+    ]
+    if len(given) != 1:
+        raise BadRequestError(f"{len(given)} of the four forms are there; {_FORMS}")
+    inputs = _inputs(question)
+    if not len(inputs):
+        raise BadRequestError("no inputs are given; give at least one")
+    if len(inputs) > most_rows:
+        raise BadRequestError(
+            f"{len(inputs):,} inputs are given, and at most {most_rows:,} are answered at once; "
+            "ask in parts",
+            413,
+        )
+    return inputs
+
+
+def _refuse_repeated_keys(body: bytes) -> None:
+    """Raise on JSON with repeated keys, which readers resolve differently."""
+
+    def distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise BadRequestError("a key is there twice in one object; give each once")
+        return found
+
+    # Numbers stay as they are written: no more than the keys is read.
+    json.loads(body, object_pairs_hook=distinct, parse_int=str, parse_float=str)
+
+
+def _inputs(question: Question) -> Inputs:
+    if not isinstance(question.x, UnsetType):
+        return Inputs(True, [question.x], None)
+    if not isinstance(question.row, UnsetType):
+        return Inputs(True, None, [question.row])
+    if not isinstance(question.X, UnsetType):
+        return Inputs(False, question.X, None)
+    assert not isinstance(question.rows, UnsetType)
+    return Inputs(False, None, question.rows)
+
+
+def _columns(guard: Guard) -> frozenset[str]:
+    encoding = guard.encoding
+    if encoding is None:
+        return frozenset(guard.features)
+    return frozenset(column.name for column in encoding.columns)
+
+
+_ARRIVAL = 30.0
+"""Seconds in which a body must arrive."""
+
+_MOST_HELD = 1 << 28
+"""Bytes that a process holds at once; of one request always as many as it may have."""
+
+
+class Bodies:
+    """The request bodies held by a process."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._held = 0
+
+    @asynccontextmanager
+    async def read(self, request: Request) -> AsyncIterator[bytes]:
+        """Yield the body of a request, held until the context ends."""
+        parts: list[bytes] = []
+        try:
+            await self._receive(request, parts)
+            yield b"".join(parts)
+        finally:
+            self._held -= sum(map(len, parts))
+
+    async def _receive(self, request: Request, parts: list[bytes]) -> None:
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            raise BadRequestError(
+                f"the content type is {kind or 'missing'}, expected application/json", 415
+            )
+        length = request.headers.get("content-length", "0")
+        if length.isdecimal() and int(length[:20]) > self._most_bytes:
+            raise self._too_large()
+        size = 0
+        try:
+            async with asyncio.timeout(_ARRIVAL):
+                async for part in request.stream():
+                    size += len(part)
+                    if size > self._most_bytes:
+                        raise self._too_large()
+                    parts.append(part)
+                    self._held += len(part)
+                    if self._held > max(_MOST_HELD, size):
+                        raise BusyError("too much is being asked at once; try again later")
+        except TimeoutError:
+            raise BadRequestError(
+                f"the body did not arrive within {_ARRIVAL:g} seconds", 408
+            ) from None
+
+    def _too_large(self) -> BadRequestError:
+        return BadRequestError(
+            f"the body is larger than {self._most_bytes:,} bytes; ask in parts", 413
+        )
+
+
+def about(guard: Guard) -> About:
+    """Return the public description, which depends on no question.
+
+    Numeric columns are given by name only: the range of the training rows is private.
+    """
+    box, encoding = guard.box, guard.encoding
+    return About(
+        features=list(guard.features),
+        columns=[] if encoding is None else [
+            Column(each.name, "category", list(each.categories))
+            if isinstance(each, CategoryColumn)
+            else Column(each.name, "number")
+            for each in encoding.columns
+        ],
+        labels=guard.subject.labels,
+        names=list(guard.names),
+        box=None if box is None else BoxFacts(
+            lower=box.lower.tolist(),
+            upper=box.upper.tolist(),
+            listed=[
+                ListedValues(each.columns.tolist(), each.values.tolist()) for each in box.choices
+            ],
+        ),
+        outside=guard.settings.outside,
+        members=guard.members,
+        epsilon=guard.settings.epsilon,
+        promise=_promise(guard),
+    )  # fmt: skip
+
+
+def start_line(
+    guard: Guard, account: Account, address: str, pace: Pace | None, most_rows: int
+) -> str:
+    """Return the line for the owner at the start, who alone may see what was spent."""
+    settings = guard.settings
+    cap = "no cap" if settings.cap is None else f"cap {settings.cap:g}"
+    timing = "answers are sent at once, so that their time tells how they were found"
+    if pace is not None:
+        timing = (
+            f"1 input is answered after {pace.seconds(1):g} s, {most_rows:,} after "
+            f"{pace.seconds(most_rows):g} s, {pace.places * pace.processes} at once"
+        )
+        if pace.processes > 1:
+            timing += f" in {pace.processes} processes"
+    closed = "; it is closed: nothing is answered" if guard.closed else ""
+    return (
+        f"{address} answers for {guard.members:,} members over {guard.subject.domain.words}; "
+        f"epsilon = {settings.epsilon:g} a noised answer; {account.answers:,} noised so far cost "
+        f"{account.epsilon:g}, {cap}; {timing}{closed}"
+    )
+
+
+def _promise(guard: Guard) -> str:
+    noised = (
+        f"drawn so that none of them changes the chance of any label by more than a factor of "
+        f"exp({guard.settings.epsilon:g})"
+    )
+    which, outside = "For every input of finite numbers", ""
+    if guard.box is not None:
+        which = "For every input in the box"
+        outside = (
+            "; inputs outside the box are answered with such a draw"
+            if guard.settings.outside == "noise"
+            else "; inputs outside the box are refused"
+        )
+    return (
+        f"{which}, the answer is the same whichever one of {guard.members:,} training points is "
+        f"left out, or it is {noised}; drawn answers are kept and given again, and the epsilons of "
+        f"different ones add up{outside}."
+    )
+
+
+_INPUTS = 16
+"""Tried; the one that takes longest counts."""
+
+_REPEATS = 3
+"""Of each input; the quickest counts, since a slow one may be another program's doing."""
+
+_COMMITS = 9
+
+_LONGEST = 2.0
+"""Seconds of trying, once each core has tried one input."""
+
+
+def warm_up(guard: Guard) -> None:
+    """Compile and load everything, so no first answer is slow; answer nothing."""
+    guard.rehearse(_sample_inputs(guard, 2))
+
+
+def measure(guard: Guard) -> Effort:
+    """Measure the most work of an answer, on all cores at once; answer nothing."""
+    warm_up(guard)
+    threads = cores()
+    inputs = _sample_inputs(guard, _INPUTS)
+    nothing = inputs[:0]
+    commit = statistics.median(_seconds(guard, nothing) for _ in range(_COMMITS))
+    with ThreadPoolExecutor(threads) as pool:
+        slowest = pool.map(lambda _: _slowest(guard, inputs), range(threads))
+        row = max(slowest) - commit
+    return Effort(max(row, 0.0), commit, threads)
+
+
+def _slowest(guard: Guard, inputs: NDArray[Any]) -> float:
+    slowest, deadline = 0.0, Deadline.after(_LONGEST)
+    for x in inputs:
+        slowest = max(slowest, min(_seconds(guard, x[None]) for _ in range(_REPEATS)))
+        if deadline.over:
+            break
+    return slowest
+
+
+def _seconds(guard: Guard, X: NDArray[Any]) -> float:
+    start = time.perf_counter()
+    guard.rehearse(X)
+    return time.perf_counter() - start
+
+
+def _sample_inputs(guard: Guard, count: int) -> NDArray[Any]:
+    return guard.subject.sample(np.random.default_rng(0), count)
+
 
 PATHS = ("/label", "/health", "/about", "/", "/metrics", "/openapi.json", "/docs")
 

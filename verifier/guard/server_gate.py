@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import ipaddress
 import math
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -14,10 +16,172 @@ from starlette.datastructures import State
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from leaveout.verifier.guard.padding import Pace
+from leaveout.verifier.guard.server_api import Failure
 from leaveout.verifier.guard.server_keys import Keys
-from leaveout.verifier.guard.server_messages import Failure
-from leaveout.verifier.guard.server_metrics import Counts
-from leaveout.verifier.guard.server_rates import Rates, neighbourhood
+from leaveout.verifier.guard.server_processes import SLOTS, Shared
+
+_CALLS = 10.0
+"""Requests a second, at least, that an asker may send to other paths than that of labels."""
+
+_TRIES = 32
+"""Slots that are looked at for one asker."""
+
+
+class Rates:
+    """Allowances of askers, shared by all processes of a server.
+
+    A request is admitted while anything is left and then charged in full, so the long-run rate
+    holds. When slots run out, askers share one.
+    """
+
+    def __init__(self, rate: float, allowance: float, shared: Shared) -> None:
+        self._rate, self._allowance, self._shared = rate, allowance, shared
+
+    def call(self, who: str) -> float:
+        """Charge a request other than for labels to its own allowance; see `spend`.
+
+        It costs a row, or less at low rates, so a balancer can still check health.
+        """
+        return self.spend(f"{who} elsewhere", min(1.0, self._rate / _CALLS))
+
+    def spend(self, who: str, rows: float) -> float:
+        """Subtract rows from an allowance."""
+        digest = hashlib.blake2b(who.encode(), key=self._shared.salt, digest_size=8).digest()
+        known = int.from_bytes(digest, "big") or 1
+        now = time.monotonic()
+        with self._shared.rating:
+            slot = self._slot(known, now)
+            bucket = self._shared.buckets[slot]
+            if int(bucket["who"]) != known:
+                bucket["who"], bucket["left"], bucket["at"] = known, self._allowance, now
+            left = self._rows_left(slot, now)
+            taken = left > 0
+            bucket["left"] = left - rows if taken else left
+            bucket["at"] = now
+        return 0.0 if taken else max(-left / self._rate, 1e-3)
+
+    def _rows_left(self, slot: int, now: float) -> float:
+        """Return what is left in a slot's bucket."""
+        bucket = self._shared.buckets[slot]
+        gained = (now - float(bucket["at"])) * self._rate
+        return min(self._allowance, float(bucket["left"]) + gained)
+
+    def _slot(self, known: int, now: float) -> int:
+        """Return an asker's slot, else a free one, else a shared one."""
+        free = None
+        for step in range(_TRIES):
+            slot = (known + step) % SLOTS
+            who = int(self._shared.buckets["who"][slot])
+            if who == known:
+                return slot
+            if free is None and (not who or self._rows_left(slot, now) >= self._allowance):
+                free = slot
+        if free is not None:
+            return free
+        slot = known % SLOTS
+        self._shared.buckets["who"][slot] = known
+        return slot
+
+
+def neighbourhood(address: str) -> str:
+    """Return the identity of an asker without a key: for IPv6, its /64 network."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv6Address):
+        mapped = found.ipv4_mapped
+        return str(mapped or ipaddress.ip_network((int(found), 64), strict=False))
+    return str(found)
+
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+_STATUSES = (200, 400, 401, 404, 405, 408, 413, 415, 422, 429, 500, 503, 0)
+_PATHS = ("/label", "other")
+_REQUESTS = len(_STATUSES) * len(_PATHS)
+_ROWS, _BYTES, _IN_FLIGHT, _WAITING = range(_REQUESTS, _REQUESTS + 4)
+
+
+def counter_count() -> int:
+    """Return how many numbers a process counts."""
+    return _REQUESTS + 4
+
+
+class Counts:
+    """The counters of one process in shared memory, and the sums over all.
+
+    Safe to publish: requests by status, rows and bytes in. Never tiers, noise, epsilon, seconds,
+    bytes out (label names vary) or askers.
+    """
+
+    def __init__(self, shared: Shared, index: int, pace: Pace | None) -> None:
+        self._shared, self._pace = shared, pace
+        self._own = shared.counts[index]
+        # What the process before had under way died with it.
+        self._own[[_IN_FLIGHT, _WAITING]] = 0
+
+    def begin(self) -> None:
+        """Count a new request."""
+        self._own[_IN_FLIGHT] += 1
+
+    def end(self, path: str, status: int) -> None:
+        """Count an answered request, or status 0 if its asker is gone."""
+        self._own[_IN_FLIGHT] -= 1
+        kind = _STATUSES.index(status if status in _STATUSES else 0)
+        self._own[kind + len(_STATUSES) * (path != "/label")] += 1
+
+    def rows(self, count: int) -> None:
+        """Count answered rows."""
+        self._own[_ROWS] += count
+
+    def bytes(self, count: int) -> None:
+        """Count received body bytes."""
+        self._own[_BYTES] += count
+
+    def set_waiting(self, count: int) -> None:
+        """Store how many requests wait for their turn."""
+        self._own[_WAITING] = count
+
+    def text(self) -> str:
+        """Return all counters in the Prometheus text format."""
+        sums = self._shared.counts.sum(axis=0).tolist()
+        requests = [
+            (f'{{path="{path}",status="{status or "none"}"}}', sums[at * len(_STATUSES) + kind])
+            for at, path in enumerate(_PATHS)
+            for kind, status in enumerate(_STATUSES)
+        ]
+        seconds, places = (
+            (self._pace.pad, self._pace.places * self._pace.processes) if self._pace else (0, 0)
+        )
+        shared = self._shared
+        return "".join(
+            [
+                _metric("requests_total", "counter", "Requests, by status.", *requests),
+                _one("rows_answered_total", "counter", "Rows answered.", sums[_ROWS]),
+                _one("request_bytes_total", "counter", "Bytes of bodies received.", sums[_BYTES]),
+                _one("requests_in_flight", "gauge", "Requests under way.", sums[_IN_FLIGHT]),
+                _one("requests_waiting", "gauge", "Those that wait for a place.", sums[_WAITING]),
+                _one("processes", "gauge", "Processes that answer.", len(shared.counts)),
+                _one("process_restarts_total", "counter", "Processes restarted.", shared.restarts),
+                _one("closed", "gauge", "1 once everything is refused.", int(shared.any_closed)),
+                _one("places", "gauge", "Requests worked on at once; 0: unpadded.", places),
+                _one("pad_seconds", "gauge", "Answers leave at multiples of it.", seconds),
+                _one("start_time_seconds", "gauge", "When it started.", round(shared.started)),
+            ]
+        )
+
+
+def _one(name: str, kind: str, words: str, value: float) -> str:
+    return _metric(name, kind, words, ("", value))
+
+
+def _metric(name: str, kind: str, words: str, *samples: tuple[str, float]) -> str:
+    full = f"leaveout_guard_{name}"
+    lines = [f"{full}{labels} {value!r}\n" for labels, value in samples]
+    return f"# HELP {full} {words}\n# TYPE {full} {kind}\n{''.join(lines)}"
+
 
 FREE = frozenset(("/health", "/docs", "/openapi.json"))
 """What needs no key: it is the same whatever is served."""

@@ -9,9 +9,8 @@ from pathlib import Path
 from leaveout.errors import GuardError, SpecError
 from leaveout.models.archive import holds_arrays
 from leaveout.verifier.amounts import bound
-from leaveout.verifier.guard.bounds import ProvedBounds, expect_key, save_bounds
-from leaveout.verifier.points.idp import Decider
-from leaveout.verifier.points.network_job import Job
+from leaveout.verifier.guard.access import ProvedBounds, expect_key, save_bounds
+from leaveout.verifier.points.network_leaks import Decider, Job
 
 
 class BoundsTarget:

@@ -13,16 +13,16 @@ from leaveout.models import Family, Network
 from leaveout.specs import expand
 from leaveout.specs.text.parse import parse, read
 from leaveout.specs.typing.params import params
-from leaveout.verifier.page.errors import PageError
 from leaveout.verifier.page.model import Confidences, Run
 from leaveout.verifier.page.spec_text import overridden_params
+from leaveout.verifier.page.target import PageError
 from leaveout.verifier.points.answers import answers_of, as_box
 from leaveout.verifier.points.given import DataError, GivenPoints
 from leaveout.verifier.points.leak_statements import IdpStatement, recognise
-from leaveout.verifier.points.names import label_name
-from leaveout.verifier.read_spec import Reading, read_spec
+from leaveout.verifier.points.sentences import label_name
 from leaveout.verifier.records import BoxRecord
 from leaveout.verifier.report import Result
+from leaveout.verifier.resolve_names import Reading, read_spec
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,12 +6,11 @@ from collections import Counter
 from importlib import resources
 
 import leaveout
-from leaveout.verifier.page.first_page.named_files import SHORT
+from leaveout.verifier.page.first_page.scope import SHORT
+from leaveout.verifier.page.first_page.sentences import state
 from leaveout.verifier.page.first_page.show import findings, form, subject
-from leaveout.verifier.page.first_page.state import state
 from leaveout.verifier.page.first_page.summary import summary
-from leaveout.verifier.page.icons import icon
-from leaveout.verifier.page.markup import Html, clean, code, join_children, tag
+from leaveout.verifier.page.markup import Html, clean, code, icon, join_children, tag
 from leaveout.verifier.page.model import Page, overall
 from leaveout.verifier.page.sections import SECTIONS
 from leaveout.verifier.report import Verdict

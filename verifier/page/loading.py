@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import math
+import re
 import sys
 from collections.abc import Sequence
 from itertools import pairwise
@@ -13,9 +15,9 @@ import msgspec
 
 from leaveout.files import RESULTS, read_whole
 from leaveout.specs.deciders import Curve
-from leaveout.verifier.page.errors import PageError
 from leaveout.verifier.page.model import Run
 from leaveout.verifier.page.spec_text import read_specification
+from leaveout.verifier.page.target import PageError
 from leaveout.verifier.records import GroupsRecord, TraceRecord
 from leaveout.verifier.report import Report, Result
 
@@ -167,3 +169,28 @@ def _unknown_fields(raw: dict[str, object]) -> tuple[str, ...]:
         known = Result.__struct_fields__
         unread |= dict.fromkeys(f"results[].{key}" for key in result if key not in known)
     return tuple(unread)
+
+
+_WRITTEN = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+def day(text: str) -> str:
+    """Return a day as given; empty if none is given."""
+    if not text:
+        return ""
+    try:
+        if _WRITTEN.fullmatch(text):
+            return datetime.date.fromisoformat(text).isoformat()
+    except ValueError:
+        pass
+    raise PageError(f"--date {text!r}: is no day; write year, month and day, as in 2026-11-23")
+
+
+def check_day(text: str, runs: Sequence[Run]) -> None:
+    """Raise if the results store a different day."""
+    for run in runs:
+        if text and run.day and run.day != text:
+            raise PageError(
+                f"--date {text}: {run.name} says itself that it was found on {run.day}; leave "
+                "--date out"
+            )

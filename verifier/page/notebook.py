@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from leaveout.verifier.amounts import MISSING, duration, ends
-from leaveout.verifier.page.icons import confidence_suffix
-from leaveout.verifier.page.markup import Child, code, join_children, tag
+from leaveout.verifier.page.markup import (
+    Child,
+    Column,
+    code,
+    confidence_suffix,
+    join_children,
+    table,
+    tag,
+)
 from leaveout.verifier.page.model import label
-from leaveout.verifier.page.tables import Column, table
 from leaveout.verifier.report import Report, Result
 
 

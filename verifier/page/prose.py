@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
+from leaveout.errors import cause
 from leaveout.specs import (
     And,
     Binder,
@@ -21,10 +24,22 @@ from leaveout.specs import (
     Not,
     Or,
 )
+from leaveout.specs.table.signatures import bind
 from leaveout.specs.text.errors import Slip
 from leaveout.specs.text.expressions import walk
-from leaveout.specs.typing.arguments import bind
-from leaveout.verifier.page.foreign import call_hook
+
+T = TypeVar("T")
+
+
+def call_hook(function: Function, what: str, make: Callable[[], T]) -> T | None:
+    """Return what a declaration's hook makes; None, with a warning, if it fails."""
+    try:
+        return make()
+    except (Exception, SystemExit) as error:  # a plug-in may raise anything
+        why = cause(error)
+        warnings.warn(f"'{what}' of function {function.name} failed: {why}", stacklevel=2)
+        return None
+
 
 CLAIMED = "It is claimed that "
 """How every guarantee in words begins."""

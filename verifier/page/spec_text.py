@@ -13,7 +13,7 @@ from leaveout.specs.text.expressions import children
 from leaveout.specs.text.parse import parse, read_bytes
 from leaveout.specs.text.tree import Spec
 from leaveout.specs.typing.params import Value, params, value_text
-from leaveout.verifier.read_spec import Reading, read_spec
+from leaveout.verifier.resolve_names import Reading, read_spec
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,17 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from leaveout.errors import LeaveoutError
 from leaveout.files import RESULTS, open_atomically, open_file
 from leaveout.verifier.page.document import MARK, document
-from leaveout.verifier.page.errors import PageError
 from leaveout.verifier.page.markdown import MARK as SUMMARY_MARK
 from leaveout.verifier.page.markdown import markdown
 from leaveout.verifier.page.model import Page
+
+
+class PageError(LeaveoutError):
+    """A result file that cannot be shown, or a page that cannot be written."""
+
 
 _LOOKED_AT = 4096
 _MARKDOWN = frozenset({".md", ".markdown"})

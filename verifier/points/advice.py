@@ -10,8 +10,7 @@ import numpy as np
 from leaveout.bab import Instance
 from leaveout.encoders import Box
 from leaveout.models import Manifest
-from leaveout.models.train.decoding import listable
-from leaveout.models.train.encoding import CategoryColumn, encoding_of
+from leaveout.models.train.encoding import CategoryColumn, encoding_of, listable
 from leaveout.verifier.amounts import percent
 from leaveout.verifier.records import TraceRecord
 from leaveout.verifier.report import Result

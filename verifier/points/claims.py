@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import cast
 
 from leaveout.encoders import Box
@@ -25,9 +26,217 @@ from leaveout.specs import (
 )
 from leaveout.specs.table.signatures import Bound
 from leaveout.specs.types import BOOLEAN, LABEL, Type
-from leaveout.verifier.points.cases import OPPOSITE, Cases, Comparison, all_of, any_of, compare
-from leaveout.verifier.points.pieces import Lin, Pieces, add_pieces, plain, scale_pieces
 from leaveout.verifier.resolve_names import Resolver
+
+MOST = 4096
+"""Most linear forms that one number may be made of, and cases one claim."""
+
+Place = tuple[str, int, int]
+"""``("feature", point, feature)`` or ``("score", application, label)``."""
+
+
+Varying = tuple[frozenset[tuple[Place, Fraction]], Fraction]
+"""Coefficients, and that of the unknown."""
+
+_ZERO, _ONE = Fraction(0), Fraction(1)
+
+
+class TooManyError(Exception):
+    """A number with too many pieces, or a claim with too many cases."""
+
+
+@dataclass(frozen=True)
+class Lin:
+    """``sum of terms + unknown * b + constant``, where b is what a find seeks.
+
+    Exact: in float64 a number beside a much larger one would be lost.
+    """
+
+    terms: Mapping[Place, Fraction] = field(default_factory=dict)  # without zeros
+    unknown: Fraction = _ZERO
+    constant: Fraction = _ZERO
+
+    @cached_property
+    def variable_part(self) -> Varying:
+        """Return the variable part: all but the constant."""
+        return frozenset(self.terms.items()), self.unknown
+
+    @cached_property
+    def opposite(self) -> Varying:
+        """Return the negated variable part."""
+        return frozenset((place, -c) for place, c in self.terms.items()), -self.unknown
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.variable_part, self.constant))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def plus(self, other: Lin, times: Fraction = _ONE) -> Lin:
+        """Return ``self + times * other``."""
+        terms = dict(self.terms)
+        for place, coefficient in other.terms.items():
+            total = terms.get(place, _ZERO) + times * coefficient
+            if total:
+                terms[place] = total
+            else:
+                terms.pop(place, None)
+        unknown = self.unknown + times * other.unknown
+        return Lin(terms, unknown, self.constant + times * other.constant)
+
+    def times(self, factor: Fraction) -> Lin:
+        """Return ``factor * self``."""
+        return Lin().plus(self, factor)
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether there is no variable part."""
+        return not self.terms and not self.unknown
+
+
+Pieces = tuple[tuple[Lin, ...], ...]
+"""``max over rows of min over a row``."""
+
+
+def plain(lin: Lin) -> Pieces:
+    """Return a linear form as a number."""
+    return ((lin,),)
+
+
+def greatest(*numbers: Pieces) -> Pieces:
+    """Return the maximum of some numbers."""
+    return _distinct(tuple(row for number in numbers for row in number))
+
+
+def least(*numbers: Pieces) -> Pieces:
+    """Return the minimum of some numbers."""
+    rows: Pieces = ((),)
+    for number in numbers:
+        if len(rows) * len(number) > MOST:
+            raise TooManyError(f"more than {MOST:,} linear pieces")
+        rows = tuple((*row, *other) for row in rows for other in number)
+    return _distinct(rows)
+
+
+def _distinct(pieces: Pieces) -> Pieces:
+    kept = dict.fromkeys(tuple(dict.fromkeys(row)) for row in pieces)
+    if sum(len(row) for row in kept) > MOST:
+        raise TooManyError(f"more than {MOST:,} linear pieces")
+    return tuple(kept)
+
+
+def add_pieces(first: Pieces, second: Pieces) -> Pieces:
+    """Return the sum of two numbers."""
+    if len(first) * len(second) > MOST:
+        raise TooManyError(f"more than {MOST:,} linear pieces")
+    return _distinct(
+        tuple(tuple(a.plus(b) for a in row for b in other) for row in first for other in second)
+    )
+
+
+def scale_pieces(number: Pieces, factor: Fraction) -> Pieces:
+    """Return a multiple of a number; a negative factor swaps max and min."""
+    if factor >= 0:
+        return _distinct(tuple(tuple(lin.times(factor) for lin in row) for row in number))
+    # -max min = min max: one form of each row, in every way, and the greatest of their leasts.
+    turned = [tuple((lin.times(factor),) for lin in row) for row in number]
+    return least(*turned)
+
+
+@dataclass(frozen=True)
+class Test:
+    """``lin >= 0``, or ``lin > 0`` where strict."""
+
+    lin: Lin
+    strict: bool
+
+
+Case = tuple[Test, ...]
+Cases = tuple[Case, ...]
+"""No case: never true. A case without tests: always."""
+
+Comparison = tuple[Pieces, str, Pieces]
+"""Two numbers and the operator between them."""
+
+_MOST_JOINED = 64 * MOST
+"""Most pairs of cases that are looked at where two claims are both to be true."""
+
+NEVER: Cases = ()
+ALWAYS: Cases = ((),)
+
+
+def any_of(parts: Iterable[Cases]) -> Cases:
+    """Return the cases in which at least one part is true."""
+    found: dict[Case, None] = {}
+    for part in parts:
+        found.update(dict.fromkeys(part))
+        if () in found:
+            return ALWAYS
+        if len(found) > MOST:
+            raise TooManyError(f"more than {MOST:,} cases")
+    return tuple(found)
+
+
+def all_of(parts: Iterable[Cases]) -> Cases:
+    """Return the cases in which all parts are true."""
+    found: Cases = ALWAYS
+    for part in parts:
+        if len(found) * len(part) > _MOST_JOINED:
+            raise TooManyError(f"more than {MOST:,} cases")
+        joined: dict[Case, None] = {}
+        for case in found:
+            seen = set(case)
+            for other in part:
+                both = (*case, *(test for test in other if test not in seen))
+                if not _contradicts(both):
+                    joined[both] = None
+            if len(joined) > MOST:
+                raise TooManyError(f"more than {MOST:,} cases")
+        found = tuple(joined)
+    return found
+
+
+def _contradicts(case: Case) -> bool:
+    """Return whether two tests put a form both above and not above a number."""
+    known: dict[Varying, list[Test]] = {}
+    for test in case:
+        if test.lin.is_constant and not _holds(test):
+            return True
+        for other in known.get(test.lin.opposite, ()):
+            total = Lin(constant=test.lin.constant + other.lin.constant)
+            if not _holds(Test(total, test.strict or other.strict)):
+                return True
+        known.setdefault(test.lin.variable_part, []).append(test)
+    return False
+
+
+def _holds(test: Test) -> bool:
+    return test.lin.constant > 0 if test.strict else test.lin.constant >= 0
+
+
+def compare(left: Pieces, operator: str, right: Pieces) -> Cases:
+    """Return the cases in which a comparison of two numbers is true."""
+    if operator == "==":
+        return all_of([compare(left, ">=", right), compare(left, "<=", right)])
+    if operator == "!=":
+        return any_of([compare(left, ">", right), compare(left, "<", right)])
+    if operator in {"<", "<="}:
+        left, right = right, left
+    strict = operator in {"<", ">"}
+    difference = add_pieces(left, scale_pieces(right, Fraction(-1)))
+    parts: list[Cases] = []
+    for row in difference:
+        tests = [Test(lin, strict) for lin in row]
+        if any(test.lin.is_constant and not _holds(test) for test in tests):
+            continue
+        parts.append((tuple(test for test in tests if not test.lin.is_constant),))
+    return any_of(parts)
+
+
+OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+"""What is true where a comparison is not."""
+
 
 _CURE = (
     "a claim about points is made of comparisons of linear expressions in score, confidence, "

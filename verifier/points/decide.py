@@ -22,12 +22,17 @@ from leaveout.bab.native.workers.pool import Executor
 from leaveout.models import Manifest
 from leaveout.specs import Guarantee
 from leaveout.verifier.options import VerifyOptions
-from leaveout.verifier.points.job import Asked, FormulaJob
-from leaveout.verifier.points.names import label_name, row_id, row_name
+from leaveout.verifier.points.job import Asked, FormulaJob, Solved
+from leaveout.verifier.points.leak_decider import Trace
 from leaveout.verifier.points.proofs import CertificateTarget
-from leaveout.verifier.points.sentences import box_record, groups_record, point_words
-from leaveout.verifier.points.solved import Solved
-from leaveout.verifier.points.trace import Trace
+from leaveout.verifier.points.sentences import (
+    box_record,
+    groups_record,
+    label_name,
+    point_words,
+    row_id,
+    row_name,
+)
 from leaveout.verifier.records import ExampleRecord, GroupsRecord, TraceRecord
 from leaveout.verifier.report import Result
 from leaveout.verifier.time_sharing import Clock, in_turn

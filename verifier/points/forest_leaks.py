@@ -3,47 +3,283 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab import Progress, ProgressCallback, SearchResult
 from leaveout.bab.forests import ForestWitness, Question, search_forests
-from leaveout.bab.forests.proving import NotProvedError, margin_of
+from leaveout.bab.forests.box_trees import BoxTrees, NotProvedError, margin_of, record_boxes
+from leaveout.bab.native.files.manifest_parts import box_part, file_part
 from leaveout.cores import cores
 from leaveout.deadline import NEVER, Deadline
 from leaveout.encoders import Box
 from leaveout.errors import ForestError
 from leaveout.models.forest import Forest, exact_forest
+from leaveout.models.forest.columns import COLUMNS, ForestColumns, load_columns
 from leaveout.models.forest.family import ForestFamily
 from leaveout.models.forest.leave_one_out import leave_one_out
+from leaveout.models.forest.plain import Ensemble, forest_digest
 from leaveout.models.forest.reading import scored_with_rows
 from leaveout.models.forest.scored import ScoredForest
+from leaveout.models.train.encoding import CategoryColumn, cell_text, decode_row
 from leaveout.specs import Call, Find
-from leaveout.verifier.by_row import ByRowRecord
 from leaveout.verifier.options import VerifyOptions
-from leaveout.verifier.points.forest_proofs import ForestBook, ForestFiles
-from leaveout.verifier.points.forest_rows import forest_rows
-from leaveout.verifier.points.forest_words import ForestNames, outside_inputs, witness_record
 from leaveout.verifier.points.inputs import InputReader
 from leaveout.verifier.points.leak_decider import (
     LeakDecider,
     StatementProgress,
+    Trace,
     asked_labels,
     finite,
     merge_results,
 )
 from leaveout.verifier.points.leak_statements import IdpStatement
 from leaveout.verifier.points.proofs import CertificateTarget
-from leaveout.verifier.points.sentences import box_record
-from leaveout.verifier.points.trace import Trace
-from leaveout.verifier.records import TraceRecord
+from leaveout.verifier.points.row_bounds import Kept, label_record, rows_of
+from leaveout.verifier.points.sentences import box_record, label_phrase, row_name
+from leaveout.verifier.records import ByRowRecord, CellRecord, TraceRecord, WitnessRecord
 from leaveout.verifier.report import Result
 from leaveout.verifier.resolve_names import Resolver
 from leaveout.verifier.time_sharing import Clock
+
+Floats = NDArray[np.float64]
+
+_SHOWN = 12
+
+
+@dataclass(frozen=True, eq=False)
+class ForestNames:
+    """Names of labels, rows and columns."""
+
+    labels: tuple[str, ...]  # the labels themselves, in words
+    columns: ForestColumns | None
+
+    @staticmethod
+    def of(path: Path, forest: ScoredForest, features: int) -> ForestNames:
+        """Return the names in the file of a forest with ``features`` features."""
+        beside = path.with_name(COLUMNS)
+        columns = load_columns(beside, features) if beside.exists() else None
+        return ForestNames(tuple(map(str, forest.classes.tolist())), columns)
+
+    @property
+    def every_label(self) -> str:
+        """All labels with their numbers."""
+        return ", ".join(f"{at} is {name!r}" for at, name in enumerate(self.labels))
+
+    def label_name(self, label: int) -> str:
+        """Return the name of a label; empty if it only has a number."""
+        return "" if self.labels[label] == str(label) else self.labels[label]
+
+    def row_id(self, row: int) -> str:
+        """Return a row's name in the table; empty if it has none."""
+        return "" if self.columns is None else self.columns.ids.get(row, "")
+
+    def cells(self, x: Floats) -> tuple[CellRecord, ...]:
+        """Return an input by table columns; empty if there are none."""
+        known = self.columns
+        if known is None or known.encoding is None or len(known.features) != len(x):
+            return ()
+        values = decode_row(known.encoding, x)
+        cells, first = [], 0
+        for column in known.encoding.columns:
+            at = tuple(range(first, first + len(column.features)))
+            first += len(at)
+            value = values[column.name]
+            if isinstance(column, CategoryColumn):
+                possible = sorted(x[list(at)].tolist()) == [0.0] * (len(at) - 1) + [1.0]
+            else:
+                possible = not column.whole or float(value).is_integer()
+            unit = known.units.get(column.name, "")
+            cells.append(
+                CellRecord(name=column.name, at=at, value=value, nearest=not possible, unit=unit)
+            )
+        return tuple(cells)
+
+    def point(self, x: Floats) -> str:
+        """Return an input in words, by columns or else feature numbers."""
+        cells = self.cells(x)
+        parts = [
+            f"{cell.name} = {cell_text('' if cell.value is None else cell.value)}"
+            f"{f' {cell.unit}' if cell.unit else ''}"
+            for cell in cells
+        ]
+        parts = parts or [cell_text(value) for value in x.tolist()]
+        more = f" and {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""
+        shown = f"({', '.join(parts[:_SHOWN])}{more})"
+        wrong = ", ".join(cell.name for cell in cells if cell.nearest)
+        return f"nearest to {shown} but no possible record in {wrong}" if wrong else shown
+
+
+def witness_record(
+    names: ForestNames, witness: ForestWitness, whole: ScoredForest, other: ScoredForest | None
+) -> WitnessRecord:
+    """Return a witness as stored in the report."""
+    pair, known = other is not None, whole.classes.tolist()
+    theirs = known if other is None else other.classes.tolist()
+    every = known + [label for label in theirs if label not in known]
+    names = replace(names, labels=tuple(map(str, every)))
+    place = [every.index(label) for label in theirs]
+    scores, member_scores = np.zeros(len(every)), np.zeros(len(every))
+    scores[: len(known)], member_scores[place] = witness.scores, witness.member_scores
+    answer = place[int(np.argmax(witness.member_scores))]
+    told = [label_phrase(each, names.label_name(each)) for each in (witness.label, answer)]
+    row = names.row_id(witness.removed)
+    without = "in the other forest" if pair else f"without {row_name(witness.removed, row)}"
+    return WitnessRecord(
+        x=tuple(witness.x.tolist()),
+        member=witness.member,
+        removed=witness.removed,
+        confidence=witness.confidence,
+        scores=tuple(scores.tolist()),
+        member_scores=tuple(member_scores.tolist()),
+        label=witness.label,
+        member_label=answer,
+        words=f"{without} the answer at x flips from {told[0]} to {told[1]}, confidence "
+        f"{witness.confidence:.4g}, where x is {names.point(witness.x)}",
+        cells=names.cells(witness.x),
+        other=pair,
+        removed_id="" if pair else row,
+        label_names=names.labels if any(map(names.label_name, range(len(names.labels)))) else (),
+        model="forest",
+    )
+
+
+def outside_inputs(rows: Floats, box: Box) -> list[str]:
+    """Return a note on a forest's rows outside the input set."""
+    left = int(np.count_nonzero(~box.contains(rows)))
+    if not left:
+        return []
+    return [
+        f"{left:,} of the forest's {len(rows):,} rows lie outside the set of inputs; nothing is "
+        "claimed of them"
+    ]
+
+
+def forest_rows(
+    path: Path,
+    ensemble: Ensemble,
+    box: Box,
+    names: ForestNames,
+    statements: tuple[str, ...],
+    kept: Mapping[int, Kept[ForestWitness]],
+) -> ByRowRecord:
+    """Return what is known of a forest's rows, each of which has a member."""
+    digest = forest_digest(ensemble)
+    fields = rows_of(ensemble.names, 0, names.row_id)
+    return ByRowRecord(
+        model="forest",
+        network=str(path),
+        family=str(path),
+        network_sha256=digest,
+        family_sha256=digest,
+        statements=statements,
+        box=box_record(box),
+        labels=tuple(
+            label_record(label, names.label_name(label), each, ensemble.names, fields["rows"])
+            for label, each in kept.items()
+        ),
+        label_names=names.labels,
+        **fields,
+    )
+
+
+_MOST = 2**22
+"""Boxes of one label, at most: some 40 MB."""
+
+
+@dataclass(frozen=True)
+class ForestFiles:
+    """The files of a question's forests."""
+
+    forest: Path
+    other: Path | None  # None where it is the forest without each of its rows
+
+
+@dataclass(eq=False)
+class _Claim:
+    names: list[str]
+    question: int
+    label: int
+    upper: float
+    trees: BoxTrees
+
+
+@dataclass(eq=False)
+class ForestBook:
+    """Collects trees of boxes, once per question and label."""
+
+    threads: int  # that record them
+    _questions: list[tuple[Question, ForestFiles]] = field(default_factory=list)
+    _claims: list[_Claim] = field(default_factory=list)
+
+    def add(
+        self, name: str, label: int, upper: float, question: Question, files: ForestFiles
+    ) -> None:
+        """Store the proof that no leak of a label exceeds a bound."""
+        place = self._place(question, files)
+        for claim in self._claims:
+            if (claim.question, claim.label) == (place, label) and claim.upper <= upper:
+                if name not in claim.names:
+                    claim.names.append(name)
+                return
+        trees = record_boxes(question, label, upper, most=_MOST, threads=self.threads)
+        self._claims.append(_Claim([name], place, label, upper, trees))
+
+    def _place(self, question: Question, files: ForestFiles) -> int:
+        for i, (known, _) in enumerate(self._questions):
+            if known is question:
+                return i
+        self._questions.append((question, files))
+        return len(self._questions) - 1
+
+    def __bool__(self) -> bool:
+        return bool(self._claims)
+
+    @property
+    def files(self) -> list[Path]:
+        """The files of the claims."""
+        found: dict[Path, None] = {}
+        for claim in self._claims:
+            files = self._questions[claim.question][1]
+            found |= {each: None for each in (files.forest, files.other) if each is not None}
+        return list(found)
+
+    def proofs(self) -> Iterator[tuple[str, Mapping[str, NDArray[Any]]]]:
+        """Yield the key and the arrays of each claim's trees."""
+        for i, claim in enumerate(self._claims):
+            trees = claim.trees
+            yield str(i), {"size": trees.size, "feature": trees.feature, "value": trees.value}
+
+    def part(self, folder: Path, prefixes: Mapping[str, str]) -> dict[str, Any]:
+        """Return the claims' part of a manifest."""
+        questions = []
+        for question, files in self._questions:
+            other = None if files.other is None else file_part(files.other, folder, "file")
+            questions.append(
+                {
+                    "forest": file_part(files.forest, folder, "file"),
+                    "other": other,
+                    "members": question.members,
+                    "box": box_part(question.overlay.cells.box),
+                }
+            )
+        results = [
+            {
+                "question": claim.question,
+                "name": ", ".join(claim.names),
+                "label": claim.label,
+                "upper": claim.upper,
+                "proof": prefixes[str(i)],
+            }
+            for i, claim in enumerate(self._claims)
+        ]
+        return {"questions": questions, "results": results}
+
 
 ENGINE = "forests"
 """What the results of these statements name as their engine."""

@@ -6,11 +6,13 @@ from fractions import Fraction
 
 from leaveout.specs import Call, Expression, ListOf
 from leaveout.specs.table.signatures import Bound
-from leaveout.verifier.points.cases import Cases, Comparison, Test
-from leaveout.verifier.points.claims import ClaimReader
-from leaveout.verifier.points.pieces import (
+from leaveout.verifier.points.claims import (
+    Cases,
+    ClaimReader,
+    Comparison,
     Lin,
     Pieces,
+    Test,
     add_pieces,
     greatest,
     least,

@@ -3,22 +3,47 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
+from leaveout.bab import Instance
+from leaveout.encoders import Box
 from leaveout.errors import LeaveoutError
 from leaveout.files import ARCHIVE, open_file
 from leaveout.models import Manifest
 from leaveout.models.archive import read_archive
-from leaveout.models.data_frame import frame_table, is_frame
-from leaveout.models.table import Table, number, read_table
-from leaveout.models.train.encoding import Encoding, encode_rows, encoding_of
+from leaveout.models.table import Table, frame_table, is_frame, number, read_table
+from leaveout.models.train.encoding import (
+    CategoryColumn,
+    Encoding,
+    NumberColumn,
+    cell_text,
+    encode_rows,
+    encoding_of,
+    feature_text,
+    nearest_record,
+)
 from leaveout.names import hint
+from leaveout.verifier.points.answers import (
+    Answers,
+    Known,
+    State,
+    answers_of,
+    as_box,
+    head_words,
+    label_words,
+    states,
+)
+from leaveout.verifier.points.network_leaks import Job
+from leaveout.verifier.points.sentences import is_plain, label_name, unit_of
+from leaveout.verifier.records import AnswersRecord, AnswerState, LabelAnswersRecord
+from leaveout.verifier.report import Result
 
 _ZIP = b"PK"
 _PAIRS = (("X_test", "y_test"), ("X", "y"))
@@ -228,3 +253,232 @@ def _labels(place: str, name: str, raw: NDArray[Any], x: NDArray[np.float32]) ->
             "numbers, a label a point"
         )
     return raw.astype(np.int64)
+
+
+_ROWS = 3
+"""That are told."""
+
+
+def why_outside(
+    x: NDArray[np.float32],  # shape (rows, features)
+    found: NDArray[np.int64],  # shape (rows,)
+    known: Sequence[Known],
+    manifest: Manifest,
+    row_name: Callable[[int], str],
+) -> tuple[str, ...]:
+    """Return how the first outside rows leave the first input set."""
+    if not known:
+        return ()
+    box = known[0].box
+    said: list[str] = []
+    for row in np.flatnonzero(found == State.OUTSIDE).tolist():
+        why = leaves_box(x[row], box, manifest)
+        if why and len(said) < _ROWS:
+            said.append(f"{row_name(row)}: {why}")
+    return tuple(said)
+
+
+def leaves_box(point: NDArray[np.float32], box: Box, manifest: Manifest) -> str:
+    """Return how a point leaves a box, in table units if possible; empty if it does not."""
+    x = point.astype(np.float64)
+    # Not <=: what is no number lies nowhere.
+    wrong = np.flatnonzero(~((box.lower <= x) & (x <= box.upper)))
+    if wrong.size:
+        return _beyond(int(wrong[0]), point, box, manifest)
+    for each in box.choices:
+        values = x[each.columns]
+        if not (each.values == values).all(axis=1).any():
+            return _unlisted_reason(each.columns, point, manifest)
+    return ""
+
+
+def _beyond(at: int, point: NDArray[np.float32], box: Box, manifest: Manifest) -> str:
+    low, high = float(box.lower[at]), float(box.upper[at])
+    below = float(point[at]) < low
+    side, end = ("below", low) if below else ("above", high)
+    column = _column(at, manifest)
+    if isinstance(column, NumberColumn):
+        value, end = (_in_units(column, each) for each in (float(point[at]), end))
+        unit = unit_of(manifest.data, column.name)
+        unit = f" {unit}" if unit else ""
+        return f"{column.name} = {value:.6g}{unit} is {side} {end:.6g}{unit}"
+    if isinstance(column, CategoryColumn):
+        return _word(column, point, manifest)
+    return f"{_feature(at, manifest)} = {feature_text(point[at])} is {side} {end:.6g}"
+
+
+def _unlisted_reason(
+    columns: NDArray[np.int64], point: NDArray[np.float32], manifest: Manifest
+) -> str:
+    """Return how a point leaves the listed values of some columns."""
+    at = int(columns[0])
+    column = _column(at, manifest)
+    if isinstance(column, CategoryColumn):
+        return _word(column, point, manifest)
+    if isinstance(column, NumberColumn):
+        value = _in_units(column, float(point[at]))
+        unit = unit_of(manifest.data, column.name)
+        return (
+            f"{column.name} = {value:.6g}{f' {unit}' if unit else ''} is none of the listed values"
+        )
+    named = ", ".join(_feature(each, manifest) for each in columns.tolist()[:3])
+    return f"{named} {'takes' if len(columns) == 1 else 'take'} no listed value"
+
+
+def _word(column: CategoryColumn, point: NDArray[np.float32], manifest: Manifest) -> str:
+    encoding = encoding_of(manifest)
+    assert encoding is not None
+    values, wrong = nearest_record(encoding, point)
+    if column.name in wrong:
+        return f"{column.name} is {wrong[column.name]}"
+    return f"{column.name} = {cell_text(values[column.name])} is not in the set of inputs"
+
+
+def _in_units(column: NumberColumn, feature: float) -> float:
+    if not column.scaled:
+        return feature
+    return column.minimum + feature * (column.maximum - column.minimum)
+
+
+def _column(at: int, manifest: Manifest) -> NumberColumn | CategoryColumn | None:
+    encoding, first = encoding_of(manifest), 0
+    for column in () if encoding is None else encoding.columns:
+        first += len(column.features)
+        if at < first:
+            return column
+    return None
+
+
+def _feature(at: int, manifest: Manifest) -> str:
+    facts = manifest.data
+    known = facts is not None and at < len(facts.features)
+    return (
+        f"feature {at} ({facts.features[at]})" if facts is not None and known else f"feature {at}"
+    )
+
+
+_NAMES: dict[int, AnswerState] = {
+    State.OWES_NOTHING: "owes nothing",
+    State.NOT_ABOVE: "not above",
+    State.UNKNOWN: "unknown",
+    State.OUTSIDE: "outside",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """A network and family with bounded leaks, and the encoded rows."""
+
+    instance: Instance
+    jobs: tuple[Job, ...]
+    x: NDArray[np.float32]
+    answers: Answers
+
+
+class GivenAnswers:
+    """The given rows, evaluated by each network whose leaks a run bounds."""
+
+    def __init__(self, jobs: Sequence[Job], given: GivenPoints) -> None:
+        self._given = given
+        # Of another network leaks say nothing of any record.
+        gathered: dict[tuple[int, int], list[Job]] = {}
+        for job in jobs:
+            if not job.pair:
+                key = id(job.instance.network), id(job.instance.family)
+                gathered.setdefault(key, []).append(job)
+        if not gathered:
+            raise DataError(
+                f"{given.place}: no statement bounds the confidence of leaks of a family, so there "
+                "is nothing to hold rows against; add 'find bound: least b per label such that "
+                "forall x in X, M in F: confidence(N, x) > b => label(M, x) == label(N, x)' (a "
+                "sample of the rows, with 'but', says it of no answer), or leave the rows out"
+            )
+        self._asked = [_ask(own, given) for own in gathered.values()]
+
+    def records(self, results: Sequence[Result]) -> tuple[AnswersRecord, ...]:
+        """Return what the bounds say of the rows, per network and family."""
+        return tuple(self._record(asked, results) for asked in self._asked)
+
+    def _in_other_units(self, found: NDArray[np.int64], manifest: Manifest) -> tuple[str, ...]:
+        """Return a hint on units where all rows lie outside."""
+        encoding = encoding_of(manifest)
+        other = encoding is not None and not is_plain(encoding)
+        if self._given.table is not None or not other or (found != State.OUTSIDE).any():
+            return ()
+        return (
+            "arrays are taken as the network reads them, columns scaled and words one-hot encoded; "
+            "for rows in the units of the table give a CSV or a data frame",
+        )
+
+    def _record(self, asked: _Asked, results: Sequence[Result]) -> AnswersRecord:
+        statements = tuple(dict.fromkeys(job.statement.statement.name for job in asked.jobs))
+        own = [each for each in results if each.name in statements]
+        # One object a set of inputs.
+        boxes = {each.box: as_box(each.box) for each in own}
+        # What rests on samples is no proof.
+        known = [
+            Known(each.label, each.upper if each.confidence is None else None, boxes[each.box])
+            for each in own
+        ]
+        found = states(asked.answers, asked.x, known)
+        network, family = asked.instance.network, asked.instance.family
+        facts = family.manifest.data
+        left_out = len(np.unique(family.removed))
+        rows = None if facts is None else max(facts.rows, left_out)
+        several = f"{Path(network.source).name}: " if len(self._asked) > 1 else ""
+        return AnswersRecord(
+            data=self._given.name,
+            network=network.source,
+            family=family.source,
+            statements=statements,
+            members=left_out,
+            rows=rows,
+            words=several
+            + head_words(
+                int((found == State.OWES_NOTHING).sum()),
+                len(found),
+                data=self._given.name,
+                members=left_out,
+                rows=rows,
+            ),
+            outside=(
+                *why_outside(asked.x, found, known, family.manifest, self._given.row_name),
+                *self._in_other_units(found, family.manifest),
+            ),
+            labels=tuple(
+                _of_label(label, asked, found, known) for label in range(asked.instance.labels)
+            ),
+            answers=tuple(asked.answers.labels.tolist()),
+            confidences=tuple(
+                float(each) if np.isfinite(each) else None for each in asked.answers.confidences
+            ),
+            states=tuple(_NAMES[each] for each in found.tolist()),
+        )
+
+
+def _ask(jobs: list[Job], given: GivenPoints) -> _Asked:
+    instance = jobs[0].instance
+    network = instance.network
+    x = given.points(instance.family.manifest, network.inputs, network.source)
+    return _Asked(instance, tuple(jobs), x, answers_of(network, x))
+
+
+def _of_label(
+    label: int, asked: _Asked, found: NDArray[np.int64], known: Sequence[Known]
+) -> LabelAnswersRecord:
+    own = found[asked.answers.labels == label]
+    about = [each for each in known if each.label in (None, label)]
+    uppers = [each.upper for each in about if each.upper is not None]
+    record = LabelAnswersRecord(
+        label=label,
+        name=label_name(asked.instance.family.manifest.data, label),
+        answers=len(own),
+        owe_nothing=int((own == State.OWES_NOTHING).sum()),
+        not_above=int((own == State.NOT_ABOVE).sum()),
+        unknown=int((own == State.UNKNOWN).sum()),
+        outside=int((own == State.OUTSIDE).sum()),
+        upper=min(uppers, default=None),
+        words="",
+    )
+    words = label_words(record, boxes=len({each.box for each in about}))
+    return structs.replace(record, words=words)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from leaveout.encoders import Box, Choices
 from leaveout.errors import LeaveoutError, TrainingError
-from leaveout.models.train.npz_data import read_npz
+from leaveout.models.train.data import read_npz
 from leaveout.specs import Call, Expression, ListOf, Text
 from leaveout.specs.table.listed import LARGEST, Listed, Lists, Reader, Row, Unknown
 from leaveout.specs.table.signatures import Bound

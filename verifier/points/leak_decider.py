@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Protocol, TypeVar
 
+import numpy as np
 from msgspec import structs
 
-from leaveout.bab import Progress, SearchResult, agree
+from leaveout.bab import EngineResult, Instance, NativeOptions, Progress, SearchResult, agree
+from leaveout.bab.native.leaks import Leaks
+from leaveout.deadline import Deadline
 from leaveout.specs import Find
 from leaveout.verifier.points.leak_statements import IdpStatement
 from leaveout.verifier.points.row_bounds import Leak, RowBounds
+from leaveout.verifier.records import TraceRecord
 from leaveout.verifier.report import Result
 from leaveout.verifier.resolve_names import Resolver
 from leaveout.verifier.time_sharing import Clock, in_turn
@@ -169,3 +174,98 @@ def finite(value: float) -> float | None:
 
 def _reason(result: SearchResult[W]) -> str:
     return f"{result.reason}: {result.detail}" if result.detail else str(result.reason)
+
+
+_MOST_POINTS = 60
+"""Moments that are kept."""
+
+_SOONEST = 1e-3
+"""Seconds: sooner moments are one to the eye."""
+
+Moment = tuple[float, float, float]
+
+
+class Trace:
+    """The improving bounds of one search."""
+
+    def __init__(self) -> None:
+        self._moments: list[Moment] = []
+
+    def add(self, progress: Progress) -> None:
+        """Add a report, unless it says nothing new."""
+        self._add(progress.seconds, progress.lower, progress.upper)
+
+    def record(self, result: SearchResult[Any]) -> TraceRecord | None:
+        """Return the stored bounds up to the result; None if there are too few.
+
+        If an earlier bound turned out to be wrong, none is returned.
+        """
+        if result.contradicted or not self._moments:
+            return None
+        self._add(result.seconds, result.lower, result.upper, last=True)
+        kept = _thin_moments(self._moments)
+        if len(kept) < 2:
+            return None
+        seconds, lower, upper = zip(*kept, strict=True)
+        label = None if result.label < 0 else result.label
+        return TraceRecord(label=label, seconds=seconds, lower=lower, upper=upper)
+
+    def _add(self, seconds: float, lower: float, upper: float, last: bool = False) -> None:
+        if not (math.isfinite(lower) and math.isfinite(upper)):
+            return
+        if self._moments:
+            before = self._moments[-1]
+            seconds = max(seconds, before[0])
+            lower, upper = max(lower, before[1]), min(upper, before[2])
+            if (lower, upper) == before[1:] and not last:
+                return
+        self._moments.append((round(seconds, 4), lower, upper))
+
+
+def _thin_moments(moments: list[Moment]) -> list[Moment]:
+    """Keep the first and last moments, and some at equal ratios of time."""
+    if len(moments) <= _MOST_POINTS:
+        return moments
+    first, last = (math.log(max(each[0], _SOONEST)) for each in (moments[0], moments[-1]))
+    kept: dict[int, Moment] = {}
+    for moment in moments[1:-1]:
+        share = (math.log(max(moment[0], _SOONEST)) - first) / (last - first or 1.0)
+        # The last of those that share a place knows most.
+        kept[int(share * (_MOST_POINTS - 2))] = moment
+    chosen = [kept[place] for place in sorted(kept)][: _MOST_POINTS - 2]
+    return [moments[0], *chosen, moments[-1]]
+
+
+_SHARE = 0.04
+"""Share of the time left that a look may take ..."""
+
+_MOST_SECONDS = 10.0
+"""... and seconds."""
+
+
+def quick_bounds(
+    instance: Instance, label: int, options: NativeOptions, left: float | None
+) -> EngineResult | None:
+    """Bound a label's leaks by propagation, and attack it for a few seconds."""
+    question = Leaks(instance, label)
+    if not question.opens_slowly:
+        return None
+    begun = time.perf_counter()
+    deadline = Deadline.after(_MOST_SECONDS if left is None else min(_MOST_SECONDS, _SHARE * left))
+    witness = question.first(options, deadline)
+    known = propagation_result(instance, label, "it was only looked at")
+    return replace(
+        known,
+        lower=0.0 if witness is None else witness.confidence,
+        witness=witness,
+        closed=known.closed and witness is None,
+        seconds=time.perf_counter() - begun,
+        leaks=question.leaks,
+    )
+
+
+def propagation_result(instance: Instance, label: int, detail: str) -> EngineResult:
+    """Return what propagation proves, with the reason it is not closed."""
+    most = max(0.0, instance.most(label))
+    everyone = np.full(len(instance.family), most)
+    return EngineResult(label, 0.0, most, None, most == 0, "time", detail, everyone, 0, 0.0)

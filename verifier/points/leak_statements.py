@@ -17,7 +17,7 @@ from leaveout.specs import (
     Implies,
     Name,
 )
-from leaveout.verifier.points.names import LETTERS
+from leaveout.verifier.points.sentences import LETTERS
 from leaveout.verifier.resolve_names import Resolver
 
 

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from leaveout.bab import NativeOptions, ProgressCallback
 from leaveout.bab.joint_claim import join_claim
 from leaveout.bab.native.claims import BELOW, Claims, tune_ascents
-from leaveout.bab.native.files.proved_points import Source
+from leaveout.bab.native.files.certificate import Source
 from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.search import search_question
 from leaveout.deadline import Deadline
 from leaveout.encoders import Box
 from leaveout.encoders.query import Case, Condition, Query
 from leaveout.specs.vnnlib.rounding import above, below
-from leaveout.verifier.points.solved import Solved
+from leaveout.verifier.points.job import Solved
 from leaveout.verifier.report import Verdict
 
 _SHARE, _FIRST = 0.25, 20.0

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab import SearchResult
-from leaveout.verifier.by_row import LabelByRowRecord, RowLeakRecord
+from leaveout.verifier.records import LabelByRowRecord, RowLeakRecord
 
 Floats = NDArray[np.float64]
 

@@ -11,18 +11,17 @@ from numpy.typing import NDArray
 from leaveout.bab import Instance, Witness
 from leaveout.bab.native.groups import Group
 from leaveout.encoders import Box, Choices
-from leaveout.models import Family, Manifest
-from leaveout.models.train.decoding import cell_text, feature_text, nearest_record, records_of
-from leaveout.models.train.encoding import Encoding, encoding_of
-from leaveout.models.train.job import OWN
-from leaveout.verifier.points.names import (
-    is_plain,
-    label_name,
-    label_phrase,
-    row_id,
-    row_name,
-    unit_of,
+from leaveout.models import DataFacts, Family, Manifest
+from leaveout.models.train.encoding import (
+    CategoryColumn,
+    Encoding,
+    cell_text,
+    encoding_of,
+    feature_text,
+    nearest_record,
+    records_of,
 )
+from leaveout.models.train.job import OWN
 from leaveout.verifier.records import (
     BoxRecord,
     CellRecord,
@@ -31,6 +30,43 @@ from leaveout.verifier.records import (
     GroupsRecord,
     WitnessRecord,
 )
+
+LETTERS = {"network": "N", "forest": "T"}
+"""What a model is called where nobody has named it."""
+
+
+def is_plain(encoding: Encoding) -> bool:
+    """Return whether columns are read unencoded, like those of an array."""
+    return not any(isinstance(each, CategoryColumn) or each.scaled for each in encoding.columns)
+
+
+def row_id(facts: DataFacts | None, row: int) -> str:
+    """Return the name of a training row, such as ``P-0193``; empty if it has none."""
+    known = facts is not None and 0 <= row < len(facts.ids)
+    return facts.ids[row] if facts is not None and known else ""
+
+
+def row_name(row: int, name: str = "") -> str:
+    """Return the phrase for a training row with the name from `row_id`."""
+    return f"{name} (row {row})" if name else f"row {row}"
+
+
+def label_name(facts: DataFacts | None, label: int) -> str:
+    """Return the name of a label; empty if it only has a number."""
+    known = facts.labels if facts is not None else ()
+    named = 0 <= label < len(known) and known[label] != str(label)
+    return known[label] if named else ""
+
+
+def label_phrase(label: int, name: str = "") -> str:
+    """Return the phrase for a label with the name from `label_name`."""
+    return repr(name) if name else f"label {label}"
+
+
+def unit_of(facts: DataFacts | None, column: str) -> str:
+    """Return the unit of a column; empty if unknown."""
+    return facts.units.get(column, "") if facts is not None else ""
+
 
 _SHOWN = 12
 _REASONS = 3
@@ -224,7 +260,8 @@ def outside_box(instance: Instance) -> str | None:
                 if value not in known:
                     near = known[np.argmin(np.abs(known - value))]
                     return (
-                        f"training data lies outside the input set: {feature_phrase(i)} takes the value "
+                        f"training data lies outside the input set: {feature_phrase(i)} takes the "
+                        "value "
                         f"{value:.9g}, which is not listed (the nearest is {near:.9g}); nothing "
                         "is claimed about other values than those listed"
                     )

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 from numpy.typing import NDArray
 
-from leaveout.bab.native.files.file_parts import box_part, file_part
+from leaveout.bab.native.files.manifest_parts import box_part, file_part
 from leaveout.specs import (
     And,
     Arithmetic,
@@ -33,7 +33,6 @@ from leaveout.specs import (
     Text,
 )
 from leaveout.specs.types import INPUTS, TEXT
-from leaveout.verifier.checker.basic_parts import BoxPart, FilePart
 from leaveout.verifier.checker.expressions.evaluate import key_of
 from leaveout.verifier.checker.expressions.functions import FUNCTIONS
 from leaveout.verifier.checker.expressions.parts import (
@@ -54,6 +53,7 @@ from leaveout.verifier.checker.expressions.parts import (
     ValuesPart,
     WordPart,
 )
+from leaveout.verifier.checker.files import BoxPart, FilePart
 from leaveout.verifier.report import Result
 from leaveout.verifier.values.evaluate import Held, Valuation
 from leaveout.verifier.values.reachable import lets_named

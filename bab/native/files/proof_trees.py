@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from leaveout.bab.native.files.records import Proof, Record
 from leaveout.bab.native.nodes import Kind
-from leaveout.models.npz import put_array
+from leaveout.models.archive import put_array
 
 _KINDS = get_args(Kind)
 _BLOCK = 4096

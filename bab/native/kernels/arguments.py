@@ -1,19 +1,20 @@
 """Arguments of compiled passes: named tuples of arrays, n nodes side by side.
 
 Shapes are said here once. ``hidden`` neurons and the scores together are the *outputs*; the inputs
-and the hidden neurons are the *sources* (`leaveout.bab.native.layout.Layout`).
+and the hidden neurons are the *sources* (`leaveout.bab.native.kernels.interface.Layout`).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from leaveout.bab.forms import Forms
-from leaveout.bab.native.kernels.interface import Batch, Bounded, MemberSets, Numbers, Work
-from leaveout.bab.native.layout import Layout
+from leaveout.bab.native.kernels.interface import Batch, Bounded, Layout, MemberSets, Numbers, Work
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -155,3 +156,22 @@ def rows_of(forms: Forms) -> Rows:
         forms.has_inputs, forms.has_differences,
         forms.starts, forms.sums, forms.sum_starts,
     )  # fmt: skip
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+OPTIONS: dict[str, Any] = {
+    # Sums may be reordered, which the rounding bound allows; NaN and infinities keep their meaning.
+    "fastmath": {"reassoc", "contract", "nsz"},
+    "error_model": "numpy",
+}
+
+
+def jit_function(function: Function) -> Function:
+    """Compile a function called by other compiled functions."""
+    return cast(Function, njit(**OPTIONS)(function))
+
+
+def jit_inline(function: Function) -> Function:
+    """Compile a function inlined into each caller."""
+    return cast(Function, njit(inline="always", **OPTIONS)(function))

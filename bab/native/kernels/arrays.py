@@ -8,21 +8,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab.forms import Forms
-from leaveout.bab.native.kernels.array_ascent import ascend
-from leaveout.bab.native.kernels.array_bounds import Array, Nodes
-from leaveout.bab.native.kernels.array_forms import form, gather_forms, recall
-from leaveout.bab.native.kernels.array_library import Space, numpy_space, torch_space
-from leaveout.bab.native.kernels.array_neurons import tighten
+from leaveout.bab.native.kernels.array_ascent import ascend, form, gather_forms, recall
+from leaveout.bab.native.kernels.array_bounds import (
+    Array,
+    Nodes,
+    Space,
+    numpy_space,
+    tighten,
+    torch_space,
+)
 from leaveout.bab.native.kernels.interface import (
     CLOSED,
     OPEN,
     Batch,
     Bounded,
+    Layout,
     MemberSets,
     Numbers,
     Work,
 )
-from leaveout.bab.native.layout import Layout
 from leaveout.errors import SolverError
 
 

@@ -1,8 +1,8 @@
 """Compiled passes over one node: linear bounds of neurons and scores.
 
-Every function works on the flat arrays of `leaveout.bab.native.layout.Layout`; what they compute
-is derived in ``docs/native.md`` and written over whole arrays in `kernels.array_bounds`. ``net``,
-``numbers`` and ``members`` are those of `kernels.arguments`.
+Every function works on the flat arrays of `kernels.interface.Layout`; ``docs/native.md`` derives
+what they compute, and `kernels.array_bounds` says it over whole arrays. ``net``, ``numbers`` and
+``members`` are those of `kernels.arguments`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from leaveout.bab.native.kernels.clipping import add_cut, largest, over_box
+from leaveout.bab.native.kernels.arguments import jit_function, jit_inline
 from leaveout.bab.native.kernels.interface import Floats
-from leaveout.bab.native.kernels.jit import jit_function, jit_inline
-from leaveout.bab.native.kernels.pair_bounds import best_pair, best_z, rule, slope
+from leaveout.bab.native.kernels.pair_bounds import (
+    add_cut,
+    best_pair,
+    best_z,
+    largest,
+    over_box,
+    rule,
+    slope,
+)
 
 EDGE = 1e-9
 """Bounds that cross by no more than this share of themselves leave something between them."""

@@ -12,13 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab.native.files.checkpoint import Checkpoint
-from leaveout.bab.native.files.records import Record
-from leaveout.bab.native.files.saved import Saved
-from leaveout.bab.native.files.tables import Table
+from leaveout.bab.native.files.records import Record, Table
 from leaveout.bab.native.groups import Group
 from leaveout.bab.native.question import Hint
 from leaveout.bab.native.workers.pool import WorkerLostError, WorkerPool, gather
-from leaveout.bab.native.workers.worker import Report, WorkerState
+from leaveout.bab.native.workers.worker import Report, Saved, WorkerState
 from leaveout.deadline import Deadline
 
 Floats = NDArray[np.float64]

@@ -2,17 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import queue
+import threading
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from typing import Any, Protocol, TypeVar
 
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.question import Question
-from leaveout.bab.native.workers.serial import SerialThread
 from leaveout.bab.native.workers.worker import Worker
 from leaveout.deadline import NEVER, Deadline
+from leaveout.errors import SolverError
 
 T = TypeVar("T")
+
+
+class SerialThread:
+    """A daemon thread that executes one call after another.
+
+    Ctrl-C reaches the main thread only, so that no call is left half done.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        threading.Thread(target=_work, args=(self._calls,), name=name, daemon=True).start()
+
+    def submit(self, task: Callable[[], T]) -> Future[T]:
+        """Execute a task after those submitted before."""
+        future: Future[T] = Future()
+
+        def run() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                future.set_result(task())
+            except BaseException as error:
+                future.set_exception(error)
+
+        self._calls.put(run)
+        return future
+
+    def close(self) -> None:
+        """End the thread after the tasks submitted."""
+        self._calls.put(None)
+
+
+def _work(calls: queue.SimpleQueue[Callable[[], Any] | None]) -> None:
+    while (call := calls.get()) is not None:
+        call()
+        # Not held until the next one: a call may hold gigabytes.
+        del call
+
 
 _WAKE = 0.5
 """Seconds after which a wait looks for Ctrl-C; some libraries make waits deaf to it."""
@@ -103,3 +143,23 @@ class _Inline:
         # What it is at is left alone: it ends within a round.
         self._worker.halt()
         self._thread.close()
+
+
+EXECUTORS = ("processes", "ray")
+
+
+def make_executor(options: NativeOptions) -> Executor:
+    """Return the executor for the options; a single worker always runs in process."""
+    if options.executor not in EXECUTORS:
+        raise SolverError(
+            f"unknown executor {options.executor!r}; known executors: {', '.join(EXECUTORS)}"
+        )
+    if options.workers == 1:
+        return InlineExecutor()
+    if options.executor == "ray":
+        from leaveout.bab.native.workers.ray_executor import RayExecutor
+
+        return RayExecutor()
+    from leaveout.bab.native.workers.processes import ProcessExecutor
+
+    return ProcessExecutor()

@@ -8,9 +8,8 @@ from typing import Any
 
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.question import Question
-from leaveout.bab.native.workers.pool import WorkerLostError
+from leaveout.bab.native.workers.pool import SerialThread, WorkerLostError
 from leaveout.bab.native.workers.program import Answer, Call, Setup, Told
-from leaveout.bab.native.workers.serial import SerialThread
 from leaveout.children import Child, import_environment
 from leaveout.cores import cores
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,16 +11,46 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.bab.native.branching import Brancher
 from leaveout.bab.native.explorer import Explorer, Stand
-from leaveout.bab.native.files.records import Record
-from leaveout.bab.native.files.tables import BLOCK, Table, pack, row_type, unpack
+from leaveout.bab.native.files.records import BLOCK, Record, Table, pack, row_type, unpack
 from leaveout.bab.native.groups import Group, cap_bounds, grow, root_bounds
 from leaveout.bab.native.kernels import make_kernel
 from leaveout.bab.native.nodes import Node
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.question import Hint, Question
-from leaveout.bab.native.workers.learnt_scores import load_scores, pack_scores
 from leaveout.deadline import Deadline
+
+
+def pack_scores(brancher: Brancher) -> dict[str, Any]:
+    """Return gains, averages and generator state as JSON; no proof rests on them."""
+    return {name: _plain(value) for name, value in vars(brancher).items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, np.random.Generator):
+        return value.bit_generator.state
+    return copy.deepcopy(value)
+
+
+def load_scores(brancher: Brancher, known: dict[str, Any]) -> None:
+    """Restore the scores of a brancher, ignoring what does not fit."""
+    for name, value in vars(brancher).items():
+        if name not in known:
+            continue
+        if isinstance(value, np.ndarray):
+            array = np.array(known[name], value.dtype)
+            if array.shape == value.shape:
+                value[...] = array
+        elif isinstance(value, np.random.Generator):
+            value.bit_generator.state = known[name]
+        elif isinstance(value, bool):
+            setattr(brancher, name, bool(known[name]))
+        elif isinstance(value, dict):
+            value.update(copy.deepcopy(known[name]))
+
 
 Floats = NDArray[np.float64]
 
@@ -55,7 +86,7 @@ class WorkerState:
     unresolved: float
     bounded: int
     names: int  # no node has this number or a higher one
-    learnt: dict[str, Any]  # how to split; see `leaveout.bab.native.workers.learnt_scores`
+    learnt: dict[str, Any]  # how to split; see `leaveout.bab.native.workers.worker`
 
 
 class Worker:
@@ -200,7 +231,7 @@ class Worker:
         self._kept = []
 
     def rename(self, names: int) -> None:
-        """Number nodes from ``names`` on; lower numbers may be in use elsewhere."""
+        """Give nodes numbers from ``names`` on; lower ones may be in use elsewhere."""
         self.explorer.rename(names + (self._first - names) % self._stride, self._stride)
 
     def load(self, state: WorkerState) -> None:
@@ -237,3 +268,21 @@ class Worker:
         number = self._last.number + 1 if self._last else 0
         self._last = Report(self.explorer.stand(target), hints, records, number)
         return self._last
+
+
+@dataclass(frozen=True, eq=False)
+class Saved:
+    """Saved state of a search."""
+
+    point: NDArray[np.floating] | None  # shape (d,)
+    member: int  # the witness; -1 for none
+    before: Floats  # shape (members,): no leak of a member is above this
+    proved: float  # no leak is above this
+    cut: float  # highest target so far: what is no longer open has no leak above it
+    seconds: float  # spent so far
+    states: list[WorkerState]
+    records: list[Record]
+
+
+Tables = Callable[[int, int], Table]
+"""Where the nodes of a search are had from, some at a time, by worker and number."""

@@ -19,15 +19,15 @@ from leaveout.errors import ForestError
 from leaveout.files import read_whole
 from leaveout.models.forest.classifier import DareForestClassifier
 from leaveout.models.forest.columns import COLUMNS, FOREST, SPEC, ForestColumns
-from leaveout.models.forest.folders.data import label_values
 from leaveout.models.forest.folders.folder import (
     ForestFolder,
     lock_folder,
     open_for_change,
     put_forest,
 )
+from leaveout.models.forest.folders.training import label_values
 from leaveout.models.table import Table, read_table
-from leaveout.models.train.csv_data import refuse_empty_cells, row_ids
+from leaveout.models.train.data import refuse_empty_cells, row_ids
 
 _SHOWN = 3
 _LOOKED_THROUGH = 2**26

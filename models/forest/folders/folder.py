@@ -22,8 +22,7 @@ from leaveout.files import (
     read_whole,
     settle,
 )
-from leaveout.models.family import DataFacts
-from leaveout.models.family_file import FAMILY
+from leaveout.models.family import FAMILY, DataFacts
 from leaveout.models.forest.classifier import DareForestClassifier
 from leaveout.models.forest.columns import (
     COLUMNS,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from leaveout.models.train.own.check import TrainingWarning
-from leaveout.models.train.own.family import leave_one_out
+from leaveout.models.train.own.family import TrainingWarning, leave_one_out
 
 __all__ = ["TrainingWarning", "leave_one_out"]

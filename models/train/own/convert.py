@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,55 @@ from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from leaveout.errors import ModelError, TrainingError
-from leaveout.models.onnx_values import refuse_other_files
-from leaveout.models.train.own.agreement import refuse_infinite
+from leaveout.models.onnx.values import read_parameters, refuse_other_files
+from leaveout.models.replay import session
+
+_TOLERANCE = 1e-3
+"""Of the largest score: above float32 rounding of any network small enough, below a misreading."""
+
+
+def refuse_infinite(model: onnx.ModelProto, name: str) -> None:
+    """Raise TrainingError on float64 or infinite parameters."""
+    for item in model.graph.initializer:
+        if item.data_type == onnx.TensorProto.DOUBLE:
+            raise TrainingError(
+                f"{name}: {item.name!r} is float64: train in float32, as in module.float()"
+            )
+    for parameter, value in read_parameters(model).items():
+        if not np.isfinite(value).all():
+            raise not_finite(parameter, name)
+
+
+def not_finite(parameter: str, name: str) -> TrainingError:
+    """Return the error for diverged training."""
+    return TrainingError(
+        f"{name}: {parameter!r} has weights that are not finite: training diverged; lower its "
+        "learning rate, or scale the features"
+    )
+
+
+def refuse_disagreement(
+    model: onnx.ModelProto,
+    points: NDArray[np.float32],  # shape (rows, features)
+    expected: Callable[[], Any],
+    name: str,
+    of: Callable[[NDArray[np.floating]], NDArray[np.floating]] = lambda scores: scores,
+) -> None:
+    """Raise TrainingError if scores on some rows differ beyond rounding."""
+    refuse_infinite(model, name)
+    opened = session(model, name)
+    (entry,) = opened.get_inputs()
+    found = of(np.asarray(opened.run(None, {entry.name: points})[0]))
+    wide = np.asarray(expected(), dtype=np.float64)
+    if found.shape == wide.shape:
+        scale = 1 + np.max(np.abs(wide), initial=0)
+        if np.allclose(found, wide, rtol=0, atol=_TOLERANCE * scale, equal_nan=True):
+            return
+    raise TrainingError(
+        f"{name}: its ONNX export gives other scores than the model itself; export it in fit, and "
+        "return the ONNX model"
+    )
+
 
 _RETURN = (
     "return the trained torch module, an ONNX model (ModelProto, bytes or path) or a fitted "

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
 from leaveout.models.replay import session
-from leaveout.models.train.own.agreement import refuse_disagreement
+from leaveout.models.train.own.convert import refuse_disagreement
 
 Array = NDArray[np.floating]
 

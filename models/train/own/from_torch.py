@@ -14,7 +14,7 @@ import onnx
 from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError, cause
-from leaveout.models.train.own.agreement import not_finite, refuse_disagreement
+from leaveout.models.train.own.convert import not_finite, refuse_disagreement
 
 _OPSET = 17
 _ALONE = 4

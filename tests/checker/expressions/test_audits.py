@@ -18,14 +18,21 @@ from sklearn.preprocessing import StandardScaler
 from leaveout.errors import LeaveoutError
 from leaveout.verifier.audits.membership import advantage, read_audit
 from leaveout.verifier.checker import CertificateError, RejectedError
-from leaveout.verifier.checker.estimates import scores as scored
+from leaveout.verifier.checker.estimates import functions
 from leaveout.verifier.checker.estimates.file import Counts, read_trials
-from leaveout.verifier.checker.estimates.functions import audit, membership_advantage
-from leaveout.verifier.checker.estimates.intervals import band, more_often, of_events
-from leaveout.verifier.checker.estimates.means import means_above
-from leaveout.verifier.checker.estimates.scores import scores
-from leaveout.verifier.checker.estimates.training import train_line
-from leaveout.verifier.checker.estimates.trials import Statistic, farthest, of_statistics
+from leaveout.verifier.checker.estimates.functions import (
+    Statistic,
+    audit,
+    band,
+    farthest,
+    means_above,
+    membership_advantage,
+    more_often,
+    of_events,
+    of_statistics,
+    scores,
+    train_line,
+)
 from leaveout.verifier.checker.expressions.given import Given, HeldFile
 
 from support.audits import arrays_of, views_arrays
@@ -219,7 +226,7 @@ def test_trials_that_count_have_no_part_in_the_attacks(tmp_path):
 
 
 def test_of_very_many_rows_the_same_are_learned_from_whoever_asks(tmp_path, monkeypatch):
-    monkeypatch.setattr(scored, "_MOST_ROWS", 10)
+    monkeypatch.setattr(functions, "_MOST_ROWS", 10)
     path = written(tmp_path, views_arrays(np.random.default_rng(1), 9, 6, 1.0))
     assert bounds(path) == bounds(path)
 

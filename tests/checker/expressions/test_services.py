@@ -16,13 +16,17 @@ from scipy.stats import binom
 from leaveout.models.sharded import ServiceSettings, guarantee
 from leaveout.verifier.audits.adaptive import Duplicated
 from leaveout.verifier.checker import RejectedError
-from leaveout.verifier.checker.expressions.given import Given, HeldFile
-from leaveout.verifier.checker.expressions.ranges import Range
-from leaveout.verifier.checker.services import accounting
-from leaveout.verifier.checker.services.copies import answered_right, is_refuted
-from leaveout.verifier.checker.services.functions import sharded, unlearns
-from leaveout.verifier.checker.services.settings import Service, read_service
-from leaveout.verifier.values.subjects.sharded_proofs import proof_of_accounting, proof_of_attack
+from leaveout.verifier.checker.expressions.given import Given, HeldFile, Range
+from leaveout.verifier.checker.services import functions
+from leaveout.verifier.checker.services.functions import (
+    Service,
+    answered_right,
+    is_refuted,
+    read_service,
+    sharded,
+    unlearns,
+)
+from leaveout.verifier.values.subjects.sharded import proof_of_accounting, proof_of_attack
 
 from support.services import enumerated
 
@@ -84,12 +88,12 @@ SMALL = st.builds(Fraction, st.integers(1, 300), st.just(1000))
 def test_every_route_shows_what_enumeration_confirms(found, beta, gamma, seed):
     """Exact laws of seeds and transcripts: posteriors against priors, whatever is asked."""
     laws = enumerated(found.shards, found.predictions, float(found.epsilon), seed)
-    shown = [(accounting.group_privacy_alpha(found), 0.0, 0.0)]
+    shown = [(functions.group_privacy_alpha(found), 0.0, 0.0)]
     for order in (Fraction(1, 3), Fraction(2), Fraction(30)):
-        shown.append((accounting.moments(found, beta, order), float(beta), 0.0))
-    shown.append((accounting.together(found, beta, gamma), float(beta), float(gamma)))
+        shown.append((functions.moments(found, beta, order), float(beta), 0.0))
+    shown.append((functions.together(found, beta, gamma), float(beta), float(gamma)))
     for bound in (Fraction(1, 2), Fraction(2), Fraction(9), Fraction(40)):
-        near = accounting.near_mean(found, beta, gamma, bound, Fraction(1, 2))
+        near = functions.near_mean(found, beta, gamma, bound, Fraction(1, 2))
         if near is not None:
             shown.append((near, float(beta), float(gamma)))
     for alpha, most, share in shown:
@@ -109,7 +113,7 @@ def test_what_moments_show_is_not_far_from_the_truth(shards, epsilon):
     def enough(alpha):
         return np.maximum(posterior - math.exp(alpha) * prior, 0).sum() <= float(beta)
 
-    best = min(float(accounting.moments(found, beta, Fraction(n, 8))) for n in range(1, 200))
+    best = min(float(functions.moments(found, beta, Fraction(n, 8))) for n in range(1, 200))
     assert enough(best)
     assert not enough(0.75 * best)
 

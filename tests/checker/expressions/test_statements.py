@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from leaveout.verifier.checker import RejectedError
 from leaveout.verifier.checker.expressions import functions
 from leaveout.verifier.checker.expressions.functions import Known
-from leaveout.verifier.checker.expressions.given import Given
+from leaveout.verifier.checker.expressions.given import Given, Range, compare, number
 from leaveout.verifier.checker.expressions.parts import (
     BinaryPart,
     BinderPart,
@@ -24,9 +24,12 @@ from leaveout.verifier.checker.expressions.parts import (
     UnaryPart,
     ValuesPart,
 )
-from leaveout.verifier.checker.expressions.ranges import Range, compare, number
-from leaveout.verifier.checker.expressions.statements import Statements
-from leaveout.verifier.checker.expressions.words import decimal, statement_lines, text
+from leaveout.verifier.checker.expressions.statements import (
+    Statements,
+    decimal,
+    statement_lines,
+    text,
+)
 
 NUMBERS = st.fractions(min_value=-5, max_value=5, max_denominator=6)
 COMPARED = {

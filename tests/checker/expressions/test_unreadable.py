@@ -13,7 +13,7 @@ from leaveout.models.votes import Ballots, Origin, write_ballots
 from leaveout.verifier.checker import CertificateError, RejectedError, check
 from leaveout.verifier.checker.expressions.evaluate import Steps
 from leaveout.verifier.checker.expressions.functions import FUNCTIONS
-from leaveout.verifier.checker.expressions.words import decimal
+from leaveout.verifier.checker.expressions.statements import decimal
 
 SERVICE = """shards = 3
 mechanism = "majority"

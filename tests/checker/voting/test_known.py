@@ -11,8 +11,7 @@ import pytest
 from leaveout.errors import LeaveoutError
 from leaveout.models.votes import Ballots, write_ballots
 from leaveout.verifier.checker import check
-from leaveout.verifier.checker.voting.known import lost_to_changes, prices_of
-from leaveout.verifier.checker.voting.known_together import no_more_bought
+from leaveout.verifier.checker.voting.thresholds import lost_to_changes, no_more_bought, prices_of
 from leaveout.verifier.checker.voting.together import TooLongError
 from leaveout.verifier.run import verify
 

@@ -6,8 +6,12 @@ from itertools import combinations, product
 
 import numpy as np
 
-from leaveout.verifier.checker.voting.plurality import answers, plurality_radii, threshold_radii
-from leaveout.verifier.checker.voting.tallies import FAR
+from leaveout.verifier.checker.voting.plurality import (
+    FAR,
+    answers,
+    plurality_radii,
+    threshold_radii,
+)
 
 from support.votes import random_ballots
 

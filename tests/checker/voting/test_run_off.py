@@ -13,7 +13,7 @@ from leaveout.models.votes import Ballots
 from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.expressions.given import Given
 from leaveout.verifier.checker.voting import functions
-from leaveout.verifier.checker.voting.run_off import (
+from leaveout.verifier.checker.voting.run_offs import (
     refuse_scores,
     run_off_answers,
     run_off_falls,

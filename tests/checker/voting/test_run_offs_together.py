@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 
 from leaveout.encoders.votes.run_off import run_off_predictions
-from leaveout.verifier.checker.voting import run_offs_at_stake as stake_file
-from leaveout.verifier.checker.voting.run_off import run_off_answers
-from leaveout.verifier.checker.voting.run_off_spread import (
-    published_run_offs,
-    run_off_survives,
-)
-from leaveout.verifier.checker.voting.run_offs_at_stake import (
+from leaveout.verifier.checker.voting import run_offs as stake_file
+from leaveout.verifier.checker.voting.run_offs import (
     TooManyError,
+    no_more_run_offs_lost,
+    run_off_answers,
     run_offs_at_stake,
     run_offs_lost_to,
 )
-from leaveout.verifier.checker.voting.run_offs_together import no_more_run_offs_lost
+from leaveout.verifier.checker.voting.spread import (
+    published_run_offs,
+    run_off_survives,
+)
 from leaveout.verifier.checker.voting.together import TooLongError
 
 from support.run_offs import as_bits, lost_sets, run_offs

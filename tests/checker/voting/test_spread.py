@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from leaveout.bab.votes.finite import finite_exact, finite_published
-from leaveout.bab.votes.finite_log import log_of
+from leaveout.bab.votes.finite_weights import log_of
 from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.voting.spread import falls_to, follow_log, published_edits
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from leaveout.errors import LeaveoutError
-from leaveout.verifier.checker.voting.tallies import FAR
-from leaveout.verifier.checker.voting.targeted import plurality_radii_to, threshold_bounds_to
+from leaveout.verifier.checker.voting.plurality import FAR
 from leaveout.verifier.checker.voting.vote import Vote as CheckedVote
+from leaveout.verifier.checker.voting.vote import plurality_radii_to, threshold_bounds_to
 from leaveout.verifier.values.votes.targets import toward
 
 from attacks.vote_truth import Truth

@@ -7,13 +7,17 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from leaveout.bab.votes.collective_search import search
+from leaveout.bab.votes.collective_plurality import search
 from leaveout.encoders.votes.collective import stakes_of
-from leaveout.encoders.votes.tally import tally
+from leaveout.encoders.votes.plurality import tally
 from leaveout.verifier.checker.voting import together
-from leaveout.verifier.checker.voting.at_stake import at_stake, lost_to
-from leaveout.verifier.checker.voting.every_attack import slots_of
-from leaveout.verifier.checker.voting.together import TooLongError, no_more_lost
+from leaveout.verifier.checker.voting.together import (
+    TooLongError,
+    at_stake,
+    lost_to,
+    no_more_lost,
+    slots_of,
+)
 
 from support.votes import random_ballots
 

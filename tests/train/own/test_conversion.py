@@ -19,7 +19,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import LinearSVC
 
 from leaveout.errors import TrainingError
-from leaveout.models.onnx_file import network_from_bytes
+from leaveout.models.onnx.file import network_from_bytes
 from leaveout.models.train.own.convert import model_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

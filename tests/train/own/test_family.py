@@ -15,9 +15,9 @@ import leaveout
 from leaveout.errors import TrainingError
 from leaveout.models import load_family, load_network
 from leaveout.models.train import Recipe, Rows, TrainingWarning, encoding_of, leave_one_out
-from leaveout.models.train.decoding import nearest_record
+from leaveout.models.train.data import read_data
+from leaveout.models.train.encoding import nearest_record
 from leaveout.models.train.own.inputs import training_data
-from leaveout.models.train.source import read_data
 
 RNG = np.random.default_rng(3)
 X = np.round(RNG.random((40, 3)) * [1, 9, 50]).astype(np.float64)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from leaveout.verifier.audits.adaptive.duplicated import Duplicated
-from leaveout.verifier.audits.adaptive.trials import Attack, Audit, Counts, Trial, audit
-from leaveout.verifier.audits.adaptive.white_box import WhiteBox
+from leaveout.verifier.audits.adaptive.trials import (
+    Attack,
+    Audit,
+    Counts,
+    Duplicated,
+    Trial,
+    WhiteBox,
+    audit,
+)
 from leaveout.verifier.audits.intervals import (
     alpha_lower_bound,
     clopper_pearson,

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+import math
+import random
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import binom
 
 from leaveout.deadline import Deadline
+from leaveout.errors import ShardedError
+from leaveout.models.sharded.aggregation import draw_function
+from leaveout.models.sharded.rows import Rows
+from leaveout.models.sharded.shards import Shards
 from leaveout.verifier.audits.intervals import alpha_lower_bound, holm, refutation_level
-from leaveout.verifier.audits.membership.events import Events
+from leaveout.verifier.audits.membership.file import Events
 
 
 @dataclass(frozen=True)
@@ -172,3 +183,253 @@ def audit(
         )
     )
     return Audit(counts, tuple(shown))
+
+
+_MOST_COPIES = 100_000
+_majority = draw_function("majority", 0.0)
+
+
+@dataclass(frozen=True)
+class Duplicated:
+    """Delete every point that is answered right, then watch the remaining ones fail.
+
+    Every point is there in several copies. A model that looks points up votes for the label of
+    those it was trained on, and for none otherwise; a point is answered right if enough shards hold
+    a copy. Points answered right are deleted, all copies of them. Where answers tell of the shards,
+    what is left is what too few shards hold, while retraining draws shards anew.
+
+    Row ids: copy j of point i has the id ``i * copies + j``.
+
+    Attributes
+    ----------
+    points, copies, shards : int
+        Theorem 3.1 has two copies and three shards.
+    inclusion : float or None
+        Probability that a shard holds a row, independently; None for a partition, in which each
+        row is in one shard.
+    aggregate : callable
+        What turns votes (for none, for the right label) and chance into 0 or 1, such as
+        `leaveout.models.sharded.aggregation.draw_function` gives.
+    queries : int or None
+        Points asked about; None for all. Events are of these points.
+    thresholds : tuple of float
+        An event each: the majority of votes is right on a smaller share of what is left.
+    """
+
+    points: int = 100
+    copies: int = 2
+    shards: int = 3
+    inclusion: float | None = None
+    aggregate: Callable[[Sequence[int], random.Random], int] = _majority
+    queries: int | None = None
+    thresholds: tuple[float, ...] = (0.25,)
+
+    @classmethod
+    def against(cls, shards: int, inclusion: float, rows: int) -> Duplicated | None:
+        """Return the attack on a majority vote of shards that hold rows independently.
+
+        With as many copies as make it as likely as not that a point is answered right, so that
+        many are deleted and many are left.
+
+        Parameters
+        ----------
+        shards : int
+        inclusion : float
+        rows : int
+            At most this many.
+
+        Returns
+        -------
+        Duplicated or None
+            None if no number of copies makes the attack possible.
+        """
+
+        def right(copies: int) -> float:
+            return float(binom.sf(shards // 2, shards, _holding_probability(inclusion, copies)))
+
+        copies = 1
+        while copies < _MOST_COPIES and right(2 * copies) < 0.5:
+            copies *= 2
+        copies = min(range(copies, 2 * copies + 1), key=lambda count: abs(right(count) - 0.5))
+        points, share = min(100, rows // copies), right(copies)
+        if points < 2 or not 0.01 < share < 0.99:
+            return None
+        return cls(points, copies, shards, inclusion, thresholds=(share / 4,))
+
+    @property
+    def events(self) -> tuple[str, ...]:
+        """The events to look for in models."""
+        return tuple(f"right on less than {at:.3g} of what is left" for at in self.thresholds)
+
+    @property
+    def retrained_at_most(self) -> tuple[float, ...]:
+        """No bound: the retrained arm is measured."""
+        return (1.0,) * len(self.thresholds)
+
+    def replay(self, seed: int, number: int) -> Trial:
+        """Run one trial; the same arguments give the same trial."""
+        generator = np.random.default_rng([seed, number])
+        chance = random.Random(int(generator.integers(2**63)))
+        asked = np.arange(self.points if self.queries is None else min(self.queries, self.points))
+        holding = self._draw_holdings(generator, len(asked))
+        answers = [
+            self.aggregate((self.shards - int(votes), int(votes)), chance) for votes in holding
+        ]
+        left = np.asarray(answers) != 1
+        # Look-up models of other points are the same before and after a deletion.
+        unlearned = self._event_flags(holding[left])
+        retrained = self._event_flags(self._draw_holdings(generator, int(left.sum())))
+        deleted = (asked[~left, None] * self.copies + np.arange(self.copies)).ravel()
+        return Trial(seed, number, tuple(deleted.tolist()), unlearned, retrained)
+
+    def _draw_holdings(self, generator: np.random.Generator, points: int) -> NDArray[np.int64]:
+        """Draw how many shards hold a copy of each point."""
+        if self.inclusion is not None:
+            share = _holding_probability(self.inclusion, self.copies)
+            return generator.binomial(self.shards, share, size=points)
+        shards = np.sort(generator.integers(self.shards, size=(points, self.copies)), axis=1)
+        distinct: NDArray[np.int64] = 1 + (np.diff(shards, axis=1) != 0).sum(axis=1)
+        return distinct
+
+    def _event_flags(self, holding: NDArray[np.int64]) -> tuple[bool, ...]:
+        """Return which events happened."""
+        if not len(holding):
+            return (False,) * len(self.thresholds)
+        right = float((2 * holding > self.shards).mean())
+        return tuple(right < threshold for threshold in self.thresholds)
+
+
+def _holding_probability(inclusion: float, copies: int) -> float:
+    """Return the probability that a shard holds a copy."""
+    return float(-np.expm1(copies * np.log1p(-inclusion))) if inclusion < 1 else 1.0
+
+
+_HOW = ("less", "more")
+
+
+@dataclass(frozen=True)
+class WhiteBox:
+    """Section 6 of *Adaptive Machine Unlearning*, beside a retrained arm.
+
+    Models are published. Each point is taken to be in the shard of the model most confident in its
+    true label, of a tie in one of them by chance; points of the first half of the shards are
+    deleted. The events: on average models of those shards are right less often than the others, as
+    in the paper; or more often, as where a model is surest of points that mislead it. And, rarer
+    after retraining, each of them less often than each of the others, or more often.
+
+    Attributes
+    ----------
+    estimator : object
+        An unfitted scikit-learn classifier with ``predict_proba``.
+    features : ndarray of float64, shape (points, features)
+    codes : ndarray of int64, shape (points,)
+        Labels from 0.
+    test_features, test_codes : ndarray
+        What models are compared on.
+    shards : int
+        At least 2.
+    inclusion : float or None
+        Probability that a shard holds a point; None for 1 / shards.
+
+    Raises
+    ------
+    ShardedError
+        If the estimator gives no probabilities, or there is one shard only; from `replay` if its
+        models are no function of points and random state, so that shards are not alike.
+    """
+
+    estimator: Any
+    features: NDArray[np.float64]
+    codes: NDArray[np.int64]
+    test_features: NDArray[np.float64]
+    test_codes: NDArray[np.int64]
+    shards: int = 6
+    inclusion: float | None = None
+
+    def __post_init__(self) -> None:
+        if not hasattr(self.estimator, "predict_proba"):
+            raise ShardedError(
+                f"{type(self.estimator).__name__} has no predict_proba; take an estimator that has"
+            )
+        if self.shards < 2:
+            raise ShardedError(f"{self.shards} shards: expected at least 2, to compare halves")
+
+    @property
+    def events(self) -> tuple[str, ...]:
+        """The events to look for in models."""
+        means = tuple(f"models of targeted shards are right {how} often" for how in _HOW)
+        if self.shards == 2:
+            return means
+        return (*means, *(f"each of them {how} often than each of the others" for how in _HOW))
+
+    @property
+    def retrained_at_most(self) -> tuple[float, ...]:
+        """Bounds by exchangeability of redrawn shards: 1/2, or one in all such halves.
+
+        Derived in ``docs/sharded.md``. With an odd number of shards means have no such bound.
+        """
+        means = (0.5 if self.shards % 2 == 0 else 1.0,) * 2
+        if self.shards == 2:
+            return means
+        ways = math.comb(self.shards, self.shards // 2)
+        return (*means, *(math.nextafter(1 / ways, 1.0),) * 2)
+
+    def replay(self, seed: int, number: int) -> Trial:
+        """Run one trial; the same arguments give the same trial."""
+        rows = Rows.first(self.features, self.codes)
+        shards = self._train_arm(seed, number, b"unlearned", rows)
+        confidence = np.stack([self._confidence(model) for model in shards.models], axis=1)
+        generator = np.random.default_rng([seed, number])
+        # Noise far below any difference that tells, to break ties by.
+        guessed = np.argmax(confidence + 1e-12 * generator.random(confidence.shape), axis=1)
+        places = np.flatnonzero(guessed < self.shards // 2)
+        unlearned = shards.delete(places)
+        retrained = self._train_arm(seed, number, b"retrained", rows.without(places))
+        if not retrained.repeats(self.test_features):
+            raise ShardedError(
+                f"{type(self.estimator).__name__}: trained again on the points of a shard with the "
+                "same random_state it answers otherwise, so that shards are not alike; make it a "
+                "function of both"
+            )
+        return Trial(
+            seed,
+            number,
+            tuple(rows.ids[places].tolist()),
+            self._event_flags(unlearned),
+            self._event_flags(retrained),
+        )
+
+    def _train_arm(self, seed: int, number: int, arm: bytes, rows: Rows) -> Shards:
+        """Train the shards of an arm."""
+        key = hashlib.sha256(b"%d %d %s" % (seed, number, arm)).digest()
+        inclusion = 1 / self.shards if self.inclusion is None else self.inclusion
+        return Shards.train(self.estimator, key, self.shards, inclusion, rows)
+
+    def _confidence(self, model: Any) -> NDArray[np.float64]:
+        """Return a model's confidence in true labels; a constant has none."""
+        found = np.zeros(len(self.codes))
+        if isinstance(model, int):
+            return found
+        scores = model.predict_proba(self.features)
+        for column, label in enumerate(model.classes_):
+            mine = self.codes == label
+            found[mine] = scores[mine, column]
+        return found
+
+    def _event_flags(self, shards: Shards) -> tuple[bool, ...]:
+        """Return which events happened."""
+        right = (shards.codes(self.test_features) == self.test_codes[:, None]).sum(axis=0)
+        return halves(right)[: len(self.events)]
+
+
+def halves(right: NDArray[np.int64]) -> tuple[bool, bool, bool, bool]:
+    """Compare how many test points the models of either half of the shards get right."""
+    half = len(right) // 2
+    first, rest = right[:half], right[half:]
+    targeted, others = int(first.sum()) * len(rest), int(rest.sum()) * half
+    return (
+        targeted < others,
+        targeted > others,
+        bool(first.max() < rest.min()),
+        bool(first.min() > rest.max()),
+    )

@@ -5,12 +5,16 @@ Importing this package needs no torch; running trials does.
 
 from __future__ import annotations
 
-from leaveout.verifier.audits.membership.advantage import UNITS, Unit, advantage
-from leaveout.verifier.audits.membership.counts_file import read_counts
-from leaveout.verifier.audits.membership.events import Events
-from leaveout.verifier.audits.membership.file import Audit, join_arms, read_audit, write_audit
+from leaveout.verifier.audits.membership.advantage import UNITS, Rate, Row, Unit, advantage, rates
+from leaveout.verifier.audits.membership.file import (
+    Audit,
+    Events,
+    join_arms,
+    read_audit,
+    read_counts,
+    write_audit,
+)
 from leaveout.verifier.audits.membership.paired_trials import Arm, Plan, Trial, run_trials, views_of
-from leaveout.verifier.audits.membership.rates import Rate, Row, rates
 from leaveout.verifier.audits.membership.result import Advantage, Counted, Implied, Ranked, implied
 from leaveout.verifier.audits.membership.views import Views
 

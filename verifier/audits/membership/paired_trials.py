@@ -21,8 +21,7 @@ from leaveout.models.unlearning import (
     rows_of_label,
     third_party,
 )
-from leaveout.models.unlearning.classifier import C
-from leaveout.models.unlearning.draws import Purpose, generator
+from leaveout.models.unlearning.classifier import C, Purpose, generator
 from leaveout.verifier.audits.membership.views import Views
 
 Unlearner = Callable[[C, Deletion, int], C]

@@ -10,9 +10,8 @@ import msgspec
 from leaveout.deadline import Deadline
 from leaveout.errors import AuditError
 from leaveout.exit_codes import ExitCode
-from leaveout.models.onnx_file import load_network
-from leaveout.models.train.data import TrainingData
-from leaveout.models.train.source import read_data
+from leaveout.models.onnx.file import load_network
+from leaveout.models.train.data import TrainingData, read_data
 from leaveout.models.unlearning import (
     Deletion,
     Game,

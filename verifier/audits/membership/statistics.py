@@ -2,16 +2,175 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.verifier.audits.membership.attacks import ATTACKS, Sees
-from leaveout.verifier.audits.membership.trained import TRAINED, trained_scores
 from leaveout.verifier.audits.membership.views import Views
 
 Floats = NDArray[np.float64]
+Sees = Literal["after", "both"]
+"""What an attack is shown: the model after forgetting alone, or the one before it as well."""
+
+_LEAST = 1e-7
+
+
+@dataclass(frozen=True)
+class Attack:
+    """An attack fixed in advance."""
+
+    name: str
+    sees: Sees
+    score: Callable[[Floats | None, Floats, NDArray[np.int64]], Floats]
+
+
+def log_likelihood(posteriors: Floats, label: NDArray[np.int64]) -> Floats:
+    """Return the log-probability of the true label: minus the loss."""
+    return np.asarray(np.log(np.maximum(posteriors[np.arange(len(label)), label], _LEAST)))
+
+
+def margin(posteriors: Floats, label: NDArray[np.int64]) -> Floats:
+    """Return the log-odds of the true label against the best other one."""
+    others = posteriors.copy()
+    others[np.arange(len(label)), label] = 0
+    return np.asarray(
+        log_likelihood(posteriors, label) - np.log(np.maximum(others.max(axis=1), _LEAST))
+    )
+
+
+def _loss(before: Floats | None, after: Floats, label: NDArray[np.int64]) -> Floats:
+    return log_likelihood(after, label)
+
+
+def _margin(before: Floats | None, after: Floats, label: NDArray[np.int64]) -> Floats:
+    return margin(after, label)
+
+
+def _confidence(before: Floats | None, after: Floats, label: NDArray[np.int64]) -> Floats:
+    return np.asarray(after.max(axis=1))
+
+
+def _label(before: Floats | None, after: Floats, label: NDArray[np.int64]) -> Floats:
+    return np.asarray((after.argmax(axis=1) == label).astype(np.float64))
+
+
+def _change(before: Floats | None, after: Floats, label: NDArray[np.int64]) -> Floats:
+    assert before is not None
+    return log_likelihood(after, label) - log_likelihood(before, label)
+
+
+def _closeness(before: Floats | None, after: Floats, label: NDArray[np.int64]) -> Floats:
+    assert before is not None
+    return np.asarray(-np.abs(after - before).sum(axis=1))
+
+
+ATTACKS = (
+    Attack("loss", "after", _loss),
+    Attack("margin", "after", _margin),
+    Attack("confidence", "after", _confidence),
+    Attack("label only", "after", _label),
+    Attack("change of loss", "both", _change),
+    Attack("closeness", "both", _closeness),
+)
+"""Yeom et al.'s loss attack and its relatives; a label-only one; two that compare both models."""
+
+
+_MOST_ROWS = 20_000
+_FOLDS = 5
+_STEPS = 500
+_TOLERANCE = 1e-10
+"""So small that what is learned is the one minimum, which a checker finds too."""
+
+
+@dataclass(frozen=True)
+class TrainedAttack:
+    """A logistic regression to train."""
+
+    name: str
+    sees: Sees
+    apart: str
+
+
+TRAINED = (
+    TrainedAttack("trained on one model", "after", "membership"),
+    TrainedAttack("trained on both models", "both", "membership"),
+    TrainedAttack("told the arms, one model", "after", "arms"),
+    TrainedAttack("told the arms, both models", "both", "arms"),
+)
+
+
+def trained_scores(
+    attack: TrainedAttack, views: Views, selecting: NDArray[np.bool_], seed: int
+) -> dict[str, Floats]:
+    """Score every row in both arms with an attack not trained on its trial."""
+    features = {
+        arm: _features(attack, views, posteriors)
+        for arm, posteriors in views.arms.items()
+        if arm != "original"
+    }
+    scores = {arm: np.zeros(len(views.trial)) for arm in features}
+    places = np.flatnonzero(selecting)
+    folds = [fold for fold in np.array_split(places, min(_FOLDS, len(places))) if len(fold)]
+    evaluated = np.flatnonzero(~selecting)
+    for scored in (*folds, evaluated):
+        learned = np.isin(views.place, np.setdiff1d(places, scored))
+        model = _fit(attack, views, features, learned, seed)
+        rows = np.isin(views.place, scored)
+        if rows.any():
+            for arm, table in features.items():
+                scores[arm][rows] = model.decision_function(table[rows])
+    return scores
+
+
+def _features(attack: TrainedAttack, views: Views, after: Floats) -> Floats:
+    columns = _columns(after, views.label)
+    if attack.sees == "both":
+        assert views.original is not None
+        before = _columns(views.original, views.label)
+        apart = np.abs(after - views.original).sum(axis=1, keepdims=True)
+        columns = np.hstack([columns, before, columns - before, apart])
+    return columns
+
+
+def _columns(posteriors: Floats, label: NDArray[np.int64]) -> Floats:
+    likelihood, odds = log_likelihood(posteriors, label), margin(posteriors, label)
+    return np.column_stack(
+        [likelihood, odds, np.tanh(odds), np.abs(odds), posteriors.max(axis=1), odds > 0]
+    )
+
+
+def _fit(
+    attack: TrainedAttack,
+    views: Views,
+    features: dict[str, Floats],
+    learned: NDArray[np.bool_],
+    seed: int,
+) -> Any:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    if attack.apart == "arms":
+        learned = learned & views.forgotten
+    rows = np.flatnonzero(learned)
+    if len(rows) > _MOST_ROWS:
+        rows = np.random.default_rng(seed).permutation(rows)[:_MOST_ROWS]
+    X = np.concatenate([table[rows] for table in features.values()])
+    if attack.apart == "arms":
+        y = np.repeat([arm == "unlearned" for arm in features], len(rows))
+    else:
+        y = np.tile(views.forgotten[rows], len(features))
+    model = make_pipeline(
+        StandardScaler(),
+        LogisticRegression(
+            class_weight="balanced", solver="newton-cholesky", tol=_TOLERANCE, max_iter=_STEPS
+        ),
+    )
+    return model.fit(X, y)
+
 
 LEAST_TRIALS = 4
 """Two to choose an attack on, so that the choice can be cross-fitted, and two to judge it."""

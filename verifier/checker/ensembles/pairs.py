@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.compiling import cached_njit
-from leaveout.verifier.checker.ensembles.answering import Answering
-from leaveout.verifier.checker.ensembles.chance import PLAIN, package_stamp
-from leaveout.verifier.checker.ensembles.held import Exact
+from leaveout.verifier.checker.ensembles.choosing import PLAIN, package_stamp
+from leaveout.verifier.checker.ensembles.files import Answering, Exact
 from leaveout.verifier.checker.ensembles.members import Members
-from leaveout.verifier.checker.ensembles.sharing import (
+from leaveout.verifier.checker.ensembles.node_pool import (
     Listed,
     Pool,
     answer,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from leaveout.verifier.checker.basic_parts import BoxPart
 from leaveout.verifier.checker.ensembles.boxes import Boxes, prove, read_boxes
 from leaveout.verifier.checker.ensembles.deletion import Forest
 from leaveout.verifier.checker.ensembles.leaks import pair_boxes
 from leaveout.verifier.checker.ensembles.pairs import every_label
 from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.expressions.given import Given
+from leaveout.verifier.checker.files import BoxPart
 from leaveout.verifier.checker.inputs import read_box
 
 _NO_LEAK = -1e-9

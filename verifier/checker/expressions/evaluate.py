@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 from leaveout.verifier.checker.arithmetic import FLOATS, Arithmetic
 from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.expressions.functions import FUNCTIONS
-from leaveout.verifier.checker.expressions.given import Compared, Given, HeldFile, Text
+from leaveout.verifier.checker.expressions.given import (
+    Compared,
+    Given,
+    HeldFile,
+    Range,
+    Text,
+    compare,
+    number,
+)
 from leaveout.verifier.checker.expressions.parts import (
     BinaryPart,
     CallPart,
@@ -30,7 +38,6 @@ from leaveout.verifier.checker.expressions.parts import (
     children,
     everything,
 )
-from leaveout.verifier.checker.expressions.ranges import Range, compare, number
 
 Bindings: TypeAlias = Mapping[str, object]
 """What ``forall`` and ``find`` give names to."""

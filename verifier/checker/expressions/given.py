@@ -2,18 +2,132 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.verifier.checker.arithmetic import FLOATS, Arithmetic
 from leaveout.verifier.checker.errors import RejectedError
-from leaveout.verifier.checker.expressions.ranges import Range
+
+End: TypeAlias = Fraction | float
+"""A fraction, or one of the infinities."""
+
+
+_MOST_BITS = 2**13
+"""Of numerator and denominator; numbers of a manifest have at most 2,000 digits."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """A number between two bounds, ends included."""
+
+    lower: End  # a float is an infinity
+    upper: End  # a float is an infinity
+
+    def __post_init__(self) -> None:
+        for end in (self.lower, self.upper):
+            if isinstance(end, float) and not math.isinf(end):
+                raise ValueError(f"{end} is no fraction")
+        if self.lower > self.upper or self.lower == math.inf or self.upper == -math.inf:
+            raise ValueError(f"{self.lower} to {self.upper} is no range")
+
+    @classmethod
+    def exactly(cls, value: int | Fraction) -> Range:
+        """Return the range of a number that is known."""
+        return cls(Fraction(value), Fraction(value))
+
+    @property
+    def exact_value(self) -> Fraction:
+        """The number, which must be known exactly."""
+        if self.lower != self.upper or isinstance(self.lower, float):
+            raise RejectedError("a number that must be known is only bounded")
+        return self.lower
+
+    def short(self) -> Range:
+        """Return the range itself."""
+        for end in (self.lower, self.upper):
+            if isinstance(end, Fraction) and (
+                max(end.numerator.bit_length(), end.denominator.bit_length()) > _MOST_BITS
+            ):
+                raise RejectedError(
+                    f"a number of more than {_MOST_BITS:,} bits is not computed with"
+                )
+        return self
+
+    def __neg__(self) -> Range:
+        return Range(-self.upper, -self.lower)
+
+    def __abs__(self) -> Range:
+        if self.lower >= 0:
+            return self
+        return -self if self.upper <= 0 else Range(Fraction(0), max(-self.lower, self.upper))
+
+    def __add__(self, other: Range) -> Range:
+        return Range(_sum(self.lower, other.lower), _sum(self.upper, other.upper))
+
+    def __sub__(self, other: Range) -> Range:
+        return self + -other
+
+    def __mul__(self, other: Range) -> Range:
+        ends = [
+            _product(a, b) for a in (self.lower, self.upper) for b in (other.lower, other.upper)
+        ]
+        return Range(min(ends), max(ends))
+
+    def __truediv__(self, other: Range) -> Range:
+        if other.lower <= 0 <= other.upper:
+            raise RejectedError("it divides by what may be 0")
+        ends = [Fraction(0) if isinstance(e, float) else 1 / e for e in (other.upper, other.lower)]
+        return self * Range(ends[0], ends[1])
+
+
+def compare(left: Range, operator: str, right: Range) -> bool | None:
+    """Return whether a comparison holds; None if the bounds do not tell."""
+    if operator in (">", ">="):
+        return compare(right, operator.replace(">", "<"), left)
+    if operator in ("==", "!="):
+        equal: bool | None = None
+        if left.upper < right.lower or right.upper < left.lower:
+            equal = False
+        elif left.lower == left.upper == right.lower == right.upper:
+            equal = True
+        return equal if equal is None or operator == "==" else not equal
+    if operator == "<":
+        return True if left.upper < right.lower else False if left.lower >= right.upper else None
+    return True if left.upper <= right.lower else False if left.lower > right.upper else None
+
+
+def number(text: str) -> Fraction:
+    """Read a fraction of a manifest."""
+    top, _, bottom = text.partition("/")
+    if len(text) > 2000 or not (top.removeprefix("-").isdecimal() and text.isascii()):
+        raise RejectedError(f"{text[:40]!r} is no fraction")
+    if (bottom and not (bottom.isdecimal() and int(bottom))) or text.endswith("/"):
+        raise RejectedError(f"{text[:40]!r} is no fraction")
+    return Fraction(int(top), int(bottom or 1))
+
+
+def _sum(left: End, right: End) -> End:
+    # An infinity absorbs; a long fraction might not become a float.
+    for end in (left, right):
+        if isinstance(end, float):
+            return end
+    return left + right
+
+
+def _product(left: End, right: End) -> End:
+    if left == 0 or right == 0:
+        return Fraction(0)
+    if isinstance(left, float) or isinstance(right, float):
+        return math.inf if (left > 0) == (right > 0) else -math.inf
+    return left * right
+
 
 _Kind = TypeVar("_Kind")
 

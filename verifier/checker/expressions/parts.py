@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from leaveout.verifier.checker.basic_parts import BoxPart, FilePart
+from leaveout.verifier.checker.files import BoxPart, FilePart
 
 
 class NumberPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="number"):

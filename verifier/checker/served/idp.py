@@ -2,15 +2,125 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from leaveout.verifier.checker.errors import RejectedError
-from leaveout.verifier.checker.expressions.given import Given
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.models import Family, Members, Network, load_family, load_network
+from leaveout.models.archive import array_names, read_arrays
+from leaveout.verifier.checker.errors import CertificateError, RejectedError
+from leaveout.verifier.checker.expressions.given import Given, HeldFile
+from leaveout.verifier.checker.files import SERVED, BoxPart, ChoicesPart
+from leaveout.verifier.checker.inputs import Inputs, read_box
 from leaveout.verifier.checker.leaks import prepare_leaks
-from leaveout.verifier.checker.served.access import Access, Share
-from leaveout.verifier.checker.tree import make_tree
-from leaveout.verifier.checker.tree_arrays import TreeArrays
+from leaveout.verifier.checker.question import Question, Subject
+from leaveout.verifier.checker.tree import TreeArrays, make_tree
 from leaveout.verifier.checker.tree_walk import Walk
+
+Floats = NDArray[np.float64]
+
+
+class _Manifest(msgspec.Struct, frozen=True):
+    """Manifest of the file of bounds; the folder itself shows network and family."""
+
+    choices: int
+
+
+@dataclass(frozen=True)
+class Share:
+    """Members with one bound for a label."""
+
+    label: int
+    bound: float
+    members: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Access:
+    """A folder, read."""
+
+    held: HeldFile  # the folder
+    network: Network
+    family: Family
+    inputs: Inputs  # what the guard answers
+    upper: Floats  # shape (labels, members)
+
+    def shares(self) -> Iterator[Share]:
+        """Yield members by label and bound, so that every one is in one share of each label."""
+        for label, upper in enumerate(self.upper):
+            for bound in np.unique(upper)[::-1].tolist():
+                members = np.flatnonzero(upper == bound).tolist()
+                yield Share(label, bound, tuple(members))
+
+    def question(self, share: Share) -> Question:
+        """Return what is asked of the members of a share."""
+        chosen = list(share.members)
+        own = Family(self.family.take(chosen), self.family.removed[chosen], self.family.manifest)
+        folder, sha256 = self.held.path, self.held.sha256
+        subject = Subject(
+            folder / SERVED[0], sha256, folder / SERVED[1], sha256, len(own), self.network.labels,
+            self.inputs,
+        )  # fmt: skip
+        members = Members(self.network.graph, own)
+        return Question(self.network, own, members, subject, own.removed)
+
+
+def access(given: Given) -> Access:
+    """Read a folder."""
+    held = given.file("path")
+    network_file, family_file, bounds_file = (held.path / name for name in SERVED)
+    network = load_network(network_file)
+    family = load_family(family_file, network)
+    arrays, count = _arrays(bounds_file)
+    box = BoxPart(
+        tuple(_floats(arrays, "lower", 1).tolist()),
+        tuple(_floats(arrays, "upper", 1).tolist()),
+        tuple(_choices(arrays, i) for i in range(count)),
+    )
+    inputs = read_box(box, network.inputs, network.source)
+    upper = _floats(arrays, "member_upper", 2)
+    if upper.shape != (network.labels, len(family)):
+        raise RejectedError(f"{bounds_file}: its bounds are not of this network and family")
+    if not (np.isfinite(upper) & (upper >= 0.0)).all():
+        raise RejectedError(f"{bounds_file}: a bound is no number from 0")
+    return Access(held, network, family, inputs, upper)
+
+
+def _arrays(path: Path) -> tuple[dict[str, NDArray[Any]], int]:
+    """Return the arrays of the file of bounds, and how many listings of values it has."""
+    try:
+        found = read_arrays(path, only=["manifest"], strangers=True)
+        manifest = msgspec.json.decode(found["manifest"].tobytes(), type=_Manifest)
+        if manifest.choices > len(names := array_names(path)):
+            raise ValueError("more listings than arrays")
+        listed = [
+            f"choices_{i}_{kind}" for i in range(manifest.choices) for kind in ("columns", "values")
+        ]
+        wanted = {"lower", "upper", "member_upper", *listed}.intersection(names)
+        arrays = read_arrays(path, only=wanted, strangers=True)
+    except (OSError, KeyError, ValueError, msgspec.MsgspecError):
+        raise CertificateError(f"{path}: cannot be read as what verify --bounds wrote") from None
+    return arrays, manifest.choices
+
+
+def _floats(arrays: dict[str, NDArray[Any]], name: str, rank: int) -> Floats:
+    found = arrays.get(name)
+    if found is None or found.dtype != np.float64 or found.ndim != rank:
+        raise RejectedError(f"the bounds of a guard have no {name!r}, or one of another kind")
+    return found
+
+
+def _choices(arrays: dict[str, NDArray[Any]], number: int) -> ChoicesPart:
+    columns = arrays.get(f"choices_{number}_columns")
+    values = _floats(arrays, f"choices_{number}_values", 2)
+    if columns is None or columns.dtype.kind != "i" or columns.ndim != 1:
+        raise RejectedError("the bounds of a guard list values of no features")
+    return ChoicesPart(tuple(columns.tolist()), tuple(tuple(row) for row in values.tolist()))
 
 
 def idp(given: Given) -> bool | None:

@@ -2,23 +2,261 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
+import tomllib
+from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 
-from leaveout.verifier.checker.binomials import least_probability, most_probability
-from leaveout.verifier.checker.errors import RejectedError
+from leaveout.files import SETTINGS, read_whole, why_unread
+from leaveout.verifier.checker.errors import CertificateError, RejectedError
 from leaveout.verifier.checker.estimates.file import Counts
 from leaveout.verifier.checker.expressions.given import Given
-from leaveout.verifier.checker.rationals import exp, upwards
-from leaveout.verifier.checker.services.accounting import (
-    group_privacy_alpha,
-    moments,
-    near_mean,
-    together,
+from leaveout.verifier.checker.rationals import (
+    EXACT_TRIALS,
+    Enclosure,
+    at_least,
+    exp,
+    least_probability,
+    log,
+    most_probability,
+    power,
+    sqrt,
+    upwards,
 )
-from leaveout.verifier.checker.services.copies import is_refuted
-from leaveout.verifier.checker.services.settings import Service, read_service
+
+_MOST = 2**53
+_MOST_SHARDS = 100_000
+_SHARPEST = 4096
+"""The most of epsilon times shards with which answers are drawn as accurately as is charged."""
+_MECHANISMS = ("exponential", "noisy_max", "majority")
+_KEYS = frozenset(
+    ("shards", "mechanism", "rows", "inclusion", "epsilon", "predictions", "labels", "on_exhausted")
+)
+_INACCURATE = Fraction(1, 2**100)
+"""Far more than what drawing with 40 digits adds to an epsilon."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """Known settings of a service."""
+
+    shards: int  # models, and points that it holds at most
+    rows: int  # models, and points that it holds at most
+    mechanism: str
+    inclusion: Enclosure  # between which the probability lies that a shard holds a point
+    epsilon: Fraction
+    predictions: int  # answers drawn between two full retrainings at most; 0 with "majority"
+    labels: int | None  # how many there are at most
+
+    @property
+    def private(self) -> bool:
+        """Whether answers are drawn with noise."""
+        return self.mechanism != "majority"
+
+    @property
+    def span(self) -> Fraction:
+        """The most that one seed moves ln(Pr[a] / Pr[b]) of two answers."""
+        return self.epsilon if self.mechanism == "exponential" else 2 * self.epsilon
+
+
+def read_service(path: Path, sha256: str) -> Service:
+    """Read a file of settings."""
+    try:
+        content = read_whole(path, SETTINGS)
+    except OSError as error:
+        raise CertificateError(f"{path}: {why_unread(error)}") from None
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise RejectedError(f"{path}: is not the file that the certificate is about")
+    try:
+        given = tomllib.loads(content.decode("utf-8").replace("\r\n", "\n"))
+    except (ValueError, RecursionError) as error:
+        raise RejectedError(f"{path}: is no TOML: {' '.join(str(error).split())}") from None
+    return _Reader(path, given).service()
+
+
+@dataclass(frozen=True)
+class _Reader:
+    path: Path
+    given: dict[str, object]
+
+    def service(self) -> Service:
+        for key in self.given:
+            if key not in _KEYS:
+                raise self._wrong(key, f"expected only {', '.join(sorted(_KEYS))}")
+        mechanism = self.given.get("mechanism")
+        if mechanism not in _MECHANISMS or not isinstance(mechanism, str):
+            raise self._wrong("mechanism", f"expected one of {', '.join(_MECHANISMS)}")
+        if self.given.get("on_exhausted", "refuse") not in ("retrain", "refuse"):
+            raise self._wrong("on_exhausted", "expected retrain or refuse")
+        shards = self._whole("shards", 1, _MOST_SHARDS)
+        rows = self._whole("rows", 1, _MOST)
+        labels = self._whole("labels", 2, _MOST) if "labels" in self.given else None
+        epsilon, predictions = Fraction(0), 0
+        if mechanism == "majority":
+            for key in ("epsilon", "predictions"):
+                if self.given.get(key, 0):
+                    raise self._wrong(key, "a majority vote has none")
+        else:
+            epsilon = self._number("epsilon", _MOST)[1] + _INACCURATE
+            if not _INACCURATE < epsilon <= Fraction(_SHARPEST + 1, shards):
+                raise self._wrong("epsilon", f"expected above 0 and at most {_SHARPEST} / shards")
+            predictions = self._whole("predictions", 1, _MOST)
+        return Service(
+            shards, rows, mechanism, self._inclusion(shards), epsilon, predictions, labels
+        )
+
+    def _inclusion(self, shards: int) -> Enclosure:
+        if "inclusion" not in self.given:
+            # The service computes with the nearest float.
+            exactly, least = Fraction(1, shards), Fraction(1, 2**52)
+            return exactly * (1 - least), min(Fraction(1), exactly * (1 + least))
+        low, high = self._number("inclusion", 1)
+        return low, min(Fraction(1), high)
+
+    def _whole(self, key: str, least: int, most: int) -> int:
+        value = self.given.get(key)
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            raise self._wrong(key, f"expected a whole number from {least} to {most}")
+        return value
+
+    def _number(self, key: str, most: int) -> Enclosure:
+        """Return what holds the number written down, and the float that the service reads."""
+        value = self.given.get(key)
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise self._wrong(key, "expected a number")
+        if not 0 < value <= most:
+            raise self._wrong(key, f"expected above 0 and at most {most}")
+        near = float(value)
+        return (
+            Fraction(math.nextafter(near, 0)),
+            Fraction(math.nextafter(near, math.inf)),
+        )
+
+    def _wrong(self, key: str, expected: str) -> RejectedError:
+        return RejectedError(f"{self.path}: {key} = {self.given.get(key)!r}: {expected}")
+
+
+def group_privacy_alpha(service: Service) -> Fraction:
+    """Return the alpha of group privacy, with beta = gamma = 0.
+
+    Answers are ``predictions * epsilon``-private in one seed, so all seeds move any transcript's
+    chance by at most e to ``shards`` times that.
+    """
+    return service.shards * service.predictions * service.epsilon
+
+
+def moments(service: Service, beta: Fraction, order: Fraction) -> Fraction | None:
+    """Return the alpha that moments of the information show of any transcript, with gamma = 0.
+
+    With E = predictions * epsilon and V = shards E^2 / 8 the information Z has E[e^(l Z)] <=
+    exp(l (1 + l) V) for every order l > 0. Since (1 - e^-x)+ <= e^(l x) l^l / (1 + l)^(1 + l), the
+    posterior exceeds e^k times the prior by at most
+
+        exp(l (1 + l) V - l k) l^l / (1 + l)^(1 + l),
+
+    which is beta where k = (1 + l) V + (ln(1 / beta) + l ln l - (1 + l) ln(1 + l)) / l.
+    """
+    if beta <= 0 or order <= 0:
+        return None
+    variance = service.shards * (service.predictions * service.epsilon) ** 2 / 8
+    needed = order * log(order)[1] - (1 + order) * log(1 + order)[0] - log(beta)[0]
+    # What is negative shows more than is ever asked.
+    return max(Fraction(0), (1 + order) * variance + needed / order)
+
+
+def together(service: Service, beta: Fraction, gamma: Fraction) -> Fraction | None:
+    """Return the alpha shown of all seeds at once, on average over transcripts.
+
+    Given the answers before, that of one prediction has a law whose logarithm beside its mean over
+    the seeds lies in an interval of length R = span * shards. So of seeds and n answers
+
+        Pr[Z > n R^2 / 8 + R sqrt(n ln(1 / b) / 2)] <= b,
+
+    and with b = beta * gamma Markov's inequality leaves out a share gamma of transcripts.
+    """
+    tail = beta * gamma
+    if tail <= 0:
+        return None
+    width, count = service.span * service.shards, service.predictions
+    return count * width**2 / 8 + width * sqrt(-count * log(tail)[0] / 2)[1]
+
+
+def near_mean(
+    service: Service, beta: Fraction, gamma: Fraction, bound: Fraction, share: Fraction
+) -> Fraction | None:
+    """Return ``bound`` if it is an alpha shown by votes being near their mean.
+
+    Of b = beta * gamma, b2 = ``share`` b is what the sum of n steps may fail with, and b1 = (b -
+    b2) / (n e^K) what the range of a step may: with L labels it exceeds R = span sqrt(shards ln(L
+    (L - 1) / b1) / 2) no more often (McDiarmid). Any K will do that is at least
+
+        n (R^2 + shards epsilon^2) / 8 + R sqrt(n ln(1 / b2) / 2).
+    """
+    tail, count = beta * gamma, service.predictions
+    if service.labels is None or tail <= 0 or bound < 0 or not 0 < share < 1:
+        return None
+    pairs = service.labels * (service.labels - 1)
+    far = log(Fraction(pairs * count))[1] + bound - log((1 - share) * tail)[0]
+    square = service.span**2 * service.shards * far / 2
+    drift = count * (square + service.shards * service.epsilon**2) / 8
+    spread = sqrt(-square * count * log(share * tail)[0] / 2)[1]
+    return bound if drift + spread <= bound else None
+
+
+def answered_right(service: Service, copies: int) -> Enclosure:
+    """Enclose the chance that more than half of the shards hold one of a point's copies."""
+    least, most = service.inclusion
+    held = 1 - power(1 - least, copies)[1], 1 - power(1 - most, copies)[0]
+    half = service.shards // 2 + 1
+    return at_least(half, service.shards, held[0])[0], at_least(half, service.shards, held[1])[1]
+
+
+def is_refuted(
+    service: Service,
+    copies: int,
+    points: int,
+    alpha: Fraction,
+    beta: Fraction,
+    gamma: Fraction,
+) -> bool:
+    """Whether a claim is false of points in copies and models that look points up.
+
+    Theorem 3.1 of *Adaptive Machine Unlearning*, with its chances computed. A point is answered
+    right if more than half of the shards hold a copy, which has the chance s, independently of
+    other points. Points answered right are deleted, all copies of them; deleting one changes
+    nothing of what models say of another. Let E be that none of the l points left is answered
+    right. After unlearning it has the chance 1; of models trained anew (1 - s)^l. So if l is large
+    enough for
+
+        1 > e^alpha (1 - s)^l + beta,
+
+    the claim fails for these updates; and it is false if that has a chance above gamma. l is
+    binomial, of all points with the chance 1 - s.
+    """
+    if service.private or copies < 1 or not 1 <= points <= EXACT_TRIALS:
+        return False
+    if copies * points > service.rows or alpha > EXACT_TRIALS // 2:
+        return False
+    least, most = answered_right(service, copies)
+    factor = exp(alpha)[1]
+
+    def refutes(left: int) -> bool:
+        """Return whether the attack refutes the claim with that many points left."""
+        return factor * power(1 - least, left)[1] + beta < 1
+
+    if not refutes(points):
+        return False
+    # The more points are left, the more it tells.
+    low, high = 0, points
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if refutes(middle) else (middle, high)
+    return at_least(high, points, 1 - most)[0] > gamma
+
 
 ROUTES = ("added", "moments", "together", "near_mean")
 """What a proof may take, by its number."""

@@ -2,18 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TypeAlias
+
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.verifier.checker.voting.tallies import (
-    FAR,
-    Counts,
-    Votes,
-    answers_of,
-    blocks,
-    counts_of,
-    gaps_of,
-)
+Votes: TypeAlias = NDArray[np.int32]
+Counts: TypeAlias = NDArray[np.int64]
+Flags: TypeAlias = NDArray[np.bool_]
+
+FAR = 2**60
+"""A number of edits that stands for "never"; twice as much still fits."""
+
+_BLOCK = 2**23
+"""Numbers held at once, about."""
+
+
+def blocks(points: int, width: int) -> Iterator[slice]:
+    """Yield the test points in blocks, of each of which ``width`` numbers are held."""
+    size = max(1, _BLOCK // max(1, width))
+    for start in range(0, points, size):
+        yield slice(start, min(points, start + size))
+
+
+def counts_of(votes: Votes, labels: int) -> Counts:
+    """Return how many members vote for each label, shape (points, labels)."""
+    points = len(votes)
+    places = votes.astype(np.int64) + labels * np.arange(points, dtype=np.int64)[:, None]
+    counts: Counts = np.bincount(places.ravel(), minlength=points * labels).astype(np.int64)
+    return counts.reshape(points, labels)
+
+
+def answers_of(counts: Counts) -> Counts:
+    """Return the label with most votes, the smallest of those, shape (points,)."""
+    answers: Counts = counts.argmax(axis=1)
+    return answers
+
+
+def gaps_of(counts: Counts, answers: Counts) -> Counts:
+    """Return what each label must gain more than to pass the answer; `FAR` at the answer.
+
+    That is ``n_c - n_c' - [c' < c]``: with a tie the smaller label is answered.
+    """
+    points, labels = counts.shape
+    best = counts[np.arange(points), answers]
+    gaps = best[:, None] - counts - (np.arange(labels) < answers[:, None])
+    gaps[np.arange(points), answers] = FAR
+    return gaps
+
 
 _NEVER = -1
 """In a ballots file, the threshold of a vote that no edits bring about."""
@@ -89,3 +126,28 @@ def _passing_cost(votes: Votes, costs: Counts, chosen: Counts, target: int, need
         least = np.minimum(after, FAR)
     cost: Counts = least[np.arange(points), need]
     return cost
+
+
+def family_radii(votes: Votes, labels: int, sizes: tuple[int, ...]) -> Counts:
+    """Return how many edits each answer survives, shape (points,).
+
+    A member gains a label 0, 1 or 2 on the answer. Sorted within each family, the r-th of every
+    family together are what the r-th edit gains at most, and an attacker has it: the radius is how
+    many edits, added up, do not pass the gap of any label.
+    """
+    found = np.full(len(votes), max(sizes), np.int64)
+    for at in blocks(len(votes), votes.shape[1] * 4 + labels):
+        counts = counts_of(votes[at], labels)
+        chosen = answers_of(counts)
+        gaps = gaps_of(counts, chosen)
+        for target in range(labels):
+            rows = np.flatnonzero(chosen != target)
+            held = votes[at][rows]
+            gains = 1 + (held == chosen[rows, None]).astype(np.int64) - (held == target)
+            each, start = np.zeros((len(rows), max(sizes)), np.int64), 0
+            for size in sizes:
+                each[:, :size] += -np.sort(-gains[:, start : start + size], axis=1)
+                start += size
+            survived = (np.cumsum(each, axis=1) <= gaps[rows, target, None]).sum(axis=1)
+            found[at.start + rows] = np.minimum(found[at.start + rows], survived)
+    return found

@@ -8,14 +8,293 @@ numbers, rounded up.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.verifier.checker.voting.at_stake import AtStake
-from leaveout.verifier.checker.voting.every_attack import slots_of
+from leaveout.compiling import cached_njit
+from leaveout.verifier.checker.voting.plurality import (
+    Counts,
+    Flags,
+    Votes,
+    answers_of,
+    blocks,
+    counts_of,
+    gaps_of,
+)
+
+Gains = NDArray[np.uint8] | NDArray[np.uint16]
+
+
+@dataclass(frozen=True, eq=False)
+class AtStake:
+    """Pairs of a rightly answered test point and a rival label.
+
+    An attack poisons up to ``budget`` units of each family, and their members vote as the attacker
+    likes.
+    """
+
+    budget: int
+    offsets: tuple[int, ...]  # unit u reaches the members ``(u + offset) mod members``
+    gains: NDArray[np.uint8]  # shape (members, pairs)
+    needs: NDArray[np.int32]  # shape (pairs,): at least 1
+    points: Counts  # shape (pairs,): ascending
+    sizes: tuple[int, ...]  # units of each family, one family after another
+
+    @property
+    def family(self) -> Counts:
+        """Family of each unit, shape (units,)."""
+        return np.repeat(np.arange(len(self.sizes)), self.sizes)
+
+    @property
+    def quotas(self) -> tuple[int, ...]:
+        """The most units of each family that an attack poisons."""
+        return tuple(min(self.budget, size) for size in self.sizes)
+
+    def only(self, points: Counts) -> AtStake:
+        """Return the same about some of the points alone."""
+        pairs = np.isin(self.points, points)
+        return replace(
+            self, gains=self.gains[:, pairs], needs=self.needs[pairs], points=self.points[pairs]
+        )
+
+    @property
+    def count(self) -> int:
+        """The most points that could be lost one at a time."""
+        return len(np.unique(self.points))
+
+    def of_units(self, gains: NDArray[np.uint8]) -> Gains:
+        """Return what each unit alone gains, shape (units, pairs), from what members gain."""
+        if len(self.offsets) == 1:
+            return np.roll(gains, -self.offsets[0], axis=0)
+        total = np.zeros(gains.shape, np.uint8 if len(self.offsets) < 128 else np.uint16)
+        for offset in self.offsets:
+            total += np.roll(gains, -offset, axis=0)
+        return total
+
+
+def at_stake(
+    votes: Votes,  # shape (points, members)
+    truth: NDArray[np.int32],  # shape (points,)
+    labels: int,
+    budget: int,
+    offsets: tuple[int, ...] = (0,),
+    sizes: tuple[int, ...] = (),
+) -> AtStake:
+    """Return the pairs an attack can decide, leaving out those beyond its size.
+
+    Points answered wrong already do not count.
+    """
+    members = votes.shape[1]
+    empty = AtStake(budget, offsets, *_no_pairs(members), sizes or (members,))
+    gains, needs, points = [empty.gains], [empty.needs], [empty.points]
+    most = sum(empty.quotas)
+    for at in blocks(len(votes), labels):
+        counts = counts_of(votes[at], labels)
+        chosen = answers_of(counts)
+        gaps = gaps_of(counts, chosen)
+        near = (chosen == truth[at])[:, None] & (gaps < 2 * len(offsets) * most)
+        rows, rivals = np.nonzero(near)
+        for part in blocks(len(rows), members * (len(offsets) + 2)):
+            own, to = rows[part], rivals[part, None]
+            ballots, need = votes[at][own], gaps[own, rivals[part]] + 1
+            gain = (1 + (ballots == chosen[own, None]) - (ballots == to)).astype(np.uint8).T
+            units, within, end = empty.of_units(gain), np.zeros(len(need), np.int64), 0
+            for size, quota in zip(empty.sizes, empty.quotas, strict=True):
+                top, end = np.sort(units[end : end + size], axis=0), end + size
+                within += top[size - quota :].sum(axis=0, dtype=np.int64)
+            reached = within >= need
+            gains.append(gain[:, reached])
+            needs.append(need[reached].astype(np.int32))
+            points.append(own[reached] + at.start)
+    return replace(
+        empty,
+        gains=np.concatenate(gains, axis=1),
+        needs=np.concatenate(needs),
+        points=np.concatenate(points),
+    )
+
+
+def lost_to(votes: Votes, truth: NDArray[np.int32], labels: int, members: Sequence[int]) -> Flags:
+    """Return which right answers change if some members vote as an attacker likes: a recount.
+
+    A label that all of them vote for passes the answer if any votes of theirs let it.
+    """
+    lost = np.zeros(len(votes), np.bool_)
+    held = np.ones(votes.shape[1], np.bool_)
+    held[list(members)] = False
+    for at in blocks(len(votes), labels):
+        chosen = answers_of(counts_of(votes[at], labels))
+        rest = counts_of(votes[at][:, held], labels)
+        gaps = gaps_of(rest, chosen)
+        lost[at] = (chosen == truth[at]) & (gaps.min(axis=1) < len(members))
+    return lost
+
+
+def _no_pairs(members: int) -> tuple[NDArray[np.uint8], NDArray[np.int32], Counts]:
+    return np.zeros((members, 0), np.uint8), np.zeros(0, np.int32), np.zeros(0, np.int64)
+
+
+Bits = NDArray[np.uint64]
+
+
+@dataclass(frozen=True, eq=False)
+class Slots:
+    """Gains of units as bits, with a slot for the n-th pair of each point.
+
+    Points with more pairs come first, so that later slots are shorter; a point has the same bit in
+    each.
+    """
+
+    some: Bits  # shape (units, words): pairs that a unit gains at least 1, and 2
+    twos: Bits  # shape (units, words): pairs that a unit gains at least 1, and 2
+    needs: Bits  # shape (2 * left, words): pairs that need 1, 2,
+    starts: NDArray[np.int64]  # shape (slots + 1,): where each slot begins
+
+    @property
+    def work(self) -> float:
+        """The most words that an enumeration reads, approximately."""
+        left = len(self.needs) // 2
+        return float(math.comb(len(self.some), left) * self.some.shape[1])
+
+    def lose(self, most: int, words: float = math.inf) -> tuple[bool | None, int]:
+        """Return whether the units left can lose more than some points, and the words read."""
+        found, read = _lose(
+            self.some, self.twos, self.needs, self.starts, most, min(words, 2.0**62)
+        )
+        return (None if found < 0 else bool(found)), int(read)
+
+
+def slots_of(
+    units: NDArray[Any], needs: NDArray[np.int32], points: NDArray[np.int64], left: int
+) -> Slots:
+    """Return pairs as bits."""
+    _, firsts, counts = np.unique(points, return_index=True, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    firsts, counts = firsts[order], counts[order]
+    some, twos, need, starts = [], [], [], [0]
+    for place in range(int(counts.max(initial=0))):
+        pairs = firsts[counts > place] + place
+        gains = units[:, pairs]
+        some.append(_pack_flags(gains >= 1))
+        twos.append(_pack_flags(gains >= 2))
+        need.append(_pack_flags(needs[pairs] == np.arange(1, 2 * left + 1)[:, None]))
+        starts.append(starts[-1] + some[-1].shape[1])
+    return Slots(_join_slots(some), _join_slots(twos), _join_slots(need), np.array(starts))
+
+
+def _join_slots(slots: list[Bits]) -> Bits:
+    """Return slots side by side."""
+    return np.ascontiguousarray(np.concatenate(slots, axis=1))
+
+
+def _pack_flags(flags: NDArray[Any]) -> Bits:
+    """Return flags as bits of whole words, shape (rows, words)."""
+    packed = np.packbits(flags, axis=1)
+    padded = np.pad(packed, ((0, 0), (0, -packed.shape[1] % 8)))
+    return np.ascontiguousarray(padded).view(np.uint64)
+
+
+@cached_njit(nogil=True)
+def _ones(word: np.uint64) -> int:
+    """Count the bits of a word that are set."""
+    word -= (word >> np.uint64(1)) & np.uint64(0x5555555555555555)
+    pairs = np.uint64(0x3333333333333333)
+    word = (word & pairs) + ((word >> np.uint64(2)) & pairs)
+    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return int(np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56)))
+
+
+@cached_njit(nogil=True)
+def _last(
+    some: Bits, twos: Bits, needs: Bits, starts: NDArray[np.int64], lost: Bits, own: Bits
+) -> int:
+    """Count the points that are lost with one unit more."""
+    own[:] = lost
+    for slot in range(len(starts) - 1):
+        begin = starts[slot]
+        for word in range(starts[slot + 1] - begin):
+            at = begin + word
+            own[word] |= (needs[0, at] & some[at]) | (needs[1, at] & twos[at])
+    total = 0
+    for word in range(len(own)):
+        total += _ones(own[word])
+    return total
+
+
+@cached_njit(nogil=True)
+def _poison_unit(
+    some: Bits, twos: Bits, starts: NDArray[np.int64], width: int,
+    needs: Bits, lost: Bits, after: Bits, then: Bits, own: Bits,
+) -> int:  # fmt: skip
+    """Poison a unit: fill in pairs' remaining needs ``after``, and losses ``then``.
+
+    Returns how many points are lost by then, or may be to the units left.
+    """
+    then[:] = lost
+    own[:] = lost
+    for slot in range(len(starts) - 1):
+        begin = starts[slot]
+        for word in range(starts[slot + 1] - begin):
+            at = begin + word
+            one, two = some[at], twos[at]
+            then[word] |= (needs[0, at] & one) | (needs[1, at] & two)
+            near = np.uint64(0)
+            for need in range(width):
+                left = needs[need, at] & ~one
+                left |= (needs[need + 1, at] & one & ~two) | (needs[need + 2, at] & two)
+                after[need, at] = left
+                near |= left
+            own[word] |= near
+    total = 0
+    for word in range(len(own)):
+        total += _ones(own[word] | then[word])
+    return total
+
+
+@cached_njit(nogil=True)
+def _lose(
+    some: Bits, twos: Bits, needs: Bits, starts: NDArray[np.int64], most: int, allowed: float
+) -> tuple[int, int]:
+    """Return whether any attack loses more than ``most`` points, -1 if too slow to tell.
+
+    It stops at the first such attack, and returns the number of words read too.
+    """
+    units, words = some.shape
+    left = len(needs) // 2
+    points = starts[1]
+    held = np.zeros((left, 2 * left, words), np.uint64)
+    lost = np.zeros((left, points), np.uint64)
+    own = np.zeros(points, np.uint64)
+    following = np.zeros(left, np.int64)
+    held[0] = needs
+    depth, read = 0, 0
+    while depth >= 0:
+        unit, more = following[depth], left - depth
+        if unit > units - more:
+            depth -= 1
+            continue
+        following[depth] = unit + 1
+        if read > allowed:
+            return -1, read
+        read += words * (1 if more == 1 else 2 * more)
+        if more == 1:
+            if _last(some[unit], twos[unit], held[depth], starts, lost[depth], own) > most:
+                return 1, read
+            continue
+        within = _poison_unit(
+            some[unit], twos[unit], starts, 2 * more - 2,
+            held[depth], lost[depth], held[depth + 1], lost[depth + 1], own,
+        )  # fmt: skip
+        if within > most:
+            depth += 1
+            following[depth] = unit + 1
+    return 0, read
+
 
 WORK = 3e10
 """Numbers looked at, at most: some minutes."""

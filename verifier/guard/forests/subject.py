@@ -2,21 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import stat
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.errors import GuardError
+from leaveout.errors import ForestError, GuardError
 from leaveout.models.archive import read_archive
-from leaveout.models.forest.digests import forest_digest, kind_digest
-from leaveout.verifier.guard.domain import FiniteDomain
-from leaveout.verifier.guard.findings import Point
-from leaveout.verifier.guard.forests.folder import ForestAccess
+from leaveout.models.family import FAMILY
+from leaveout.models.forest import DareForestClassifier
+from leaveout.models.forest.columns import COLUMNS, FOREST, ForestColumns, load_columns
+from leaveout.models.forest.family import (
+    PURPOSE,
+    ForestFamily,
+    load_forest_family,
+    save_forest_family,
+)
+from leaveout.models.forest.leave_one_out import leave_one_out
+from leaveout.models.forest.plain import Ensemble, forest_digest, kind_digest
+from leaveout.user_key import is_own
 from leaveout.verifier.guard.forests.leaks import ForestLeakTest
-from leaveout.verifier.guard.inputs import plain_rows
+from leaveout.verifier.guard.inputs import FiniteDomain, Point, plain_rows
 from leaveout.verifier.guard.subject import Identity, Subject
+
+OnProgress = Callable[[int, int], None]
+"""Told how much of all deletions is done, and how much there is to do."""
+
+
+@dataclass(frozen=True, eq=False)
+class ForestAccess:
+    """The forest and deletions that a guard serves."""
+
+    folder: Path
+    ensemble: Ensemble  # the forest, in plain form
+    columns: ForestColumns | None
+    family: ForestFamily  # of exactly this forest, and of every row it holds
+    notes: tuple[str, ...]  # what the owner should know of the files
+
+
+def load_forest_access(folder: Path, progress: OnProgress | None = None) -> ForestAccess:
+    """Read a forest and its deletions, which are computed and stored if missing.
+
+    A file of deletions is used only for exactly this forest and user.
+    """
+    ensemble = DareForestClassifier.load(folder / FOREST).ensemble()
+    columns = _columns(folder / COLUMNS, ensemble)
+    path = folder / FAMILY
+    notes: list[str] = []
+    if path.exists():
+        family = load_forest_family(path, ensemble)
+        own = family is not None and is_own(path, PURPOSE)
+        if family is not None and own:
+            return ForestAccess(folder, ensemble, columns, family, ())
+        why = (
+            f"was made of another {FOREST} than the one beside it"
+            if family is None
+            else "was not made by this user here, or was changed since"
+        )
+        notes.append(f"{path}: {why}; made again")
+    family = leave_one_out(ensemble, progress=progress)
+    try:
+        most = stat.S_IMODE((folder / FOREST).stat().st_mode)
+        save_forest_family(path, family, ensemble, most)
+    except ForestError as error:
+        notes.append(f"{error}; all deletions are made again each time")
+    return ForestAccess(folder, ensemble, columns, family, tuple(notes))
+
+
+def _columns(path: Path, ensemble: Ensemble) -> ForestColumns | None:
+    if not path.exists():
+        return None
+    columns = load_columns(path, ensemble.X.shape[1])
+    return None if columns.encoding is None else columns
+
 
 _INPUTS = ("X_test", "X")
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import cast
 
 from leaveout.references import find_reference
-from leaveout.specs import Guarantee
-from leaveout.verifier.amounts import count_noun, span
-from leaveout.verifier.page.first_page.about_leaks import leaks
-from leaveout.verifier.page.first_page.claimed import Asked, Claimed, sentence
-from leaveout.verifier.page.foreign import call_hook
+from leaveout.specs import Call, Guarantee, Node, Text
+from leaveout.specs.text.expressions import walk
+from leaveout.verifier.amounts import count_noun, plain, span
+from leaveout.verifier.page.first_page.claims import Asked, Claimed, leaks, sentence
 from leaveout.verifier.page.model import Page, Run, Statement
-from leaveout.verifier.page.prose import CLAIMED, claim_in_words, in_words
+from leaveout.verifier.page.prose import CLAIMED, call_hook, claim_in_words, in_words
 from leaveout.verifier.records import AnswersRecord
+from leaveout.verifier.report import Verdict
 
 _Plain = Callable[[Asked], object]
 
@@ -133,3 +135,125 @@ def _records(found: AnswersRecord) -> str:
         return f"the {count_noun(found.rows, 'training record')}"
     of = "" if found.rows is None else f" (of {found.rows:,})"
     return f"the {count_noun(found.members, 'training record')} left out in turn{of}"
+
+
+_TRUST = ("taken on trust: ", "rests on: ")
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """An assumption that was not checked.
+
+    Attributes
+    ----------
+    number : int
+        From 1.
+    words : str
+    about : tuple of str
+        Files and functions that it is said of; empty where of none.
+    anchors : frozenset of str
+        Of the statements that rest on it; empty where that is not known.
+    """
+
+    number: int
+    words: str
+    about: tuple[str, ...] = ()
+    anchors: frozenset[str] = frozenset()
+
+
+@dataclass
+class _Gathered:
+    about: dict[str, None] = field(default_factory=dict)
+    anchors: set[str] = field(default_factory=set)
+
+
+def assumptions(page: Page) -> tuple[Assumption, ...]:
+    """Return the unchecked assumptions behind a page's results, each once."""
+    found: dict[str, _Gathered] = {}
+    for run in page.runs:
+        named = {each.anchor: _names(run, each) for each in run.statements}
+        for note in run.report.notes:
+            head, words = _split_assumption(note)
+            if not words:
+                continue
+            kept = found.setdefault(words, _Gathered())
+            if head:
+                kept.about[_short(head)] = None
+                kept.anchors |= {anchor for anchor, names in named.items() if head in names}
+            else:
+                # Only the accounting of a service says what it rests on without a name before it.
+                services = {anchor for anchor, names in named.items() if "unlearns" in names}
+                kept.anchors |= services
+    return tuple(
+        Assumption(number, words, tuple(each.about), frozenset(each.anchors))
+        for number, (words, each) in enumerate(found.items(), start=1)
+    )
+
+
+def assumption_numbers(found: Iterable[Assumption], statement: Statement) -> tuple[int, ...]:
+    """Return the numbers of the assumptions that a statement rests on."""
+    return tuple(each.number for each in found if statement.anchor in each.anchors)
+
+
+def is_assumption(note: str) -> bool:
+    """Return whether a note states an unchecked assumption."""
+    return bool(_split_assumption(note)[1])
+
+
+def _split_assumption(note: str) -> tuple[str, str]:
+    """Return the subject and the assumption of a note; empty if it has none."""
+    for mark in _TRUST:
+        head, found, words = note.partition(mark)
+        if found and (not head or head.endswith(": ")):
+            return head.removesuffix(": "), words
+    return "", ""
+
+
+def _names(run: Run, statement: Statement) -> frozenset[str]:
+    """Return the functions a statement calls and the files they read, as named in notes."""
+    if statement.written is None:
+        return frozenset({statement.name})
+    nodes: tuple[Node, ...] = (statement.written.statement, *statement.written.definitions)
+    found = {statement.name}
+    folder = PurePath(run.report.spec).parent
+    for node in walk(*nodes):
+        if isinstance(node, Call):
+            found.add(node.function)
+        elif isinstance(node, Text):
+            found |= {node.value, str(folder / node.value)}
+    return frozenset(found)
+
+
+def _short(head: str) -> str:
+    return PurePath(head).name if "/" in head else head
+
+
+def state(page: Page) -> str:
+    """Return what the page's statements amount to, without a full stop."""
+    statements = page.statements
+    counts = Counter(statement.verdict for statement in statements)
+    total = len(statements)
+    if not total:
+        return "There are no results"
+    if counts["proved"] == total:
+        few = {1: "The one statement is", 2: "Both statements are"}
+        every = few.get(total, f"All {total:,} statements are")
+        return f"{every} proved{_sampled_suffix(page, 'proved')}"
+    worst: Verdict = "refuted" if counts["refuted"] else "unknown"
+    many = counts[worst]
+    head = f"{many:,} of {count_noun(total, 'statement')} {'is' if many == 1 else 'are'} {worst}"
+    if total == 1:
+        head = f"The one statement is {worst}"
+    return head + _sampled_suffix(page, worst) if worst == "refuted" else f"{head}; none is refuted"
+
+
+def _sampled_suffix(page: Page, verdict: Verdict) -> str:
+    """Return how many statements with a verdict hold only with a confidence."""
+    same = [each for each in page.statements if each.verdict == verdict]
+    levels = [each.confidence for each in same if each.confidence is not None]
+    if not levels:
+        return ""
+    at_least = "" if len(set(levels)) == 1 else " of at least"
+    many = "one" if len(levels) == 1 else f"{len(levels):,}"
+    whose = "" if len(same) == 1 else f", {many} of them"
+    return f"{whose} with confidence{at_least} {plain(min(levels))}"

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import leaveout
-from leaveout.verifier.page.first_page.named_files import SHORT, NamedFile, models, named_files
+from leaveout.verifier.page.first_page.scope import SHORT, NamedFile, models, named_files
 from leaveout.verifier.page.first_page.summary import Line, Summary
-from leaveout.verifier.page.icons import verdict
-from leaveout.verifier.page.markup import Child, Html, code, join_children, tag
+from leaveout.verifier.page.markup import Child, Html, code, join_children, tag, verdict
 from leaveout.verifier.page.model import Page
 
 _ROOM = 3

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from leaveout.verifier.page.first_page.rests_on import Assumption, assumption_numbers, assumptions
 from leaveout.verifier.page.first_page.scope import Scope, scope
-from leaveout.verifier.page.first_page.sentences import of_answers, of_statement
+from leaveout.verifier.page.first_page.sentences import (
+    Assumption,
+    assumption_numbers,
+    assumptions,
+    of_answers,
+    of_statement,
+)
 from leaveout.verifier.page.model import Page, Statement
 
 

@@ -8,18 +8,10 @@ from typing import TypeAlias
 
 from leaveout.verifier.page.markup import Html
 from leaveout.verifier.page.model import Page
-from leaveout.verifier.page.sections.answers import answers
-from leaveout.verifier.page.sections.bounds_over_time import bound_charts
+from leaveout.verifier.page.sections.about import inputs, meaning, notes, reproduce
+from leaveout.verifier.page.sections.charts import bound_charts, curves, groups
 from leaveout.verifier.page.sections.confidences import histograms
-from leaveout.verifier.page.sections.curves import curves
-from leaveout.verifier.page.sections.glance import glance
-from leaveout.verifier.page.sections.groups import groups
-from leaveout.verifier.page.sections.inputs import inputs
-from leaveout.verifier.page.sections.labels import labels
-from leaveout.verifier.page.sections.meaning import meaning
-from leaveout.verifier.page.sections.notes import notes
-from leaveout.verifier.page.sections.reproduce import reproduce
-from leaveout.verifier.page.sections.statements import statements
+from leaveout.verifier.page.sections.results import answers, glance, labels, statements
 
 __all__ = ["SECTIONS", "Section"]
 

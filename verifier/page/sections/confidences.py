@@ -8,7 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.verifier.amounts import bound, count_noun, percent, plain
-from leaveout.verifier.page.markup import Child, Html, code, collapsible, join_children, tag
+from leaveout.verifier.page.markup import (
+    Child,
+    Column,
+    Html,
+    code,
+    collapsible,
+    join_children,
+    table,
+    tag,
+)
 from leaveout.verifier.page.model import Confidences, Page
 from leaveout.verifier.page.plot import (
     Axis,
@@ -21,7 +30,6 @@ from leaveout.verifier.page.plot import (
     stripes,
     vertical_marker,
 )
-from leaveout.verifier.page.tables import Column, table
 from leaveout.verifier.points.answers import owe_nothing
 
 _BINS = 6

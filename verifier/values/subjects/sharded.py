@@ -3,14 +3,122 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from leaveout.models.sharded.accounting import guarantee, safe_predictions
-from leaveout.models.sharded.runtime import retrained_at_most
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.errors import AuditError
+from leaveout.models.sharded.accounting import (
+    Guarantee,
+    best_order,
+    composed_information,
+    guarantee,
+    round_up,
+    safe_predictions,
+)
+from leaveout.models.sharded.planning import retrained_at_most
 from leaveout.models.sharded.settings import ServiceSettings, read_settings
 from leaveout.specs.deciders import Arguments, Decided
 from leaveout.verifier.audits.adaptive import Audit, Duplicated, audit
-from leaveout.verifier.values.subjects.counted import decide_counts
-from leaveout.verifier.values.subjects.sharded_proofs import proof_of_accounting, proof_of_attack
+from leaveout.verifier.audits.membership import Events
+from leaveout.verifier.checker.services.functions import ROUTES
+
+_OUTWARDS = 1e-6
+"""Of alpha, so that a checker who rounds otherwise finds the same."""
+
+
+def decide_counts(given: Arguments) -> Decided:
+    """Compare event counts of both arms with (alpha, beta, gamma)-unlearning."""
+    events = given["service"]
+    if not isinstance(events, Events):
+        raise AuditError(
+            "the audit records what models answer, row by row; unlearns takes counts of events in "
+            "trials, as leaveout audit --counts reads them, or a sharded service"
+        )
+    if given.confidence is None:
+        raise AuditError(
+            "what is counted in trials is never certain; say how surely it must hold, as in "
+            "'unlearns(A, ...) with confidence 0.95'"
+        )
+    alpha, beta, gamma = (given.number(name) for name in ("alpha", "beta", "gamma"))
+    if given["updates"] == "oblivious":
+        return Decided(
+            "unknown",
+            reason="numerical: counts do not say that updates depended on no answer; ask of "
+            "updates = adaptive",
+        )
+    if beta >= 1 or gamma >= 1:
+        return Decided("unknown", reason="numerical: no counts refute a beta or gamma of 1")
+    found = Audit.of_events(events)
+    shown = found.alpha_lower_bounds(beta, gamma, given.confidence)
+    place = max(range(len(shown)), key=shown.__getitem__)
+    one, lower = found.counts[place], shown[place]
+    if lower <= alpha + _OUTWARDS:
+        said = f"alpha of at least {_down(lower)}" if lower > 0 else "no lower bound of alpha"
+        return Decided(
+            "unknown",
+            reason=f"numerical: the counts of {len(shown):,} events show {said}, which does not "
+            f"refute alpha = {alpha:g}; counts never prove a claim",
+        )
+    level = f"{given.confidence:.10g}"
+    witness = (
+        f"{one.event}: in {one.unlearned:,} of {one.unlearned_trials:,} trials after unlearning, "
+        f"in {one.retrained:,} of {one.retrained_trials:,} after retraining; so alpha is above "
+        f"{_down(lower)} with beta = {beta:g}, gamma = {gamma:g} and confidence {level}, over all "
+        f"{len(shown):,} events"
+    )
+    facts: dict[str, int | float | str | tuple[int, ...]] = {
+        "alpha": alpha,
+        "beta": beta,
+        "gamma": gamma,
+        "alpha_lower": math.nextafter(lower, -math.inf),
+        "confidence": given.confidence,
+        "event": one.event,
+        "unlearned": (one.unlearned, one.unlearned_trials),
+        "retrained": (one.retrained, one.retrained_trials),
+        "events": len(shown),
+    }
+    note = (
+        "rests on: events, fixed before the trials, were counted in independent trials of the "
+        "service, each with seeds of its own and updates that the claim covers"
+    )
+    return Decided("refuted", witness=witness, note=note, facts=facts)
+
+
+def _down(alpha: float) -> str:
+    """Return a number as text with four decimals, rounded down."""
+    return f"{math.floor(10_000 * alpha) / 10_000:g}"
+
+
+def proof_of_accounting(settings: ServiceSettings, shown: Guarantee) -> dict[str, NDArray[Any]]:
+    """Return the route to a guarantee with its chosen numbers."""
+    assert settings.predictions is not None
+    each = round_up(settings.epsilon)
+    if shown.route == "composed":
+        span = each if settings.mechanism == "exponential" else 2 * each
+        tail = shown.beta * shown.gamma * (1 - 2.0**-40)
+        whole = composed_information(
+            each, settings.predictions, settings.shards, span, tail, labels=None
+        )
+        if whole <= shown.alpha:
+            return _route("together")
+        return _route("near_mean", bound=shown.alpha, share=0.5)
+    order = best_order(settings.predictions * each, settings.shards, shown.beta)
+    return _route("added") if order is None else _route("moments", order=order)
+
+
+def proof_of_attack(attack: Duplicated) -> dict[str, NDArray[Any]]:
+    """Return the points and copies that refute a claim."""
+    return {"points": np.array([attack.points]), "copies": np.array([attack.copies])}
+
+
+def _route(name: str, **chosen: float) -> dict[str, NDArray[Any]]:
+    return {
+        "route": np.array([ROUTES.index(name)]),
+        **{key: np.array([value]) for key, value in chosen.items()},
+    }
+
 
 _CONFIDENCE = 0.999
 _RISK = 1e-6

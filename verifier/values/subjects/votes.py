@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -10,11 +11,10 @@ from numpy.typing import NDArray
 
 from leaveout.deadline import Deadline
 from leaveout.encoders.votes.threat import UNBOUNDED, Cost, Threat
-from leaveout.errors import BallotError
+from leaveout.errors import BallotError, SolverError
 from leaveout.models.votes import Ballots, read_ballots
+from leaveout.solvers import Feature, SolverProcess, find_solver
 from leaveout.specs.deciders import Arguments, Bounds, Decided, Evidence
-from leaveout.verifier.values.subjects.solving import proving_solver
-from leaveout.verifier.values.subjects.votes_targeted import radii_to, robustness_to
 from leaveout.verifier.values.votes import (
     CountedVote,
     FamilyVote,
@@ -26,32 +26,124 @@ from leaveout.verifier.values.votes import (
     SpreadRunOffVote,
     Vote,
 )
-from leaveout.verifier.values.votes.accuracy import accuracy_of
-from leaveout.verifier.values.votes.counting import (
-    fit_for_edits,
-    fit_for_relabels,
-    is_spread,
-    vote_against,
-    with_declared_hash,
-)
-from leaveout.verifier.values.votes.labels import counted_points, label_with_name
+from leaveout.verifier.values.votes.accuracy import accuracy_of, worst_of
 from leaveout.verifier.values.votes.proofs import (
     SpreadProof,
+    SpreadRunOffProof,
     collective_arrays,
     collective_unproved,
     spread_proof,
+    spread_run_off_proof,
 )
-from leaveout.verifier.values.votes.radii import Radii
-from leaveout.verifier.values.votes.run_off_proofs import SpreadRunOffProof, spread_run_off_proof
 from leaveout.verifier.values.votes.sentences import (
     attack_evidence,
     chosen_note,
     collective_evidence,
     curve_of,
+    fit_for_edits,
+    fit_for_relabels,
+    is_spread,
     note_of,
+    targeted_attack_evidence,
+    targeted_evidence,
     untargeted_evidence,
+    vote_against,
+    with_declared_hash,
 )
-from leaveout.verifier.values.votes.worst import worst_of
+from leaveout.verifier.values.votes.targets import Toward, toward
+from leaveout.verifier.values.votes.vote import (
+    Radii,
+    counted_points,
+    label_asked,
+    label_with_name,
+    name_of,
+)
+
+
+def robustness_to(
+    given: Arguments,
+    vote: Vote,
+    threat: Threat,
+    count: int,
+    cost: Cost,
+    reason: Callable[[], str],
+) -> Bounds:
+    """Return the share of other answers that no change turns into a label."""
+    target = _target(given, vote)
+    counted = counted_points(given, vote.ballots)
+    others = counted & (vote.predictions != target)
+    if not others.any():
+        of = (
+            ""
+            if counted.all()
+            else f" of true label {label_with_name(vote.ballots, _first(vote, counted))}"
+        )
+        raise BallotError(
+            f"{vote.ballots.source}: every test point{of} is answered "
+            f"{label_with_name(vote.ballots, target)}, so there is no share of the others"
+        )
+    edits = cost.edits(count)
+    known = toward(vote, target)
+    points = np.flatnonzero(others)
+    radii = known.radii(points, edits, given.seconds)
+    shares = radii.of(others).accuracy(edits)
+    told: dict[str, int | str] = {"to": target, "to_name": name_of(vote.ballots, target)}
+    if not counted.all():
+        label = _first(vote, counted)
+        told |= {"label": label, "label_name": name_of(vote.ballots, label)}
+    told |= {"points": vote.ballots.points, "right": int(np.count_nonzero(vote.right))}
+    given.tell({**told, "otherwise": len(points)})
+    _prove(given, known, points, edits, edits)
+    return Bounds(
+        shares.lower,
+        shares.upper,
+        reason=reason(),
+        note=note_of(vote, threat, cost),
+        evidence=lambda: targeted_evidence(known, radii, others, threat, count, edits),
+    )
+
+
+def radii_to(given: Arguments, vote: Vote, point: int) -> tuple[Radii, Evidence]:
+    """Return how many edits never force a label, and an attack with one more."""
+    known = toward(vote, _target(given, vote))
+    places = np.array([point])
+    radii = known.radii(places, seconds=given.seconds)
+    low, high = int(radii.lower[point]), int(radii.upper[point])
+    if low >= 0:
+        _prove(given, known, places, low, high + 1)
+    return radii, targeted_attack_evidence(known, point)
+
+
+def _target(given: Arguments, vote: Vote) -> int:
+    target = label_asked(given, "to", vote.ballots)
+    assert target is not None
+    return target
+
+
+def _first(vote: Vote, counted: NDArray[np.bool_]) -> int:
+    return int(vote.ballots.truth[counted][0])
+
+
+def _prove(
+    given: Arguments, known: Toward, points: NDArray[np.int64], survived: int, falling: int
+) -> None:
+    """Store proofs beyond what counting alone shows."""
+    if not given.proving:
+        return
+    arrays, missing = known.proof(points, survived, falling)
+    if missing:
+        many = "1 point" if missing == 1 else f"{missing:,} points"
+        given.unproved = f"no proof was found of what forces the answer to {many}"
+    if arrays:
+        given.prove(lambda: arrays)
+
+
+def proving_solver(name: str) -> SolverProcess:
+    """Return a solver in its own process, started on first use."""
+    if Feature.DUAL_BOUND not in find_solver(name).features:
+        raise SolverError(f"solver {name!r} gives no dual bounds, so it can prove nothing")
+    return SolverProcess(name)
+
 
 _PUBLISHED = "numerical: the published bound certifies no more; 'certificate = exact' may"
 _LATE = "time: not every point could be closed"
@@ -253,7 +345,8 @@ def answered_right(given: Arguments) -> Decided:
     ballots = vote.ballots
     return Decided(
         "refuted",
-        witness=f"test point {point} is answered {label_with_name(ballots, answer)}, its true label is "
+        witness=f"test point {point} is answered {label_with_name(ballots, answer)}, its true "
+        "label is "
         f"{label_with_name(ballots, truth)}",
         facts={"point": point, "answer": answer, "truth": truth},
     )

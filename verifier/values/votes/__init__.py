@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from leaveout.verifier.values.votes.certified import CountedVote, KnapsackVote
-from leaveout.verifier.values.votes.families import FamilyVote
-from leaveout.verifier.values.votes.radii import Radii
-from leaveout.verifier.values.votes.run_offs import SpreadRunOffVote
 from leaveout.verifier.values.votes.schemes import (
+    CountedVote,
+    FamilyVote,
     FiniteVote,
+    KnapsackVote,
     PluralityVote,
     RelabelVote,
     RunOffVote,
+    SpreadRunOffVote,
 )
-from leaveout.verifier.values.votes.vote import Vote
+from leaveout.verifier.values.votes.vote import Radii, Vote
 
 __all__ = [
     "CountedVote",

@@ -9,25 +9,24 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.votes.finite import finite_attack_within
-from leaveout.bab.votes.finite_log import FiniteLog, log_of
-from leaveout.bab.votes.finite_to import finite_edits_to, forces
+from leaveout.bab.votes.finite import finite_attack_within, finite_edits_to, forces
+from leaveout.bab.votes.finite_weights import FiniteLog, log_of
 from leaveout.bab.votes.thresholds_to import ForcedVotes, thresholds_to
 from leaveout.deadline import Deadline
-from leaveout.encoders.votes.attack import Attack
-from leaveout.encoders.votes.run_off import run_off_plans, run_off_predictions
-from leaveout.encoders.votes.run_off_attack import run_off_attack
-from leaveout.encoders.votes.targeted import plurality_edits_to, plurality_votes_to
+from leaveout.encoders.votes.plurality import Attack, plurality_edits_to, plurality_votes_to
+from leaveout.encoders.votes.run_off import run_off_attack, run_off_plans, run_off_predictions
 from leaveout.encoders.votes.threat import UNBOUNDED
 from leaveout.errors import BallotError
-from leaveout.verifier.values.votes.certified import CountedVote
-from leaveout.verifier.values.votes.families import FamilyVote
 from leaveout.verifier.values.votes.proofs import SpreadProof
-from leaveout.verifier.values.votes.radii import Radii
-from leaveout.verifier.values.votes.run_offs import SpreadRunOffVote
-from leaveout.verifier.values.votes.schemes import FiniteVote, PluralityVote, RunOffVote
-from leaveout.verifier.values.votes.shown import Arrays
-from leaveout.verifier.values.votes.vote import Vote
+from leaveout.verifier.values.votes.schemes import (
+    CountedVote,
+    FamilyVote,
+    FiniteVote,
+    PluralityVote,
+    RunOffVote,
+    SpreadRunOffVote,
+)
+from leaveout.verifier.values.votes.vote import Arrays, Radii, Vote
 
 Wide: TypeAlias = NDArray[np.int64]
 

@@ -1,0 +1,499 @@
+"""One attack on all answers of a plurality whose members withstand some edits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab.votes.collective import SearchResult
+from leaveout.compiling import cached_njit
+from leaveout.deadline import NEVER, Deadline
+from leaveout.encoders.votes.thresholds import KnownLevels, KnownStakes, known_levels, known_problem
+from leaveout.solvers import Problem
+
+_FIRST, _TURNS = 60, 6
+"""Turns of looking for better prices of points, at the root and at any other node."""
+
+_SLACK = 1e-6
+"""Added to sums of quotients before they are rounded down."""
+
+
+@cached_njit()
+def count_lost(
+    ones: NDArray[Any],
+    twos: NDArray[Any],
+    needs: NDArray[np.int32],
+    owner: NDArray[np.int64],
+    spent: NDArray[np.int64],
+) -> int:
+    """Count the points that are lost if so much is spent on each member."""
+    sums = np.zeros(len(needs), np.int64)
+    for member in range(len(spent)):
+        if spent[member]:
+            for pair in range(len(needs)):
+                if spent[member] >= ones[member, pair]:
+                    sums[pair] += 1 + (spent[member] >= twos[member, pair])
+    lost, last = 0, -1
+    for pair in range(len(needs)):
+        if sums[pair] >= needs[pair] and owner[pair] != last:
+            lost += 1
+            last = owner[pair]
+    return lost
+
+
+@cached_njit()
+def _cheapest(
+    pair: int,
+    need: int,
+    left: int,
+    ones: NDArray[Any],
+    twos: NDArray[Any],
+    free: NDArray[np.bool_],
+    sold: NDArray[np.int64],
+) -> tuple[int, int]:
+    """Return what a pair costs at least, and how many members could gain at all.
+
+    A gain of 2 is two of half its cost, or of 1 and what the second adds, whichever is less even.
+    The cost is ``left + 1`` where it is out of reach.
+    """
+    sold[: 2 * left + 1] = 0
+    for member in range(len(ones)):
+        if not free[member]:
+            continue
+        one, two = int(ones[member, pair]), int(twos[member, pair])
+        if two <= left and two <= 2 * one:
+            sold[two] += 2
+        elif one <= left:
+            sold[2 * one] += 1
+            if two <= left:
+                sold[2 * (two - one)] += 1
+    lacking, paid = need, 0
+    for price in range(1, 2 * left + 1):
+        if sold[price]:
+            taken = min(lacking, sold[price])
+            lacking -= taken
+            paid += taken * price
+            if not lacking:
+                break
+    if lacking or paid > 2 * left:
+        return left + 1, 0
+    sold[: left + 1] = 0
+    for member in range(len(ones)):
+        if free[member] and ones[member, pair] <= left:
+            sold[ones[member, pair]] += 1
+    members, over = 0, left
+    for price in range(1, left + 1):
+        taken = min(sold[price], over // price)
+        members += taken
+        over -= taken * price
+    return (paid + 1) // 2, members
+
+
+@cached_njit()
+def _shares(
+    pair: int,
+    need: int,
+    least: int,
+    members: int,
+    left: int,
+    ones: NDArray[Any],
+    twos: NDArray[Any],
+    free: NDArray[np.bool_],
+) -> tuple[float, float, float]:
+    """Return shares of a pair such that it is not lost below a whole: the lightest of three.
+
+    Those of a gain of 1, of a gain of 2, and of an edit that a gain takes. A pair that is lost has
+    gains of at least its need, has cost at least what it takes, and as no more than some members
+    gain at all, the others of its need are gains of 2.
+    """
+    by_gain, by_cost, by_twos, twice = 0.0, 0.0, 0.0, need - members
+    for member in range(len(ones)):
+        if not free[member]:
+            continue
+        one, two = ones[member, pair], twos[member, pair]
+        if two <= left:
+            by_gain += 2.0 / (need * two)
+            by_cost += 1.0 / least
+            if twice > 0:
+                by_twos += 1.0 / (twice * two)
+        elif one <= left:
+            by_gain += 1.0 / (need * one)
+            by_cost += 1.0 / least
+    if twice > 0 and by_twos < by_gain and by_twos < by_cost:
+        return 0.0, 1.0 / twice, 0.0
+    if by_cost < by_gain:
+        return 0.0, 0.0, 1.0 / least
+    return 1.0 / need, 2.0 / need, 0.0
+
+
+@cached_njit()
+def _measure(
+    left: int,
+    ones: NDArray[Any],
+    twos: NDArray[Any],
+    needs: NDArray[np.int64],
+    still: NDArray[np.bool_],
+    free: NDArray[np.bool_],
+    shares: NDArray[np.float64],
+) -> None:
+    """Close the pairs that are out of reach, and choose the shares of the others."""
+    sold = np.zeros(2 * left + 2, np.int64)
+    for pair in range(len(needs)):
+        if not still[pair]:
+            continue
+        least, members = _cheapest(pair, needs[pair], left, ones, twos, free, sold)
+        if least > left:
+            still[pair] = False
+            continue
+        shares[pair] = _shares(pair, needs[pair], least, members, left, ones, twos, free)
+
+
+@cached_njit()
+def _share(pair: int, one: int, two: int, spent: int, shares: NDArray[np.float64]) -> float:
+    """Return what a member takes of a pair if so much is spent on it."""
+    share = 0.0
+    if spent >= two:
+        share = shares[pair, 1] + two * shares[pair, 2]
+    elif spent >= one:
+        share = shares[pair, 0] + one * shares[pair, 2]
+    return share
+
+
+@cached_njit()
+def _weigh(
+    left: int,
+    ones: NDArray[Any],
+    twos: NDArray[Any],
+    owner: NDArray[np.int64],
+    still: NDArray[np.bool_],
+    free: NDArray[np.bool_],
+    shares: NDArray[np.float64],
+    prices: NDArray[np.float64],
+    weights: NDArray[np.float64],
+) -> float:
+    """Weigh what may be spent on each member: shares of the open points, at a price a point.
+
+    Returns what is left of the open points beyond their prices.
+    """
+    top = np.zeros(left + 1)
+    weights[:, : left + 1] = 0.0
+    beyond, start = 0.0, 0
+    while start < len(still):
+        end, count, only = start, 0, -1
+        while end < len(still) and owner[end] == owner[start]:
+            if still[end]:
+                count += 1
+                only = end
+            end += 1
+        price = prices[owner[start]]
+        beyond += 1.0 - price if count else 0.0
+        for member in range(len(ones)):
+            if not free[member] or not count:
+                continue
+            if count == 1:
+                one, two = ones[member, only], twos[member, only]
+                if one <= left:
+                    first = price * _share(only, one, two, one, shares)
+                    weights[member, one] += first
+                    if one < two <= left:
+                        weights[member, two] += price * _share(only, one, two, two, shares) - first
+                continue
+            top[:] = 0.0
+            for pair in range(start, end):
+                if still[pair]:
+                    one, two = ones[member, pair], twos[member, pair]
+                    for spent in range(one, left + 1):
+                        top[spent] = max(top[spent], _share(pair, one, two, spent, shares))
+            for spent in range(1, left + 1):
+                weights[member, spent] += price * (top[spent] - top[spent - 1])
+        start = end
+    for member in range(len(ones)):
+        for spent in range(1, left + 1):
+            weights[member, spent] += weights[member, spent - 1]
+    return beyond
+
+
+@cached_njit()
+def _move_prices(
+    plan: NDArray[np.int64],
+    step: float,
+    ones: NDArray[Any],
+    twos: NDArray[Any],
+    owner: NDArray[np.int64],
+    still: NDArray[np.bool_],
+    shares: NDArray[np.float64],
+    prices: NDArray[np.float64],
+) -> None:
+    """Raise the prices of points that a plan takes less than a whole of, lower the others'."""
+    start = 0
+    while start < len(still):
+        end = start
+        while end < len(still) and owner[end] == owner[start]:
+            end += 1
+        taken = 0.0
+        for member in range(len(plan)):
+            if not plan[member]:
+                continue
+            most = 0.0
+            for pair in range(start, end):
+                if still[pair]:
+                    one, two = ones[member, pair], twos[member, pair]
+                    most = max(most, _share(pair, one, two, plan[member], shares))
+            taken += most
+        point = owner[start]
+        prices[point] = min(1.0, max(0.0, prices[point] + step * (1.0 - taken)))
+        start = end
+
+
+@cached_njit()
+def _plan(
+    left: int,
+    free: NDArray[np.bool_],
+    weights: NDArray[np.float64],
+    table: NDArray[np.float64],
+    plan: NDArray[np.int64],
+) -> float:
+    """Spend edits so that the weights add up to most; return how much that is."""
+    members = len(free)
+    table[0, : left + 1] = 0.0
+    for member in range(members):
+        table[member + 1, : left + 1] = table[member, : left + 1]
+        if not free[member]:
+            continue
+        for spent in range(1, left + 1):
+            weight = weights[member, spent]
+            if weight <= weights[member, spent - 1] + 1e-12:
+                continue
+            for total in range(spent, left + 1):
+                better = table[member, total - spent] + weight
+                if better > table[member + 1, total]:
+                    table[member + 1, total] = better
+    total = left
+    for member in range(members - 1, -1, -1):
+        plan[member] = 0
+        if not free[member] or table[member + 1, total] == table[member, total]:
+            continue
+        for spent in range(1, total + 1):
+            if table[member, total - spent] + weights[member, spent] == table[member + 1, total]:
+                plan[member] = spent
+                total -= spent
+                break
+    return float(table[members, left])
+
+
+@cached_njit(nogil=True)
+def explore(
+    ones: NDArray[Any],
+    twos: NDArray[Any],
+    starts: NDArray[np.int32],
+    owner: NDArray[np.int64],
+    needs: NDArray[np.int64],
+    still: NDArray[np.bool_],
+    left: NDArray[np.int64],
+    lost: NDArray[np.int64],
+    bounds: NDArray[np.int64],
+    branch: NDArray[np.int64],
+    choices: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    spent: NDArray[np.int64],
+    free: NDArray[np.bool_],
+    best_spent: NDArray[np.int64],
+    depth: int,
+    fresh: bool,
+    best: int,
+    steps: int,
+) -> tuple[int, bool, int]:
+    """Go on with the search for some steps; return where it stands. It has ended at depth -1.
+
+    A node is what is spent on some members; of the others it is open. At each depth there are the
+    needs of the pairs then, which of them are open, the budget left, the points lost, a bound, the
+    member to decide next and the choices that are left for it, the last one first.
+    """
+    members, pairs = ones.shape
+    most = left[0]
+    weights = np.zeros((members, most + 1))
+    table = np.zeros((members + 1, most + 1))
+    plan, tried = np.zeros(members, np.int64), np.zeros(members, np.int64)
+    shares, prices = np.zeros((pairs, 3)), np.ones(pairs)
+    for _ in range(steps):
+        if fresh:
+            _measure(left[depth], ones, twos, needs[depth], still[depth], free, shares)
+            if not depth:
+                prices[:] = 1.0
+            bounds[depth], step = members * pairs, 0.3
+            for _turn in range(_TURNS if depth else _FIRST):
+                more = _weigh(
+                    left[depth], ones, twos, owner, still[depth], free, shares, prices, weights
+                )
+                more += _plan(left[depth], free, weights, table, plan)
+                bounds[depth] = min(bounds[depth], lost[depth] + int(np.floor(more + _SLACK)))
+                tried[:] = spent + plan
+                found = count_lost(ones, twos, starts, owner, tried)
+                if found > best:
+                    best = found
+                    best_spent[:] = tried
+                if bounds[depth] <= best:
+                    break
+                _move_prices(plan, step, ones, twos, owner, still[depth], shares, prices)
+                step *= 0.9
+            counts[depth] = 0
+            branch[depth] = -1
+            if bounds[depth] > best:
+                heaviest, member = 0.0, -1
+                for each in range(members):
+                    if plan[each] and weights[each, plan[each]] > heaviest:
+                        heaviest, member = weights[each, plan[each]], each
+                branch[depth] = member
+                free[member] = False
+                # Nothing is tried last, the plan first.
+                count = 1
+                choices[depth, 0] = 0
+                for edits in range(1, left[depth] + 1):
+                    step = weights[member, edits] - weights[member, edits - 1]
+                    if step > 1e-12 and edits != plan[member]:
+                        choices[depth, count] = edits
+                        count += 1
+                choices[depth, count] = plan[member]
+                counts[depth] = count + 1
+            fresh = False
+        if not counts[depth] or bounds[depth] <= best:
+            member = branch[depth]
+            if member >= 0:
+                free[member] = True
+                spent[member] = 0
+            depth -= 1
+            if depth < 0:
+                return depth, False, best
+            continue
+        counts[depth] -= 1
+        member, edits = branch[depth], choices[depth, counts[depth]]
+        spent[member] = edits
+        left[depth + 1] = left[depth] - edits
+        needs[depth + 1] = needs[depth]
+        still[depth + 1] = still[depth]
+        lost[depth + 1] = lost[depth]
+        start = 0
+        while start < pairs:
+            end, taken = start, False
+            while end < pairs and owner[end] == owner[start]:
+                if still[depth, end] and edits >= ones[member, end]:
+                    needs[depth + 1, end] -= 1 + (edits >= twos[member, end])
+                    taken = taken or needs[depth + 1, end] <= 0
+                end += 1
+            if taken:
+                lost[depth + 1] += 1
+                still[depth + 1, start:end] = False
+            start = end
+        depth += 1
+        fresh = True
+    return depth, fresh, best
+
+
+_WORK = 5e6
+"""Numbers looked at between two looks at the clock."""
+
+_LARGEST_SEARCH = 2**25
+"""Numbers that are kept at most, in all nodes that are open."""
+
+
+def search(stakes: KnownStakes, deadline: Deadline = NEVER) -> SearchResult:
+    """Return the attack that loses the most points, or the best one by the deadline.
+
+    What is spent on a member is decided one member after the other, of most weight first. A branch
+    is cut where no more points are lost than by the best attack known: each point has a price y
+    from 0 to 1, and the points lost are at most the sum of 1 - y and of y times the shares of the
+    points that each member takes, over the best use of the budget that is left, a knapsack. A
+    subgradient search looks for prices that make the bound small (Lagrangian relaxation).
+    """
+    points, owner = np.unique(stakes.points, return_inverse=True)
+    if not len(points):
+        return SearchResult((), 0, 0)
+    pairs, members, budget = len(owner), stakes.members, stakes.budget
+    depths = members + 2
+    if depths * (pairs * 9 + budget + 2) + members * budget * 2 > _LARGEST_SEARCH:
+        return SearchResult((), 0, len(points))
+    needs = np.zeros((depths, pairs), np.int64)
+    still = np.zeros((depths, pairs), np.bool_)
+    left, lost, bounds, branch, counts = (np.zeros(depths, np.int64) for _ in range(5))
+    choices = np.zeros((depths, budget + 2), np.int64)
+    needs[0], still[0], left[0], bounds[0] = stakes.needs, True, budget, len(points)
+    spent, best_spent = np.zeros(members, np.int64), np.zeros(members, np.int64)
+    free = np.ones(members, np.bool_)
+    depth, fresh, best = 0, True, 0
+    steps = max(1, int(_WORK / (members * (8 * pairs + budget * min(budget, 8)))))
+    upper = len(points)
+    while depth >= 0 and not deadline.over:
+        depth, fresh, best = explore(
+            stakes.ones, stakes.twos, stakes.needs, owner, needs, still, left, lost, bounds, branch,
+            choices, counts, spent, free, best_spent, depth, fresh, best, steps,
+        )  # fmt: skip
+        upper = min(upper, max(best, int(bounds[0]))) if depth >= 0 else best
+    units = tuple(np.repeat(np.arange(members), best_spent).tolist())
+    return SearchResult(units, int(best), int(upper))
+
+
+_BRIEF = 3.0
+"""Seconds of the search, where a solver may be asked after it: that is better at large ones."""
+
+_LARGEST = 2**20
+"""Votes within the budget beyond which the search alone has to do."""
+
+
+@dataclass(frozen=True, eq=False)
+class KnownProblem:
+    """See `leaveout.bab.votes.collective.CollectiveProblem`; a unit is a member.
+
+    A member that is in an attack e times has had e edits, and votes at every point whatever so
+    many edits make it vote there.
+    """
+
+    stakes: KnownStakes
+
+    @property
+    def points(self) -> NDArray[np.int64]:
+        """Test points that may be lost to an attack of their own."""
+        return np.unique(self.stakes.points)
+
+    def only(self, points: NDArray[np.int64]) -> KnownProblem:
+        """Return the same about some of the test points alone."""
+        return KnownProblem(self.stakes.only(points))
+
+    def search(self, deadline: Deadline) -> SearchResult:
+        """Return the attack that loses the most points, or the best one by the deadline."""
+        left = deadline.limit
+        if self._is_small:
+            deadline = Deadline.after(_BRIEF if left is None else min(_BRIEF, left))
+        return search(self.stakes, deadline)
+
+    def programme(self, at_least: int) -> Problem | None:
+        """Return a MILP whose optimum is how many points one attack can lose."""
+        if not self._is_small or not len(self.stakes.needs):
+            return None
+        return known_problem(self.stakes, self._levels, at_least)
+
+    def attack_in(self, solution: NDArray[np.float64]) -> tuple[int, ...] | None:
+        """Return the attack in a point of the programme."""
+        bought = solution[1 : 1 + len(self._levels.cost)] > 0.5
+        spent = self._levels.total_costs(self.stakes.members, bought)
+        if spent.sum() > self.stakes.budget:
+            return None
+        return tuple(np.repeat(np.arange(len(spent)), spent).tolist())
+
+    def lost_to(self, units: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the points that an attack loses."""
+        spent = np.bincount(np.array(units, np.int64), minlength=self.stakes.members)
+        return self.stakes.lost_to(spent)
+
+    @cached_property
+    def _levels(self) -> KnownLevels:
+        return known_levels(self.stakes)
+
+    @cached_property
+    def _is_small(self) -> bool:
+        stakes = self.stakes
+        within = np.count_nonzero(stakes.ones <= stakes.budget)
+        return bool(within + np.count_nonzero(stakes.twos <= stakes.budget) <= _LARGEST)

@@ -1,0 +1,1 @@
+"""ONNX: read, rewritten and checked against onnxruntime."""

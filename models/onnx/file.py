@@ -1,0 +1,511 @@
+"""Loading of networks from ONNX files, checked against onnxruntime."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+from leaveout.errors import ModelError
+from leaveout.files import MODEL, read_whole
+from leaveout.models.graph import Graph
+from leaveout.models.lowering import lower
+from leaveout.models.onnx.external import take_in
+from leaveout.models.onnx.operator_check import check_operators
+from leaveout.models.onnx.reader import read_graph
+from leaveout.models.onnx.signature import architecture_hash
+from leaveout.models.onnx.values import read_parameters, refuse_other_files
+from leaveout.models.replay import Runner, session, with_parameters
+from leaveout.models.stack import Stack
+
+Floats = NDArray[np.float32]
+
+_KINDS = {"Scaler", "LinearClassifier", "LinearRegressor"}
+_PROBABILITIES = {b"NONE": "", b"LOGISTIC": "Sigmoid", b"SOFTMAX": "Softmax"}
+_NEAR = 1e-5
+"""Allowed difference of probabilities, relative and absolute: far above rounding."""
+
+
+def is_linear(node: onnx.NodeProto) -> bool:
+    """Return whether a node is a scaler or a linear model."""
+    return node.domain == "ai.onnx.ml" and node.op_type in _KINDS
+
+
+def write_out(model: onnx.ModelProto, where: str) -> None:
+    """Rewrite scalers and linear models in place as sums and products, each checked."""
+    nodes = list(model.graph.node)
+    taken = {name for each in nodes for name in (*each.output, *each.input)}
+    del model.graph.node[:]
+    for node in nodes:
+        if not is_linear(node):
+            model.graph.node.append(node)
+            continue
+        if node.op_type == "Scaler":
+            made, constants, output = _scaler(node), _scaler_parameters(node), node.output[0]
+        else:
+            made, constants, output = _linear(node), _matrices(node), node.output[-1]
+        if taken.intersection((*constants, *(each.output[0] for each in made[:-1]))):
+            raise ModelError(f"{where}: tensors are named as parts of its node {node.name!r}")
+        stored = [numpy_helper.from_array(value, name) for name, value in constants.items()]
+        _check(node, made, stored, output, where)
+        model.graph.initializer.extend(stored)
+        model.graph.node.extend(made)
+
+
+def _scaler_parameters(node: onnx.NodeProto) -> dict[str, Floats]:
+    """Return the offset and scale of a scaler as named arrays."""
+    given = {each.name: list(each.floats) for each in node.attribute}
+    target = node.output[0]
+    return {
+        f"{target}/{name}": np.asarray(given.get(name, []), np.float32)
+        for name in ("offset", "scale")
+    }
+
+
+def _scaler(node: onnx.NodeProto) -> list[onnx.NodeProto]:
+    target = node.output[0]
+    centred = f"{target}/centred"
+    return [
+        helper.make_node("Sub", [node.input[0], f"{target}/offset"], [centred]),
+        helper.make_node("Mul", [centred, f"{target}/scale"], [target], name=node.name),
+    ]
+
+
+def _matrices(node: onnx.NodeProto) -> dict[str, Floats]:
+    given = {each.name: list(each.floats) for each in node.attribute}
+    intercepts = np.asarray(given.get("intercepts", []), np.float32)
+    coefficients = np.asarray(given.get("coefficients", []), np.float32)
+    rows = max(1, len(intercepts))
+    target = node.output[-1]
+    fits = coefficients.size % rows == 0
+    return {
+        f"{target}/coefficients": coefficients.reshape(rows if fits else 1, -1).T.copy(),
+        f"{target}/intercepts": intercepts,
+    }
+
+
+def _linear(node: onnx.NodeProto) -> list[onnx.NodeProto]:
+    target = node.output[-1]
+    product, total = f"{target}/product", f"{target}/scores"
+    transforms = [each.s for each in node.attribute if each.name == "post_transform"]
+    last = _PROBABILITIES.get(transforms[0] if transforms else b"NONE", "Identity")
+    made = [
+        helper.make_node("MatMul", [node.input[0], f"{target}/coefficients"], [product]),
+        helper.make_node("Add", [product, f"{target}/intercepts"], [total if last else target]),
+    ]
+    if last:
+        axis: dict[str, Any] = {"axis": 1} if last == "Softmax" else {}
+        made.append(helper.make_node(last, [total], [target], name=node.name, **axis))
+    return made
+
+
+def _check(
+    node: onnx.NodeProto,
+    made: list[onnx.NodeProto],
+    stored: list[TensorProto],
+    output: str,
+    where: str,
+) -> None:
+    """Compare a node in onnxruntime with its replacement; a scaler bit for bit."""
+    width = max((item.dims[0] for item in stored if item.dims), default=1)
+    points = np.random.default_rng(0).normal(size=(64, max(1, width))).astype(np.float32)
+    try:
+        first, second = (
+            _run(nodes, stored, node.input[0], output, points, where) for nodes in ([node], made)
+        )
+    except ModelError:
+        first, second = np.zeros(1, np.float32), np.ones(1, np.float32)
+    near = 0.0 if node.op_type == "Scaler" else _NEAR
+    if first.shape != second.shape or not np.allclose(first, second, rtol=near, atol=near):
+        raise ModelError(
+            f"{where}: node {node.name!r} ({node.op_type}) is not the sums and products that it "
+            "should be; export it anew with the newest skl2onnx"
+        )
+
+
+def _run(
+    nodes: list[onnx.NodeProto],
+    stored: list[TensorProto],
+    source: str,
+    output: str,
+    points: Floats,
+    where: str,
+) -> Floats:
+    used = {name for each in nodes for name in each.input}
+    graph = helper.make_graph(
+        nodes,
+        "linear",
+        [helper.make_tensor_value_info(source, TensorProto.FLOAT, [None, points.shape[1]])],
+        [onnx.ValueInfoProto(name=output)],
+        [item for item in stored if item.name in used],
+    )
+    imports = [helper.make_opsetid("", 13), helper.make_opsetid("ai.onnx.ml", 1)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=8)
+    try:
+        (found,) = session(model, where).run(None, {source: points})
+    except ModelError:
+        raise
+    except Exception as error:
+        raise ModelError(str(error)) from None
+    return np.asarray(found)
+
+
+_HALVES = {TensorProto.FLOAT16, TensorProto.BFLOAT16}
+_LABELS = (
+    "the outputs {names} are dropped: labels and confidences are those of the scores that they "
+    "come from"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A model ready to be read, with notes on its preparation."""
+
+    model: onnx.ModelProto
+    notes: tuple[str, ...] = ()  # what a user should know
+    columns: int = 0
+
+
+def prepare_model(model: onnx.ModelProto, where: str) -> Prepared:
+    """Return an equivalent model for reading, with notes on what was changed.
+
+    skl2onnx's labels and probability dictionaries are dropped, half-precision weights become
+    float32, and scikit-learn's scalers and linear models become arithmetic.
+    """
+    scores, note, columns = _scores(model, where)
+    halves = _halves(model)
+    if not (scores or halves or any(map(is_linear, model.graph.node))):
+        return Prepared(model)
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    if scores:
+        _keep(copy, scores)
+    for tensor in (*copy.graph.initializer, *_constants(copy)):
+        if tensor.name in halves:
+            exact = numpy_helper.to_array(tensor).astype(np.float32)
+            tensor.CopyFrom(numpy_helper.from_array(exact, tensor.name))
+    stale = [item for item in copy.graph.value_info if item.name in halves]
+    for item in stale:
+        copy.graph.value_info.remove(item)
+    write_out(copy, where)
+    return Prepared(copy, (note,) if note else (), columns)
+
+
+def _is(node: onnx.NodeProto | None, kind: str, domain: str = "") -> bool:
+    return node is not None and node.op_type == kind and node.domain == domain
+
+
+def _scores(model: onnx.ModelProto, where: str) -> tuple[str, str, int]:
+    """Return the tensor to read instead of the outputs, a note, and its number of columns.
+
+    The name is empty if the outputs are read; the number is 0 if they are not columns.
+    """
+    graph = model.graph
+    made = {name: node for node in graph.node for name in node.output}
+    found, dropped = {}, []
+    for item in graph.output:
+        node = made.get(item.name)
+        if node is not None and _is(node, "ZipMap", "ai.onnx.ml"):
+            found[_source(made, node.input[0])] = item.name
+            dropped.append(item.name)
+        elif item.type.WhichOneof("value") == "tensor_type" and (
+            item.type.tensor_type.elem_type in {TensorProto.FLOAT, TensorProto.UNDEFINED}
+        ):
+            found[_source(made, item.name)] = item.name
+        elif len(graph.output) > 1:
+            dropped.append(item.name)
+    columns = len(found)
+    whole = _whole(model, made, [*found])
+    if whole:
+        dropped += found.values()
+        found = {whole: ""}
+    if len(found) > 1:
+        names = ", ".join(repr(name) for name in found.values())
+        raise ModelError(
+            f"{where}: the model has several outputs ({names}); export the scores only, or take "
+            "them with onnx.utils.extract_model"
+        )
+    if not found or not dropped:
+        return "", "", 0
+    (scores,) = found
+    names = " and ".join(repr(name) for name in dropped)
+    note = _LABELS.format(names=names)
+    return _of_one_probability(model, made, scores), note, columns if whole else 0
+
+
+def _whole(model: onnx.ModelProto, made: dict[str, onnx.NodeProto], outputs: list[str]) -> str:
+    """Return the tensor whose columns the outputs are, in order; empty if none."""
+    integers = {
+        item.name: numpy_helper.to_array(item).reshape(-1).tolist()
+        for item in model.graph.initializer
+        if item.data_type == TensorProto.INT64
+    }
+    sources = set()
+    for place, name in enumerate(outputs):
+        node = made.get(name)
+        while node is not None and _is(node, "Reshape"):
+            node = made.get(node.input[0])
+        if node is None or not _is(node, "Slice") or len(node.input) != 4:
+            return ""
+        if [integers.get(each) for each in node.input[1:]] != [[place], [place + 1], [1]]:
+            return ""
+        sources.add(_source(made, node.input[0]))
+    return sources.pop() if len(sources) == 1 and len(outputs) > 1 else ""
+
+
+def _source(made: dict[str, onnx.NodeProto], name: str) -> str:
+    """Follow copies and normalisations of probabilities back to their source."""
+    node = made.get(name)
+    if node is None or not (_is(node, "Identity") or _is(node, "Normalizer", "ai.onnx.ml")):
+        return name
+    norms = [each.s for each in node.attribute if each.name == "norm"]
+    maker = made.get(node.input[0])
+    if node.op_type == "Normalizer" and (norms != [b"L1"] or not _is_of_probabilities(maker)):
+        return name
+    return _source(made, node.input[0])
+
+
+def _is_of_probabilities(node: onnx.NodeProto | None) -> bool:
+    """Return whether a node's output is non-negative, so that normalising keeps the order."""
+    if _is(node, "Softmax") or _is(node, "Sigmoid"):
+        return True
+    transforms = (
+        [each.s for each in node.attribute if each.name == "post_transform"] if node else []
+    )
+    return _is(node, "LinearClassifier", "ai.onnx.ml") and transforms in (
+        [b"SOFTMAX"],
+        [b"LOGISTIC"],
+    )
+
+
+def _of_one_probability(
+    model: onnx.ModelProto, made: dict[str, onnx.NodeProto], scores: str
+) -> str:
+    """Return ``p`` if the scores are ``[1 - p, p]``, as skl2onnx writes for two classes."""
+    both = made.get(scores)
+    if both is None or not _is(both, "Concat") or len(both.input) != 2:
+        return scores
+    rest, p = made.get(both.input[0]), both.input[1]
+    if not (_is(rest, "Sub") and rest is not None and rest.input[1] == p):
+        return scores
+    ones = [
+        numpy_helper.to_array(item)
+        for item in model.graph.initializer
+        if item.name == rest.input[0] and item.data_type == TensorProto.FLOAT
+    ]
+    fits = _is(made.get(p), "Sigmoid") and ones and ones[0].size == 1 and float(ones[0].item()) == 1
+    return p if fits else scores
+
+
+def _keep(model: onnx.ModelProto, scores: str) -> None:
+    """Drop everything the scores do not need."""
+    graph, wanted, kept = model.graph, {scores}, []
+    for node in reversed(graph.node):
+        if wanted.intersection(node.output):
+            wanted.update(node.input)
+            kept.append(node)
+    nodes, kept_values = kept[::-1], [item for item in graph.initializer if item.name in wanted]
+    del graph.node[:], graph.initializer[:], graph.output[:], graph.value_info[:]
+    graph.node.extend(nodes)
+    graph.initializer.extend(kept_values)
+    graph.output.append(helper.make_tensor_value_info(scores, TensorProto.FLOAT, None))
+
+
+def _constants(model: onnx.ModelProto) -> Iterator[TensorProto]:
+    """Yield the tensors of Constant nodes, named after the nodes' outputs."""
+    for node in model.graph.node:
+        for attribute in node.attribute:
+            if node.op_type == "Constant" and attribute.name == "value":
+                attribute.t.name = node.output[0]
+                yield attribute.t
+
+
+def _halves(model: onnx.ModelProto) -> set[str]:
+    """Return the half-precision constants that only casts to float32 read."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    found = {
+        tensor.name
+        for tensor in (*copy.graph.initializer, *_constants(copy))
+        if tensor.data_type in _HALVES
+    }
+    for node in model.graph.node if found else ():
+        cast = _is(node, "Cast") and any(
+            each.name == "to" and each.i == TensorProto.FLOAT for each in node.attribute
+        )
+        if not cast:
+            found -= set(node.input)
+    return found - {item.name for item in model.graph.output}
+
+
+_SAMPLES = 32
+_TOLERANCE = 2.0**-14
+"""Allowed float32 error relative to the magnitude of the sums: far above the rounding of any
+net small enough to verify, far below any misread operator."""
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A loaded network.
+
+    Attributes
+    ----------
+    source : str
+        Where it was read, for messages.
+    model : onnx.ModelProto
+        That is read and run; of the file's outputs it gives the scores alone.
+    graph : Graph
+    """
+
+    source: str
+    model: onnx.ModelProto
+    graph: Graph
+
+    @cached_property
+    def parameters(self) -> dict[str, NDArray[np.floating]]:
+        """Return the values of the trainable initialisers by name, in file order."""
+        return read_parameters(self.model)
+
+    @cached_property
+    def stack(self) -> Stack:
+        """Return the network in normal form: a stack of one."""
+        return lower(self.graph, {k: v[None] for k, v in self.parameters.items()})
+
+    @cached_property
+    def architecture(self) -> str:
+        """Return the hash of the graph without the weights."""
+        return architecture_hash(self.model)
+
+    def computes_as(self, other: Network) -> bool:
+        """Return whether a runtime computes the same numbers for both networks.
+
+        One that differs in a batch axis alone is another: a runtime may rewrite it otherwise.
+        """
+        return self is other or self._content == other._content
+
+    @cached_property
+    def _content(self) -> bytes:
+        return self.model.SerializeToString(deterministic=True)
+
+    @property
+    def inputs(self) -> int:
+        """Width of the flattened input."""
+        return math.prod(self.graph.input_shape)
+
+    @property
+    def labels(self) -> int:
+        """Number of labels."""
+        return self.graph.labels
+
+    def runner(self, parameters: Mapping[str, NDArray[np.floating]] | None = None) -> Runner:
+        """Return this network, or one with other parameter values, in onnxruntime."""
+        model = self.model if parameters is None else with_parameters(self.model, parameters)
+        return Runner(model, self.graph, self.source)
+
+
+def load_network(path: Path | str) -> Network:
+    """Load a network and check our reading of it against onnxruntime.
+
+    Parameters
+    ----------
+    path : path to an ONNX file
+
+    Raises
+    ------
+    ModelError
+        If the file is missing, is not ONNX, holds NaN, uses what is not supported, is too large to
+        be written out, or if our reading of it, or of one of its operators by itself, gives other
+        numbers than onnxruntime.
+    """
+    source = Path(path)
+    return network_from_bytes(_read(source), str(source), beside=source)
+
+
+def network_from(model: onnx.ModelProto, source: str) -> Network:
+    """Wrap a model already in memory, without a check against onnxruntime."""
+    found = prepare_model(model, source)
+    graph = read_graph(found.model, source, found.notes)
+    if found.columns not in {0, graph.labels}:
+        raise ModelError(
+            f"{source}: its outputs are {found.columns} of the {graph.labels} columns of its "
+            "scores; export all of them, or the scores themselves"
+        )
+    return Network(source, found.model, graph)
+
+
+def network_from_bytes(content: bytes, source: str, beside: Path | None = None) -> Network:
+    """Load a network from the bytes of an ONNX file."""
+    try:
+        model = onnx.load_from_string(content)
+        if beside is not None:
+            take_in(model, beside)
+        refuse_other_files(model, source)
+        onnx.checker.check_model(model)
+    except (DecodeError, onnx.checker.ValidationError, ValueError) as error:
+        line = (str(error).strip().splitlines() or ["damaged"])[0]
+        raise ModelError(
+            f"{source}: not a valid ONNX model: {line}; export one, as torch.onnx.export does (a "
+            "checkpoint of torch is none), and copy it whole"
+        ) from None
+    network = network_from(model, source)
+    check_against_onnxruntime(network)
+    return network
+
+
+def _read(source: Path) -> bytes:
+    try:
+        return read_whole(source, MODEL)
+    except FileNotFoundError:
+        raise ModelError(f"{source}: no such file") from None
+    except OSError as error:
+        raise ModelError(f"{source}: cannot be read: {error.strerror or error}") from None
+
+
+def check_against_onnxruntime(network: Network) -> None:
+    """Compare each operator alone, then all scores, with onnxruntime on samples.
+
+    Scores are compared with optimisations on and a generous tolerance for cancellation; it is the
+    comparison of single operators that catches every misreading.
+    """
+    check_operators(network.model, network.graph, network.parameters, network.source)
+    rng = np.random.default_rng(0)
+    half = _SAMPLES // 2
+    points = np.concatenate(
+        [rng.random((half, network.inputs)), rng.normal(size=(half, network.inputs))]
+    ).astype(np.float32)
+    expected = network.runner().scores(points).astype(np.float64)
+    found = network.stack.scores(points.astype(np.float64))[0]
+    if not np.isfinite(expected).all():
+        raise ModelError(f"{network.source}: scores overflow float32 on inputs of size about 1")
+    if expected.shape != found.shape:
+        raise ModelError(
+            f"{network.source}: onnxruntime gives scores of shape {expected.shape}, "
+            f"expected {found.shape}"
+        )
+    allowed = _TOLERANCE * _magnitudes(network.stack, points.astype(np.float64))
+    worst = float(np.max(np.abs(expected - found) / allowed))
+    if not worst <= 1:
+        raise ModelError(
+            f"{network.source}: our reading of the model differs from onnxruntime by "
+            f"{float(np.max(np.abs(expected - found))):.3g}; please report this model"
+        )
+
+
+def _magnitudes(stack: Stack, points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the summed absolute values of each score's terms, shape (p, labels)."""
+    sources = [np.abs(points)]
+    for layer in stack.layers:
+        total = np.abs(layer.bias[0]) + sum(
+            sources[s] @ np.abs(w[0]).T for s, w in layer.weights.items()
+        )
+        sources.append(total + np.finfo(np.float32).tiny)
+    return sources[-1]

@@ -1,0 +1,7 @@
+"""ONNX operators that fold into affine maps, one small class each."""
+
+from __future__ import annotations
+
+from leaveout.models.onnx.operators.base import Affine, Constants, Operator, Relu, Shape, Shapes
+
+__all__ = ["Affine", "Constants", "Operator", "Relu", "Shape", "Shapes"]

@@ -1,0 +1,271 @@
+"""Gemm and MatMul."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.models.onnx.operators.base import Affine, Constants, Floats, Shape, Shapes
+
+
+@dataclass(frozen=True)
+class Gemm(Affine):
+    """``alpha * x @ B + beta * C``, with ``B`` optionally transposed."""
+
+    weight: str  # names of constants; ``bias`` is empty where there is none
+    bias: str  # names of constants; ``bias`` is empty where there is none
+    alpha: float = 1.0
+    beta: float = 1.0
+    transposed: bool = False
+
+    @property
+    def exact(self) -> bool:
+        """See `Affine.exact`."""
+        return {self.alpha, self.beta} <= {1.0, -1.0}
+
+    def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
+        """See `Affine.apply`."""
+        weight = constants[self.weight]
+        if self.transposed:
+            weight = weight.transpose(0, 2, 1)
+        result = self.alpha * _product(values, weight)
+        if biased and self.bias:
+            bias = constants[self.bias]
+            width = weight.shape[2]
+            flat = bias.reshape(len(bias), 1, -1)
+            result = result + self.beta * np.broadcast_to(flat, (len(bias), 1, width))
+        return np.asarray(result)
+
+    def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
+        """See `Affine.shape_after`."""
+        weight = _matrix(constants[self.weight])
+        inputs, outputs = weight[::-1] if self.transposed else weight
+        if shape != (inputs,):
+            raise ValueError(
+                f"its input has shape {['batch', *shape]}, expected ['batch', {inputs}] by the "
+                f"shape {list(weight)} of its weight"
+            )
+        if self.bias:
+            bias = constants[self.bias]
+            if (*(1,) * (2 - len(bias)), *bias) not in {(1, 1), (1, outputs)}:
+                raise ValueError(f"its bias has shape {list(bias)}, expected [{outputs}]")
+        return (outputs,)
+
+    def roundings(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.roundings`: a product, the sums, both factors, the bias."""
+        return shape[0] + 5
+
+    def regrouping_bound(self, constants: Constants) -> float:
+        """See `Affine.regrouping_bound`; a runtime may scale the sum or the weights."""
+        if self.alpha == 1.0 and self.beta == 1.0:
+            return 1.0
+        largest = float(np.abs(constants[self.weight]).max(initial=0.0))
+        return max(1.0, abs(self.alpha)) * max(1.0, abs(self.beta)) * max(1.0, largest)
+
+
+@dataclass(frozen=True)
+class MatMul(Affine):
+    """``x @ B`` over the last axis of ``x``."""
+
+    weight: str
+
+    @property
+    def exact(self) -> bool:
+        """See `Affine.exact`."""
+        return True
+
+    def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
+        """See `Affine.apply`."""
+        weight = constants[self.weight]
+        axes = (1,) * (values.ndim - 3)
+        return _product(values, weight.reshape(len(weight), *axes, *weight.shape[1:]))
+
+    def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
+        """See `Affine.shape_after`."""
+        inputs, outputs = _matrix(constants[self.weight])
+        if shape[-1] != inputs:
+            raise ValueError(
+                f"its input has shape {['batch', *shape]}, expected {inputs} numbers along its "
+                "last axis"
+            )
+        return (*shape[:-1], outputs)
+
+    def roundings(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.roundings`: a product and the sums."""
+        return shape[-1] + 1
+
+
+def _matrix(shape: Shape) -> Shape:
+    if len(shape) != 2:
+        raise ValueError(f"its constant has shape {list(shape)}, expected a matrix")
+    return shape
+
+
+def _product(values: Floats, weight: Floats) -> Floats:
+    """Return ``values @ weight``; for a basis, as lowering mostly has, the weight."""
+    if values.ndim == 3 and len(values) == 1 and values.shape[1] == values.shape[2]:
+        basis = values[0]
+        if np.array_equal(basis, np.eye(len(basis))):
+            return weight
+    return np.asarray(values @ weight)
+
+
+_LEAST = 2.0**-100
+"""Of a variance with epsilon: a variance so small that a runtime may take it for 0 then moves the
+sum by less than a rounding of it does, and nothing in the inverse deviation overflows."""
+
+
+def _broadcast(shape: Shape, constant: Shape) -> Shape:
+    try:
+        result = np.broadcast_shapes((1, *shape), constant)
+    except ValueError:
+        raise ValueError(
+            f"a constant of shape {list(constant)} does not fit an input of shape "
+            f"{['batch', *shape]}"
+        ) from None
+    if len(result) != 1 + len(shape) or result[0] != 1:
+        raise ValueError(f"a constant of shape {list(constant)} mixes the samples of a batch")
+    return result[1:]
+
+
+def _align_axes(constant: Floats, values: Floats) -> Floats:
+    """Align a stacked constant's axes: stack, batch, then its own on the right."""
+    shape = constant.shape[1:]
+    return constant.reshape(len(constant), *(1,) * (values.ndim - 1 - len(shape)), *shape)
+
+
+@dataclass(frozen=True)
+class Shift(Affine):
+    """``sign * x + other_sign * constant``."""
+
+    constant: str
+    sign: int = 1  # 1 or -1
+    other_sign: int = 1  # 1 or -1
+
+    @property
+    def exact(self) -> bool:
+        """See `Affine.exact`."""
+        return True
+
+    def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
+        """See `Affine.apply`."""
+        constant = _align_axes(constants[self.constant], values)
+        shift = self.other_sign * constant if biased else np.zeros_like(constant)
+        # Adding even a zero shift broadcasts the linear part to the shape of the output.
+        return np.asarray(self.sign * values + shift)
+
+    def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
+        """See `Affine.shape_after`."""
+        return _broadcast(shape, constants[self.constant])
+
+    def roundings(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.roundings`."""
+        return 1
+
+
+@dataclass(frozen=True)
+class Scale(Affine):
+    """``x * constant`` or ``x / constant``."""
+
+    constant: str
+    kind: Literal["multiply", "divide"]
+
+    @property
+    def exact(self) -> bool:
+        """See `Affine.exact`."""
+        return self.kind == "multiply"
+
+    def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
+        """See `Affine.apply`."""
+        constant = _align_axes(constants[self.constant], values)
+        return np.asarray(values * constant if self.kind == "multiply" else values / constant)
+
+    def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
+        """See `Affine.shape_after`."""
+        return _broadcast(shape, constants[self.constant])
+
+    def roundings(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.roundings`."""
+        return 1
+
+    def flaws(self, constants: Constants) -> Mapping[str, NDArray[np.bool_]]:
+        """See `Affine.flaws`."""
+        if self.kind == "multiply":
+            return {}
+        constant = constants[self.constant]
+        return {"it divides by zero": (constant.reshape(len(constant), -1) == 0).any(axis=1)}
+
+
+@dataclass(frozen=True)
+class BatchNormalization(Affine):
+    """Inference-time batch normalisation over axis 1 (the channels)."""
+
+    scale: str  # names of constants of shape (channels,)
+    bias: str  # names of constants of shape (channels,)
+    mean: str  # names of constants of shape (channels,)
+    variance: str  # names of constants of shape (channels,)
+    epsilon: float  # a float32, at least 0
+
+    def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
+        """See `Affine.apply`."""
+        axes = (1,) * (values.ndim - 3)
+        factor = self._factor(constants)
+        result = values * factor.reshape(len(factor), 1, -1, *axes)
+        if biased:
+            shift = constants[self.bias] - constants[self.mean] * factor
+            result = result + shift.reshape(len(shift), 1, -1, *axes)
+        return np.asarray(result)
+
+    def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
+        """See `Affine.shape_after`."""
+        for name in (self.scale, self.bias, self.mean, self.variance):
+            if constants[name] != shape[:1]:
+                raise ValueError(
+                    f"{name!r} has shape {list(constants[name])}, expected {list(shape[:1])}, one "
+                    "number a channel"
+                )
+        return shape
+
+    def roundings(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.roundings`.
+
+        Four for the factor (sum with epsilon, root, inverse, scale), two more for inexact roots and
+        inverses, then a product and two sums.
+        """
+        return 10
+
+    def flaws(self, constants: Constants) -> Mapping[str, NDArray[np.bool_]]:
+        """See `Affine.flaws`."""
+        variance = constants[self.variance]
+        negative = np.asarray((variance < 0).any(axis=1))
+        small = np.asarray((variance + self.epsilon < _LEAST).any(axis=1))
+        return {
+            "a variance is negative": negative,
+            "a variance and epsilon are together below 2^-100, where float32 cannot invert their "
+            "root": small,
+        }
+
+    def constant_magnitude(self, shape: Shape, constants: Constants) -> Floats:
+        """See `Affine.constant_magnitude`; mean and bias may cancel in the sum."""
+        shift = np.abs(constants[self.bias]) + np.abs(
+            constants[self.mean] * self._factor(constants)
+        )
+        axes = (1,) * (len(shape) - 1)
+        return np.asarray(
+            np.broadcast_to(shift.reshape(len(shift), -1, *axes), (len(shift), *shape))
+        )
+
+    def regrouping_bound(self, constants: Constants) -> float:
+        """See `Affine.regrouping_bound`; the deviation is inverted before scaling."""
+        least = float((constants[self.variance] + self.epsilon).min(initial=np.inf))
+        inverse = 1.0 / np.sqrt(least) if least > 0 else np.inf
+        scale = float(np.abs(constants[self.scale]).max(initial=0.0))
+        mean = float(np.abs(constants[self.mean]).max(initial=0.0))
+        return max(1.0, float(inverse)) * max(1.0, scale) * max(1.0, mean)
+
+    def _factor(self, constants: Constants) -> Floats:
+        return np.asarray(constants[self.scale] / np.sqrt(constants[self.variance] + self.epsilon))

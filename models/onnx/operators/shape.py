@@ -1,0 +1,223 @@
+"""Operators that only reshape or reorder: Flatten, Reshape, Transpose and others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.models.onnx.operators.base import Affine, Constants, Floats, Shape, Shapes
+
+
+@dataclass(frozen=True)
+class Identity(Affine):
+    """Identity, and Dropout at inference."""
+
+    ratio: str = ""
+
+    @property
+    def exact(self) -> bool:
+        """See `Affine.exact`."""
+        return True
+
+    def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
+        """See `Affine.apply`."""
+        return values
+
+    def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
+        """See `Affine.shape_after`."""
+        return shape
+
+    def flaws(self, constants: Constants) -> Mapping[str, NDArray[np.bool_]]:
+        """See `Affine.flaws`."""
+        if not self.ratio:
+            return {}
+        ratio = constants[self.ratio]
+        ratio = ratio.reshape(len(ratio), -1)
+        outside = np.asarray(((ratio < 0) | (ratio >= 1)).any(axis=1))
+        return {"its ratio is not in [0, 1)": outside}
+
+    def roundings(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.roundings`."""
+        return 0
+
+
+@dataclass(frozen=True)
+class Reshape(Affine):
+    """Any operator that keeps the order of the elements."""
+
+    shape: Shape  # shape of one sample afterwards (no batch axis, no -1)
+
+    @property
+    def exact(self) -> bool:
+        """See `Affine.exact`."""
+        return True
+
+    def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
+        """See `Affine.apply`."""
+        return values.reshape(*values.shape[:2], *self.shape)
+
+    def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
+        """See `Affine.shape_after`."""
+        if math.prod(shape) != math.prod(self.shape):
+            raise ValueError(f"{list(shape)} cannot be re-shaped to {list(self.shape)}")
+        return self.shape
+
+    def roundings(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.roundings`."""
+        return 0
+
+
+@dataclass(frozen=True)
+class Permute(Affine):
+    """Transpose that keeps the batch axis first."""
+
+    order: Shape  # ONNX's ``perm`` (its first entry is 0)
+
+    @property
+    def exact(self) -> bool:
+        """See `Affine.exact`."""
+        return True
+
+    def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
+        """See `Affine.apply`."""
+        return np.asarray(values.transpose(0, *(axis + 1 for axis in self.order)))
+
+    def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
+        """See `Affine.shape_after`."""
+        if sorted(self.order) != list(range(1 + len(shape))) or self.order[0] != 0:
+            raise ValueError(
+                f"perm = {list(self.order)} is no order of the axes of {['batch', *shape]} that "
+                "leaves the batch first"
+            )
+        return tuple(shape[axis - 1] for axis in self.order[1:])
+
+    def roundings(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.roundings`."""
+        return 0
+
+
+@dataclass(frozen=True)
+class Take(Affine):
+    """Selected numbers along one axis, in a given order."""
+
+    axis: int  # counted with the batch axis, at least 1
+    places: tuple[int, ...]  # positions along it, from 0; one may come twice
+    single: bool = False  # whether the axis goes, which takes one place
+
+    @property
+    def exact(self) -> bool:
+        """See `Affine.exact`."""
+        return True
+
+    def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
+        """See `Affine.apply`."""
+        found = values.take(self.places, axis=self.axis + 1)
+        return np.asarray(found.squeeze(self.axis + 1) if self.single else found)
+
+    def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
+        """See `Affine.shape_after`."""
+        at = self.axis - 1
+        if not 0 <= at < len(shape):
+            raise ValueError(f"axis = {self.axis} of {['batch', *shape]}")
+        if any(not 0 <= place < shape[at] for place in self.places):
+            raise ValueError(f"it picks a place outside the {shape[at]} along axis {self.axis}")
+        count = () if self.single else (len(self.places),)
+        return (*shape[:at], *count, *shape[at + 1 :])
+
+    def roundings(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.roundings`."""
+        return 0
+
+
+@dataclass(frozen=True)
+class BesideZero(Affine):
+    """Two scores from one number: 0 and the number."""
+
+    @property
+    def exact(self) -> bool:
+        """See `Affine.exact`."""
+        return True
+
+    def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
+        """See `Affine.apply`."""
+        return np.pad(values.reshape(*values.shape[:2], 1), ((0, 0), (0, 0), (1, 0)))
+
+    def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
+        """See `Affine.shape_after`."""
+        if math.prod(shape) != 1:
+            raise ValueError(f"{['batch', *shape]} is not one number")
+        return (2,)
+
+    def roundings(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.roundings`."""
+        return 0
+
+
+@dataclass(frozen=True)
+class Place(Affine):
+    """Numbers embedded among others."""
+
+    widths: tuple[tuple[int, int], ...]  # how many before and after, along each axis of a sample
+    fill: str = ""  # name of a constant of one number that they are; 0 where empty
+
+    @property
+    def exact(self) -> bool:
+        """See `Affine.exact`."""
+        return True
+
+    def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
+        """See `Affine.apply`."""
+        widths = ((0, 0), (0, 0), *self.widths)
+        found = np.pad(values, widths)
+        if not biased or not self.fill:
+            return found
+        given = constants[self.fill]
+        around = np.pad(np.zeros((1, 1, *values.shape[2:])), widths, constant_values=1.0)
+        return np.asarray(found + around * given.reshape(len(given), *(1,) * (values.ndim - 1)))
+
+    def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
+        """See `Affine.shape_after`."""
+        if len(self.widths) != len(shape):
+            raise ValueError(f"it pads {1 + len(self.widths)} axes of {['batch', *shape]}")
+        if self.fill and constants[self.fill] not in {(), (1,)}:
+            raise ValueError(
+                f"it fills with {self.fill!r} of shape {list(constants[self.fill])}, expected one "
+                "number"
+            )
+        return tuple(n + sum(each) for n, each in zip(shape, self.widths, strict=True))
+
+    def roundings(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.roundings`; none, but an embedded number is charged as one."""
+        return 1 if self.fill else 0
+
+
+@dataclass(frozen=True)
+class Reduce(Affine):
+    """ReduceSum, ReduceMean and the average over all spatial axes."""
+
+    axes: tuple[int, ...]  # counted with the batch axis, each at least 1
+    mean: bool  # whether the sum is divided by how many numbers it is of
+    kept: bool  # whether the axes stay, of length one
+
+    def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
+        """See `Affine.apply`."""
+        axes = tuple(axis + 1 for axis in self.axes)
+        total = values.sum(axis=axes, keepdims=self.kept)
+        count = math.prod(values.shape[axis] for axis in axes)
+        return np.asarray(total / count if self.mean else total)
+
+    def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
+        """See `Affine.shape_after`."""
+        if any(not 1 <= axis <= len(shape) for axis in self.axes):
+            raise ValueError(f"axes = {list(self.axes)} of {['batch', *shape]}")
+        left = (1,) if self.kept else ()
+        pairs = enumerate(shape, 1)
+        return tuple(k for i, n in pairs for k in (left if i in self.axes else (n,)))
+
+    def roundings(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.roundings`: the sums, and a division by the inverse."""
+        return math.prod(shape[axis - 1] for axis in self.axes) + 2

@@ -1,0 +1,204 @@
+"""Convolution and average pooling, one- and two-dimensional."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from leaveout.models.onnx.operators.base import Affine, Constants, Floats, Shape, Shapes
+
+_TAPS = 2**12
+"""Most places of a kernel: each of them is gone through on its own."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """Positions of a kernel over the spatial axes."""
+
+    kernel: Shape  # one number a spatial axis
+    strides: Shape  # one number a spatial axis
+    dilations: Shape  # one number a spatial axis
+    pads: Shape  # as ONNX has it: all beginnings, then all ends
+    auto_pad: str = "NOTSET"  # NOTSET, VALID, SAME_UPPER or SAME_LOWER
+
+    def padding(self, spatial: Shape) -> tuple[tuple[int, int], ...]:
+        """Return the zeros before and after each spatial axis."""
+        rank = len(spatial)
+        if self.auto_pad == "VALID":
+            return ((0, 0),) * rank
+        if self.auto_pad == "NOTSET":
+            return tuple((self.pads[i], self.pads[i + rank]) for i in range(rank))
+        result = []
+        for size, kernel, stride, dilation in zip(
+            spatial, self.kernel, self.strides, self.dilations, strict=True
+        ):
+            steps = -(-size // stride)
+            total = max(0, (steps - 1) * stride + dilation * (kernel - 1) + 1 - size)
+            small, large = total // 2, total - total // 2
+            result.append((small, large) if self.auto_pad == "SAME_UPPER" else (large, small))
+        return tuple(result)
+
+    def positions(self, spatial: Shape) -> Shape:
+        """Return the number of kernel positions along each spatial axis."""
+        rank = len(spatial)
+        if rank not in {1, 2} or len(self.kernel) != rank:
+            raise ValueError(
+                f"a kernel of {len(self.kernel)} axes on an input of {rank} spatial axes; only "
+                "one and two are supported"
+            )
+        if (len(self.strides), len(self.dilations), len(self.pads)) != (rank, rank, 2 * rank):
+            raise ValueError(
+                f"strides, dilations and pads must be {rank}, {rank} and {2 * rank} numbers"
+            )
+        if math.prod(self.kernel) > _TAPS:
+            raise ValueError(f"a {list(self.kernel)} kernel; at most {_TAPS} places are supported")
+        found = tuple(
+            (size + sum(pads) - dilation * (kernel - 1) - 1) // stride + 1
+            for size, kernel, stride, dilation, pads in zip(
+                spatial,
+                self.kernel,
+                self.strides,
+                self.dilations,
+                self.padding(spatial),
+                strict=True,
+            )
+        )
+        if min(found) < 1:
+            raise ValueError(f"a {list(self.kernel)} window does not fit a {list(spatial)} input")
+        return found
+
+    def patches(self, values: Floats) -> Floats:
+        """Return the windows of zero-padded values."""
+        spatial = values.shape[3:]
+        padded = np.pad(values, ((0, 0), (0, 0), (0, 0), *self.padding(spatial)))
+        positions = self.positions(spatial)
+        taps = []
+        for offset in product(*(range(k) for k in self.kernel)):
+            where = tuple(
+                slice(o * d, o * d + (n - 1) * s + 1, s)
+                for o, d, n, s in zip(offset, self.dilations, positions, self.strides, strict=True)
+            )
+            taps.append(padded[(slice(None),) * 3 + where])
+        return np.stack(taps, axis=3)
+
+
+@dataclass(frozen=True)
+class Conv(Affine):
+    """Convolution over one or two spatial axes."""
+
+    weight: str  # names of constants; ``bias`` is empty where there is none
+    bias: str  # names of constants; ``bias`` is empty where there is none
+    window: Window
+    groups: int = 1
+
+    @property
+    def exact(self) -> bool:
+        """See `Affine.exact`."""
+        return True
+
+    def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
+        """See `Affine.apply`."""
+        weight = constants[self.weight]
+        patches = self.window.patches(values)
+        positions = patches.shape[4:]
+        size = math.prod(positions)
+        outputs, taps = weight.shape[1], math.prod(weight.shape[3:])
+        g = self.groups
+        # (m, batch, group, channels * taps, positions) and (m, 1, group, outputs, channels * taps)
+        columns = patches.reshape(*patches.shape[:2], g, -1, size)
+        kernels = weight.reshape(len(weight), 1, g, outputs // g, weight.shape[2] * taps)
+        result = kernels @ columns
+        result = result.reshape(*result.shape[:2], outputs, *positions)
+        if biased and self.bias:
+            bias = constants[self.bias]
+            result = result + bias.reshape(len(bias), 1, outputs, *(1,) * len(positions))
+        return np.asarray(result)
+
+    def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
+        """See `Affine.shape_after`."""
+        weight = constants[self.weight]
+        if weight[2:] != self.window.kernel:
+            raise ValueError(
+                f"kernel_shape = {list(self.window.kernel)}, and its weight has shape "
+                f"{list(weight)}"
+            )
+        positions = self.window.positions(shape[1:])
+        if weight[1] * self.groups != shape[0] or weight[0] % self.groups:
+            raise ValueError(
+                f"a weight of shape {list(weight)} in {self.groups} groups does not fit "
+                f"{shape[0]} channels"
+            )
+        if self.bias and constants[self.bias] != weight[:1]:
+            raise ValueError(
+                f"its bias has shape {list(constants[self.bias])}, expected {list(weight[:1])}"
+            )
+        return (weight[0], *positions)
+
+    def widest(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.widest`; the window's patches are stored side by side."""
+        return max(super().widest(shape, constants), _patch_size(self.window, shape))
+
+    def roundings(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.roundings`: a product, the sums, the bias."""
+        return math.prod(constants[self.weight][1:]) + 2
+
+
+def _patch_size(window: Window, shape: Shape) -> int:
+    """Return the most numbers that one sample takes as padded values or patches."""
+    padded = (n + sum(pads) for n, pads in zip(shape[1:], window.padding(shape[1:]), strict=True))
+    patches = math.prod(window.kernel) * math.prod(window.positions(shape[1:]))
+    return shape[0] * max(math.prod(padded), patches)
+
+
+@dataclass(frozen=True)
+class AveragePool(Affine):
+    """Average over a sliding window."""
+
+    window: Window
+    include_padding: bool  # whether padded zeros count in the denominator
+
+    def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
+        """See `Affine.apply`."""
+        patches = self.window.patches(values)
+        counts: Floats | int = patches.shape[3]
+        if not self.include_padding:
+            counts = self.window.patches(np.ones((1, 1, 1, *values.shape[3:]))).sum(axis=3)
+        return np.asarray(patches.sum(axis=3) / counts)
+
+    def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
+        """See `Affine.shape_after`."""
+        positions = self.window.positions(shape[1:])
+        for pads, kernel in zip(self.window.padding(shape[1:]), self.window.kernel, strict=True):
+            if max(pads) >= kernel:
+                raise ValueError("pads must be smaller than kernel_shape")
+        return (shape[0], *positions)
+
+    def widest(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.widest`; the window's patches are stored side by side."""
+        return max(super().widest(shape, constants), _patch_size(self.window, shape))
+
+    def roundings(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.roundings`: the sums, and a division by the inverse."""
+        return math.prod(self.window.kernel) + 2
+
+
+@dataclass(frozen=True)
+class GlobalAveragePool(Affine):
+    """Average over all spatial axes, kept as axes of length one."""
+
+    def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
+        """See `Affine.apply`."""
+        return np.asarray(values.mean(axis=tuple(range(3, values.ndim)), keepdims=True))
+
+    def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
+        """See `Affine.shape_after`."""
+        if len(shape) < 2:
+            raise ValueError(f"an input of shape {['batch', *shape]} has no spatial axis")
+        return (shape[0], *(1,) * (len(shape) - 1))
+
+    def roundings(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.roundings`: the sums, and a division by the inverse."""
+        return math.prod(shape[1:]) + 2

@@ -1,0 +1,590 @@
+"""Conversion of an ONNX model to the layer graph, or a refusal that names the node."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import helper
+
+from leaveout.errors import ModelError
+from leaveout.models.graph import Graph, Node
+from leaveout.models.lowering import first_flaw
+from leaveout.models.onnx.operators import Affine, Operator, Relu, Shape, Shapes
+from leaveout.models.onnx.operators.shape import BesideZero, Identity, Permute, Place, Reshape, Take
+from leaveout.models.onnx.rewrites import REWRITES, Draft, Last, Rewrite, rewrite_node
+from leaveout.models.onnx.signature import (
+    DOMAINS,
+    MOST_AXES,
+    last_of,
+    only_input,
+    only_output,
+    opset_of,
+)
+from leaveout.models.onnx.table import OPERATORS
+from leaveout.models.onnx.use import BATCH, UnsupportedError, Use
+from leaveout.models.onnx.values import initial_values
+from leaveout.models.replay import one_line, session
+
+_ALIKE = frozenset(
+    [
+        "Abs",
+        "Add",
+        "Cast",
+        "Clip",
+        "Div",
+        "Dropout",
+        "HardSigmoid",
+        "Identity",
+        "LeakyRelu",
+        "LogSoftmax",
+        "MatMul",
+        "Max",
+        "Min",
+        "Mul",
+        "Neg",
+        "PRelu",
+        "Relu",
+        "Shape",
+        "Sigmoid",
+        "Size",
+        "Softmax",
+        "Sub",
+        "Sum",
+    ]
+)
+"""Operators that mean the same for each sample without a batch axis."""
+
+_CURE = "export the model with a batch axis: a sample of shape [1, ...]"
+
+
+def batch_axis(use: Use, bare: Set[str]) -> Operator | None:
+    """Return the operator of a node that adds or drops a batch axis of size one."""
+    if not use.variables or not use.alone:
+        return None
+    kind = use.proto.op_type
+    if not use.bare:
+        return _read_batch_drop(use, kind)
+    if not all(name in bare for name in use.variables):
+        raise UnsupportedError(f"it joins data with and without a batch axis; {_CURE}")
+    width = math.prod(use.shape)
+    if kind == "Unsqueeze" and use.integers(1, "axes") in ([0], [-2]):
+        return Identity()
+    if kind == "Reshape" and use.integers(1, "shape") in ([1, width], [1, -1]):
+        return Identity()
+    if kind not in _ALIKE:
+        raise UnsupportedError(f"its data has no batch axis; {_CURE}")
+    fixed = [name for name in use.proto.input if name and name not in use.shapes]
+    if kind != "MatMul" and any(use.values[name].ndim > len(use.shape) for name in fixed):
+        raise UnsupportedError(f"a constant adds an axis to data without a batch axis; {_CURE}")
+    return None
+
+
+def _read_batch_drop(use: Use, kind: str) -> Operator | None:
+    """Return the operator of a node that drops a flat sample's batch axis."""
+    if len(use.shape) == 1 and kind == "Squeeze" and use.integers(1, "axes") == [0]:
+        return Identity()
+    flat = ([-1], [math.prod(use.shape)])
+    if kind == "Reshape" and use.integers(1, "shape") in flat:
+        return Reshape((math.prod(use.shape),))
+    return None
+
+
+_SMOOTH = (
+    "it is no piecewise linear function, and those alone are read; train with ReLU, LeakyReLU or "
+    "Hardsigmoid instead"
+)
+_NORMAL = (
+    "it divides by what it computes of the data; train with batch normalisation instead (and a "
+    "transformer is not read: dense layers or convolutions are)"
+)
+_ATTENTION = "it multiplies data with data; train with dense layers, convolutions and ReLU instead"
+_RECURRENT = (
+    "recurrent networks are not read; train a dense or convolutional one on a window of the series"
+)
+_QUANTISED = "quantised networks are another arithmetic; export the float32 model"
+_TREES = "it is no network; train MLPClassifier, or DareForestClassifier where you want trees"
+_JUMPS = "it jumps; train with ReLU instead"
+_RESIZE = "images are not scaled inside a network; scale the data before it"
+_FLOW = "a model without branches and loops is read; export one case of it"
+_NORM = (
+    "a norm of weights is folded into them before exporting: remove_parametrizations of "
+    "torch.nn.utils.parametrize; one of the data is not read, scale that before the network"
+)
+_SPREAD = (
+    "data is not spread over an axis; repeat it by a first layer, or, of a mean that is taken off, "
+    "standardise the data before the network"
+)
+_SERIES = "the scores are one tensor; export them, [batch, labels]"
+_TABLE = "data that picks places is not read; encode categories as one-hot columns"
+
+_BY_KIND: Mapping[str, str] = {
+    _SMOOTH: "Acos Acosh Asin Asinh Atan Atanh Celu Cos Cosh Elu Erf Exp Gelu HardSwish Log Mish "
+    "Pow Reciprocal Selu Sigmoid Sin Sinh Softplus Softsign Sqrt Swish Tan Tanh",
+    _NORMAL: "GroupNormalization InstanceNormalization LayerNormalization LpNormalization LRN "
+    "MeanVarianceNormalization RMSNormalization SimplifiedLayerNormalization LpPool GlobalLpPool "
+    "Normalizer",
+    _ATTENTION: "Attention Einsum MultiHeadAttention RotaryEmbedding",
+    _RECURRENT: "GRU LSTM RNN Scan",
+    _QUANTISED: "ConvInteger DequantizeLinear DynamicQuantizeLinear MatMulInteger QLinearConv "
+    "QLinearMatMul QuantizeLinear",
+    _TREES: "SVMClassifier SVMRegressor TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor",
+    _JUMPS: "And ArgMax ArgMin Ceil Equal Floor Greater GreaterOrEqual Less LessOrEqual Mod Not Or "
+    "Round Sign ThresholdedRelu TopK Where Xor",
+    _RESIZE: "Resize Upsample GridSample",
+    _FLOW: "If Loop",
+    _NORM: "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceSumSquare",
+    _SPREAD: "Expand Tile",
+    _SERIES: "ConcatFromSequence Optional SequenceAt SequenceConstruct SequenceEmpty "
+    "SequenceInsert SplitToSequence",
+    _TABLE: "Embedding GatherElements GatherND OneHot ScatterElements ScatterND",
+}
+_CURES = {name: text for text, names in _BY_KIND.items() for name in names.split()}
+
+TELLING = frozenset(
+    name
+    for text in (_NORMAL, _ATTENTION, _RECURRENT, _QUANTISED, _TREES, _FLOW)
+    for name in _BY_KIND[text].split()
+)
+"""Operators that say what kind of network it is; none of them computes on constants."""
+
+_OTHER = (
+    "simplify the model before exporting it, or say it in operators that are read "
+    "(docs/own-model.md)"
+)
+
+
+def cure(operator: str, known: Iterable[str] | str) -> str:
+    """Return why an operator is unsupported and what to do, to end a refusal."""
+    if operator in _CURES:
+        return f"not supported: {_CURES[operator]}"
+    if isinstance(known, str):
+        return f"{known}; {_OTHER}"
+    return f"not supported; supported operators: {', '.join(sorted(known))}; {_OTHER}"
+
+
+def with_cure(refusal: str) -> str:
+    """Return a refusal with advice appended unless it already gives some."""
+    return refusal if ";" in refusal or ": export" in refusal else f"{refusal}; {_OTHER}"
+
+
+LARGEST = 2**26
+"""Numbers that a network may take written out, 512 MiB in float64."""
+
+
+class Extent:
+    """Count of the matrix entries of a layer graph, node by node.
+
+    From the input or a ReLU to each tensor before the next ReLU is one dense matrix, and rounding
+    analysis adds one per linear operator: a convolution counts as a dense layer.
+    """
+
+    def __init__(self, name: str, shape: Shape, constants: Shapes) -> None:
+        width = math.prod(shape)
+        self._constants = constants
+        # Widths of the tensors each tensor is affine in, by name.
+        self._sources: dict[str, Mapping[str, int]] = {name: {name: width}}
+        self.total = width * width
+
+    def add(self, node: Node, shape: Shape, after: Shape) -> None:
+        """Count a node."""
+        width = math.prod(after)
+        if isinstance(node.operator, Relu):
+            self._sources[node.output] = {node.output: width}
+            self.total += width * width
+            return
+        sources = {k: n for name in node.inputs for k, n in self._sources[name].items()}
+        self._sources[node.output] = sources
+        widest = width
+        if isinstance(node.operator, Affine):
+            widest = node.operator.widest(shape, self._constants)
+        self.total += max(sum(sources.values()), math.prod(shape)) * widest
+
+
+_MOVES = {
+    *("Cast", "Concat", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze"),
+    "Unsqueeze",
+}
+"""Operators that only move whole numbers."""
+
+_ARITHMETIC = {
+    *("Abs", "Add", "And", "Ceil", "Div", "Equal", "Exp", "Floor", "Greater", "GreaterOrEqual"),
+    *("Less", "LessOrEqual", "Log", "Max", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Pow"),
+    *("Reciprocal", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "Round"),
+    *("Sign", "Sqrt", "Sub", "Where"),
+}
+
+FOLDED = {
+    *_MOVES,
+    *_ARITHMETIC,
+    *("ConstantOfShape", "Expand", "GatherElements", "GatherND", "NonZero", "Pad", "Range"),
+    *("ScatterND", "Shape", "Size", "Tile", "Transpose"),
+}
+"""Operators that may compute on constants: of what they are given alone, the same at every run."""
+
+_LARGEST = 2**26
+"""Numbers that a constant may have."""
+_IR = 8
+"""Version of the file format that single nodes are run in."""
+_WHOLE = {onnx.TensorProto.INT64, onnx.TensorProto.INT32}
+
+
+def fold_node(
+    proto: onnx.NodeProto, values: Mapping[str, NDArray[Any]], opset: int, where: str
+) -> list[NDArray[Any]]:
+    """Compute a node whose inputs are constants, none of them parameters."""
+    given = {name: values[name] for name in proto.input if name}
+    if any(_holds_batch(value) for value in given.values()):
+        casts = any(each.name == "to" and each.i not in _WHOLE for each in proto.attribute)
+        if proto.op_type not in _MOVES or casts:
+            raise UnsupportedError(
+                "it computes with the size of the batch; export with a fixed batch of 1 (without "
+                "dynamic axes)"
+            )
+    if _output_size_bound(proto.op_type, list(given.values())) > _LARGEST:
+        raise UnsupportedError(
+            f"it computes more than {_LARGEST:,} numbers of constants; simplify the model"
+        )
+    graph = helper.make_graph(
+        [proto],
+        "constants",
+        [
+            helper.make_tensor_value_info(
+                name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape
+            )
+            for name, value in given.items()
+        ],
+        [onnx.ValueInfoProto(name=name) for name in proto.output if name],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=_IR)
+    try:
+        found: list[NDArray[Any]] = session(model, where, optimised=False).run(None, given)
+    except ModelError as error:
+        raise UnsupportedError(f"on constants: {str(error).removeprefix(f'{where}: ')}") from None
+    except Exception as error:
+        raise UnsupportedError(f"onnxruntime cannot compute it: {one_line(error)}") from None
+    for value in found:
+        if not isinstance(value, np.ndarray):
+            raise UnsupportedError("it gives no tensor; simplify the model before exporting it")
+        if value.dtype.kind == "f" and not np.isfinite(value).all():
+            raise UnsupportedError("it gives NaN or infinity; simplify the model")
+    return found
+
+
+def _output_size_bound(kind: str, given: list[NDArray[Any]]) -> int:
+    """Return a bound on how many numbers a node makes, before running it."""
+    if not given:
+        return 0
+    first, listed = given[0], given[min(1, len(given) - 1)].reshape(-1)
+    if kind in {"ConstantOfShape", "Expand", "Tile"} and listed.dtype.kind == "i":
+        # Sizes, or repetitions.
+        own = 1 if kind == "ConstantOfShape" else first.size
+        return own * math.prod(max(1, abs(int(n))) for n in listed[:64])
+    if kind == "Pad" and listed.dtype.kind == "i":
+        added = sum(abs(int(n)) for n in listed[:64])
+        return math.prod(n + added for n in first.shape)
+    if kind == "Range" and len(given) == 3 and all(value.size == 1 for value in given):
+        start, end, step = (float(value.reshape(-1)[0]) for value in given)
+        return int(min(abs((end - start) / step), 2.0**62)) if step else 0
+    shapes = [value.shape for value in given]
+    try:
+        wide = math.prod(np.broadcast_shapes(*shapes)) if kind in _ARITHMETIC else 0
+    except ValueError:
+        wide = 0
+    # What is picked may be picked many times over.
+    picked = first.size * given[-1].size if kind in {"Gather", "GatherND"} else 0
+    return max(wide, picked, sum(value.size for value in given))
+
+
+def _holds_batch(value: NDArray[Any]) -> bool:
+    return value.dtype.kind == "i" and bool((value == BATCH).any())
+
+
+def refuse_padded(source: str, nodes: Sequence[Node]) -> None:
+    """Refuse MaxPool over data padded with constants.
+
+    onnxruntime fuses Pad and MaxPool and then ignores padding instead of using 0, which agrees only
+    if all data are at least 0.
+    """
+    made = {node.output: node for node in nodes}
+    node = made.get(source)
+    while node is not None and isinstance(node.operator, (Identity, Permute, Reshape, Take)):
+        node = made.get(node.inputs[0])
+    if node is None or not isinstance(node.operator, Place):
+        return
+    before = made.get(node.inputs[0])
+    if node.operator.fill or before is None or not isinstance(before.operator, Relu):
+        raise UnsupportedError(
+            "onnxruntime takes no number for the padding before it instead of the constant that "
+            "is there; pad by the pooling itself (padding=1), or after a ReLU"
+        )
+
+
+SEVERAL = {"Split"}
+"""Operators of which every output is read."""
+
+
+def read_graph(model: onnx.ModelProto, where: str, notes: Sequence[str] = ()) -> Graph:
+    """Read the layer graph of a model without computing anything or making matrices."""
+    initialisers = {item.name for item in model.graph.initializer}
+    name, shape, alone = only_input(model, initialisers, where)
+    output = only_output(model, where)
+    values = initial_values(model, where)
+    reader = _Reader(where, values, opset_of(model, where), name, shape, alone, output)
+    reader.last = last_of(model, output)
+    reader.notes += notes
+    reader.used = {source for node in model.graph.node for source in node.input} | {output}
+    reader.taken = {
+        *(tensor for node in model.graph.node for tensor in (*node.input, *node.output)),
+        *(item.name for item in model.graph.input),
+        *values,
+    }
+    reader.look_ahead(model)
+    for node in model.graph.node:
+        reader.read(node)
+        if reader.ended:
+            # All that the scores depend on comes before.
+            break
+    return reader.graph()
+
+
+class _Reader:
+    """Reader of all nodes in order, tracking variable shapes and constant values.
+
+    A node with a rewrite is read as its replacement, to which the remaining rewrites apply.
+    """
+
+    def __init__(
+        self,
+        where: str,
+        values: dict[str, NDArray[Any]],
+        opset: int,
+        name: str,
+        shape: Shape,
+        alone: bool | None,
+        output: str,
+    ) -> None:
+        self.where, self.opset, self.alone = where, opset, alone is not False
+        self.bare = {name} if alone is None else set()
+        self.last, self.ended = Last(frozenset([output]), frozenset([output])), False
+        self.input, self.input_shape, self.output = name, shape, output
+        self.parameters: dict[str, Shape] = {
+            key: array.shape for key, array in values.items() if array.dtype == np.float32
+        }
+        self.stored = {key: values[key] for key in self.parameters}
+        # The graph is that of all members: how it is read may not depend on a parameter's value.
+        hidden = {
+            key: np.broadcast_to(np.float32(np.nan), shape)
+            for key, shape in self.parameters.items()
+        }
+        self.values: dict[str, NDArray[Any]] = {**values, **hidden}
+        self.constant_shapes = {key: array.shape for key, array in values.items()}
+        self.extent = Extent(name, shape, self.constant_shapes)
+        self.shapes: dict[str, Shape] = {name: shape}
+        self.renamed: dict[str, str] = {}
+        self.moved: dict[str, tuple[str, Affine]] = {}
+        self.varying = set(self.parameters)
+        self.nodes: list[Node] = []
+        self.notes: list[str] = []
+        self.used: set[str] = set()
+        self.taken: set[str] = set()
+        self.context = onnx.checker.C.CheckerContext()
+        self.context.ir_version = onnx.IR_VERSION
+        self.context.opset_imports = {"": opset}
+        self.within("its input")
+
+    def within(self, what: str) -> None:
+        if self.extent.total > LARGEST:
+            raise ModelError(
+                f"{self.where}: with {what} the network takes {self.extent.total:.3g} numbers "
+                f"written out as matrices, at most {LARGEST:,} (512 MiB) are supported; use "
+                "smaller inputs, fewer channels or larger strides"
+            )
+
+    def look_ahead(self, model: onnx.ModelProto) -> None:
+        """Refuse unsupported kinds of network by their characteristic operator."""
+        for proto in model.graph.node:
+            if proto.op_type in TELLING:
+                name = proto.name or f"output {next(iter(proto.output), '')}"
+                raise ModelError(
+                    f"{self.where}: node {name!r} ({proto.op_type}): {cure(proto.op_type, '')}"
+                )
+
+    def read(self, proto: onnx.NodeProto) -> None:
+        name = proto.name or f"output {next(iter(proto.output), '')}"
+        try:
+            if proto.op_type == "MaxPool":
+                refuse_padded(self.renamed.get(proto.input[0], proto.input[0]), self.nodes)
+            self.understand(proto, REWRITES)
+        except (UnsupportedError, ValueError) as error:
+            raise ModelError(
+                f"{self.where}: node {name!r} ({proto.op_type}): {with_cure(str(error))}"
+            ) from None
+        if proto.output[0] in self.shapes:
+            self.within(f"node {name!r} ({proto.op_type})")
+
+    def understand(self, original: onnx.NodeProto, rewrites: Sequence[Rewrite]) -> None:
+        proto = onnx.NodeProto()
+        proto.CopyFrom(original)
+        proto.input[:] = [self.renamed.get(source, source) for source in proto.input]
+        self.check(proto)
+        bare = bool(self.bare.intersection(proto.input))
+        use = Use(proto, self.opset, self.shapes, self.values, self.alone, bare)
+        added = batch_axis(use, self.bare)
+        if added is not None:
+            self.add(Node(proto.name or proto.output[0], added, use.variables, proto.output[0]))
+            self.bare ^= set() if bare else {proto.output[0]}
+            return
+        found = rewrite_node(use, rewrites, self.last, self.taken)
+        if isinstance(found, str) and not use.variables:
+            self.fold(proto, found)
+        elif isinstance(found, str):
+            if proto.op_type not in OPERATORS:
+                raise UnsupportedError(found)
+            name = proto.name or proto.output[0]
+            operators = OPERATORS[proto.op_type].operators(use)
+            # Where it gives one, others are left out, and are not used.
+            for operator, output in zip(operators, proto.output, strict=False):
+                if output:
+                    self.add(Node(name, operator, use.variables, output))
+                    self.bare |= {output} if bare else set()
+        elif found.ending is not None:
+            self.output, self.ended = found.ending.scores, True
+            self.notes.append(found.ending.note)
+        elif found.same is None:
+            self.keep(found.draft)
+            for node in found.draft.nodes:
+                self.understand(node, found.rest)
+        elif found.same in self.shapes:
+            self.understand(identity(proto, found.same), ())
+        else:
+            target = proto.output[0]
+            self.renamed[target] = found.same
+            self.varying |= {target} if found.same in self.varying else set()
+            self.values[target] = self.values[found.same]
+            self.constant_shapes[target] = self.values[target].shape
+
+    def fold(self, proto: onnx.NodeProto, reason: str) -> None:
+        """Compute a node of constants, none of which is a parameter."""
+        if proto.op_type not in FOLDED:
+            raise UnsupportedError(cure(proto.op_type, reason))
+        varying = sorted(self.varying.intersection(proto.input))
+        if varying:
+            raise UnsupportedError(
+                f"it computes on the parameter {varying[0]!r} alone, which members change; fold "
+                "it into the weights before exporting (onnxsim, or onnxruntime's optimised model)"
+            )
+        found = fold_node(proto, self.values, self.opset, self.where)
+        for name, value in zip((name for name in proto.output if name), found, strict=True):
+            self.values[name] = value
+            self.constant_shapes[name] = value.shape
+
+    def check(self, proto: onnx.NodeProto) -> None:
+        """Check a node against the supported operators, ONNX's schema, and its place."""
+        if proto.domain not in DOMAINS:
+            raise UnsupportedError(
+                cure(proto.op_type, f"operators of domain {proto.domain!r} are not supported")
+            )
+        known = {*OPERATORS, *(rewrite.operator for rewrite in REWRITES)}
+        variable = not proto.input or any(source in self.shapes for source in proto.input)
+        if proto.op_type not in known and (variable or proto.op_type not in FOLDED):
+            raise UnsupportedError(cure(proto.op_type, known))
+        for source in proto.input:
+            if source and source not in self.shapes and source not in self.values:
+                raise UnsupportedError(f"no node before it gives its input {source!r}")
+        try:
+            onnx.checker.check_node(proto, self.context)
+        except onnx.checker.ValidationError as error:
+            line = (str(error).strip().splitlines() or ["damaged"])[0]
+            raise UnsupportedError(f"not as opset {self.opset} has it: {line}") from None
+        first, *others = proto.output
+        if not first and proto.op_type not in SEVERAL:
+            raise UnsupportedError("its first output has no name")
+        for output in proto.output:
+            if output and (output in self.shapes or output in self.constant_shapes):
+                raise UnsupportedError(f"another node, or an initialiser, gives {output!r} too")
+        for output in others:
+            if output and output in self.used and proto.op_type not in SEVERAL:
+                raise UnsupportedError(f"its output {output!r} is used; only the first may be")
+
+    def add(self, node: Node) -> None:
+        shape = self.shapes[node.inputs[0]]
+        after = shape
+        if isinstance(node.operator, Affine):
+            after = node.operator.shape_after(shape, self.constant_shapes)
+        number = node.output in self.last.number
+        if not (after or number) or len(after) >= MOST_AXES or min(after, default=1) < 1:
+            raise UnsupportedError(
+                f"it gives a tensor of shape {['batch', *after]}; expected 2 to {MOST_AXES} axes, "
+                "none of them empty"
+            )
+        self.extent.add(node, shape, after)
+        self.nodes.append(node)
+        self.shapes[node.output] = after
+
+    def keep(self, draft: Draft) -> None:
+        for name, value in draft.constants.items():
+            self.values[name] = value
+            self.constant_shapes[name] = value.shape
+        for name, (source, operator) in draft.moved.items():
+            self.moved[name] = source, operator
+            self.values[name] = operator.apply(self.values[source][None, None], {}, False)[0, 0]
+            self.constant_shapes[name] = self.values[name].shape
+            self.varying |= {name} if source in self.varying else set()
+
+    def graph(self) -> Graph:
+        where, output = self.where, self.output
+        if output not in self.shapes:
+            raise ModelError(
+                f"{where}: output {output!r} does not depend on the input; export the scores"
+            )
+        shape, number = self.shapes[output], ""
+        if math.prod(shape) == 1:
+            number, output = output, f"{output}//scores"
+            self.add(Node(output, BesideZero(), (number,), output))
+            self.notes.append(
+                "its one number is read as two labels: the scores are 0 and the number, so label 1 "
+                "is where it is above 0, and score 1 is the number itself"
+            )
+            shape = self.shapes[output]
+        if sum(n > 1 for n in shape) != 1:
+            raise ModelError(
+                f"{where}: the output has shape {['batch', *shape]}; expected [batch, labels]: "
+                "flatten or pool it before the last layer"
+            )
+        constants = {
+            name: np.asarray(value, dtype=np.float64)
+            for name, value in self.values.items()
+            if value.dtype == np.float32
+            and name not in self.parameters
+            and name not in self.moved
+            and name not in self.renamed
+        }
+        graph = Graph(
+            tuple(self.nodes),
+            self.input,
+            output,
+            self.input_shape,
+            math.prod(shape),
+            {**self.constant_shapes, **self.shapes},
+            self.parameters,
+            constants,
+            self.moved,
+            tuple(self.notes),
+            number,
+            frozenset(self.bare),
+        )
+        flaw = first_flaw(graph, {name: value[None] for name, value in self.stored.items()})
+        if flaw is not None:
+            raise ModelError(f"{where}: node {flaw.node!r}: {flaw.why}")
+        return graph
+
+
+def identity(proto: onnx.NodeProto, source: str) -> onnx.NodeProto:
+    """Return a node that copies ``source`` to another node's output name."""
+    name = proto.name or proto.output[0]
+    return onnx.helper.make_node("Identity", [source], proto.output[:1], name=name)

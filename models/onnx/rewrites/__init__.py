@@ -1,0 +1,64 @@
+"""ONNX operators that can be expressed by others, one small class each."""
+
+from __future__ import annotations
+
+from leaveout.models.onnx.rewrites.base import Draft, Ending, Last, Rewrite, Rewritten, rewrite_node
+from leaveout.models.onnx.rewrites.constants import (
+    CastToItself,
+    ConstantCopy,
+    ConstantNode,
+    ConstantReshape,
+    ConstantTranspose,
+    Negation,
+    ReshapeWithoutZeros,
+    ShapeOf,
+    SizeOf,
+)
+from leaveout.models.onnx.rewrites.endings import FinalLogSoftmax, FinalSigmoid, FinalSoftmax
+from leaveout.models.onnx.rewrites.joining import Concatenation, PadByItself
+from leaveout.models.onnx.rewrites.piecewise import (
+    Absolute,
+    Clipping,
+    GlobalMaxPool,
+    HardSigmoid,
+    Largest,
+    LeakyRelu,
+    MaxPool,
+    ReduceMax,
+    ReduceMin,
+    Slopes,
+    Smallest,
+    Total,
+)
+
+__all__ = ["REWRITES", "Draft", "Ending", "Last", "Rewrite", "Rewritten", "rewrite_node"]
+
+REWRITES: tuple[Rewrite, ...] = (
+    ConstantNode(),
+    ConstantCopy(),
+    ConstantTranspose(),
+    *(ConstantReshape(kind) for kind in ("Flatten", "Reshape", "Squeeze", "Unsqueeze")),
+    ShapeOf(),
+    SizeOf(),
+    FinalSoftmax(),
+    FinalLogSoftmax(),
+    FinalSigmoid(),
+    CastToItself(),
+    ReshapeWithoutZeros(),
+    Negation(),
+    LeakyRelu(),
+    Slopes(),
+    Absolute(),
+    Clipping(),
+    HardSigmoid(),
+    Largest(),
+    Smallest(),
+    Total(),
+    MaxPool(),
+    GlobalMaxPool(),
+    ReduceMax(),
+    ReduceMin(),
+    Concatenation(),
+    PadByItself(),
+)
+"""Those that the reader applies; of one operator the first that fits."""

@@ -1,0 +1,208 @@
+"""Nodes that give a constant: their own, or one passed through."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from onnx import TensorProto, helper
+
+from leaveout.models.onnx.operators import Shape
+from leaveout.models.onnx.operators.shape import Permute, Reshape
+from leaveout.models.onnx.rewrites.base import Draft, Rewrite
+from leaveout.models.onnx.use import ANY, BATCH, FLAG, UnsupportedError, Use, accepted_values, only
+from leaveout.models.onnx.values import constant_value
+
+
+class ConstantNode(Rewrite):
+    """Constant, as tf2onnx and torch write numbers of the code: its value."""
+
+    operator = "Constant"
+    inputs = ()
+    attributes = accepted_values(
+        sparse_value=ANY,
+        value=ANY,
+        value_float=ANY,
+        value_floats=ANY,
+        value_int=ANY,
+        value_ints=ANY,
+        value_string=ANY,
+        value_strings=ANY,
+    )
+
+    def visit(self, use: Use, draft: Draft) -> str:
+        """See `Rewrite.visit`."""
+        return draft.constant(constant_value(use.proto))
+
+
+class ConstantCopy(Rewrite):
+    """Identity of a constant or parameter, as torch writes shared parameters."""
+
+    operator = "Identity"
+    inputs = ("constant",)
+
+    def visit(self, use: Use, draft: Draft) -> str:
+        """See `Rewrite.visit`."""
+        return use.constant(0)
+
+
+class ConstantTranspose(Rewrite):
+    """Transpose of a constant, as torch and Keras write weights; only a permutation."""
+
+    operator = "Transpose"
+    inputs = ("constant",)
+    attributes = accepted_values(perm=ANY)
+
+    def visit(self, use: Use, draft: Draft) -> str:
+        """See `Rewrite.visit`."""
+        source = use.values[use.constant(0)]
+        order = tuple(int(i) for i in use.attribute("perm", range(source.ndim)[::-1]))
+        if sorted(order) != list(range(source.ndim)):
+            raise UnsupportedError(f"perm = {list(order)} is no order of {source.ndim} axes")
+        if source.dtype == np.float32:
+            return draft.move(use.constant(0), Permute((0, *(axis + 1 for axis in order))))
+        return draft.constant(source.transpose(order))
+
+
+class ConstantReshape(Rewrite):
+    """Reshape of a constant, as tf2onnx writes biases; numbers keep their order."""
+
+    inputs = ("constant", "integers")
+    attributes = accepted_values(allowzero=FLAG, axes=ANY, axis=ANY, shape=ANY)
+
+    def __init__(self, operator: str) -> None:
+        self.operator = operator  # type: ignore[misc]
+
+    def visit(self, use: Use, draft: Draft) -> str | None:
+        """See `Rewrite.visit`."""
+        name = use.constant(0)
+        source = use.values[name]
+        if use.variables or source.dtype != np.float32:
+            return None
+        shape = _RESHAPED[self.operator](use, source.shape)
+        if math.prod(shape) != source.size:
+            raise UnsupportedError(f"{list(source.shape)} cannot be re-shaped to {shape}")
+        return draft.move(name, Reshape(tuple(shape)))
+
+
+def _reshape_sizes(use: Use, shape: Shape) -> list[int]:
+    """Return the shape after Reshape."""
+    asked = use.integers(1, "shape") or []
+    if min(asked, default=0) < -1 or asked.count(-1) > 1:
+        raise UnsupportedError(f"{asked} is no shape")
+    if not use.attribute("allowzero", 0):
+        if any(n == 0 and i >= len(shape) for i, n in enumerate(asked)):
+            raise UnsupportedError(f"a 0 in {asked} has no axis to take its size from")
+        asked = [shape[i] if n == 0 else n for i, n in enumerate(asked)]
+    known = math.prod(n for n in asked if n != -1)
+    return [math.prod(shape) // max(1, known) if n == -1 else n for n in asked]
+
+
+def _squeeze_sizes(use: Use, shape: Shape) -> list[int]:
+    """Return the shape after Squeeze."""
+    asked = use.integers(1, "axes")
+    axes = range(len(shape)) if asked is None else [axis % max(1, len(shape)) for axis in asked]
+    if asked is not None and any(shape[axis] != 1 for axis in axes):
+        raise UnsupportedError(f"axes = {asked} of {list(shape)} are not all of size 1")
+    return [n for i, n in enumerate(shape) if n != 1 or i not in axes]
+
+
+def _unsqueeze_sizes(use: Use, shape: Shape) -> list[int]:
+    """Return the shape after Unsqueeze."""
+    asked = use.integers(1, "axes") or []
+    rank = len(shape) + len(asked)
+    axes = {axis % rank for axis in asked} if rank else set()
+    if len(axes) != len(asked):
+        raise UnsupportedError(f"axes = {asked} names an axis twice")
+    rest = iter(shape)
+    return [1 if i in axes else next(rest) for i in range(rank)]
+
+
+def _flatten_sizes(use: Use, shape: Shape) -> list[int]:
+    """Return the shape after Flatten."""
+    axis = int(use.attribute("axis", 1))
+    axis += len(shape) if axis < 0 else 0
+    return [math.prod(shape[:axis]), math.prod(shape[axis:])]
+
+
+_RESHAPED = {
+    "Flatten": _flatten_sizes,
+    "Reshape": _reshape_sizes,
+    "Squeeze": _squeeze_sizes,
+    "Unsqueeze": _unsqueeze_sizes,
+}
+
+
+class ShapeOf(Rewrite):
+    """Shape of the network's data, as torch writes ``x.size(0)``: fixed sizes.
+
+    `BATCH` stands for a batch size that is not fixed.
+    """
+
+    operator = "Shape"
+    attributes = accepted_values(start=ANY, end=ANY)
+
+    def visit(self, use: Use, draft: Draft) -> str:
+        """See `Rewrite.visit`."""
+        batch = [] if use.bare else [1 if use.alone else BATCH]
+        sizes = [*batch, *use.shape]
+        first, end = int(use.attribute("start", 0)), int(use.attribute("end", len(sizes)))
+        return draft.constant(np.asarray(sizes[slice(first, end)], np.int64))
+
+
+class SizeOf(Rewrite):
+    """Size of the network's data for a batch of one sample."""
+
+    operator = "Size"
+
+    def visit(self, use: Use, draft: Draft) -> str:
+        """See `Rewrite.visit`."""
+        if not (use.alone or use.bare):
+            raise UnsupportedError("it counts the samples of a batch; export with a batch of 1")
+        return draft.constant(np.asarray(math.prod(use.shape), np.int64))
+
+
+class CastToItself(Rewrite):
+    """Cast to the present type, as torch writes ``x.float()``: an exact copy."""
+
+    operator = "Cast"
+    inputs = ("any",)
+    attributes = accepted_values(to=ANY, saturate=FLAG)
+
+    def visit(self, use: Use, draft: Draft) -> str | None:
+        """See `Rewrite.visit`."""
+        (name,) = use.proto.input
+        here = np.dtype(np.float32) if name in use.shapes else use.values[name].dtype
+        if use.attribute("to", 0) != helper.np_dtype_to_tensor_dtype(here):
+            if not use.variables:
+                return None
+            asked = TensorProto.DataType.Name(use.attribute("to", 0)).lower()
+            raise UnsupportedError(
+                f"it casts {here} to {asked}; only a cast to itself is exact: export a model that "
+                "computes in float32 throughout (model.float())"
+            )
+        return name
+
+
+class ReshapeWithoutZeros(Rewrite):
+    """Reshape with ``allowzero`` but no size 0, as torch's exporter writes."""
+
+    operator = "Reshape"
+    inputs = ("data", "integers")
+    attributes = accepted_values(allowzero=only(1))
+
+    def visit(self, use: Use, draft: Draft) -> str | None:
+        """See `Rewrite.visit`."""
+        if not use.attribute("allowzero", 0) or 0 in (use.integers(1, "shape") or [0]):
+            return None
+        return draft("Reshape", *use.proto.input)
+
+
+class Negation(Rewrite):
+    """Neg, as torch writes ``-x``: Mul by -1, exact but charged one rounding."""
+
+    operator = "Neg"
+
+    def visit(self, use: Use, draft: Draft) -> str:
+        """See `Rewrite.visit`."""
+        return draft("Mul", use.variables[0], draft.constant(-1.0))

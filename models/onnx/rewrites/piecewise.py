@@ -1,0 +1,325 @@
+"""Piecewise linear activations and maxima: affine maps around a ReLU.
+
+What a runtime computes of each is what its draft gives if some of its sums round and the others
+do not, so that it lies within what is charged for the draft. Where the draft cancels (``x - r``
+for ``r = relu(x)``) the runtime has the exact result, which is the draft without rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from leaveout.models.onnx.operators.window import Window
+from leaveout.models.onnx.rewrites.base import Draft, Rewrite
+from leaveout.models.onnx.use import (
+    ANY,
+    AUTO_PAD,
+    FINITE,
+    FLAG,
+    PADS,
+    SIZES,
+    Kind,
+    UnsupportedError,
+    Use,
+    accepted_values,
+    only,
+)
+from leaveout.models.onnx.views import reduction_axes, window_of
+
+_MOST = 64
+"""Inputs of Max, Min and Sum."""
+_DATA: tuple[Kind, ...] = ("data",)
+_LARGEST32 = float(np.finfo(np.float32).max)
+
+
+def larger(draft: Draft, first: str, second: str) -> str:
+    """Write the larger of two, one of them variable: ``relu(a - b) + b``.
+
+    A runtime selects one of them, exactly as the draft does without rounding.
+    """
+    return draft("Add", draft("Relu", draft("Sub", first, second)), second)
+
+
+def smaller(draft: Draft, first: str, second: str) -> str:
+    """Write the smaller of two, one of them variable: ``b - relu(b - a)``."""
+    return draft("Sub", second, draft("Relu", draft("Sub", second, first)))
+
+
+def bent(draft: Draft, x: str, slope: str) -> str:
+    """Write ``x`` above 0, else ``slope * x``, with one ReLU.
+
+    As ``slope * x + (r - slope * r)`` for ``r = relu(x)``. Below 0 a runtime rounds one product,
+    which is charged; above 0 it returns x.
+    """
+    positive = draft("Relu", x)
+    kink = draft("Sub", positive, draft("Mul", positive, slope))
+    return draft("Add", draft("Mul", x, slope), kink)
+
+
+class LeakyRelu(Rewrite):
+    """LeakyRelu of any slope."""
+
+    operator = "LeakyRelu"
+    attributes = accepted_values(alpha=FINITE)
+
+    def visit(self, use: Use, draft: Draft) -> str:
+        """See `Rewrite.visit`."""
+        return bent(draft, use.variables[0], draft.constant(use.attribute("alpha", 0.01)))
+
+
+class Slopes(Rewrite):
+    """PRelu, whose slopes may be parameters that differ over members."""
+
+    operator = "PRelu"
+    inputs = ("data", "floats")
+
+    def visit(self, use: Use, draft: Draft) -> str:
+        """See `Rewrite.visit`."""
+        return bent(draft, *use.proto.input)
+
+
+class Absolute(Rewrite):
+    """Abs: ``2 relu(x) - x``, exact in a runtime."""
+
+    operator = "Abs"
+
+    def visit(self, use: Use, draft: Draft) -> str:
+        """See `Rewrite.visit`."""
+        (x,) = use.variables
+        return draft("Sub", draft("Mul", draft("Relu", x), draft.constant(2.0)), x)
+
+
+class Clipping(Rewrite):
+    """Clip, as torch writes ReLU6 and Hardtanh: a maximum, then a minimum.
+
+    A runtime selects x or a bound, and max if min is above it. The bounds may be parameters.
+    """
+
+    operator = "Clip"
+    inputs = ("data", "floats", "floats")
+    attributes = accepted_values(max=ANY, min=ANY)
+
+    def visit(self, use: Use, draft: Draft) -> str:
+        """See `Rewrite.visit`."""
+        lower, upper = _bound(use, draft, 1, "min", -1), _bound(use, draft, 2, "max", 1)
+        found = use.variables[0]
+        if lower:
+            found = larger(draft, found, lower)
+        return smaller(draft, found, upper) if upper else found
+
+
+def _bound(use: Use, draft: Draft, position: int, attribute: str, sign: int) -> str:
+    """Return the name of a bound; empty if absent or beyond float32."""
+    name = use.constant(position)
+    if name:
+        value = use.values[name]
+        if value.size != 1:
+            raise UnsupportedError(f"its bound {name!r} has shape {list(value.shape)}, expected []")
+        return "" if sign * float(value.reshape(())) >= _LARGEST32 else name
+    given = float(use.attribute(attribute, sign * _LARGEST32))
+    if math.isnan(given) or given == -sign * math.inf:
+        raise UnsupportedError(f"{attribute} = {given}: expected a number")
+    return "" if sign * given >= _LARGEST32 else draft.constant(given)
+
+
+class HardSigmoid(Rewrite):
+    """HardSigmoid: ``alpha x + beta`` clipped to [0, 1], with product and sum charged."""
+
+    operator = "HardSigmoid"
+    attributes = accepted_values(alpha=FINITE, beta=FINITE)
+
+    def visit(self, use: Use, draft: Draft) -> str:
+        """See `Rewrite.visit`."""
+        line = draft("Mul", use.variables[0], draft.constant(use.attribute("alpha", 0.2)))
+        line = draft("Add", line, draft.constant(use.attribute("beta", 0.5)))
+        return smaller(draft, draft("Relu", line), draft.constant(1.0))
+
+
+class _Many(Rewrite):
+    """An operator on any number of inputs, applied pairwise."""
+
+    inputs: ClassVar[tuple[Kind, ...]] = _DATA * _MOST
+
+    def visit(self, use: Use, draft: Draft) -> str:
+        """See `Rewrite.visit`."""
+        found, *others = self.order_inputs(use)
+        for name in others:
+            found = self.both(draft, found, name)
+        return draft("Identity", found) if not others else found
+
+    def order_inputs(self, use: Use) -> list[str]:
+        """Return the inputs, a variable one first, so that no two constants meet."""
+        fixed = [name for name in use.proto.input if name not in use.shapes]
+        return [*use.variables, *fixed]
+
+    def both(self, draft: Draft, first: str, second: str) -> str:
+        """Write the operator for two inputs."""
+        raise NotImplementedError
+
+
+class Largest(_Many):
+    """Max of several tensors."""
+
+    operator = "Max"
+
+    def both(self, draft: Draft, first: str, second: str) -> str:
+        """See `_Many.both`."""
+        return larger(draft, first, second)
+
+
+class Smallest(_Many):
+    """Min of several tensors."""
+
+    operator = "Min"
+
+    def both(self, draft: Draft, first: str, second: str) -> str:
+        """See `_Many.both`."""
+        return smaller(draft, first, second)
+
+
+class Total(_Many):
+    """Sum of several tensors: pairwise Add, in the order of a runtime's rounding."""
+
+    operator = "Sum"
+
+    def order_inputs(self, use: Use) -> list[str]:
+        """See `_Many.order_inputs`; the order stays."""
+        if not any(name in use.shapes for name in use.proto.input[:2]):
+            raise UnsupportedError("it begins with two constants; add them up first")
+        return list(use.proto.input)
+
+    def both(self, draft: Draft, first: str, second: str) -> str:
+        """See `_Many.both`."""
+        return draft("Add", first, second)
+
+
+Both = Callable[[Draft, str, str], str]
+Places = tuple[int, ...]
+
+
+class MaxPool(Rewrite):
+    """MaxPool along each axis by pairwise maxima in rounds.
+
+    A runtime selects one number per window, exactly as the draft does without rounding. Windows end
+    at the border, as padding is below every number.
+    """
+
+    operator = "MaxPool"
+    attributes = accepted_values(
+        auto_pad=AUTO_PAD,
+        ceil_mode=FLAG,
+        dilations=SIZES,
+        kernel_shape=SIZES,
+        pads=PADS,
+        storage_order=only(0),
+        strides=SIZES,
+    )
+
+    def visit(self, use: Use, draft: Draft) -> str:
+        """See `Rewrite.visit`."""
+        window = window_of(use, tuple(use.attribute("kernel_shape", ())))
+        found, spatial = use.variables[0], use.shape[1:]
+        window.positions(spatial)
+        if window.auto_pad.startswith("SAME") and max(window.dilations) > 1:
+            raise UnsupportedError(
+                f"auto_pad = {window.auto_pad} beside dilations, of which runtimes make different "
+                "things; say the pads"
+            )
+        for pads, kernel in zip(window.padding(spatial), window.kernel, strict=True):
+            if max(pads) >= kernel:
+                raise UnsupportedError("pads must be smaller than kernel_shape")
+        ceil = bool(use.attribute("ceil_mode", 0)) and window.auto_pad == "NOTSET"
+        for at, size in enumerate(spatial):
+            taps = _taps(window, at, size, window.padding(spatial)[at], ceil)
+            found = _of_each(draft, found, 2 + at, size, taps, larger)
+        return _copy_input(draft, use, found)
+
+
+def _taps(window: Window, at: int, size: int, pads: tuple[int, int], ceil: bool) -> list[Places]:
+    """Return the indices along an axis that each window covers."""
+    kernel, stride, dilation = window.kernel[at], window.strides[at], window.dilations[at]
+    free = size + sum(pads) - dilation * (kernel - 1) - 1
+    count = (-(-free // stride) if ceil else free // stride) + 1
+    # A window that starts in the padding at the end is left out.
+    count -= ceil and (count - 1) * stride >= size + pads[0]
+    starts = [i * stride - pads[0] for i in range(count)]
+    reach = range(0, dilation * kernel, dilation)
+    found = [tuple(s + k for k in reach if 0 <= s + k < size) for s in starts]
+    if not all(found):
+        raise UnsupportedError("a window lies in the padding alone")
+    return found
+
+
+class GlobalMaxPool(Rewrite):
+    """GlobalMaxPool: MaxPool with one window."""
+
+    operator = "GlobalMaxPool"
+
+    def visit(self, use: Use, draft: Draft) -> str:
+        """See `Rewrite.visit`."""
+        return _reduce_axes(draft, use, range(2, 1 + len(use.shape)), larger)
+
+
+class ReduceMax(Rewrite):
+    """ReduceMax, as torch writes ``amax``: MaxPool with one window."""
+
+    operator = "ReduceMax"
+    inputs = ("data", "integers")
+    attributes = accepted_values(axes=ANY, keepdims=FLAG, noop_with_empty_axes=FLAG)
+    both: Both = staticmethod(larger)
+
+    def visit(self, use: Use, draft: Draft) -> str:
+        """See `Rewrite.visit`."""
+        axes = reduction_axes(use)
+        found = _reduce_axes(draft, use, axes, type(self).both)
+        if use.attribute("keepdims", 1) or not axes:
+            return found
+        left = [n for i, n in enumerate(use.shape, 1) if i not in axes]
+        return draft("Reshape", found, draft.constant(np.asarray([0, *left], np.int64)))
+
+
+class ReduceMin(ReduceMax):
+    """ReduceMin, like `ReduceMax`."""
+
+    operator = "ReduceMin"
+    both: Both = staticmethod(smaller)
+
+
+def _reduce_axes(draft: Draft, use: Use, axes: Sequence[int], both: Both) -> str:
+    """Write the largest or smallest number along axes."""
+    found = use.variables[0]
+    for axis in axes:
+        size = use.shape[axis - 1]
+        found = _of_each(draft, found, axis, size, [tuple(range(size))], both)
+    return _copy_input(draft, use, found)
+
+
+def _copy_input(draft: Draft, use: Use, found: str) -> str:
+    """Return the result, copied if it is the input itself."""
+    return draft("Identity", found) if found == use.variables[0] else found
+
+
+def _of_each(draft: Draft, x: str, axis: int, size: int, sets: Sequence[Places], both: Both) -> str:
+    """Write the largest or smallest number of each set of indices along an axis."""
+    most = max(map(len, sets))
+    if most == 1:
+        places = [places[0] for places in sets]
+        return x if places == list(range(size)) else _gather(draft, x, axis, places)
+    half = 1 << ((most - 1).bit_length() - 1)
+    pairs = [(each[:half], each[-half:]) for each in sets]
+    parts = list(dict.fromkeys(part for pair in pairs for part in pair))
+    below = _of_each(draft, x, axis, size, parts, both)
+    number = {part: i for i, part in enumerate(parts)}
+    first, second = (
+        _gather(draft, below, axis, [number[pair[k]] for pair in pairs]) for k in (0, 1)
+    )
+    return both(draft, first, second)
+
+
+def _gather(draft: Draft, x: str, axis: int, places: Sequence[int]) -> str:
+    """Write Gather of constant indices."""
+    return draft("Gather", x, draft.constant(np.asarray(places, np.int64)), axis=axis)

@@ -1,1 +1,0 @@
-"""Specifications written in Python."""

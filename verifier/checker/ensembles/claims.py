@@ -1,0 +1,90 @@
+"""Manifest entries on leaks of forests, none of which is trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from leaveout.verifier.checker.files import BoxPart, FilePart
+from leaveout.verifier.checker.inputs import Inputs, runs
+
+
+class ForestQuestionPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A forest, what it is compared with, and a set of inputs."""
+
+    forest: FilePart
+    other: FilePart | None  # one other forest; None where it is the forest without each of its rows
+    members: int  # how many forests it is compared with
+    box: BoxPart
+
+
+class ForestResultPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One claim: no leak with the label has a confidence above ``upper``."""
+
+    question: int
+    name: str
+    label: int  # of the forest's labels, in order
+    upper: float  # below 0 where there is no leak at all
+    proof: str  # what the names of the arrays of its trees of boxes begin with
+
+
+class ForestsPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Everything that is said of leaks of forests."""
+
+    questions: tuple[ForestQuestionPart, ...]
+    results: tuple[ForestResultPart, ...]
+
+
+def forest_texts(part: ForestsPart) -> Iterator[str]:
+    """Yield what is shown on a terminal."""
+    for result in part.results:
+        yield from (result.name, result.proof)
+    for question in part.questions:
+        for file in (question.forest, question.other):
+            if file is not None:
+                yield from (file.path, file.sha256, file.kind)
+
+
+@dataclass(frozen=True, eq=False)
+class ForestSubject:
+    """The forests and inputs of claims about leaks."""
+
+    path: Path
+    sha256: str
+    other: tuple[Path, str] | None
+    members: int
+    names: list[Any]  # the labels
+    inputs: Inputs
+
+    def lines(self) -> Iterator[str]:
+        """Yield a line per file and a line per range of inputs."""
+        if self.other is None:
+            yield (
+                f"no confidence above upper is a leak, over all {self.members:,} forests without "
+                "one row and every x"
+            )
+        else:
+            yield "no confidence above upper is a leak, over the other forest and every x"
+        yield f"forest {self.path} (SHA-256 {self.sha256})"
+        if self.other is not None:
+            yield f"other forest {self.other[0]} (SHA-256 {self.other[1]})"
+        else:
+            yield "  the forest, and it without each row, was trained anew from the rows it holds"
+        known = ", ".join(f"{at} is {label!r}" for at, label in enumerate(self.names))
+        yield f"labels: {known}; values and thresholds are float64"
+        yield from self.inputs.lines()
+
+    def claim_text(self, labels: Collection[int]) -> str:
+        """Return in words which labels are claimed."""
+        own = sorted(set(labels))
+        others = [label for label in range(len(self.names)) if label not in own]
+        if not others:
+            return f"claims all {len(self.names)} labels"
+        return (
+            f"claims label{'s' * (len(own) > 1)} {runs(own)} of {len(self.names)}; nothing is "
+            f"claimed of label{'s' * (len(others) > 1)} {runs(others)}"
+        )

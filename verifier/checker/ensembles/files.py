@@ -1,0 +1,334 @@
+"""Forest files of either kind, including forests that only answer."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import itertools
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from leaveout.files import ARCHIVE, open_file
+from leaveout.models.archive import read_arrays, refuse_bombs, refuse_damage
+from leaveout.verifier.checker.errors import CertificateError
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+
+_LARGEST = 2.0**1000
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The settings that, with the rows, determine an exact forest, as in its manifest."""
+
+    trees: int
+    depth: int | None
+    thresholds: int
+    attributes: int
+    random_depth: int
+    least: int
+    criterion: str
+    seed: int
+    share: float = 1.0
+
+
+class _ExactPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    format: str
+    version: int
+    settings: Settings
+    small: int
+    next_name: int
+    sizes: list[tuple[int, int]]
+    digest: str
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """A tree, nodes in preorder; arrays as the page on forests has them."""
+
+    feature: Ints
+    threshold: Floats
+    left: Ints
+    right: Ints
+    counts: Ints
+    rows: Ints
+    cached_node: Ints
+    cached_attribute: Ints
+    cached_values: Floats
+    cached_counts: Ints
+
+
+_PARTS = tuple(Tree.__dataclass_fields__)
+_NODES = ("feature", "threshold", "left", "right", "counts")
+_TYPES: Mapping[str, tuple[str, int]] = {
+    "names": ("<i8", 1), "X": ("<f8", 2), "y": ("<i4", 1), "feature": ("<i4", 1),
+    "threshold": ("<f8", 1), "left": ("<i4", 1), "right": ("<i4", 1), "counts": ("<i4", 2),
+    "rows": ("<i4", 1), "cached_node": ("<i4", 1), "cached_attribute": ("<i4", 1),
+    "cached_values": ("<f8", 2), "cached_counts": ("<i4", 2),
+}  # fmt: skip
+
+
+STORED = ("classes", *_TYPES)
+"""The arrays of a file, in order."""
+
+
+@dataclass(frozen=True, eq=False)
+class Exact:
+    """A forest with its training rows."""
+
+    path: Path
+    settings: Settings
+    classes: NDArray[Any]  # shape (labels,)
+    names: NDArray[np.int64]  # shape (rows,)
+    X: Floats  # shape (rows, attributes): without negative zeros; minus infinity is missing
+    y: Ints  # shape (rows,): which of ``classes``
+    trees: tuple[Tree, ...]
+
+    @property
+    def features(self) -> int:
+        """The number of features."""
+        return int(self.X.shape[1])
+
+    @property
+    def labels(self) -> list[Any]:
+        """The labels, in Python."""
+        known: list[Any] = self.classes.tolist()
+        return known
+
+
+def read_exact(path: Path, text: bytes, arrays: dict[str, NDArray[Any]]) -> Exact:
+    """Return the forest of a file's manifest and arrays."""
+    part = read_manifest(path, text, _ExactPart)
+    wrong: str | None = None
+    if part.format != "leaveout forest" or part.version not in (1, 2) or part.small != 64:
+        wrong = "is of another format"
+    elif any(
+        arrays[name].dtype != np.dtype(kind) or arrays[name].ndim != rank
+        for name, (kind, rank) in _TYPES.items()
+    ):
+        wrong = "has an array of another type"
+    elif _digest(arrays) != part.digest:
+        wrong = "is damaged: its arrays are not those that its manifest was written for"
+    else:
+        wrong = _wrong_rows(arrays) or _wrong_settings(part.settings, arrays["X"].shape[1])
+    if wrong is not None:
+        raise CertificateError(f"{path}: {wrong}")
+    X = arrays["X"] + 0.0
+    X[np.isnan(X)] = -np.inf
+    return Exact(
+        path, part.settings, arrays["classes"], arrays["names"], np.ascontiguousarray(X),
+        arrays["y"], _trees(path, arrays, part),
+    )  # fmt: skip
+
+
+def _digest(arrays: Mapping[str, NDArray[Any]]) -> str:
+    """Return the digest that an exact forest's manifest has of its arrays."""
+    hashed = hashlib.sha256()
+    for name in STORED:
+        array = arrays[name]
+        hashed.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        hashed.update(np.ascontiguousarray(array).tobytes())
+    return hashed.hexdigest()
+
+
+def _wrong_rows(arrays: Mapping[str, NDArray[Any]]) -> str | None:
+    """Return what is wrong with the rows, on which everything rests."""
+    names, X, y, classes = (arrays[name] for name in ("names", "X", "y", "classes"))
+    if not len(names) or not X.shape[1] or not len(names) == len(X) == len(y):
+        return "has no rows, or other names than rows"
+    if np.any(names[1:] <= names[:-1]) or names[0] < 0:
+        return "has names of rows that do not ascend"
+    if np.any(np.abs(X) >= _LARGEST):
+        return "has a value that is too large"
+    if classes.ndim != 1 or classes.dtype.kind not in "biufU":
+        return "has labels that are neither numbers nor text"
+    if not np.array_equal(np.unique(y), np.arange(len(classes))):
+        return "has labels that no row has, or rows of none"
+    return None if is_ascending(classes.tolist()) else "has labels that do not ascend"
+
+
+def _wrong_settings(settings: Settings, attributes: int) -> str | None:
+    most = 2**31 - 1
+    depth = most if settings.depth is None else settings.depth
+    if (
+        1 <= settings.trees <= most
+        and 1 <= settings.thresholds <= most
+        and 1 <= settings.attributes <= attributes
+        and 0 <= settings.random_depth <= most
+        and 2 <= settings.least <= most
+        and 0 <= settings.seed < 2**63
+        and 1 <= depth <= most
+        and 0.0 < settings.share <= 1.0
+        and settings.criterion in ("gini", "entropy")
+    ):
+        return None
+    return "has a setting that no forest has"
+
+
+def _trees(path: Path, arrays: Mapping[str, NDArray[Any]], part: _ExactPart) -> tuple[Tree, ...]:
+    """Divide the arrays into trees; what is in them is compared later, and never walked."""
+    sizes = np.array(part.sizes, np.int64).reshape(-1, 2)
+    nodes, cached = ([0, *np.cumsum(sizes[:, i]).tolist()] for i in range(2))
+    if (
+        len(sizes) != part.settings.trees
+        or (sizes[:, 0] < 1).any()
+        or (sizes[:, 1] < 0).any()
+        or any(len(arrays[name]) != nodes[-1] for name in _NODES)
+        or any(len(arrays[name]) != cached[-1] for name in _PARTS if name.startswith("cached"))
+    ):
+        raise CertificateError(f"{path}: its manifest does not divide the arrays into trees")
+    held = arrays["counts"][nodes[:-1]].astype(np.int64).sum(axis=1)
+    rows = [0, *np.cumsum(held).tolist()]
+    if (held < 0).any() or rows[-1] != len(arrays["rows"]):
+        raise CertificateError(f"{path}: its trees do not list their rows")
+    ends = {"rows": rows, **dict.fromkeys(_NODES, nodes)}
+    trees = []
+    for i in range(len(sizes)):
+        own = {name: ends.get(name, cached)[i : i + 2] for name in _PARTS}
+        trees.append(Tree(**{name: arrays[name][a:b] for name, (a, b) in own.items()}))
+    return tuple(trees)
+
+
+def is_ascending(labels: list[Any]) -> bool:
+    """Return whether labels are strictly ascending and none is NaN."""
+    return labels[0] == labels[0] and all(a < b for a, b in itertools.pairwise(labels))
+
+
+def read_manifest(path: Path, text: bytes, kind: type[Any]) -> Any:
+    """Return a manifest in JSON."""
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise CertificateError(f"{path}: its manifest is damaged: {error}") from None
+
+
+_KINDS = {
+    "feature": (np.int32, 1), "threshold": (np.float64, 1), "left": (np.int32, 1),
+    "right": (np.int32, 1), "shares": (np.float64, 2), "sizes": (np.int64, 1),
+}  # fmt: skip
+_OTHERS = ("classes", "manifest")
+
+
+class _AnsweringPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    version: int
+    kind: str
+    features: int
+    rounds_inputs: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Answering:
+    """A forest that only answers; ``shares`` has a row a node."""
+
+    path: Path
+    classes: NDArray[Any]  # shape (labels,)
+    features: int
+    rounds_inputs: bool  # whether values are rounded to float32 before they are compared
+    feature: Ints  # shape (nodes,)
+    left: Ints  # shape (nodes,)
+    right: Ints  # shape (nodes,)
+    threshold: Floats  # shape (nodes,)
+    shares: Floats  # shape (nodes, labels)
+    roots: NDArray[np.int64]  # shape (trees + 1,)
+
+    @property
+    def labels(self) -> list[Any]:
+        """The labels, in Python."""
+        known: list[Any] = self.classes.tolist()
+        return known
+
+
+def read_forest(path: Path) -> Exact | Answering:
+    """Read a forest file of either kind.
+
+    Raises
+    ------
+    CertificateError
+        If it is missing, damaged, or no forest.
+    """
+    try:
+        with refuse_damage():
+            text, arrays = _archive(path)
+    except OSError as error:
+        raise CertificateError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except (ValueError, MemoryError) as error:
+        raise CertificateError(f"{path}: damaged, or not a forest file: {error}") from None
+    if text is None:
+        return _read_answering(path, arrays)
+    return read_exact(path, text, arrays)
+
+
+def _archive(path: Path) -> tuple[bytes | None, dict[str, NDArray[Any]]]:
+    """Return the manifest of an exact forest's file, None of another, and the arrays."""
+    with open_file(path, ARCHIVE) as file:
+        content = io.BytesIO(file.read())
+    with zipfile.ZipFile(content) as archive:
+        size = content.getbuffer().nbytes
+        if "manifest.json" not in archive.namelist():
+            return None, read_arrays(path, only=(*_KINDS, *_OTHERS), strangers=True)
+        refuse_bombs(archive, size, ("manifest.json", *STORED), strangers=True)
+        text = archive.read("manifest.json")
+        arrays = {}
+        for name in STORED:
+            if f"{name}.npy" not in archive.namelist():
+                raise ValueError(f"the array {name!r} is missing")
+            with archive.open(f"{name}.npy") as stream:
+                arrays[name] = npy.read_array(stream, allow_pickle=False)
+    return text, arrays
+
+
+def _read_answering(path: Path, arrays: dict[str, NDArray[Any]]) -> Answering:
+    """Return the forest of a file without training rows."""
+    found = {name: arrays.get(name) for name in (*_KINDS, *_OTHERS)}
+    if any(each is None for each in found.values()):
+        raise CertificateError(f"{path}: is no forest file")
+    part = read_manifest(path, arrays["manifest"].tobytes(), _AnsweringPart)
+    if part.version != 1 or any(
+        arrays[name].dtype != kind or arrays[name].ndim != rank
+        for name, (kind, rank) in _KINDS.items()
+    ):
+        raise CertificateError(f"{path}: is of another format, or has an array of another type")
+    roots = np.concatenate(([0], np.cumsum(arrays["sizes"])))
+    nodes = {len(arrays[name]) for name in _KINDS if name != "sizes"}
+    if len(roots) < 2 or np.any(arrays["sizes"] < 1) or nodes != {int(roots[-1])}:
+        raise CertificateError(f"{path}: its arrays do not divide into trees")
+    forest = Answering(
+        path, arrays["classes"], part.features, part.rounds_inputs, arrays["feature"],
+        arrays["left"], arrays["right"], arrays["threshold"], arrays["shares"], roots,
+    )  # fmt: skip
+    wrong = _wrong_answers(forest)
+    if wrong is not None:
+        raise CertificateError(f"{path}: {wrong}")
+    return forest
+
+
+def _wrong_answers(forest: Answering) -> str | None:
+    """Return what is wrong with trees that are walked as they are."""
+    leaf = forest.feature < 0
+    inner = ~leaf
+    place = np.arange(len(leaf)) - np.repeat(forest.roots[:-1], np.diff(forest.roots))
+    size = np.repeat(np.diff(forest.roots), np.diff(forest.roots))
+    labels = forest.labels
+    if forest.classes.ndim != 1 or forest.classes.dtype.kind not in "biufU" or not labels:
+        return "has labels that are neither numbers nor text"
+    if not is_ascending(labels):
+        return "has labels that do not ascend"
+    if forest.shares.shape[1] != len(labels) or not 1 <= forest.features < 2**31:
+        return "has other shares than labels, or rows without features"
+    if (forest.feature < -1).any() or (forest.feature >= forest.features).any():
+        return "splits on a feature that there is not"
+    if not np.isfinite(forest.threshold).all():
+        return "has a threshold that is no number"
+    # Children come behind their parents, so that no walk is endless.
+    for children in (forest.left[inner], forest.right[inner]):
+        if (children <= place[inner]).any() or (children >= size[inner]).any():
+            return "has a node whose child is not behind it"
+    return None

@@ -1,1 +1,0 @@
-"""Exact numbers, rounded only on purpose."""

@@ -1,1 +1,0 @@
-"""Provenance of a run: files and digests, training rows, positions of statements."""

@@ -1,0 +1,686 @@
+"""A statement as input for plain sentences, and the sentence for its verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from leaveout.errors import LeaveoutError
+from leaveout.specs import Call, Compare, Confident, Expression, Find, ForAll, Guarantee, Name, Text
+from leaveout.specs.deciders import Accuracy, LabelAccuracy
+from leaveout.specs.table.votes import THREATS
+from leaveout.specs.text.errors import Slip
+from leaveout.specs.types import RELABEL_VOTES
+from leaveout.verifier.accuracy_tables import least as least_certified
+from leaveout.verifier.accuracy_tables import no_better, right_share
+from leaveout.verifier.amounts import bound, count_noun, percent, share, written_number
+from leaveout.verifier.page.model import Page, Run, Statement
+from leaveout.verifier.points.leak_statements import IdpStatement, recognise
+from leaveout.verifier.points.sentences import label_phrase
+from leaveout.verifier.records import BoxRecord, Fact, ModelRecord
+from leaveout.verifier.report import Result
+from leaveout.verifier.resolve_names import Reading, Resolver
+
+_MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+_WHY = {
+    "time": "the time given was over",
+    "solver": "the solver that was asked did not settle it",
+    "numerical": "the numbers known lie too far apart to tell",
+}
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """The claim of a statement in plain words."""
+
+    that: str = ""  # the claim as a clause, from its first word on, without a full stop
+    where: str = ""  # what it is claimed of, to stand before it and its verdict; may be empty
+    shown: str = ""
+    more: tuple[str, ...] = ()  # sentences that stand whatever the verdict, each with its full stop
+    instead: str = ""  # the whole text, where no clause has a verdict; may be empty
+    topics: tuple[str, ...] = ()  # what it is about, of `leaveout.verifier.page.first_page.scope`
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A statement whose specification passed the check, with its results."""
+
+    page: Page
+    run: Run
+    statement: Statement
+    reading: Reading
+    resolver: Resolver
+    claimed: Guarantee | Find  # as checked
+    claim: Expression  # its claim without how surely it is to hold
+    call: Call | None  # the function that the claim is about, where it is about one
+
+    @staticmethod
+    def of(page: Page, run: Run, statement: Statement) -> Asked | None:
+        """Return a statement; None if its specification is missing or fails the check."""
+        reading = run.specification.reading
+        if reading is None or statement.written is None:
+            return None
+        same = [each for each in reading.checked.statements if each.name == statement.name]
+        if len(same) != 1 or isinstance(same[0], Find) != (statement.kind == "find"):
+            return None
+        claim = same[0].claim
+        claim = claim.claim if isinstance(claim, Confident) else claim
+        resolver = reading.resolver()
+        return Asked(page, run, statement, reading, resolver, same[0], claim, main_call(claim))
+
+    @property
+    def results(self) -> tuple[Result, ...]:
+        """The results of the statement."""
+        return self.statement.results
+
+    @property
+    def result(self) -> Result:
+        """The first result; the only one of a guarantee."""
+        return self.statement.results[0]
+
+    @property
+    def model(self) -> ModelRecord | None:
+        """The model of the statement; None if the results do not store it."""
+        own = [each for each in self.run.report.models if self.statement.name in each.statements]
+        return own[0] if len(own) == 1 else None
+
+    @property
+    def facts(self) -> Mapping[str, Fact]:
+        """The computed facts of the call, if there is one record of them."""
+        own = self.result.facts
+        return own[0].facts if len(own) == 1 else {}
+
+    def call_argument(self, name: str) -> Expression | None:
+        """Return an argument of the call, with names resolved; None if missing."""
+        if self.call is None:
+            return None
+        found = self.resolver.bound_arguments(self.call).get(name)
+        return None if found is None else self.resolver.value(found)
+
+    @property
+    def votes(self) -> Expression | None:
+        """The votes that the call reads."""
+        return self.call_argument("votes")
+
+    def number(self, node: Expression | None) -> float | None:
+        """Return the value of a constant expression; None for any other."""
+        try:
+            value = None if node is None else self.resolver.number(node)
+        except (LeaveoutError, Slip):
+            return None
+        return value if value is not None and math.isfinite(value) else None
+
+    def word(self, name: str) -> str:
+        """Return a bare-word argument of the call; empty if missing."""
+        found = None if self.call is None else self.resolver.bound_arguments(self.call).get(name)
+        return found.name if isinstance(found, Name) else ""
+
+    def file(self, node: Expression | None, parts: int = 1) -> str:
+        """Return the end of the path of the file a call reads; empty if none."""
+        node = None if node is None else self.resolver.value(node)
+        if not isinstance(node, Call):
+            return ""
+        for argument in self.resolver.bound_arguments(node).values():
+            value = self.resolver.value(argument)
+            if isinstance(value, Text):
+                return "/".join(Path(value.value).parts[-parts:])
+            if found := self.file(value, parts):
+                return found
+        return ""
+
+    def comparison(self) -> tuple[str, float] | None:
+        """Return the operator and number that the call is compared with, or None."""
+        claim = self.claim
+        if not isinstance(claim, Compare):
+            return None
+        operator: str = claim.operator
+        other: Expression = claim.right
+        if claim.right is self.call:
+            operator, other = _MIRROR.get(operator, operator), claim.left
+        value = self.number(other)
+        return None if value is None else (operator, value)
+
+
+def main_call(claim: Expression) -> Call | None:
+    """Return the call a claim is about: the claim itself or the side it compares."""
+    if isinstance(claim, ForAll):
+        claim = claim.body
+    if isinstance(claim, Compare):
+        sides = [each for each in (claim.left, claim.right) if isinstance(each, Call)]
+        return sides[0] if sides else None
+    return claim if isinstance(claim, Call) else None
+
+
+def sentence(claimed: Claimed, statement: Statement) -> str:
+    """Return the sentence for a statement: its claim, its verdict and what is known."""
+    if claimed.instead:
+        return " ".join((claimed.instead, *claimed.more))
+    verdict, level = statement.verdict, statement.confidence
+    said = {
+        "proved": claimed.shown or claimed.that,
+        "refuted": f"it is not so that {claimed.that}",
+        "unknown": f"it is not known whether {claimed.that}",
+    }[verdict]
+    if level is not None:
+        said = f"measured on samples, with {percent(level)} confidence: {said}"
+    if claimed.where:
+        said = f"{claimed.where}, {said}"
+    whole = f"{said[:1].upper()}{said[1:]}."
+    return " ".join((whole, *_why(statement), *claimed.more))
+
+
+def _why(statement: Statement) -> tuple[str, ...]:
+    kinds = [each.reason.partition(":")[0] for each in statement.results if each.reason]
+    known = dict.fromkeys(_WHY[each] for each in kinds if each in _WHY)
+    return tuple(f"Reason: {each}." for each in known) if statement.verdict == "unknown" else ()
+
+
+_FEW = 6
+"""Labels whose bounds stand in the sentence."""
+
+
+def leaks(asked: Asked) -> Claimed | None:
+    """Describe a statement about leaks; None for any other statement."""
+    try:
+        read = recognise(asked.claimed, asked.resolver)
+    except LeaveoutError:
+        return None
+    if not isinstance(read, IdpStatement):
+        return None
+    model = asked.model
+    pair = asked.resolver.is_network(read.family) or asked.resolver.is_forest(read.family)
+    inside = within(asked.page, asked.result.box)
+    of = f" of {file}" if (file := asked.file(read.network)) else ""
+    if asked.statement.kind == "find":
+        return _limits(asked, inside, of, pair, model)
+    return _guarantee(asked, read, inside, of, pair, model)
+
+
+def records(model: ModelRecord | None, members: int) -> str:
+    """Return the phrase for the left-out records that follows ``any one of``."""
+    if model is None or model.rows is None:
+        return f"{members:,} training records"
+    if model.members < model.rows:
+        return f"{model.members:,} of the {model.rows:,} training records"
+    return f"the {model.rows:,} training records"
+
+
+def within(page: Page, box: BoxRecord) -> str:
+    """Return the phrase for a set of inputs; empty if there is none."""
+    if not box.lower:
+        return ""
+    which = f"range {page.boxes[box]}" if len(page.boxes) > 1 else "the range"
+    return f"within {which} of inputs below"
+
+
+def _unchanged_phrase(pair: bool, model: ModelRecord | None, members: int) -> str:
+    """Return the phrase for an answer that stays the same."""
+    if pair:
+        return "is the same from both models"
+    return f"stays the same whichever one of {records(model, members)} is left out of training"
+
+
+def _limits(asked: Asked, inside: str, of: str, pair: bool, model: ModelRecord | None) -> Claimed:
+    """Describe the proved confidence above which no answer changes."""
+    results, unchanged = asked.results, _unchanged_phrase(pair, model, asked.result.members)
+    topics = ("pair",) if pair else ("leaks",)
+    if any(each.verdict == "refuted" for each in results):
+        that = f"there is a confidence above which an answer{of} {unchanged}"
+        return Claimed(that, inside, topics=topics)
+    known = [each for each in results if each.upper is not None]
+    before = f"{inside}, " if inside else ""
+    if not known:
+        none = f"{before}it is not known above which confidence an answer{of} {unchanged}."
+        return Claimed(instead=_capitalize_first(none), topics=topics)
+    more = [_below(results, pair)]
+    more += [
+        f"Of answers {_label(each)} nothing is proved." for each in results if each.upper is None
+    ]
+    if any(each.verdict == "unknown" for each in known):
+        more.append("Whether less confidence would do is not known.")
+    return Claimed(
+        instead=_capitalize_first(f"{before}{_covered_answers(known, of)} {unchanged}."),
+        more=tuple(each for each in more if each),
+        topics=topics,
+    )
+
+
+def _covered_answers(known: list[Result], of: str) -> str:
+    """Return the phrase for the covered answers: those above a bound."""
+    if len(known) > _FEW:
+        least, most = (bound(pick(map(_upper, known)), up=True) for pick in (min, max))
+        return (
+            f"an answer{of} with a confidence above the bound of its label ({least} to {most}, "
+            "see the table of bounds)"
+        )
+    first, *others = [
+        (f" {_label(each)}" if each.label is not None else "", bound(each.upper, up=True))
+        for each in known
+    ]
+    said = f"an answer{first[0]}{of} with a confidence above {first[1]}"
+    return (
+        said
+        + "".join(f", or{name} with one above {least}" for name, least in others)
+        + ("," if others else "")
+    )
+
+
+def _below(results: tuple[Result, ...], pair: bool) -> str:
+    found = [(each, bound(each.witness.confidence)) for each in results if each.witness is not None]
+    if not found:
+        return ""
+    who = "the other model may answer otherwise" if pair else "one record can change it"
+    if len(found) > _FEW:
+        most = max(each.witness.confidence for each, _ in found if each.witness is not None)
+        return f"With less confidence {who}: this was found at up to {bound(most)}."
+    return f"With less confidence {who}: this was found at {_join_label_numbers(found)}."
+
+
+def _guarantee(
+    asked: Asked,
+    read: IdpStatement,
+    inside: str,
+    of: str,
+    pair: bool,
+    model: ModelRecord | None,
+) -> Claimed:
+    result, threshold = asked.result, read.threshold
+    names = () if model is None else model.labels
+    answer = "an answer"
+    if read.label is not None:
+        name = names[read.label] if read.label < len(names) else ""
+        answer += f" {_quote_label(read.label, name)}"
+    every = threshold is None or threshold == -math.inf
+    sure = (
+        ""
+        if threshold is None or every
+        else f" with a confidence above {written_number(threshold, up=True)}"
+    )
+    if every:
+        answer = answer.replace("an answer", "every answer", 1)
+    that = f"{answer}{of}{sure} {_unchanged_phrase(pair, model, result.members)}"
+    more = []
+    if result.verdict == "refuted" and result.witness is not None:
+        who = "the models differ on" if pair else "leaving one record out changes"
+        more.append(
+            f"An input was found at which {who} an answer given with a confidence of "
+            f"{bound(result.witness.confidence)}."
+        )
+    if result.verdict == "unknown" and result.upper is not None and result.label == read.label:
+        more.append(f"It is proved where the confidence is above {bound(result.upper, up=True)}.")
+    return Claimed(that, inside, more=tuple(more), topics=("pair",) if pair else ("leaks",))
+
+
+def _join_label_numbers(found: list[tuple[Result, str]]) -> str:
+    """Return the numbers of the labels as a list in words."""
+    said = [
+        f"{number} for {_label(each)}" if each.label is not None else number
+        for each, number in found
+    ]
+    return said[0] if len(said) == 1 else f"{', '.join(said[:-1])} and {said[-1]}"
+
+
+def _label(result: Result) -> str:
+    return "" if result.label is None else _quote_label(result.label, result.label_name)
+
+
+def _quote_label(label: int, name: str) -> str:
+    """Return a label's name in quotes, or its number."""
+    return label_phrase(label, "") if not name or name == str(label) else f"‘{name}’"
+
+
+def _upper(result: Result) -> float:
+    assert result.upper is not None
+    return result.upper
+
+
+def _capitalize_first(text: str) -> str:
+    """Return a text with its first letter in upper case."""
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def guard_sentence(asked: Asked) -> Claimed | None:
+    """Describe what answers through a guard reveal about one record."""
+    epsilon, members = asked.number(asked.call_argument("epsilon")), asked.facts.get("members")
+    if epsilon is None:
+        return None
+    who = "one training record"
+    if isinstance(members, int):
+        who = f"any one of {records(None, members)}"
+    folder = asked.file(asked.call_argument("access"), parts=2)
+    guarded = f"asked only through its guard, the model{f' in {folder}' if folder else ''}"
+    if epsilon == 0:
+        that = f"{guarded} gives every answer exactly as likely with {who} as without it"
+        return Claimed(that, topics=("guard",))
+    that = (
+        f"{guarded} gives no answer that is more than {_factor(epsilon)} times as likely with "
+        f"{who} as without it, or the other way round"
+    )
+    more = (
+        "Answers that a record can change are drawn at random; over several of them the factors "
+        f"multiply: over ten to {_factor(10 * epsilon)}."
+    )
+    return Claimed(that, more=(more,), topics=("guard",))
+
+
+def forgets(asked: Asked) -> Claimed | None:
+    """Describe what a service may still hold of the records it deletes."""
+    numbers = [asked.number(asked.call_argument(name)) for name in ("alpha", "beta", "gamma")]
+    if any(each is None for each in numbers):
+        return None
+    alpha, beta, gamma = (each for each in numbers if each is not None)
+    how = "whatever answers those who asked for it had seen"
+    if asked.word("updates") == "oblivious":
+        how = "by requests that do not depend on its answers"
+    of = _in_file_of(asked, "service")
+
+    def clause(alpha: float, beta: float, gamma: float) -> str:
+        times = f"is more than {_factor(alpha)} times as likely as" if alpha else "is likelier than"
+        plus = f", plus a probability of {written_number(beta, up=True)}" if beta else ""
+        but = f", except with a probability of {written_number(gamma, up=True)}" if gamma else ""
+        return (
+            f"once records are deleted from the service{of}, {how}, nothing that one can look for "
+            f"in its models {times} in models trained anew without them{plus}{but}"
+        )
+
+    known = [_float(asked.facts.get(f"{each}_shown")) for each in ("alpha", "beta", "gamma")]
+    shown = ""
+    if asked.statement.verdict == "proved" and None not in known:
+        shown = clause(*(each for each in known if each is not None))
+    most = asked.facts.get("predictions")
+    more: tuple[str, ...] = ()
+    if isinstance(most, int):
+        more = (f"This is for up to {count_noun(most, 'answer')} between two full retrainings.",)
+    return Claimed(clause(alpha, beta, gamma), shown=shown, more=more, topics=("service",))
+
+
+def deletions(asked: Asked) -> Claimed | None:
+    """Describe whether deleting from a forest equals retraining it."""
+    claim, call = asked.claim, asked.call
+    if not isinstance(claim, ForAll) or call is None or len(claim.binders) != 1:
+        return None
+    others = {type(claim.body).__name__} - {"Compare"}
+    if others or {"unlearn", "retrain"} != {_function(each) for each in _sides(claim)}:
+        return None
+    file = asked.file(claim.binders[0].domain)
+    listed = f" listed in {file}" if file else ""
+    that = (
+        f"each deletion{listed} leaves exactly the forest that training anew without the deleted "
+        "record gives"
+    )
+    count = len(asked.result.facts)
+    more: tuple[str, ...] = ()
+    if asked.statement.verdict == "proved" and count:
+        were = "deletion was" if count == 1 else "different deletions were"
+        more = (f"{count:,} {were} carried out and compared.",)
+    return Claimed(that, more=more, topics=("deletions",))
+
+
+def stored_state(asked: Asked) -> Claimed | None:
+    """Describe whether a forest's stored state equals what training gives."""
+    that = (
+        f"the forest{_in_file_of(asked, 'forest')}, and all it stores for later deletions, is what "
+        "training on the records that it holds gives"
+    )
+    rows = asked.facts.get("rows")
+    more: tuple[str, ...] = ()
+    if asked.statement.verdict == "proved" and isinstance(rows, int):
+        more = (f"It was computed anew from {count_noun(rows, 'record')}.",)
+    return Claimed(that, more=more, topics=("stored",))
+
+
+def same(asked: Asked) -> Claimed | None:
+    """Describe whether two forests give the same answers."""
+    that = (
+        "the two forests give the same answer to every input of the set that the specification "
+        "names"
+    )
+    return Claimed(that, topics=("same",))
+
+
+def advantage(asked: Asked) -> Claimed | None:
+    """Describe how well attacks could tell unlearned models from retrained ones."""
+    compared, result = asked.comparison(), asked.result
+    if compared is None or compared[0] not in {"<=", "<"}:
+        return None
+
+    of = _in_file_of(asked, "audit")
+
+    def clause(points: str) -> str:
+        return (
+            "whatever the attacks that were tried look for, they find it in models that forgot "
+            f"records at most {points} percentage points more, or less, often than in models "
+            f"trained without them{of}"
+        )
+
+    def points(value: float) -> str:
+        return share(value, up=True).removesuffix(" %")
+
+    claimed, shown = clause(written_number(100 * compared[1], up=True)), ""
+    more = []
+    if asked.statement.verdict == "proved" and result.upper is not None:
+        shown = clause(points(result.upper))
+        more.append(
+            f"Asked for: at most {written_number(100 * compared[1], up=True)}; 0 would mean "
+            "that no attack tells the two apart."
+        )
+    elif result.lower is not None and result.lower > 0:
+        more.append(f"An attack finds it {share(result.lower).removesuffix(' %')} points apart.")
+    return Claimed(claimed, shown=shown, more=tuple(more), topics=("audit",))
+
+
+def _in_file_of(asked: Asked, argument: str) -> str:
+    file = asked.file(asked.call_argument(argument))
+    return f" ({file})" if file else ""
+
+
+def _sides(claim: ForAll) -> tuple[object, object]:
+    return getattr(claim.body, "left", None), getattr(claim.body, "right", None)
+
+
+def _function(node: object) -> str:
+    return str(getattr(node, "function", ""))
+
+
+def _factor(exponent: float) -> str:
+    """Return the factor e^exponent that bounds a change of probability, rounded up."""
+    return bound(math.exp(exponent), up=True) if exponent < 700 else "any number of"
+
+
+def _float(value: Fact | None) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
+
+
+_DONE: Mapping[str, str] = {
+    "edits": "adds or removes {}",
+    "insertions": "adds {}",
+    "removals": "removes {}",
+    "modifications": "replaces {} by others",
+    "relabels": "changes the labels of {}",
+}
+
+
+def certified_share(asked: Asked) -> Claimed | None:
+    """Describe how many answers stay right when each row is attacked separately."""
+    return _share(asked, "the worst ones for each row")
+
+
+def collective(asked: Asked) -> Claimed | None:
+    """Describe how many answers stay right under one joint attack on all rows."""
+    return _share(asked, "the same ones for all rows")
+
+
+def targeted_share(asked: Asked) -> Claimed | None:
+    """Describe how many answers no change can turn into a given label."""
+    to = _label_argument(asked, "to")
+    rows = (
+        f"{' and' if asked.call_argument('label') is not None else ''} that are not answered {to}"
+    )
+    return _share(asked, "the worst ones for each row", rows, f"cannot be turned into {to}")
+
+
+def _share(
+    asked: Asked, how: str, which: str = "", what: str = "are answered right"
+) -> Claimed | None:
+    compared = asked.comparison()
+    if compared is None or compared[0] not in {">=", ">"}:
+        return None
+    given = [
+        (each, asked.call_argument(each))
+        for each in THREATS
+        if asked.call_argument(each) is not None
+    ]
+    if len(given) != 1:
+        return None
+    ((threat, node),) = given
+    least = percent(compared[1])
+    if asked.statement.kind == "find":
+        return _found_radius(asked, threat, node, f"{least} of {_rows(asked)}{which} {what}", how)
+    count = asked.number(node)
+    if count is None:
+        return None
+    changed = f"even if someone {_threat_phrase(threat, count)} ({how})"
+    rows = f"{_rows(asked)}{which}"
+    result = asked.result
+    over = "at least" if compared[0] == ">=" else "more than"
+    that = f"{over} {least} of {rows} {what} {changed}"
+    more: tuple[str, ...] = ()
+    if asked.statement.verdict != "proved":
+        ends = [f"at least {share(result.lower)}"] if result.lower is not None else []
+        ends += [f"at most {share(result.upper, up=True)}"] if result.upper is not None else []
+        if ends:
+            more = (f"It can be shown for {' and '.join(ends)} of them.",)
+    shown = ""
+    if asked.statement.verdict == "proved" and result.lower is not None:
+        shown = f"at least {share(result.lower)} of {rows} {what} {changed}"
+        more = (f"Asked for: {over} {least}.",)
+    return Claimed(that, shown=shown, more=(*more, *_by_label(asked)), topics=("votes",))
+
+
+def _found_radius(asked: Asked, threat: str, node: object, who: str, how: str) -> Claimed | None:
+    """Describe the number of changes found to leave that share."""
+    written = asked.claimed
+    variable = written.variable if isinstance(written, Find) else None
+    if not (isinstance(node, Name) and node.name == variable):
+        return None
+    result = asked.result
+    if result.verdict == "refuted" or result.lower is None:
+        return None
+    changed = _threat_phrase(threat, result.lower)
+    more = f"Whether that holds for more than {result.lower:,.0f} is not known."
+    if result.upper is not None and result.upper == result.lower:
+        more = "For more this cannot be shown."
+    return Claimed(
+        instead=f"At least {who} even if someone {changed} ({how}).",
+        more=(more, *_by_label(asked)),
+        topics=("votes",),
+    )
+
+
+def median(asked: Asked) -> Claimed | None:
+    """Describe how many changes half of all answers survive."""
+    compared, votes = asked.comparison(), asked.votes
+    if compared is None or compared[0] not in {">=", ">"} or votes is None or compared[1] < 0:
+        return None
+    relabelled = asked.reading.checked.type_of(votes) == RELABEL_VOTES
+    threat = asked.word("against") or ("relabels" if relabelled else "edits")
+    count = compared[1] + (compared[0] == ">" and float(compared[1]).is_integer())
+    who = f"at least half of {_rows(asked)} are answered right even if someone"
+    result = asked.result
+    that, shown = f"{who} {_threat_phrase(threat, count)}", ""
+    if asked.statement.verdict == "proved" and result.lower is not None:
+        shown = f"{who} {_threat_phrase(threat, result.lower)}"
+    return Claimed(that, shown=shown, more=_by_label(asked), topics=("votes",))
+
+
+def _by_label(asked: Asked) -> tuple[str, ...]:
+    """Describe the test rows per label, the worst label, and a constant answer."""
+    if len(asked.result.accuracies) != 1:
+        return _counted_to(asked)
+    (record,) = asked.result.accuracies
+    among: Accuracy | LabelAccuracy = record
+    if len(record.labels) == 1:
+        # One label was asked for, or there is no other.
+        (among,) = record.labels
+    such = "test row" if among.points == record.points else "such row"
+    said = [
+        f"There {'is' if among.points == 1 else 'are'} {count_noun(among.points, such)}; "
+        f"{right_share(among)} of them are answered right where nothing changes."
+    ]
+    if among.points == record.points and record.undefended_right is not None:
+        alone = share(record.undefended_right / record.points)
+        said.append(f"One model trained on all records is right for {alone} of them.")
+    worst = least_certified(record)
+    if worst is not None:
+        said.append(
+            f"Worst off are the {count_noun(worst.points, 'row')} whose true label is "
+            f"{_quote_name(worst.label, worst.name)}: {right_share(worst)} of them are answered "
+            "right, "
+            f"and {share(worst.lower / worst.points)} whatever such changes do."
+        )
+    common = _quote_name(record.common, record.common_name)
+    always = share(record.common_points / record.points, up=True)
+    if no_better(record):
+        said.append(
+            f"That is no better than answering {common} to every row, which is right for {always} "
+            "of them whatever changes."
+        )
+    elif worst is not None:
+        said.append(f"Answering {common} to every row would be right for {always} of them.")
+    return tuple(said)
+
+
+def _counted_to(asked: Asked) -> tuple[str, ...]:
+    """Describe how many test rows are attacked towards a label."""
+    points, right, otherwise = (asked.facts.get(each) for each in ("points", "right", "otherwise"))
+    if not (isinstance(points, int) and isinstance(right, int) and isinstance(otherwise, int)):
+        return ()
+    return (
+        f"There are {count_noun(points, 'test row')}, {share(right / points)} of them answered "
+        "right "
+        f"where nothing changes; it is asked of {otherwise:,}.",
+    )
+
+
+def _quote_name(label: int, name: str) -> str:
+    """Return a label's name in quotes, or its number."""
+    return f"‘{name}’" if name else str(label)
+
+
+def _threat_phrase(threat: str, count: float) -> str:
+    """Return the phrase for a number of changes under a threat."""
+    whole = int(count)
+    records = "one training record" if whole == 1 else f"up to {whole:,} training records"
+    return _DONE[threat].format(records)
+
+
+def _rows(asked: Asked) -> str:
+    """Return the phrase for the test rows of a statement."""
+    label = _label_argument(asked, "label")
+    of = f" whose true label is {label}" if label else ""
+    return f"the test rows{_in_file(asked)}{of}"
+
+
+def _label_argument(asked: Asked, name: str) -> str:
+    """Return a label argument of the call; empty if it is not given."""
+    node = asked.call_argument(name)
+    if node is None:
+        return ""
+    if isinstance(node, Text):
+        return f"‘{node.value}’"
+    number = asked.number(node)
+    if number is None:
+        return str(node)
+    if asked.facts.get(name) == number and asked.facts.get(f"{name}_name"):
+        return f"‘{asked.facts[f'{name}_name']}’"
+    known = [each for record in asked.result.accuracies for each in record.labels]
+    names = [each.name for each in known if each.label == number and each.name]
+    return f"‘{names[0]}’" if names else f"{number:.15g}"
+
+
+def _in_file(asked: Asked) -> str:
+    file = asked.file(asked.votes)
+    return f" ({file})" if file else ""

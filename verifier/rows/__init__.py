@@ -1,0 +1,1 @@
+"""What results prove of each training row."""
