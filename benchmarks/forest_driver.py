@@ -82,7 +82,7 @@ class Ours:
         """Say whether the forest equals the one trained on what is left."""
         from leaveout.models.forest import first_difference
 
-        return first_difference(self.forest, self.forest.retrained()) or "yes"
+        return first_difference(self.forest, self.forest.retrain()) or "yes"
 
 
 class Dare:

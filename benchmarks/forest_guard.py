@@ -223,7 +223,7 @@ def _check(
         return
     begun, missed, seen = time.perf_counter(), 0, 0
     for row in np.random.default_rng(3).choice(forest.rows_, deleted, replace=False).tolist():
-        other = forest.unlearned([row]).predict_proba(X).argmax(axis=1) != labels[: len(X)]
+        other = forest.unlearn([row]).predict_proba(X).argmax(axis=1) != labels[: len(X)]
         seen += int(other.sum())
         missed += int((other & ~leaks[: len(X)]).sum())
     print(

@@ -18,8 +18,8 @@ from pathlib import Path
 ROOMS = ("verifier", "encoders", "bab", "specs", "models", "solvers", "kernel", "src/leaveout")
 
 VERBS = (
-    "bound cut feed heading hit let need padding put read rounding run seed set split spread "
-    "string warning"
+    "bound cut encoding everything feed heading hit let listing meaning need nothing padding "
+    "passed put read removed rounding run seed set sharded split spread string training warning"
 )
 """Words that look like participles and are verbs, or the field's nouns."""
 

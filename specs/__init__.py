@@ -22,7 +22,7 @@ from leaveout.specs.builder import (
     param,
     spec,
 )
-from leaveout.specs.format import formatted
+from leaveout.specs.format import format_specification
 from leaveout.specs.table.functions import functions
 from leaveout.specs.table.signatures import Function, Parameter
 from leaveout.specs.text.errors import Position, Source
@@ -91,7 +91,7 @@ __all__ = [
     "expand",
     "find",
     "forall",
-    "formatted",
+    "format_specification",
     "functions",
     "greatest",
     "guarantee",

@@ -382,7 +382,7 @@ class _Block:
     last: int
 
 
-def formatted(text: str, name: str = "<text>") -> str:
+def format_specification(text: str, name: str = "<text>") -> str:
     """Return a specification in its canonical layout.
 
     Every comment is kept, and one blank line where there are some between statements or

@@ -191,7 +191,7 @@ def _trees() -> DareForestClassifier:
     y = np.arange(12) % 2
     forest = DareForestClassifier(2, k=2, max_depth=3, random_state=0).fit(X, y)
     forest.predict_proba(X)
-    forest.unlearned([1]).predict_proba(X)
+    forest.unlearn([1]).predict_proba(X)
     return forest
 
 

@@ -407,7 +407,7 @@ class ClaimExact:
         nets = self.field.nets(self.lanes[row : row + 1])
         return self.field.forms_at(nets, point[None, None], level), KNAPSACK
 
-    def everything(self, row: int) -> WholeForms:
+    def whole_forms(self, row: int) -> WholeForms:
         """Return a lane's goals and limits, with discrete features relaxed."""
         return self._whole(row, None, 0)
 
@@ -563,7 +563,7 @@ class Seeker:
                 break
             exact = self.field.exact(np.array([lane]), start[None])
             # Discrete features move freely, and are put right by who replays.
-            problem = exact.everything(0)
+            problem = exact.whole_forms(0)
             given = np.clip(start, problem.lower, problem.upper)[None, None]
             end = ascend(problem, given, PROGRAM, steps=_PROGRAMS, deadline=deadline)
             best = better(best, replay_exactly(self.field, exact, 0, end.points[0, 0], lane))

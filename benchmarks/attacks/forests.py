@@ -224,7 +224,7 @@ def _played(
             forest.deletion_cost(int(rows[step[1] % len(rows)]))
         elif not np.isfinite(forest.predict_proba(X)).all():
             return forest, "predict: shares are not finite"
-        anew = forest.retrained()
+        anew = forest.retrain()
         difference = first_difference(forest, anew)
         if difference is not None:
             return forest, f"retraining: after {step[0]} {difference}"

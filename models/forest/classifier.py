@@ -297,11 +297,11 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             raise ForestError("labels must be of the kind the forest was fitted with")
         return state.learn(values, labels)
 
-    def unlearned(self, rows: Rows) -> Self:
+    def unlearn(self, rows: Rows) -> Self:
         """Return a copy with rows deleted, named as for ``delete``."""
         return self._with(ForestState(self._state().plain())).delete(rows)
 
-    def retrained(self, rows: Rows = ()) -> Self:
+    def retrain(self, rows: Rows = ()) -> Self:
         """Return a forest retrained from scratch without some rows; names are kept."""
         return self._with(ForestState(self._state().without(names_of(rows)), threads(self.n_jobs)))
 

@@ -87,7 +87,7 @@ class ForestColumns(msgspec.Struct, frozen=True, kw_only=True):
             raise ForestError(f"{self.source}: plain arrays: rows have no columns to be read by")
         return encode_values(self.encoding, rows, places)
 
-    def held(self, names: NDArray[np.int64], X: NDArray[np.float64]) -> ForestColumns:
+    def restrict_to_rows(self, names: NDArray[np.int64], X: NDArray[np.float64]) -> ForestColumns:
         """Return these columns restricted to the rows a forest holds: names and ranges.
 
         Categories stay: they are features of the forest.

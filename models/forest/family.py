@@ -98,7 +98,7 @@ class ForestFamily:
     def __len__(self) -> int:
         return len(self.removed)
 
-    def changed(self, member: int) -> Iterator[tuple[int, int, int]]:
+    def changed_trees(self, member: int) -> Iterator[tuple[int, int, int]]:
         """Yield each tree in which a member differs, the node, and its replacement."""
         changes = self.changes
         for i in range(changes.start[member], changes.start[member + 1]):
@@ -110,7 +110,7 @@ class ForestFamily:
         Labels are those of the whole forest, also where the row was the last of its label.
         """
         trees = list(self.whole.trees)
-        for tree, node, root in self.changed(member):
+        for tree, node, root in self.changed_trees(member):
             trees[tree] = _replace_node(trees[tree], node, self.changes, root)
         return ScoredForest(tuple(trees), self.whole.classes, self.whole.rounds_inputs)
 

@@ -66,7 +66,7 @@ class ScoredForest:
         )
         return cls(trees, ensemble.classes, rounds_inputs=False)
 
-    def unrounded(self) -> Self:
+    def without_rounding(self) -> Self:
         """Return an equivalent forest that does not round its float64 inputs.
 
         Its thresholds are the greatest float64 values that would be rounded to at most the old

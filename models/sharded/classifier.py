@@ -289,7 +289,7 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._sync()
         if self.settings.predictions is None:
             return None
-        return self.settings.predictions - self._ledger.charged()
+        return self.settings.predictions - self._ledger.charged_predictions()
 
     def _codes(self, labels: NDArray[Any]) -> NDArray[np.int64]:
         alike = (labels.dtype.kind == "U") == (self.classes_.dtype.kind == "U")
@@ -325,7 +325,7 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _start_if_spent(self) -> None:
         assert self.settings.predictions is not None
-        if self._ledger.charged() >= self.settings.predictions:
+        if self._ledger.charged_predictions() >= self.settings.predictions:
             try:
                 self._renew(self._ledger, self._at, self._shards.rows, self.classes_)
             except MovedError:
@@ -361,7 +361,7 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         shards = Shards.train(
             self.estimator, key, self.settings.shards, self.settings.probability, rows
         )
-        with ledger.moving(at, key) as (new, seal):
+        with ledger.move_on(at, key) as (new, seal):
             self._write(shards, new, classes, seal)
         self._set(ledger, new, shards, classes)
 
@@ -375,7 +375,7 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 continue
 
     def _move(self, shards: Shards) -> None:
-        with self._ledger.moving(self._at) as (new, seal):
+        with self._ledger.move_on(self._at) as (new, seal):
             self._write(shards, new, self.classes_, seal)
         self._set(self._ledger, new, shards, self.classes_)
 
@@ -400,7 +400,7 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _take_over(self) -> None:
         """Train what the folder holds, reusing models with the same points."""
         ledger = _ledger(self.folder)
-        with ledger.held() as (at, key):
+        with ledger.lock() as (at, key):
             state = read_state(self.folder / _STATE)
         ahead = state.position.version - at.version
         if ahead not in (0, 1):

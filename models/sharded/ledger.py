@@ -261,20 +261,20 @@ class Ledger:
         with self._connection() as database:
             return position(database)
 
-    def charged(self) -> int:
+    def charged_predictions(self) -> int:
         """Return how many predictions of this epoch are charged."""
         with self._transaction() as database:
             return charged_count(database, position(database).epoch)
 
     @contextmanager
-    def held(self) -> Iterator[tuple[Position, bytes]]:
+    def lock(self) -> Iterator[tuple[Position, bytes]]:
         """Lock out changes by others; yield the position and the secret."""
         with self._transaction() as database:
             at = position(database)
             yield at, secret(database, at.epoch)
 
     @contextmanager
-    def moving(self, at: Position, key: bytes | None = None) -> Iterator[tuple[Position, Seal]]:
+    def move_on(self, at: Position, key: bytes | None = None) -> Iterator[tuple[Position, Seal]]:
         """Move on to other models once the block succeeds.
 
         Gives where they will be, and the seal to write points with: that of now.

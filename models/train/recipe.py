@@ -127,7 +127,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
             )
 
     @property
-    def dropped(self) -> float:
+    def dropout_rate(self) -> float:
         """The dropout probability that applies."""
         if self.dropout is not None:
             return self.dropout
@@ -157,7 +157,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
             "learning_rate": self.learning_rate,
             "weight_decay": self.weight_decay,
             "loss": "cross-entropy",
-            "dropout": self.dropped,
+            "dropout": self.dropout_rate,
             **more,
         }
 

@@ -480,10 +480,10 @@ class Stack:
     def _masks(self, generator: np.random.Generator, batch: int) -> list[Tensor]:
         import torch
 
-        if not self._recipe.dropped:
+        if not self._recipe.dropout_rate:
             return []
         drawn = [
-            dropout_mask(generator, (layer.outputs, layer.positions, batch), self._recipe.dropped)
+            dropout_mask(generator, (layer.outputs, layer.positions, batch), self._recipe.dropout_rate)
             for layer in self._layers[:-1]
         ]
         return [torch.from_numpy(mask).to(self._device) for mask in drawn]

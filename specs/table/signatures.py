@@ -162,7 +162,7 @@ class Function:
             text += f"[{comma}{parameter}]" if parameter.optional else f"{comma}{parameter}"
         return f"{self.name}({text}) -> {self.result.name}"
 
-    def said(self, given: Mapping[str, str]) -> str | None:
+    def call_words(self, given: Mapping[str, str]) -> str | None:
         """Return a call in words, or None if it has none.
 
         Parameters

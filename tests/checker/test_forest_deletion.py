@@ -56,7 +56,7 @@ def test_forests_without_rows_are_those_that_deletions_give(read):
         if len(forest.rows_) < 2:
             continue
         rows = some_rows(rng, forest)
-        held, left = read(forest), forest.unlearned(rows)
+        held, left = read(forest), forest.unlearn(rows)
         anew = train(without(held, rows.tolist()))
         hold_against(held, read_changes(changes_between(forest.ensemble(), left.ensemble())), anew)
         assert first_apart(read(left), anew) is None, seed

@@ -51,7 +51,7 @@ def test_members_answer_as_forests_trained_without_the_row(tmp_path):
         asked = inputs(rng, X)
         assert (whole_of(found, asked) == forest.predict_proba(asked)).all(), seed
         for row in rng.choice(len(X), min(len(X), 12), replace=False):
-            left = forest.retrained([int(row)])
+            left = forest.retrain([int(row)])
             place = np.searchsorted(forest.classes_, left.classes_)
             for x, expected in zip(asked, left.predict_proba(asked), strict=True):
                 got = mean(found.pool, found.others[row], x)

@@ -48,7 +48,7 @@ def test_a_deep_forest_says_near_a_row_what_that_row_says():
         row
         for row in range(len(data.X))
         if deep.predict_proba(data.X[[row]]).max() == 1
-        and deep.unlearned([row]).predict(data.X[[row]]) != data.y[row]
+        and deep.unlearn([row]).predict(data.X[[row]]) != data.y[row]
     )
     assert deep.predict(data.X[[row]]) == data.y[row]
     shallow = DareForestClassifier(50, max_depth=3, random_state=0).fit(data.X, data.y)

@@ -29,7 +29,7 @@ def _case(folder, seed, labels=2):
     X = rng.integers(0, 4, (14, 2)).astype(float)
     y = np.concatenate((np.arange(labels), rng.integers(0, labels, 14 - labels)))
     forest = DareForestClassifier(3, max_depth=3, random_state=seed % 97).fit(X, y)
-    forest = forest.unlearned([int(rng.integers(14))])
+    forest = forest.unlearn([int(rng.integers(14))])
     forest.save(folder / "t.npz")
     (folder / "a.spec").write_text(_SPEC)
     # Thresholds lie between whole numbers, so the quarters meet every cell.
@@ -102,14 +102,14 @@ def test_files_tables_and_other_forests(tmp_path, capsys):
     assert "give 'leaveout verify' more --time" in capsys.readouterr().err
     with pytest.raises(RowsError, match="the forest reads 2"):
         report.rows(x[:, :1])
-    forest.unlearned([int(forest.rows_[0])]).save(tmp_path / "t.npz")
+    forest.unlearn([int(forest.rows_[0])]).save(tmp_path / "t.npz")
     with pytest.raises(RowsError, match="is not the forest that the results are of"):
         report.rows(x)
 
 
 def test_two_forests_have_no_rows(tmp_path):
     forest, _ = _case(tmp_path, 5)
-    forest.unlearned([int(forest.rows_[0])]).save(tmp_path / "u.npz")
+    forest.unlearn([int(forest.rows_[0])]).save(tmp_path / "u.npz")
     (tmp_path / "b.spec").write_text(
         'let T = forest("t.npz")\nlet U = forest("u.npz")\n'
         "guarantee same: forall x in box(0, 3): confidence(T, x) > 0.9 => "

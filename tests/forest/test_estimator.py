@@ -58,9 +58,9 @@ def test_parameters_set_after_fitting_are_those_of_the_next_fit(forest, tmp_path
     assert "n_estimators=7" in repr(forest)
     assert first_difference(forest, before) is None
     assert np.array_equal(forest.predict_proba(X), before.predict_proba(X))
-    assert forest.unlearned(3) == before.unlearned(3)
-    assert forest.retrained(3) == before.retrained(3)
-    assert forest.unlearned(3).n_estimators == 7
+    assert forest.unlearn(3) == before.unlearn(3)
+    assert forest.retrain(3) == before.retrain(3)
+    assert forest.unlearn(3).n_estimators == 7
     assert pickle.loads(pickle.dumps(forest)) == before
     forest.save(tmp_path / "forest.npz")
     assert DareForestClassifier.load(tmp_path / "forest.npz").n_estimators == 3
@@ -75,7 +75,7 @@ def test_parameters_set_after_fitting_are_those_of_the_next_fit(forest, tmp_path
 def test_threads_and_laziness_take_effect_at_once(forest):
     forest.set_params(n_jobs=2, lazy=True).delete(3)
     assert (forest.state_.jobs, forest.state_.lazy) == (2, True)
-    assert forest.set_params(lazy=False) == forest.retrained()
+    assert forest.set_params(lazy=False) == forest.retrain()
 
 
 def test_negative_numbers_of_threads_leave_cores_free(monkeypatch):
@@ -95,9 +95,9 @@ def test_missing_values_are_below_all_others(tmp_path):
         assert np.array_equal(forest.ensemble().X, X, equal_nan=True)
         forest.save(tmp_path / "forest.npz")
         assert DareForestClassifier.load(tmp_path / "forest.npz") == forest
-        assert forest.delete(1) == forest.retrained()
+        assert forest.delete(1) == forest.retrain()
         assert forest.add([[np.nan], [3.0]], [1, 0]).tolist() == [4, 5]
-        assert forest == forest.retrained()
+        assert forest == forest.retrain()
         assert np.isnan(forest.ensemble().X[:, 0]).tolist() == [True, False, False, True, False]
 
 
@@ -174,7 +174,7 @@ def test_names_never_shift_and_are_never_used_again(forest):
     forest.delete(121)
     assert forest.add(np.ones((1, 4)), ["c"]).tolist() == [122]
     assert forest.rows_.tolist() == [*range(1, 119), 120, 122]
-    assert first_difference(forest, forest.retrained()) is None
+    assert first_difference(forest, forest.retrain()) is None
     with pytest.raises(ForestError, match="row 121 was deleted before"):
         forest.delete(121)
 
@@ -186,7 +186,7 @@ def test_labels_come_and_go_with_their_rows():
     assert forest.predict_proba([[9.0]]).shape == (1, 2)
     forest.add([[7.0]], ["a label that is longer"])
     assert forest.classes_.tolist() == ["a label that is longer", "x", "y"]
-    assert forest == forest.retrained()
+    assert forest == forest.retrain()
     forest.delete(6)
     assert forest.ensemble().classes.dtype == y.dtype
 
@@ -263,6 +263,6 @@ def test_the_cost_of_a_deletion_is_what_is_regrown_and_changes_nothing():
     assert 0 in costs
     assert max(costs) > 20
     for row in (int(np.argmin(costs)), int(np.argmax(costs))):
-        a, b = trees_of(before)[0], trees_of(forest.unlearned(row))[0]
+        a, b = trees_of(before)[0], trees_of(forest.unlearn(row))[0]
         same = len(a.feature) == len(b.feature) and np.array_equal(a.feature, b.feature)
         assert same == (costs[row] == 0)

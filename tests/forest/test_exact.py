@@ -47,7 +47,7 @@ def test_random_scripts_end_at_the_forest_trained_on_what_is_left(block, tmp_pat
         rng = np.random.default_rng(seed)
         X, y = random_data(rng)
         forest = run(rng, random_forest(rng, X.shape[1]).fit(X, y), X, tmp_path)
-        anew = forest.retrained()
+        anew = forest.retrain()
         one = X[:1]
         assert np.array_equal(forest.predict_proba(one), anew.predict_proba(one)), f"script {seed}"
         found = first_difference(forest, anew)
@@ -63,7 +63,7 @@ def test_deletion_down_to_one_row_and_one_label():
         forest = random_forest(rng, X.shape[1]).fit(X, y)
         for row in rng.permutation(len(X))[:-1]:
             forest.delete(int(row))
-        assert forest == forest.retrained()
+        assert forest == forest.retrain()
         assert len(forest.rows_) == len(forest.classes_) == 1
 
 
@@ -108,8 +108,8 @@ def test_files_of_unlearned_and_retrained_forests_are_the_same_bytes(tmp_path):
     X, y = rng.normal(size=(300, 5)).round(1), rng.integers(0, 2, 300)
     forest = DareForestClassifier(3, random_state=1).fit(X, y)
     rows = rng.choice(300, 12, replace=False)
-    forest.unlearned(rows).save(tmp_path / "unlearned.npz")
-    forest.retrained(rows).save(tmp_path / "retrained.npz")
+    forest.unlearn(rows).save(tmp_path / "unlearned.npz")
+    forest.retrain(rows).save(tmp_path / "retrained.npz")
     assert (tmp_path / "unlearned.npz").read_bytes() == (tmp_path / "retrained.npz").read_bytes()
 
 
@@ -117,7 +117,7 @@ def test_the_three_rows_on_which_the_published_program_is_not_exact():
     X, y = np.array([[0.0], [1.0], [2.0]]), np.array([0, 0, 1])
     for seed in range(50):
         forest = DareForestClassifier(1, k=1, random_state=seed).fit(X, y)
-        unlearned, retrained = forest.unlearned(1), forest.retrained(1)
+        unlearned, retrained = forest.unlearn(1), forest.retrain(1)
         assert unlearned == retrained
         assert unlearned.predict_proba([[0.5]]).tolist() == [[1.0, 0.0]]
         assert trees_of(unlearned)[0].threshold[0] == 1.0
@@ -128,8 +128,8 @@ def test_thresholds_after_a_deletion_are_distributed_as_in_retraining():
     between = []
     for seed in range(600):
         forest = DareForestClassifier(1, k=1, max_depth=1, random_state=seed).fit(X, y)
-        unlearned = forest.unlearned(1)
-        assert first_difference(unlearned, forest.retrained(1)) is None
+        unlearned = forest.unlearn(1)
+        assert first_difference(unlearned, forest.retrain(1)) is None
         between.append(trees_of(unlearned)[0].threshold[0])
     assert set(between) == {1.0, 2.5}
     # One half, within five standard deviations; refilling invalid thresholds only gives 1/4.

@@ -265,7 +265,7 @@ def test_rows_are_added_again(tmp_path):
     assert added.columns.ids[24] == "P-3"
     points = whole.ensemble().X
     assert np.array_equal(added.forest.predict_proba(points), whole.predict_proba(points))
-    assert first_difference(added.forest, added.forest.retrained()) is None
+    assert first_difference(added.forest, added.forest.retrain()) is None
 
 
 @pytest.mark.parametrize(

@@ -43,9 +43,9 @@ def test_everything_takes_an_array_and_leaves_it_alone(kind, locked):
     forest = DareForestClassifier(3, random_state=1).fit(X, y)
     assert forest == plain
     assert np.array_equal(forest.predict_proba(X), plain.predict_proba(arranged(ZEROS, kind)))
-    assert forest.unlearned(rows) == forest.retrained(rows)
+    assert forest.unlearn(rows) == forest.retrain(rows)
     assert np.array_equal(forest.delete(rows).add(X, y), np.arange(24, 48))
-    assert forest == forest.retrained()
+    assert forest == forest.retrain()
     assert (bits(X), bits(y), bits(rows)) == before
 
 
@@ -67,7 +67,7 @@ def test_what_becomes_of_an_array_afterwards_changes_no_forest(X, order, seed):
     more += 7.0
     y[:] = 0
     assert np.array_equal(forest.ensemble().X, before.X)
-    assert forest == forest.retrained()
+    assert forest == forest.retrain()
 
 
 def test_a_fit_that_is_refused_leaves_the_forest_as_it_was():

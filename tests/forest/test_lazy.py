@@ -44,7 +44,7 @@ def test_a_deletion_leaves_nodes_ungrown_and_settling_grows_them():
     assert trees.pending_trees(forest.state_.trees)
     forest.settle()
     assert not trees.pending_trees(forest.state_.trees)
-    assert forest == forest.retrained()
+    assert forest == forest.retrain()
 
 
 def test_a_prediction_grows_only_what_it_comes_to():
@@ -52,7 +52,7 @@ def test_a_prediction_grows_only_what_it_comes_to():
     asked = np.zeros((1, 4))
     many, shares = ungrown(forest), forest.predict_proba(asked)
     assert 0 < ungrown(forest) < many
-    assert np.array_equal(shares, forest.retrained().predict_proba(asked))
+    assert np.array_equal(shares, forest.retrain().predict_proba(asked))
     before = [tree.used.tolist() for tree in forest.state_.trees]
     forest.predict_proba(asked)
     assert [tree.used.tolist() for tree in forest.state_.trees] == before
@@ -80,7 +80,7 @@ def test_lazy_and_eager_forests_are_the_same_after_each_step():
             if rng.random() < 0.2:
                 lazy.set_params(lazy=not lazy.lazy)
         assert first_difference(lazy, eager) is None, seed
-        assert first_difference(eager, eager.retrained()) is None, seed
+        assert first_difference(eager, eager.retrain()) is None, seed
 
 
 def test_files_and_pickles_of_lazy_forests_are_those_of_eager_ones(tmp_path):
@@ -105,7 +105,7 @@ def test_batches_are_deleted_as_single_rows_are(lazy, q):
         single = copy.deepcopy(forest)
         for row in rows:
             single.delete(int(row))
-        assert forest.delete(rows) == single == forest.retrained()
+        assert forest.delete(rows) == single == forest.retrain()
         assert caches_sound(forest) is None
 
 
@@ -116,7 +116,7 @@ def test_the_last_row_of_a_label_is_deleted_lazily():
     forest.delete(last)
     assert ungrown(forest) == 4 * 60
     assert forest.predict_proba([[0.0] * 4]).shape == (1, 2)
-    assert forest == forest.retrained()
+    assert forest == forest.retrain()
 
 
 def test_settling_in_the_background_lets_others_take_their_turns():
@@ -136,7 +136,7 @@ def test_settling_in_the_background_lets_others_take_their_turns():
         assert np.array_equal(forest.predict_proba(asked), alone.predict_proba(asked))
     done.set()
     thread.join()
-    assert forest == alone == forest.retrained()
+    assert forest == alone == forest.retrain()
 
 
 def test_an_interrupted_settling_loses_nothing(monkeypatch):
@@ -155,4 +155,4 @@ def test_an_interrupted_settling_loses_nothing(monkeypatch):
     monkeypatch.undo()
     assert not forest.state_._is_broken
     assert forest.state_._held.table is held.table
-    assert forest == forest.retrained()
+    assert forest == forest.retrain()

@@ -59,7 +59,7 @@ def test_large_nodes_that_are_grown_anew() -> None:
     family = leave_one_out(forest.ensemble())
     sizes = np.diff(family.changes.start)
     for member in [*np.argsort(-sizes)[:2].tolist(), *rng.integers(0, 3000, 6).tolist()]:
-        left = forest.unlearned([int(family.removed[member])])
+        left = forest.unlearn([int(family.removed[member])])
         assert np.array_equal(family.member(member).probabilities(X), left.predict_proba(X))
 
 

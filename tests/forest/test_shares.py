@@ -42,7 +42,7 @@ def test_a_row_keeps_its_trees_whoever_else_is_held():
     X, y = rng.normal(size=(60, 3)), rng.integers(0, 2, 60)
     forest = DareForestClassifier(10, q=0.3, random_state=5).fit(X, y)
     before = holders(forest)
-    after = holders(forest.unlearned(range(30)))
+    after = holders(forest.unlearn(range(30)))
     assert after == {name: before[name] for name in range(30, 60)}
 
 
@@ -59,7 +59,7 @@ def test_of_copies_the_ranks_that_stay_are_the_first():
         held = holders(forest)
         assert [held[name] for name in (1, 4, 8, 10, 12, 13)] == ranks
         assert forest.rows_.tolist() == [0, 1, 3, 4, 5, 6, 8, 9, 10, 11, 12, 13]
-        assert forest == forest.retrained()
+        assert forest == forest.retrain()
 
 
 def test_contents_whose_hashes_are_equal_are_no_copies(monkeypatch):
@@ -72,7 +72,7 @@ def test_contents_whose_hashes_are_equal_are_no_copies(monkeypatch):
         held = forest.ensemble()
         assert np.array_equal(held.X, X[held.names])
         assert np.array_equal(held.classes[held.y], y[held.names])
-        assert forest == forest.retrained()
+        assert forest == forest.retrain()
 
 
 def test_a_tree_without_rows_gives_every_label_the_same_share():
@@ -87,9 +87,9 @@ def test_a_tree_without_rows_gives_every_label_the_same_share():
     shares_ = forest.predict_proba(X)
     assert np.allclose(shares_.sum(axis=1), 1.0)
     assert caches_sound(forest) is None
-    assert forest.delete(1) == forest.retrained()
+    assert forest.delete(1) == forest.retrain()
     added = forest.add([[1.0], [3.0]], ["b", "a"])
-    assert forest.delete(added) == forest.retrained()
+    assert forest.delete(added) == forest.retrain()
 
 
 def test_labels_that_are_equal_choose_alike_whatever_their_type(tmp_path):
@@ -116,7 +116,7 @@ def test_files_of_shared_rows_are_read_and_checked(tmp_path):
     again = DareForestClassifier.load(tmp_path / "forest.npz")
     assert again == forest
     assert again.q == 0.4
-    assert again.delete(5) == forest.retrained(5)
+    assert again.delete(5) == forest.retrain(5)
     assert copy.deepcopy(forest) == forest
 
 

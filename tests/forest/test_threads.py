@@ -106,7 +106,7 @@ def test_changes_of_several_threads_follow_one_another():
     assert names == list(range(ROWS, ROWS + 20))
     assert len(costs) == 20
     assert np.array_equal(forest.rows_, np.sort(np.concatenate([order[90:], names])))
-    assert forest == forest.retrained()
+    assert forest == forest.retrain()
     assert caches_sound(forest) is None
 
 
@@ -124,7 +124,7 @@ def test_a_row_is_deleted_once_whoever_deletes_it():
         return done
 
     assert sum(at_once(delete, delete, delete)) == 40
-    assert forest == forest.retrained()
+    assert forest == forest.retrain()
 
 
 def test_copies_are_made_while_another_thread_changes_it():
@@ -140,7 +140,7 @@ def test_copies_are_made_while_another_thread_changes_it():
         while not made or not done.is_set():
             made.append(copy.deepcopy(forest))
             made.append(pickle.loads(pickle.dumps(forest)))
-            made.append(forest.unlearned([100]))
+            made.append(forest.unlearn([100]))
             assert not hasattr(clone(forest), "state_")
         return made
 
@@ -149,7 +149,7 @@ def test_copies_are_made_while_another_thread_changes_it():
     for each in {id(each): each for each in made[:3] + made[-3:]}.values():
         held = set(each.rows_.tolist()) | {100}
         assert held == set(range(ROWS - len(held), ROWS))
-        assert each == each.retrained()
+        assert each == each.retrain()
         each.delete(200)
 
 
@@ -245,7 +245,7 @@ def test_ctrl_c_at_any_line_leaves_a_forest_from_before_or_after(change, jobs):
             left = pool.submit(forest.ensemble).result(60)
         assert len(left.names) in (len(before.rows_), len(after.rows_))
         assert forest in (before, after)
-        assert forest.delete([21]) == forest.retrained()
+        assert forest.delete([21]) == forest.retrain()
     assert interrupted > 5
     assert forest == after
 
@@ -275,4 +275,4 @@ def test_an_interrupted_mend_is_mended_by_whoever_comes_next(monkeypatch, place)
         forest.predict([[0.0] * 5])
     monkeypatch.undo()
     assert forest == before
-    assert forest.delete([1, 2]) == forest.retrained()
+    assert forest.delete([1, 2]) == forest.retrain()

@@ -244,7 +244,7 @@ class TestChanges:
         for seed in range(400, 430):
             forest, rng = random_forest(seed)
             row = int(rng.choice(forest.rows_))
-            after = forest.unlearned([row])
+            after = forest.unlearn([row])
             if len(after.rows_) < 2 or len(after.classes_) < len(forest.classes_):
                 continue
             families = [leave_one_out(each.ensemble()) for each in (forest, after)]

@@ -212,7 +212,7 @@ def test_a_line_is_written_once(tmp_path, settings):
     with pytest.raises(ShardedError, match="line 1 of epoch 0 takes no answer"):
         ledger.record(0, {2: 1, 1: 1}, 100)
     assert ledger.open(at, [b"a", b"b"], 20, labels=2).known == {b"a": 0}
-    assert ledger.charged() == 3
+    assert ledger.charged_predictions() == 3
     with pytest.raises(ShardedError, match="cannot be made"):
         Ledger.create(tmp_path / "one.sqlite", settings(), b"k" * 32)
 
@@ -240,16 +240,16 @@ def test_who_charged_before_others_retrained_is_answered_all_the_same(service, e
 def test_models_that_were_moved_on_from_are_charged_nothing(tmp_path, settings):
     ledger = Ledger.create(tmp_path / "one.sqlite", settings(), b"k" * 32)
     at = ledger.position()
-    with ledger.moving(at):
+    with ledger.move_on(at):
         pass
     with pytest.raises(MovedError, match="version 1"):
         ledger.open(at, [b"a"], 20, labels=2)
-    with pytest.raises(MovedError), ledger.moving(at):
+    with pytest.raises(MovedError), ledger.move_on(at):
         pass
-    with pytest.raises(RuntimeError), ledger.moving(ledger.position(), b"n" * 32):
+    with pytest.raises(RuntimeError), ledger.move_on(ledger.position(), b"n" * 32):
         raise RuntimeError("in between")
     assert (ledger.position().epoch, ledger.position().version) == (0, 1)
-    assert ledger.charged() == 0
+    assert ledger.charged_predictions() == 0
 
 
 def test_writes_wait_for_the_disk(tmp_path, settings):

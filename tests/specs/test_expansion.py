@@ -10,7 +10,7 @@ import pytest
 from leaveout.errors import SpecError
 from leaveout.specs import check, parse
 from leaveout.specs.builder import guarantee, let, spec, term
-from leaveout.specs.format import formatted
+from leaveout.specs.format import format_specification
 from leaveout.specs.text.expressions import Expression, Node, children
 from leaveout.specs.typing.check import Expansion
 from leaveout.specs.typing.params import params
@@ -119,7 +119,7 @@ def test_a_set_that_lists_too_many_numbers_in_all_is_refused(tmp_path, monkeypat
     ids=range(9),
 )
 def test_nesting_ends_in_one_error_that_points_or_in_a_tree(text) -> None:
-    for walk in (parse, lambda text: formatted(text, "<text>")):
+    for walk in (parse, lambda text: format_specification(text, "<text>")):
         try:
             walk(text)
         except SpecError as error:

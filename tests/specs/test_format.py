@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from leaveout.errors import SpecError
 from leaveout.specs import Spec, parse
-from leaveout.specs.format import formatted, pieces, render_lines
+from leaveout.specs.format import format_specification, pieces, render_lines
 from leaveout.specs.text.parse import tokens
 
 from support.trees import specs, statements
@@ -61,9 +61,9 @@ include "x"  #i
 
 
 def unchanged(text):
-    once = formatted(text)
+    once = format_specification(text)
     assert parse(once) == parse(text)
-    assert formatted(once) == once
+    assert format_specification(once) == once
     return once
 
 
@@ -95,12 +95,12 @@ def test_long_lists_fill_their_lines():
 
 def test_the_layout_of_what_fits_is_that_of_the_tree():
     text = 'let N = network("n")\nguarantee g: forall x in X: label(N, x) == 1\n'
-    assert formatted(text) == text == str(parse(text))
+    assert format_specification(text) == text == str(parse(text))
 
 
 def test_what_is_no_specification_is_refused():
     with pytest.raises(SpecError, match="never closed"):
-        formatted("let a = (1")
+        format_specification("let a = (1")
 
 
 @given(statements)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from leaveout.errors import SpecError
-from leaveout.specs import check, formatted, functions, parse
+from leaveout.specs import check, format_specification, functions, parse
 
 GOOD = [path.read_text("utf-8") for path in sorted((Path(__file__).parent / "good").glob("*.spec"))]
 ALPHABET = " \n\t\r\0\"'#()[]{},:;=<>!+-*/.&|%\\_09aexLN\x1b\u00a0é網\u2028\ud800"
@@ -63,8 +63,8 @@ def survives(text):
     try:
         spec = parse(text)
         assert parse(str(spec)) == spec
-        once = formatted(text)
-        assert formatted(once) == once
+        once = format_specification(text)
+        assert format_specification(once) == once
         check(spec, TABLE)
     except SpecError as error:
         assert str(error)

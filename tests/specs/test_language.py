@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from leaveout.specs import check, functions, parse
-from leaveout.specs.format import formatted
+from leaveout.specs.format import format_specification
 from leaveout.specs.table import BUILT_IN
 from leaveout.specs.table.reference import grammar
 from leaveout.specs.text.tokens import KEYWORDS
@@ -60,7 +60,7 @@ def test_every_keyword_is_in_the_page():
 @pytest.mark.parametrize("text", WORKED, ids=lambda text: text.split("\n", 1)[0])
 def test_a_worked_specification_is_right_and_laid_out(text):
     assert check(parse(text)).statements
-    assert formatted(text) == text
+    assert format_specification(text) == text
 
 
 def test_the_statements_of_the_page_parse():

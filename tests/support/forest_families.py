@@ -14,7 +14,7 @@ __all__ = ["family_by_deleting", "member_by_deleting"]
 
 def member_by_deleting(forest: DareForestClassifier, row: int) -> ScoredForest:
     """Return the forest without a row, over the labels of the whole."""
-    whole, left = forest.ensemble(), forest.unlearned([row]).ensemble()
+    whole, left = forest.ensemble(), forest.unlearn([row]).ensemble()
     place = {label: i for i, label in enumerate(whole.classes.tolist())}
     columns = [place[label] for label in left.classes.tolist()]
     trees = []

@@ -38,6 +38,6 @@ def write_forests(folder: Path) -> None:
     trained = DareForestClassifier(8, k=5, max_depth=4, random_state=0).fit(X, y)
     trained.save(folder / "forest.npz")
     trained.save(folder / "copy.npz")
-    trained.unlearned([3, 9]).save(folder / "other.npz")
+    trained.unlearn([3, 9]).save(folder / "other.npz")
     learnt = RandomForestClassifier(5, max_depth=3, n_jobs=1, random_state=0).fit(X, y)
     reading(learnt).save(folder / "learnt.npz")

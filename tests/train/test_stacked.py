@@ -150,10 +150,10 @@ def plain_training(recipe, X, y, removed, labels=3):
         for start in range(0, len(X), recipe.batch):
             batch = order[start : start + recipe.batch]
             kept = batch != removed
-            if recipe.dropped:
+            if recipe.dropout_rate:
                 for layer, module in zip(layers, dropouts, strict=False):
                     shape = (layer.outputs, layer.positions, len(batch))
-                    mask = dropout_mask(generator, shape, recipe.dropped)
+                    mask = dropout_mask(generator, shape, recipe.dropout_rate)
                     module.mask = torch.tensor(mask.transpose(2, 0, 1)[kept])
             if not kept.any():
                 continue

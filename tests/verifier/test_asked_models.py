@@ -58,7 +58,7 @@ def test_forests_hold_their_records(tmp_path, family):
     X, y = rng.integers(0, 4, (14, 2)).astype(float), rng.integers(0, 2, 14)
     forest = DareForestClassifier(3, max_depth=3, random_state=1).fit(X, y)
     forest.save(tmp_path / "t.npz")
-    forest.unlearned([0]).save(tmp_path / "u.npz")
+    forest.unlearn([0]).save(tmp_path / "u.npz")
     other = "leave_one_out(T)" if family else ""
     claim = "forall x in box(0, 3), M in F: label(M, x) == label(T, x)"
     if not family:

@@ -44,7 +44,7 @@ def _case(folder: Path, seed: int, labels: int = 2) -> _Case:
     y = np.concatenate((np.arange(labels), rng.integers(0, labels, 14 - labels)))
     settings = {"max_depth": 3, "random_state": seed % 97}
     forest = DareForestClassifier(3, **settings).fit(X, y)
-    other = forest.unlearned([int(rng.integers(14))])
+    other = forest.unlearn([int(rng.integers(14))])
     forest.save(folder / "t.npz")
     other.save(folder / "u.npz")
     grid = np.stack(np.meshgrid(*[np.arange(0, 3.01, 0.25)] * 2), axis=-1).reshape(-1, 2)
@@ -131,7 +131,7 @@ def test_a_witness_names_the_row_and_is_replayed(tmp_path: Path) -> None:
     assert result.verdict == "refuted"
     assert witness is not None
     x = np.array([witness.x])
-    left = case.forest.unlearned([witness.removed])
+    left = case.forest.unlearn([witness.removed])
     assert case.forest.predict_proba(x)[0].tolist() == list(witness.scores)
     assert left.predict_proba(x)[0].tolist() == list(witness.member_scores)
     assert left.predict(x) != case.forest.predict(x)

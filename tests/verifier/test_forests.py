@@ -19,7 +19,7 @@ def folder(tmp_path):
     y = ((X[:, 0] + X[:, 1] > 1) ^ (rng.random(60) < 0.1)).astype(int)
     forest = DareForestClassifier(3, k=3, d_rmax=1, max_depth=5, random_state=1).fit(X, y)
     forest.save(tmp_path / "forest.npz")
-    forest.unlearned([4, 9]).save(tmp_path / "smaller.npz")
+    forest.unlearn([4, 9]).save(tmp_path / "smaller.npz")
     (tmp_path / "deletions.csv").write_text("row\n3\n0 17 5\n59\n")
     return tmp_path
 

@@ -28,14 +28,14 @@ def fmt(
     """
     from leaveout.errors import SpecError
     from leaveout.files import write_whole
-    from leaveout.specs.format import formatted
+    from leaveout.specs.format import format_specification
     from leaveout.specs.text.parse import decode_text, read_bytes
 
     changed: list[tuple[str, str]] = []
     for name in dict.fromkeys(files):
         shown = "<stdin>" if name == "-" else name
         before = sys.stdin.buffer.read() if name == "-" else read_bytes(name)
-        after = formatted(decode_text(before, shown), shown)
+        after = format_specification(decode_text(before, shown), shown)
         if name == "-" and not check:
             sys.stdout.write(after)
             sys.stdout.flush()

@@ -173,7 +173,7 @@ class Guard:
             )
         return cls(subject, settings, opened)
 
-    def reopened(self, turn: AbstractContextManager[None] | None = None) -> Guard:
+    def reopen(self, turn: AbstractContextManager[None] | None = None) -> Guard:
         """Return an equal guard with the memory reopened, since forks cannot share one.
 
         Parameters
@@ -218,7 +218,7 @@ class Guard:
         return self.subject.names
 
     @property
-    def closed(self) -> bool:
+    def is_closed(self) -> bool:
         """Whether it answers no more: budget spent, or memory full or unusable."""
         return self._answering.closed is not None
 

@@ -186,7 +186,7 @@ def _serve_side_by_side(
 
     def measure_effort() -> bytes:
         """Return the worst-case effort as JSON."""
-        with guard.reopened() as own:
+        with guard.reopen() as own:
             return msgspec.json.encode(measure(own))
 
     pace = None
@@ -197,7 +197,7 @@ def _serve_side_by_side(
     line = start_line(guard, account, _address(host, listening), pace, settings.most_rows)
 
     def work(index: int, ready: Callable[[], None], orphaned: int) -> None:
-        with guard.reopened(shared.writing) as own:
+        with guard.reopen(shared.writing) as own:
             app = process_application(own, settings, pace, shared, index, host)
             own_socket = _OneAtATimeSocket(fileno=listening.detach())
             _Server(app, settings, ready, orphaned).run(sockets=[own_socket])

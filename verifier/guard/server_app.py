@@ -262,7 +262,7 @@ def start_line(
         )
         if pace.processes > 1:
             timing += f" in {pace.processes} processes"
-    closed = "; it is closed: nothing is answered" if guard.closed else ""
+    closed = "; it is closed: nothing is answered" if guard.is_closed else ""
     return (
         f"{address} answers for {guard.members:,} members over {guard.subject.domain.words}; "
         f"epsilon = {settings.epsilon:g} a noised answer; {account.answers:,} noised so far cost "
@@ -424,13 +424,13 @@ class _Service:
         described = document()
         self._document, self._page = msgspec.json.encode(described), page(described)
         self._told = False
-        if guard.closed:
+        if guard.is_closed:
             shared.close()
 
     @property
     def _is_closed(self) -> bool:
         """Whether this guard or another process's is closed."""
-        return self._guard.closed or self._shared.any_closed
+        return self._guard.is_closed or self._shared.any_closed
 
     async def label(self, request: Request) -> Response:
         start = time.monotonic()

@@ -115,7 +115,7 @@ class _Prose:
             given = {name: str(value) for name, value in bind(node, function).items()}
         except Slip:
             return str(node)
-        return call_hook(function, "words", lambda: function.said(given)) or str(node)
+        return call_hook(function, "words", lambda: function.call_words(given)) or str(node)
 
 
 def _every(binder: Binder) -> str:

@@ -214,7 +214,7 @@ def _write_folder(
 ) -> Path | None:
     """Write a folder after its forest changed; return the specification if it is kept."""
     held = folder.forest.ensemble()
-    changed = ForestFolder(folder.directory, folder.forest, columns.held(held.names, held.X))
+    changed = ForestFolder(folder.directory, folder.forest, columns.restrict_to_rows(held.names, held.X))
     return None if changed.write(before, request) else folder.directory / SPEC
 
 
@@ -243,7 +243,7 @@ def _files_with_names(folder: ForestFolder, rows: Sequence[str]) -> tuple[Path, 
 def _time_retraining(folder: ForestFolder) -> float:
     """Retrain on the rows held, check for equality, and return the seconds taken."""
     began = time.perf_counter()
-    anew = folder.forest.retrained()
+    anew = folder.forest.retrain()
     seconds = time.perf_counter() - began
     wrong = folder.forest.difference(anew)
     if wrong is not None:

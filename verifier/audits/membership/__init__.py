@@ -15,7 +15,7 @@ from leaveout.verifier.audits.membership.file import (
     write_audit,
 )
 from leaveout.verifier.audits.membership.paired_trials import Arm, Plan, Trial, run_trials, views_of
-from leaveout.verifier.audits.membership.result import Advantage, Counted, Implied, Ranked, implied
+from leaveout.verifier.audits.membership.result import Advantage, Counted, Implied, Ranked, implied_guarantee
 from leaveout.verifier.audits.membership.views import Views
 
 __all__ = [
@@ -34,7 +34,7 @@ __all__ = [
     "Unit",
     "Views",
     "advantage",
-    "implied",
+    "implied_guarantee",
     "join_arms",
     "rates",
     "read_audit",

@@ -18,7 +18,7 @@ from leaveout.verifier.audits.membership.result import (
     Advantage,
     Counted,
     Ranked,
-    implied,
+    implied_guarantee,
     more_often,
     nothing_known,
 )
@@ -54,7 +54,7 @@ def advantage_of_events(events: Events, confidence: float) -> Advantage:
     # The event and its direction were chosen from the same counts: one of 2 k.
     shared = 1 - (1 - confidence) / (2 * len(events.names))
     trials = min(int(events.unlearned_trials.min()), int(events.retrained_trials.min()))
-    found = implied(best, shared)
+    found = implied_guarantee(best, shared)
     return Advantage(lower, upper, "events", trials, trials, str(best), found)
 
 
@@ -283,7 +283,7 @@ def advantage_of_statistics(
         trials=len(selects),
         estimating=estimating,
         attack=attack,
-        implied=implied(alone.count(counts), confidence),
+        implied=implied_guarantee(alone.count(counts), confidence),
         ranked=_ranking_result(found, selects, confidence),
     )
 

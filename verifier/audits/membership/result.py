@@ -106,7 +106,7 @@ def nothing_known(unit: str, trials: int) -> Advantage:
     )
 
 
-def implied(counted: Counted, confidence: float) -> Implied:
+def implied_guarantee(counted: Counted, confidence: float) -> Implied:
     """Return the least alpha and the least beta that counts allow.
 
     ``alpha >= ln(Pr[E | unlearned] / Pr[E | retrained])`` and ``beta >= Pr[E | unlearned] -

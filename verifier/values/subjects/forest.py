@@ -120,7 +120,7 @@ def unlearn(given: Arguments) -> DareForestClassifier:
     whole = _forest(given, "forest")
     first, *others = _rows(given)
     regrown = whole.deletion_cost(first)
-    left = whole.unlearned(first)
+    left = whole.unlearn(first)
     for row in others:
         regrown += left.deletion_cost(row)
         left.delete(row)
@@ -142,13 +142,13 @@ def unlearn(given: Arguments) -> DareForestClassifier:
 
 def retrain(given: Arguments) -> DareForestClassifier:
     """Train again without the rows of a record."""
-    return _forest(given, "forest").retrained(_rows(given))
+    return _forest(given, "forest").retrain(_rows(given))
 
 
 def caches_sound(given: Arguments) -> Decided:
     """Recompute every cached statistic from the rows; retrain to compare draws."""
     held = _forest(given, "forest")
-    wrong = first_unsound(held) or held.difference(held.retrained())
+    wrong = first_unsound(held) or held.difference(held.retrain())
     given.tell({"trees": held.n_estimators, "rows": len(held.rows_)})
     return Decided("proved") if wrong is None else Decided("refuted", witness=wrong)
 
