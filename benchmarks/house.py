@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[1]
+
 ROOMS = ("verifier", "encoders", "bab", "specs", "models", "solvers", "kernel", "src/leaveout")
 
 VERBS = (
@@ -90,9 +92,9 @@ def sources(root: Path) -> dict[str, Source]:
     return found
 
 
-def imports(tree: ast.AST, names: dict[str, Source]) -> Iterator[str]:
-    """Yield the product's modules that a module imports."""
-    for node in ast.walk(tree):
+def imports(tree: ast.Module, names: dict[str, Source], deep: bool = True) -> Iterator[str]:
+    """Yield the product's modules that a module imports, within functions too if ``deep``."""
+    for node in ast.walk(tree) if deep else tree.body:
         if isinstance(node, ast.Import):
             yield from (each.name for each in node.names if each.name in names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -104,9 +106,54 @@ def imports(tree: ast.AST, names: dict[str, Source]) -> Iterator[str]:
 def is_participle(name: str) -> bool:
     """Return whether a function's name is one past or present participle and nothing else."""
     word = name.strip("_")
-    if "_" in word or word in VERBS.split():
+    if name.startswith("__") or "_" in word or word in VERBS.split():
         return False
     return word in IRREGULAR.split() or re.search(r"[a-z]{2}(ed|ing)$", word) is not None
+
+
+def participles(found: dict[str, Source]) -> list[str]:
+    """Return where functions are named by a participle alone."""
+    return [
+        f"{source.name}:{node.lineno} {node.name}"
+        for source in found.values()
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and is_participle(node.name)
+    ]
+
+
+def single_importers(found: dict[str, Source]) -> dict[str, str]:
+    """Return the modules that one other alone imports, with that one; packages stand aside."""
+    importers: dict[str, set[str]] = defaultdict(set)
+    for source in found.values():
+        for name in imports(source.tree, found):
+            importers[name] |= {source.name} - {name}
+    return {
+        name: next(iter(importers[name]))
+        for name, source in found.items()
+        if len(importers[name]) == 1 and source.path.name != "__init__.py"
+    }
+
+
+def misplaced(found: dict[str, Source], most: int = 700) -> list[str]:
+    """Return the modules of `single_importers` whose importer could hold all of its own.
+
+    A package that only shows what its modules hold, or a table of commands, is no such importer;
+    nor is one that imports a module on first use, to start without its libraries.
+    """
+    single = {
+        name: importer
+        for name, importer in single_importers(found).items()
+        if name in set(imports(found[importer].tree, found, deep=False))
+    }
+    own: Counter[str] = Counter()
+    for name, importer in single.items():
+        own[importer] += found[name].lines
+    return [
+        name
+        for name, importer in single.items()
+        if found[importer].path.name != "__init__.py"
+        and own[importer] + found[importer].lines <= most
+    ]
 
 
 def entered(root: Path, specification: Path) -> int:
@@ -129,37 +176,22 @@ def entered(root: Path, specification: Path) -> int:
 def main() -> None:
     """Print the counts of a working tree."""
     parser = argparse.ArgumentParser(description=__doc__)
-    here = Path(__file__).resolve().parents[1]
-    parser.add_argument("tree", nargs="?", type=Path, default=here, help="a working tree")
+    parser.add_argument("tree", nargs="?", type=Path, default=ROOT, help="a working tree")
     parser.add_argument("--rooms", action="store_true", help="lines and files of every folder")
     parser.add_argument("--names", action="store_true", help="list participles, single importers")
     parser.add_argument("--trace", action="store_true", help="also verify an example and count")
     options = parser.parse_args()
     root = options.tree.resolve()
     found = sources(root)
-    importers: dict[str, set[str]] = defaultdict(set)
-    for source in found.values():
-        for name in imports(source.tree, found):
-            importers[name] |= {source.name} - {name}
-    single = [
-        name
-        for name, source in found.items()
-        if len(importers[name]) == 1 and source.path.name != "__init__.py"
-    ]
-    bare = [
-        f"{source.path.relative_to(root)}:{node.lineno} {node.name}"
-        for source in found.values()
-        for node in ast.walk(source.tree)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and is_participle(node.name)
-    ]
     words = sum(len(path.read_text("utf-8").split()) for path in (root / "docs").rglob("*.md"))
     lengths = [source.lines for source in found.values()]
     rows = [
         ("product lines", sum(lengths)),
         ("files", len(lengths)),
         ("lines of the median file", int(statistics.median(lengths))),
-        ("modules with one importer", len(single)),
-        ("functions named by a participle", len(bare)),
+        ("modules with one importer", len(single_importers(found))),
+        ("of these, those that fit into it", len(misplaced(found))),
+        ("functions named by a participle", len(participles(found))),
         ("words of documentation", words),
     ]
     if options.trace:
@@ -168,8 +200,8 @@ def main() -> None:
     for label, value in rows:
         print(f"{label:42} {value:8,}")
     if options.names:
-        print("\nOne importer:", *sorted(single), sep="\n  ")
-        print("\nParticiples:", *bare, sep="\n  ")
+        print("\nFit into their one importer:", *sorted(misplaced(found)), sep="\n  ")
+        print("\nParticiples:", *participles(found), sep="\n  ")
     if options.rooms:
         lines: Counter[str] = Counter()
         files: Counter[str] = Counter()

@@ -44,8 +44,9 @@ class VerifyOptions:
         Checkpoint of the ``native`` engine: gone on from if it exists, and kept up to date.
     executor : {"processes", "ray"}
         How several explorers of the ``native`` engine run.
-    kernel : {"cpu", "torch", "torch:cpu", "torch:cuda", "numpy"}
-        What computes the ``native`` engine's bounds; ``torch`` takes a GPU where there is one.
+    kernel : str
+        What computes the ``native`` engine's bounds: ``cpu``, or a plug-in's kernel, such as
+        ``torch:cuda`` of ``examples/plugin_kernel``.
 
     Raises
     ------

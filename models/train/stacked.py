@@ -483,7 +483,9 @@ class Stack:
         if not self._recipe.dropout_rate:
             return []
         drawn = [
-            dropout_mask(generator, (layer.outputs, layer.positions, batch), self._recipe.dropout_rate)
+            dropout_mask(
+                generator, (layer.outputs, layer.positions, batch), self._recipe.dropout_rate
+            )
             for layer in self._layers[:-1]
         ]
         return [torch.from_numpy(mask).to(self._device) for mask in drawn]

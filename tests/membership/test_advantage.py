@@ -11,7 +11,14 @@ from scipy.stats import binom, binomtest, norm
 
 from leaveout.errors import AuditError
 from leaveout.verifier.audits.intervals import alpha_lower_bound
-from leaveout.verifier.audits.membership import Counted, Events, Views, advantage, implied_guarantee, rates
+from leaveout.verifier.audits.membership import (
+    Counted,
+    Events,
+    Views,
+    advantage,
+    implied_guarantee,
+    rates,
+)
 from leaveout.verifier.audits.membership.advantage import advantage_of_statistics, choose
 from leaveout.verifier.audits.membership.statistics import Statistic, selecting_trials
 

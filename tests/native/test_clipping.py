@@ -6,16 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import linprog
-
-from leaveout.bab.native.kernels.array_bounds import (
+from leaveout_arrays.bounds import (
     concatenate_cuts,
     contract_all,
     numpy_space,
     torch_space,
     useful_cuts,
 )
-from leaveout.bab.native.kernels.array_bounds import largest as largest_of_arrays
+from leaveout_arrays.bounds import largest as largest_of_arrays
+from scipy.optimize import linprog
 
 clipping = pytest.importorskip("leaveout.bab.native.kernels.pair_bounds")
 

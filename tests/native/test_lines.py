@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from leaveout_arrays import nodes_of
+from leaveout_arrays.bounds import numpy_space
 
 from leaveout.bab.native.kernels import make_kernel
-from leaveout.bab.native.kernels.array_bounds import numpy_space
-from leaveout.bab.native.kernels.arrays import nodes_of
 from leaveout.bab.native.kernels.interface import OPEN, Work
 
 from support.random_nodes import NODES, Case
@@ -101,7 +101,7 @@ def sizes(case: Case) -> np.ndarray:
 
 def of_arrays(case: Case, lines: np.ndarray, share: np.ndarray) -> tuple[np.ndarray, ...]:
     """Return the same over whole arrays."""
-    from leaveout.bab.native.kernels.array_ascent import along, gather_forms, try_multipliers
+    from leaveout_arrays.ascent import along, gather_forms, try_multipliers
 
     space, batch = numpy_space(), case.batch
     given = {name: getattr(batch, name) for name in ("lower", "upper", "state", "phase")}

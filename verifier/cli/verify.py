@@ -50,9 +50,7 @@ def verify(
     ] = "processes",
     kernel: Annotated[
         str,
-        typer.Option(
-            help="What computes native's bounds: cpu, torch (a GPU if there is one), numpy."
-        ),
+        typer.Option(help="What computes native's bounds: cpu, or a plug-in's kernel, as torch."),
     ] = "cpu",
     seed: Annotated[int, typer.Option(help="Of the search for witnesses.")] = 0,
     json: Annotated[

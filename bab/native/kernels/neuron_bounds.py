@@ -1,8 +1,8 @@
 """Compiled passes over one node: linear bounds of neurons and scores.
 
 Every function works on the flat arrays of `kernels.interface.Layout`; ``docs/native.md`` derives
-what they compute, and `kernels.array_bounds` says it over whole arrays. ``net``, ``numbers`` and
-``members`` are those of `kernels.arguments`.
+what they compute, and ``examples/plugin_kernel`` says it over whole arrays. ``net``, ``numbers``
+and ``members`` are those of `kernels.arguments`.
 """
 
 from __future__ import annotations

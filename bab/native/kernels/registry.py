@@ -12,15 +12,15 @@ from leaveout.errors import LeaveoutError, SolverError, cause
 GROUP = "leaveout.kernels"
 """Entry points of kernels from elsewhere."""
 
+_ARRAYS = "the package leaveout-arrays (examples/plugin_kernel)"
+
 BUILT_IN: Mapping[str, str] = {
     "cpu": "leaveout.bab.native.kernels.cpu:CpuKernel",
-    "torch": "leaveout.bab.native.kernels.arrays:TorchKernel",
-    "numpy": "leaveout.bab.native.kernels.arrays:NumpyKernel",
 }
 
 
 def make_kernel(spec: str, threads: int | None = None) -> Kernel:
-    """Return a kernel by name; ``torch`` uses a GPU if torch sees one."""
+    """Return a kernel by name, perhaps on a device: ``torch:cpu``."""
     name, colon, device = spec.partition(":")
     if colon and not device:
         raise SolverError(f"kernel {spec!r} names no device; write {name!r}, or name one after ':'")
@@ -32,7 +32,8 @@ def make_kernel(spec: str, threads: int | None = None) -> Kernel:
     for point in others.select(name=name):
         return _foreign(point, device, threads)
     known = ", ".join([*BUILT_IN, *sorted(others.names)])
-    raise SolverError(f"unknown kernel {spec!r}; known kernels: {known}")
+    cure = f"; {_ARRAYS} adds it" if name in ("numpy", "torch") else ""
+    raise SolverError(f"unknown kernel {spec!r}; known kernels: {known}{cure}")
 
 
 def _foreign(point: importlib.metadata.EntryPoint, device: str, threads: int | None) -> Kernel:

@@ -214,7 +214,9 @@ def _write_folder(
 ) -> Path | None:
     """Write a folder after its forest changed; return the specification if it is kept."""
     held = folder.forest.ensemble()
-    changed = ForestFolder(folder.directory, folder.forest, columns.restrict_to_rows(held.names, held.X))
+    changed = ForestFolder(
+        folder.directory, folder.forest, columns.restrict_to_rows(held.names, held.X)
+    )
     return None if changed.write(before, request) else folder.directory / SPEC
 
 

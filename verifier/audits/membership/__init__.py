@@ -15,7 +15,13 @@ from leaveout.verifier.audits.membership.file import (
     write_audit,
 )
 from leaveout.verifier.audits.membership.paired_trials import Arm, Plan, Trial, run_trials, views_of
-from leaveout.verifier.audits.membership.result import Advantage, Counted, Implied, Ranked, implied_guarantee
+from leaveout.verifier.audits.membership.result import (
+    Advantage,
+    Counted,
+    Implied,
+    Ranked,
+    implied_guarantee,
+)
 from leaveout.verifier.audits.membership.views import Views
 
 __all__ = [

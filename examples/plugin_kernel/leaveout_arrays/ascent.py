@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from leaveout.bab.forms import Forms
-from leaveout.bab.native.kernels.array_bounds import (
+from leaveout.bab.native.kernels.interface import CUT, EMPTY, FARTHEST, OPEN, Batch, Work
+from leaveout.bab.native.kernels.line_bounds import EVEN, NOISE, SLOPE
+from leaveout_arrays.bounds import (
     Array,
     Cuts,
     Nodes,
@@ -24,8 +26,6 @@ from leaveout.bab.native.kernels.array_bounds import (
     reach,
     useful_cuts,
 )
-from leaveout.bab.native.kernels.interface import CUT, EMPTY, FARTHEST, OPEN, Batch, Work
-from leaveout.bab.native.kernels.line_bounds import EVEN, NOISE, SLOPE
 
 
 class Followed(NamedTuple):

@@ -8,15 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab.forms import Forms
-from leaveout.bab.native.kernels.array_ascent import ascend, form, gather_forms, recall
-from leaveout.bab.native.kernels.array_bounds import (
-    Array,
-    Nodes,
-    Space,
-    numpy_space,
-    tighten,
-    torch_space,
-)
 from leaveout.bab.native.kernels.interface import (
     CLOSED,
     OPEN,
@@ -28,6 +19,15 @@ from leaveout.bab.native.kernels.interface import (
     Work,
 )
 from leaveout.errors import SolverError
+from leaveout_arrays.ascent import ascend, form, gather_forms, recall
+from leaveout_arrays.bounds import (
+    Array,
+    Nodes,
+    Space,
+    numpy_space,
+    tighten,
+    torch_space,
+)
 
 
 class ArrayKernel:
