@@ -13,7 +13,6 @@ ROOT = Path(__file__).resolve().parent.parent
 DATA = (
     "leaveout/py.typed",
     "leaveout/specs/text/grammar.lark",
-    "leaveout/verifier/guard/docs.css",
     "leaveout/verifier/page/chart.css",
     "leaveout/verifier/page/print.css",
     "leaveout/verifier/page/style.css",

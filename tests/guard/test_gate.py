@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import re
 import time
@@ -80,7 +79,7 @@ def test_only_who_has_a_key_is_answered(asked):
         assert reply.headers["www-authenticate"] == "Bearer"
     for path in ("/about", "/", "/metrics", "/nothing"):
         assert asker.get(path).status == 401
-    for path in ("/health", "/docs", "/openapi.json"):
+    for path in ("/health", "/openapi.json"):
         assert asker.get(path).status == 200
 
 
@@ -268,25 +267,6 @@ def _counted(asker: Asker) -> dict[str, float]:
     }
 
 
-def test_the_page_loads_nothing_and_says_every_path(guard):
-    with in_thread(guard, settings=ServeSettings(pad=0.0)) as port:
-        asker = Asker(port)
-        reply = asker.get("/docs")
-        paths = asker.get("/openapi.json").said["paths"]
-        asker.close()
-    text = reply.body.decode()
-    assert reply.headers["content-type"].startswith("text/html")
-    policy = reply.headers["content-security-policy"]
-    assert "default-src 'none'" in policy and "unsafe" not in policy
-    style = text.partition("<style>")[2].partition("</style>")[0]
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    assert f"'sha256-{digest}'" in policy
-    assert "<script" not in text and "src=" not in text and "style=" not in text
-    assert all(f"<code>{path}</code>" in text for path in paths)
-    named = set(re.findall(r'href="#([^"]+)"', text))
-    assert named <= set(re.findall(r'id="([^"]+)"', text))
-
-
 @pytest.mark.parametrize(
     ("bound", "names", "known", "unknown"),
     [
@@ -341,13 +321,13 @@ def test_a_key_in_an_address_is_in_no_log(leaky, tmp_path):
     with process(leaky.folder, "--memory", str(tmp_path / "m"), "--pad", "0",
                  "--keys", str(tmp_path / "keys")) as served:  # fmt: skip
         asker = Asker(served.port)
-        for path in (f"/health?key={key}", f"/{key}", f"/label/{key}", f"/docs?{key}"):
+        for path in (f"/health?key={key}", f"/{key}", f"/label/{key}", f"/openapi.json?{key}"):
             asker.get(path)
         asker.close()
         served.process.terminate()
         log = served.line + served.log()
     assert key not in log
-    assert log.count("GET /health ") == log.count("GET /docs ") == 1
+    assert log.count("GET /health ") == log.count("GET /openapi.json ") == 1
     assert log.count("GET (another path)") == 2
 
 
@@ -369,6 +349,6 @@ def test_calls_beyond_the_limit_are_refused(guard):
     settings = ServeSettings(pad=0.0, rate=1e-9, burst=1e-9)
     with in_thread(guard, settings=settings) as port:
         asker = Asker(port)
-        statuses = {asker.get("/docs").status for _ in range(100)}
+        statuses = {asker.get("/openapi.json").status for _ in range(100)}
         asker.close()
     assert 429 in statuses

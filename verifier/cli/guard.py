@@ -225,7 +225,8 @@ def guard(
     For example: leaveout guard family --epsilon 0.2 patients.csv -o labels.csv
 
     Over HTTP, to who has a key: leaveout guard family --keys keys --new-key alice, and then
-    leaveout guard family --epsilon 0.2 --serve --keys keys --processes 4. GET /docs tells the rest.
+    leaveout guard family --epsilon 0.2 --serve --keys keys --processes 4. GET /openapi.json tells
+    the rest.
 
     Exit status: 0 all rows answered, 3 some refused, 2 bad input.
     """

@@ -21,7 +21,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from leaveout.cores import cores
@@ -33,7 +33,6 @@ from leaveout.verifier.guard.guard import Guard
 from leaveout.verifier.guard.memory import Account, FullError, SpentError, UnusableError
 from leaveout.verifier.guard.padding import BusyError, Effort, Pace, Padding
 from leaveout.verifier.guard.server_api import (
-    HEADERS,
     About,
     Answer,
     Answers,
@@ -45,7 +44,6 @@ from leaveout.verifier.guard.server_api import (
     ListedValues,
     Question,
     document,
-    page,
 )
 from leaveout.verifier.guard.server_gate import (
     CONTENT_TYPE,
@@ -339,7 +337,7 @@ def _sample_inputs(guard: Guard, count: int) -> NDArray[Any]:
     return guard.subject.sample(np.random.default_rng(0), count)
 
 
-PATHS = ("/label", "/health", "/about", "/", "/metrics", "/openapi.json", "/docs")
+PATHS = ("/label", "/health", "/about", "/", "/metrics", "/openapi.json")
 
 _LONGEST_ERROR = 500
 
@@ -393,7 +391,6 @@ def process_application(
         service.about,
         service.metrics,
         service.openapi,
-        service.docs,
     )
     app = Starlette(
         routes=[
@@ -421,8 +418,7 @@ class _Service:
     ) -> None:
         self._guard, self._padding, self._shared, self._counts = guard, padding, shared, counts
         self._most_rows, self._bodies = settings.most_rows, Bodies(settings.most_bytes)
-        described = document()
-        self._document, self._page = msgspec.json.encode(described), page(described)
+        self._document = msgspec.json.encode(document())
         self._told = False
         if guard.is_closed:
             shared.close()
@@ -477,9 +473,6 @@ class _Service:
 
     async def openapi(self, _: Request) -> Response:
         return _json(self._document)
-
-    async def docs(self, _: Request) -> Response:
-        return HTMLResponse(self._page, headers=HEADERS)
 
     async def metrics(self, _: Request) -> Response:
         return Response(self._counts.text(), media_type=CONTENT_TYPE)

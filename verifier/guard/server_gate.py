@@ -183,7 +183,7 @@ def _metric(name: str, kind: str, words: str, *samples: tuple[str, float]) -> st
     return f"# HELP {full} {words}\n# TYPE {full} {kind}\n{''.join(lines)}"
 
 
-FREE = frozenset(("/health", "/docs", "/openapi.json"))
+FREE = frozenset(("/health", "/openapi.json"))
 """What needs no key: it is the same whatever is served."""
 
 _LEAVING = 30.0
