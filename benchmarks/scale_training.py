@@ -205,7 +205,7 @@ class Fit:
         """Return what an epoch of the stack takes."""
         return float(np.dot(self.rates, case.terms))
 
-    def is_fixed(self, case: Case) -> float:
+    def fixed(self, case: Case) -> float:
         """Return the part that does not grow with the stack."""
         return float(self.rates[0] * case.terms[0])
 

@@ -32,9 +32,9 @@ import sklearn.cluster
 from leaveout.bab import make_instance
 from leaveout.bab.lucid.algorithm import features
 from leaveout.encoders import Box
-from leaveout.models import load_family, load_network, members
+from leaveout.models import family_load, load_family, load_network
 # Smaller portions than usual, so that a family need not be huge to be too large.
-members._CHUNK, members._KEPT = 2**24, 2**25
+family_load._CHUNK, family_load._KEPT = 2**24, 2**25
 network = load_network(sys.argv[2] + "/full.onnx")
 """
 SCRIPT = """
@@ -103,7 +103,7 @@ def test_members_of_a_large_set_are_told_apart_by_random_sums_of_their_parameter
     exact = features(networks_, chosen)
     np.testing.assert_array_equal(exact, networks_.take(chosen).flat())
     with (
-        mock.patch.object(algorithm, "_LARGEST", 0),
+        mock.patch.object(algorithm, "_LARGEST_SAMPLE", 0),
         mock.patch.object(family_load, "_KEPT", 0),
         mock.patch.object(family_load, "_CHUNK", 8 * networks_.size * 7),
     ):
