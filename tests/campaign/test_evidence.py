@@ -36,7 +36,7 @@ def test_such_cases_are_right(number):
         (39, {"_Leaks.other_claim": "", "_Leaks.other_results": ""}),
         (51, {"_padding": 1e9}),
         (15, {"_Points._key": b""}),
-        (19, {"_said": 0}),
+        (19, {"_normal_form": 0}),
     ],
     ids=CASES,
 )

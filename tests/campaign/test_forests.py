@@ -25,9 +25,9 @@ def test_forests_are_those_trained_on_what_is_left():
 
 
 def test_a_forest_that_does_not_forget_is_seen(monkeypatch):
-    whole = DareForestClassifier.retrained
+    whole = DareForestClassifier.retrain
     monkeypatch.setattr(
-        DareForestClassifier, "retrained", lambda self, rows=(): whole(self, self.rows_[:1])
+        DareForestClassifier, "retrain", lambda self, rows=(): whole(self, self.rows_[:1])
     )
     assert "retraining" in map(sort_of, wrongs(20, **PLAIN))
 

@@ -41,5 +41,5 @@ def test_a_memory_that_forgets_is_seen(monkeypatch):
 
 
 def test_another_law_is_seen(monkeypatch):
-    monkeypatch.setattr("attacks.guard.noised", lambda label, *rest: label)
+    monkeypatch.setattr("attacks.guard.draw_noisy_label", lambda label, *rest: label)
     assert {"law"} <= set(map(sort_of, wrongs(10)))

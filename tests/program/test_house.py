@@ -2,8 +2,8 @@
 
 import house
 
-FEWEST, MOST = 3, 720
-"""Lines of a file that holds one subject, a package's face aside."""
+MOST = 740
+"""Lines of a file that holds one subject."""
 
 SOURCES = house.sources(house.ROOT)
 

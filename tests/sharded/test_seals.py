@@ -155,8 +155,8 @@ def test_a_seal_cut_short_leaves_the_one_before(tmp_path):
         path.write_bytes(content)
 
 
-WRITING = {"_committed", "_compare", "_seal_after", "begin_seals", "create"} | {
-    "moving", "note_seal", "open", "record", "write_state",
+WRITING = {"_commit_block", "_compare", "_seal_after", "begin_seals", "create"} | {
+    "move_on", "note_seal", "open", "record", "write_state",
 }  # fmt: skip
 
 

@@ -48,7 +48,7 @@ def _claim(place: str, *takes: str, places: int = 1) -> Known:
 
 
 FUNCTIONS: Mapping[str, Known] = {
-    "access": _object("served.access:access", "path"),
+    "access": _object("served.idp:access", "path"),
     "audit": _object("estimates.functions:audit", "path"),
     "ballots": _object("voting.functions:ballots", "path", "hash", "offsets", "families"),
     "dpa": _object("voting.functions:dpa", "ballots", "members"),
