@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import csr_array, eye_array, kron, vstack
 
-from leaveout.models.votes.ballots import NEVER
+from leaveout.models.ballots import NEVER
 
 UNIT = 2**20
 """Prices are whole multiples of one over this."""

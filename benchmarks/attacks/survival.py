@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from leaveout.models.votes.ballots import NEVER
+from leaveout.models.ballots import NEVER
 from leaveout.models.votes.survival.learner import Part, SurvivingLearner
 from leaveout.models.votes.survival.nearest import Nearest
 from leaveout.models.votes.survival.tree import Tree

@@ -12,7 +12,7 @@ from scipy.sparse import coo_array, csr_array
 from leaveout.compiling import cached_njit
 from leaveout.encoders.votes.plurality import Attack, Tally
 from leaveout.encoders.votes.threat import UNBOUNDED, Cost, Threat
-from leaveout.models.votes.ballots import NEVER, Against
+from leaveout.models.ballots import NEVER, Against
 from leaveout.solvers import Problem
 
 

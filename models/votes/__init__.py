@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leaveout.models.votes.ballots import Assumption, Ballots, Origin, read_ballots, write_ballots
+from leaveout.models.ballots import Assumption, Ballots, Origin, read_ballots, write_ballots
 from leaveout.models.votes.election import hold_election
 from leaveout.models.votes.learners import make_learner
 from leaveout.models.votes.partitioning import (

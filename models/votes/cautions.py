@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.models.ballots import Ballots
 from leaveout.models.table import number
-from leaveout.models.votes.ballots import Ballots
 from leaveout.models.votes.samples import NO_LABEL, Samples
 
 Counts = NDArray[np.int64]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
-from leaveout.models.votes.ballots import Against, Assumption, Ballots, Origin
+from leaveout.models.ballots import Against, Assumption, Ballots, Origin
 from leaveout.models.votes.cautions import Findings, part_cautions
 from leaveout.models.votes.features import ArrayFeatures, Features, TableFeatures
 from leaveout.models.votes.learners import TORCH, make_transformer

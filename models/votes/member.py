@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
-from leaveout.models.votes.ballots import Against
+from leaveout.models.ballots import Against
 from leaveout.models.votes.features import Encoder, Features
 from leaveout.models.votes.learners import TORCH, Learner
 from leaveout.models.votes.onnx_models import Exported, export_constant, export_model

@@ -12,7 +12,7 @@ from leaveout.cores import cores
 from leaveout.errors import BallotError, TrainingError
 from leaveout.exit_codes import ExitCode
 from leaveout.files import clear_partials, make_folder, partial_folder, put_folder, settle
-from leaveout.models.votes.ballots import Ballots, write_ballots
+from leaveout.models.ballots import Ballots, write_ballots
 from leaveout.models.votes.cautions import (
     Accuracy,
     accuracy_of,

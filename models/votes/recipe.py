@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
-from leaveout.models.votes.ballots import Against, Method
+from leaveout.models.ballots import Against, Method
 from leaveout.models.votes.learners import TORCH, Learner, default_learner, parse_value
 from leaveout.models.votes.samples import NO_LABEL, Samples, hash_samples, is_text, spread_offsets
 from leaveout.models.votes.survival.making import SURVIVING

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
-from leaveout.models.votes.ballots import MOST_LABELS, Assumption
+from leaveout.models.ballots import MOST_LABELS, Assumption
 from leaveout.models.votes.features import Features
 from leaveout.names import hint
 

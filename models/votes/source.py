@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from leaveout.errors import TrainingError
 from leaveout.files import TABLE, open_file, why_unread
 from leaveout.models.archive import expect_arrays, holds_archive, read_archive
+from leaveout.models.ballots import MOST_LABELS, Assumption
 from leaveout.models.table import Table, check_header, read_table, rows_and_labels, same_features
-from leaveout.models.votes.ballots import MOST_LABELS, Assumption
 from leaveout.models.votes.features import ArrayFeatures, TableFeatures, column_of
 from leaveout.models.votes.samples import (
     BadRows,

@@ -155,7 +155,7 @@ def test_a_seal_cut_short_leaves_the_one_before(tmp_path):
         path.write_bytes(content)
 
 
-WRITING = {"_commit_block", "_compare", "_seal_after", "begin_seals", "create"} | {
+WRITING = {"_commit_block", "_compare", "seal_after", "begin_seals", "create"} | {
     "move_on", "note_seal", "open", "record", "write_state",
 }  # fmt: skip
 

@@ -29,6 +29,7 @@ from leaveout.errors import CheckpointError, LeaveoutError
 from leaveout.files import UnusualFileError, open_atomically, open_file, read_whole, refuse_unusual
 from leaveout.models import load_network
 from leaveout.models.archive import read_archive, read_arrays
+from leaveout.models.ballots import read_ballots
 from leaveout.models.family import load_family_file
 from leaveout.models.forest.files import load_ensemble
 from leaveout.models.forest.folders import load_columns
@@ -36,7 +37,6 @@ from leaveout.models.sharded.classifier import read_state
 from leaveout.models.sharded.settings import read_settings
 from leaveout.models.table import read_table
 from leaveout.models.train.data import read_data
-from leaveout.models.votes.ballots import read_ballots
 from leaveout.models.votes.source import read_samples
 from leaveout.specs import load
 from leaveout.specs.vnnlib.onnx_files import load_model

@@ -8,7 +8,7 @@ import pytest
 from leaveout.encoders.votes.plurality import plurality_attack, plurality_radii, recount, tally
 from leaveout.encoders.votes.threat import UNBOUNDED, Threat, cost_of
 from leaveout.encoders.votes.thresholds import knapsack_attack, knapsack_radius
-from leaveout.models.votes.ballots import NEVER
+from leaveout.models.ballots import NEVER
 
 from support.votes import every_count, every_vote, random_ballots
 

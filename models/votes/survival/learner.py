@@ -9,7 +9,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.models.votes.ballots import Against
+from leaveout.models.ballots import Against
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.models.votes.ballots import Against
+from leaveout.models.ballots import Against
 from leaveout.models.votes.survival.learner import Part
 
 _CHUNK = 2**21

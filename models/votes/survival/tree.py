@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.models.votes.ballots import NEVER, Against
+from leaveout.models.ballots import NEVER, Against
 from leaveout.models.votes.survival.learner import Part
 
 _SETS = 8192

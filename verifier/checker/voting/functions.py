@@ -9,7 +9,7 @@ from fractions import Fraction
 import msgspec
 import numpy as np
 
-from leaveout.models.votes import Ballots, read_ballots
+from leaveout.models.ballots import Ballots, read_ballots
 from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.expressions.given import Given, Range, Text
 from leaveout.verifier.checker.voting.plurality import FAR, Counts, Flags

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.models.votes import Ballots
+from leaveout.models.ballots import Ballots
 from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.voting.plurality import (
     FAR,

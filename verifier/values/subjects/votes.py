@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from leaveout.deadline import Deadline
 from leaveout.encoders.votes.threat import UNBOUNDED, Cost, Threat
 from leaveout.errors import BallotError, SolverError
-from leaveout.models.votes import Ballots, read_ballots
+from leaveout.models.ballots import Ballots, read_ballots
 from leaveout.solvers import Feature, SolverProcess, find_solver
 from leaveout.specs.deciders import Arguments, Bounds, Decided, Evidence
 from leaveout.verifier.values.votes import (

@@ -43,7 +43,7 @@ from leaveout.encoders.votes.thresholds import (
     reach_of,
 )
 from leaveout.errors import BallotError
-from leaveout.models.votes import Ballots
+from leaveout.models.ballots import Ballots
 from leaveout.solvers import CanSolve
 from leaveout.verifier.values.votes.vote import Radii, Vote, confirm_attack
 

@@ -12,7 +12,7 @@ from leaveout.encoders.votes.collective import CollectiveAttack
 from leaveout.encoders.votes.plurality import Attack
 from leaveout.encoders.votes.threat import UNBOUNDED, Cost, Threat, cost_of
 from leaveout.errors import BallotError
-from leaveout.models.votes import Ballots
+from leaveout.models.ballots import Ballots
 from leaveout.specs.deciders import Curve, Evidence
 from leaveout.verifier.values.votes.schemes import (
     CountedVote,

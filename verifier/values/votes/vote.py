@@ -15,7 +15,7 @@ from leaveout.bab.votes.collective import CollectiveProblem
 from leaveout.bab.votes.collective_exact import CollectiveBounds
 from leaveout.encoders.votes.plurality import Attack, recount
 from leaveout.errors import BallotError
-from leaveout.models.votes import Ballots
+from leaveout.models.ballots import Ballots
 from leaveout.names import hint
 from leaveout.specs.deciders import Arguments
 
