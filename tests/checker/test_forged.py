@@ -213,7 +213,7 @@ def test_a_bound_that_is_no_number_proves_nothing(folder, number):
         return pairs.Forms(found.slopes, np.full_like(found.constant, number))
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("tree_walk", "regional"):
+        for module in ("tree_walk", "envelope"):
             patch.setattr(f"leaveout.verifier.checker.{module}.pull_back", broken)
         with pytest.raises(RejectedError, match="float64's range"):
             check(folder / "forged.cert")

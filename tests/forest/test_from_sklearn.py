@@ -22,8 +22,8 @@ from leaveout.models.forest import (
     ForestError,
     SklearnForest,
     exact_forest,
+    from_sklearn,
     read_forest,
-    reading,
 )
 from leaveout.models.forest.scored import before_rounding, leaves_of, round_to_float32
 
@@ -72,7 +72,7 @@ def test_answers_are_those_of_the_estimator(seed, make, labels, words, weights, 
         given |= {"n_estimators": int(rng.integers(1, 12)), "n_jobs": 1}
     estimator = make(random_state=seed, **given, **more)
     estimator.fit(X, words[y], sample_weight=rng.random(len(y)) if weights == "sample" else None)
-    forest = reading(estimator)
+    forest = from_sklearn(estimator)
     at = near(forest, rng)
     expected = estimator.predict_proba(at)
     assert forest.predict_proba(at).tobytes() == expected.tobytes()
@@ -88,7 +88,7 @@ def test_answers_are_those_of_the_estimator(seed, make, labels, words, weights, 
 def test_monotonic_constraints_and_threads_are_no_matter():
     X, y = data(1)
     estimator = RandomForestClassifier(9, random_state=1, n_jobs=2, monotonic_cst=[1, 0, -1])
-    forest = reading(estimator.fit(X, y))
+    forest = from_sklearn(estimator.fit(X, y))
     estimator.n_jobs = 1
     assert np.array_equal(forest.predict_proba(X), estimator.predict_proba(X))
 
@@ -96,7 +96,7 @@ def test_monotonic_constraints_and_threads_are_no_matter():
 def test_nodes_are_in_preorder_however_the_tree_was_grown():
     X, y = data(5, 3, 200)
     estimator = RandomForestClassifier(4, max_leaf_nodes=20, random_state=0).fit(X, y)
-    for tree, own in zip(reading(estimator).scored.trees, estimator.estimators_, strict=True):
+    for tree, own in zip(from_sklearn(estimator).scored.trees, estimator.estimators_, strict=True):
         inner = np.flatnonzero(tree.feature >= 0)
         assert np.array_equal(tree.left[inner], inner + 1)
         assert len(tree.feature) == own.tree_.node_count
@@ -129,7 +129,7 @@ def test_gaps_in_the_training_data_leave_finite_thresholds():
     X[y == 1, 0] = np.nan
     estimator = DecisionTreeClassifier(random_state=0).fit(X, y)
     assert np.isinf(estimator.tree_.threshold).any()
-    forest = reading(estimator)
+    forest = from_sklearn(estimator)
     full, _ = data(4)
     assert np.array_equal(forest.predict_proba(full), estimator.predict_proba(full))
     assert np.isfinite(forest.scored.trees[0].threshold).all()
@@ -154,17 +154,17 @@ class Own(RandomForestClassifier):  # type: ignore[misc]
 )
 def test_what_is_no_forest_of_labels_is_refused_by_name(estimator, said):
     with pytest.raises(ForestError, match=said):
-        reading(estimator)
+        from_sklearn(estimator)
 
 
 def test_other_refusals():
     X, y = data(0)
     with pytest.raises(ForestError, match="not fitted"):
-        reading(RandomForestClassifier())
+        from_sklearn(RandomForestClassifier())
     with pytest.raises(ForestError, match="2 labels a row"):
-        reading(RandomForestClassifier(2).fit(X, np.stack((y, 1 - y), axis=1)))
+        from_sklearn(RandomForestClassifier(2).fit(X, np.stack((y, 1 - y), axis=1)))
     estimator = RandomForestClassifier(2).fit(X, y)
-    forest = reading(estimator)
+    forest = from_sklearn(estimator)
     with pytest.raises(ForestError, match="2 features, and the forest reads 3"):
         forest.predict(X[:, :2])
     with pytest.raises(ForestError, match=r"X\[0, 1\] is too large for float32"):
@@ -173,13 +173,13 @@ def test_other_refusals():
         exact_forest(forest)
     estimator.predict_proba = lambda X: np.full((len(X), 2), 0.5)
     with pytest.raises(ForestError, match="does not answer as its trees say"):
-        reading(estimator)
+        from_sklearn(estimator)
 
 
 @pytest.mark.parametrize("words", LABELS)
 def test_a_file_holds_all_of_it(tmp_path, words):
     X, y = data(2, 3)
-    forest = reading(ExtraTreesClassifier(5, random_state=0).fit(X, words[y]))
+    forest = from_sklearn(ExtraTreesClassifier(5, random_state=0).fit(X, words[y]))
     forest.save(tmp_path / "a.npz")
     again = read_forest(tmp_path / "a.npz")
     assert isinstance(again, SklearnForest)
@@ -193,13 +193,13 @@ def test_a_file_holds_all_of_it(tmp_path, words):
 
 def test_forests_that_differ_say_where():
     X, y = data(2)
-    one = reading(RandomForestClassifier(5, random_state=0).fit(X, y))
-    other = reading(RandomForestClassifier(5, random_state=1).fit(X, y))
+    one = from_sklearn(RandomForestClassifier(5, random_state=0).fit(X, y))
+    other = from_sklearn(RandomForestClassifier(5, random_state=1).fit(X, y))
     assert "tree 0, node" in one.difference(other)
     assert one != other
-    assert "trees" in one.difference(reading(DecisionTreeClassifier().fit(X, y)))
-    assert "labels" in one.difference(reading(DecisionTreeClassifier().fit(X, y + 1)))
-    assert "features" in one.difference(reading(DecisionTreeClassifier().fit(X[:, :2], y)))
+    assert "trees" in one.difference(from_sklearn(DecisionTreeClassifier().fit(X, y)))
+    assert "labels" in one.difference(from_sklearn(DecisionTreeClassifier().fit(X, y + 1)))
+    assert "features" in one.difference(from_sklearn(DecisionTreeClassifier().fit(X[:, :2], y)))
     exact = DareForestClassifier(2, random_state=0).fit(X, y)
     assert "exact forest" in exact.difference(one)
     assert "DareForestClassifier" in one.difference(exact)
@@ -222,7 +222,7 @@ def test_forests_that_differ_say_where():
 def test_a_file_that_is_no_forest_is_refused(tmp_path, name, change, said):
     X, y = data(2)
     path = tmp_path / "a.npz"
-    reading(RandomForestClassifier(2, random_state=0).fit(X, y)).save(path)
+    from_sklearn(RandomForestClassifier(2, random_state=0).fit(X, y)).save(path)
     with np.load(path) as arrays:
         held = dict(arrays)
     np.savez(path, **(held | {name: change(held[name])}))
@@ -234,7 +234,7 @@ def test_a_file_that_is_no_forest_is_refused(tmp_path, name, change, said):
 def test_every_damaged_byte_is_found(tmp_path):
     X, y = data(2)
     path = tmp_path / "a.npz"
-    forest = reading(RandomForestClassifier(2, random_state=0).fit(X, y))
+    forest = from_sklearn(RandomForestClassifier(2, random_state=0).fit(X, y))
     forest.save(path)
     content = path.read_bytes()
     rng = np.random.default_rng(1)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 
-from leaveout.models.forest import DareForestClassifier, reading
+from leaveout.models.forest import DareForestClassifier, from_sklearn
 
 SPEC = """
 let T = forest("forest.npz")
@@ -40,4 +40,4 @@ def write_forests(folder: Path) -> None:
     trained.save(folder / "copy.npz")
     trained.unlearn([3, 9]).save(folder / "other.npz")
     learnt = RandomForestClassifier(5, max_depth=3, n_jobs=1, random_state=0).fit(X, y)
-    reading(learnt).save(folder / "learnt.npz")
+    from_sklearn(learnt).save(folder / "learnt.npz")

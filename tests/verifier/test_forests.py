@@ -8,7 +8,7 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from leaveout.errors import LeaveoutError
-from leaveout.models.forest import DareForestClassifier, reading
+from leaveout.models.forest import DareForestClassifier, from_sklearn
 from leaveout.verifier.run import verify
 
 
@@ -129,8 +129,8 @@ def test_forests_of_scikit_learn_are_compared(tmp_path, make):
     X = rng.normal(size=(60, 3))
     y = np.array(["no", "yes"])[(X.sum(axis=1) > 0).astype(int)]
     one, other = (make(3, max_depth=3, random_state=seed).fit(X, y) for seed in range(2))
-    reading(one).save(tmp_path / "forest.npz")
-    reading(other).save(tmp_path / "smaller.npz")
+    from_sklearn(one).save(tmp_path / "forest.npz")
+    from_sklearn(other).save(tmp_path / "smaller.npz")
     assert result(tmp_path, "same_function(T, T, box(-1, 1))").verdict == "proved"
     assert result(tmp_path, "T == T").verdict == "proved"
     found = result(tmp_path, "T == U")
@@ -146,7 +146,7 @@ def test_forests_of_scikit_learn_are_compared(tmp_path, make):
 def test_an_exact_forest_is_compared_with_one_of_scikit_learn(tmp_path):
     X, y = np.array([[0.0], [0.25], [0.75], [1.0]]), np.array([0, 0, 1, 1])
     DareForestClassifier(2, k=3, random_state=0).fit(X, y).save(tmp_path / "forest.npz")
-    reading(DecisionTreeClassifier().fit(X, y)).save(tmp_path / "smaller.npz")
+    from_sklearn(DecisionTreeClassifier().fit(X, y)).save(tmp_path / "smaller.npz")
     assert result(tmp_path, "same_function(T, U, box(0, 0.5))").verdict == "proved"
     found = result(tmp_path, "same_function(T, U, box(0.5, 1))")
     # Both split at 0.5, but what is next above it is 0.5 in float32.
@@ -160,8 +160,8 @@ def test_an_exact_forest_is_compared_with_one_of_scikit_learn(tmp_path):
 @pytest.mark.parametrize("claim", ["caches_sound(T)", DELETIONS])
 def test_a_forest_of_scikit_learn_forgets_nothing(tmp_path, claim):
     X, y = np.arange(8.0).reshape(4, 2), [0, 1, 0, 1]
-    reading(RandomForestClassifier(2).fit(X, y)).save(tmp_path / "forest.npz")
-    reading(RandomForestClassifier(2).fit(X, y)).save(tmp_path / "smaller.npz")
+    from_sklearn(RandomForestClassifier(2).fit(X, y)).save(tmp_path / "forest.npz")
+    from_sklearn(RandomForestClassifier(2).fit(X, y)).save(tmp_path / "smaller.npz")
     (tmp_path / "deletions.csv").write_text("row\n3\n")
     with pytest.raises(LeaveoutError, match="train a DareForestClassifier") as caught:
         result(tmp_path, claim)

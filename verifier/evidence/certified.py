@@ -368,7 +368,7 @@ class _Forests(_OfLeaks):
             return None
         if len(witness.x) != self.job.box.dimension:
             return None
-        found: float | None = self.task.decider.replayed(
+        found: float | None = self.task.decider.replayed_confidence(
             self.job, np.asarray(witness.x), witness.member, witness.label
         )
         return found
@@ -418,7 +418,7 @@ class _Samples(_Leaks):
                 f"shares what may be wrong with {part.results} results in the certificate, and "
                 f"{self._results} rest on samples"
             )
-        if {each.label for each in part.bounds} not in map(set, sampled.asked):
+        if {each.label for each in part.bounds} not in map(set, sampled.label_groups):
             return _OTHER
         return ""
 

@@ -141,7 +141,7 @@ def _whole_numbers(given: Given, name: str) -> tuple[int, ...]:
     listed = given.values[name]
     if not isinstance(listed, tuple) or not all(isinstance(each, Range) for each in listed):
         raise RejectedError(f"'{name}' is no list of numbers")
-    known = [each.known for each in listed]
+    known = [each.exact_value for each in listed]
     if not all(each.denominator == 1 for each in known):
         raise RejectedError(f"'{name}' are not whole numbers")
     return tuple(each.numerator for each in known)
