@@ -187,8 +187,8 @@ VALUES = [
 
 
 @pytest.mark.parametrize(("spec", "given", "words"), VALUES)
-def test_statements_of_every_kind(made, spec, given, words):
-    assert said(made, spec, made.result(name="s", **given)) == words
+def test_statements_of_every_kind(made, spec, given, words, snapshot):
+    assert said(made, spec, made.result(name="s", **given)) == snapshot
 
 
 def test_every_function_with_a_verdict_of_its_own_has_plain_words():

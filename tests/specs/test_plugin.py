@@ -73,9 +73,9 @@ def test_an_installed_function_is_decided(installed):
     assert reason.startswith("numerical: ")
 
 
-def test_an_installed_function_is_listed_coloured_and_offered(installed):
+def test_an_installed_function_is_listed_coloured_and_offered(installed, snapshot):
     described = run(installed, "-m", "leaveout", "functions", "sparsity")
-    assert described.stdout.startswith("### `sparsity`\n\n```\nsparsity(network: Network) -> ")
+    assert described.stdout == snapshot
     grammar = json.loads(run(installed, "-m", "leaveout", "functions", "--grammar").stdout)
     assert any("|sparsity|" in each.get("match", "") for each in grammar["patterns"])
     offered = run(installed, "-c", "from leaveout import specs; print('sparsity' in dir(specs))")
@@ -102,6 +102,6 @@ def test_its_own_tests_pass(installed):
     assert done.returncode == 0, done.stdout
 
 
-def test_without_the_plug_in_the_function_is_unknown(installed):
+def test_without_the_plug_in_the_function_is_unknown(installed, snapshot):
     done = run(installed, "-c", CODE, str(EXAMPLE / "weights.spec"), LEAVEOUT_PLUGINS="off")
-    assert "weights.spec:5:19: unknown name 'sparsity'" in done.stderr
+    assert done.stderr == snapshot

@@ -87,11 +87,9 @@ def test_the_bounds_of_a_compared_value_are_reported():
     assert not notes
 
 
-def test_a_refuted_claim_says_why():
+def test_a_refuted_claim_says_why(snapshot):
     result = decide("guarantee g: forall i in items([7, 8]): amount(i) < 8")
-    assert result.example.words == (
-        "amount(i) is 8, where i = items([7, 8]), number 1 counted from 0"
-    )
+    assert result.example.words == snapshot
 
 
 def test_an_infinite_bound_is_null():
@@ -132,28 +130,25 @@ def test_what_is_nested_too_deep_is_refused():
         assert "this is nested too deep" in str(error) or "RecursionError" in str(error)
 
 
-def test_numbers_can_be_iterated():
+def test_numbers_can_be_iterated(snapshot):
     every = Type("Every", "some numbers", each=NUMBER)
     some = function("some", lambda _: (0.5, np.float32(1.5), 2), result=every)
     claim = "forall n in some(): n >= 0.5 and between(0, 2) * n <= 4"
     assert decide(f"guarantee g: {claim}", some=some).verdict == "proved"
     wrong = function("some", lambda _: (0.5, "a"), result=every)
-    assert "n is no number: a bound is a str" in refused(f"guarantee g: {claim}", some=wrong)
+    assert refused(f"guarantee g: {claim}", some=wrong) == snapshot
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    "text",
     [
-        ("guarantee g: 1 / (2 - 2) > 0", "division by zero"),
-        ("guarantee g: between(1, 2) / between(0, 0) > 0", "division by zero"),
-        (
-            "guarantee g: (forall i in items([1]): amount(i) < 2) with confidence 0.9",
-            "'with confidence' over many values",
-        ),
+        "guarantee g: 1 / (2 - 2) > 0",
+        "guarantee g: between(1, 2) / between(0, 0) > 0",
+        "guarantee g: (forall i in items([1]): amount(i) < 2) with confidence 0.9",
     ],
 )
-def test_claims_that_are_refused(text, said):
-    assert said in refused(text)
+def test_claims_that_are_refused(text, snapshot):
+    assert refused(text) == snapshot
 
 
 def test_without_time_left_nothing_is_asked():
