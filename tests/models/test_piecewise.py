@@ -140,7 +140,7 @@ def test_a_kink_is_one_relu_a_number():
 
 @pytest.mark.parametrize("between", [(), ("Identity",), ("Dropout",)])
 @pytest.mark.parametrize("fill", [None, 0.0, -1.0])
-def test_a_maximum_over_padding_that_onnxruntime_takes_away_is_refused(between, fill):
+def test_a_maximum_over_padding_that_onnxruntime_takes_away_is_refused(between, fill, snapshot):
     """Its optimiser makes one node of the two, and of 0 no number at all."""
     constants = {"pads": np.asarray([0, 0, 0, 0, 0, 0, 1, 1])}
     constants |= {} if fill is None else {"fill": F32(fill)}
@@ -150,8 +150,9 @@ def test_a_maximum_over_padding_that_onnxruntime_takes_away_is_refused(between, 
         last += "_"
     nodes += [node("MaxPool", [last], ["m"], kernel_shape=[2, 2]), node("Flatten", ["m"], ["y"])]
     model = networks.model(nodes, constants, ["n", 1, 3, 3], ["n", 9])
-    with pytest.raises(ModelError, match=r"\(MaxPool\): .*; pad by the pooling itself"):
+    with pytest.raises(ModelError) as told:
         network_from(model, "net.onnx")
+    assert str(told.value) == snapshot
     nodes[0].input[0] = "r"
     model = networks.model(
         [node("Relu", ["x"], ["r"]), *nodes], constants, ["n", 1, 3, 3], ["n", 9]
@@ -162,8 +163,9 @@ def test_a_maximum_over_padding_that_onnxruntime_takes_away_is_refused(between, 
         points = -np.ones((1, 9))
         np.testing.assert_array_equal(network.stack.scores(points)[0], np.zeros((1, 9)))
     else:
-        with pytest.raises(ModelError, match="pad by the pooling itself"):
+        with pytest.raises(ModelError) as told:
             network_from(model, "net.onnx")
+        assert str(told.value) == snapshot
 
 
 REFUSED = {
@@ -208,7 +210,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_not_read_is_refused_in_a_line_that_says_what_to_do(name):
+def test_what_is_not_read_is_refused_in_a_line_that_says_what_to_do(name, snapshot):
     made, message = REFUSED[name]
     shape = ["n", 1, 3] if made.op_type == "MaxPool" else ["n", 3]
     constants = {
@@ -219,8 +221,9 @@ def test_what_is_not_read_is_refused_in_a_line_that_says_what_to_do(name):
         "pads": np.asarray([1, 0, 0, 0]),
     }
     model = networks.model([made], constants, shape, ["n", "labels"])
-    with pytest.raises(ModelError, match=message) as caught:
+    with pytest.raises(ModelError) as caught:
         network_from(model, "net.onnx")
+    assert str(caught.value) == snapshot
     assert "\n" not in str(caught.value)
 
 

@@ -141,17 +141,18 @@ ODD = {
 
 
 @pytest.mark.parametrize("case", ODD)
-def test_what_is_odd_is_refused_in_one_line(case, load):
+def test_what_is_odd_is_refused_in_one_line(case, load, snapshot):
     model, message = ODD[case]
-    with pytest.raises(ModelError, match=message) as caught:
+    with pytest.raises(ModelError) as caught:
         load(model)
+    assert str(caught.value) == snapshot
     assert "net.onnx: " in str(caught.value)
     assert "\n" not in str(caught.value)
     with pytest.raises(ModelError):
         network_from(model, "net.onnx")
 
 
-def test_a_reading_off_by_a_few_roundings_is_caught(load, monkeypatch):
+def test_a_reading_off_by_a_few_roundings_is_caught(load, monkeypatch, snapshot):
     """Each operator is compared alone: what the scores of a whole network forgive shows there."""
     model = networks.residual(np.random.default_rng(0))
     read = onnx_file.read_graph
@@ -165,8 +166,9 @@ def test_a_reading_off_by_a_few_roundings_is_caught(load, monkeypatch):
 
     load(model)
     monkeypatch.setattr(onnx_file, "read_graph", misread)
-    with pytest.raises(ModelError, match=r"our reading of node 'a' \(Gemm\) differs"):
+    with pytest.raises(ModelError) as told:
         load(model)
+    assert str(told.value) == snapshot
 
 
 def test_initialisers_that_are_inputs_too_keep_the_values_of_the_file(load):
@@ -178,7 +180,7 @@ def test_initialisers_that_are_inputs_too_keep_the_values_of_the_file(load):
 
 
 @pytest.mark.parametrize("opset", [13, 17, 21])
-def test_squeeze_of_no_axes_is_refused_as_without_axes(opset):
+def test_squeeze_of_no_axes_is_refused_as_without_axes(opset, snapshot):
     model = networks.model(
         [helper.make_node("Squeeze", ["x", "axes"], ["y"])],
         {"axes": np.zeros(0, np.int64)},
@@ -186,5 +188,6 @@ def test_squeeze_of_no_axes_is_refused_as_without_axes(opset):
         ["n", 3],
     )
     model.opset_import[0].version = opset
-    with pytest.raises(ModelError, match="batch axis"):
+    with pytest.raises(ModelError) as told:
         network_from(model, "squeezed")
+    assert str(told.value) == snapshot

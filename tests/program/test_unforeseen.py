@@ -38,23 +38,22 @@ def failed(folder, failing: str, *arguments: str, at=SEARCH, **environment: str)
 
 
 @pytest.mark.parametrize(
-    ("failing", "said"),
+    "failing",
     [
-        ("raise ValueError('two\\nlines')", "ValueError: two lines"),
-        ("return failing()", "RecursionError: maximum recursion depth exceeded"),
-        ("raise OSError(28, 'No space left on device', 'x')", "No space left on device"),
-        ("assert False", "AssertionError"),
-        ("raise SystemExit(0)", "SystemExit: 0"),
+        "raise ValueError('two\\nlines')",
+        "return failing()",
+        "raise OSError(28, 'No space left on device', 'x')",
+        "assert False",
+        "raise SystemExit(0)",
     ],
 )
-def test_an_unforeseen_error_is_one_line_that_asks_for_a_report(tmp_path, failing, said):
+def test_an_unforeseen_error_is_one_line_that_asks_for_a_report(tmp_path, failing, snapshot):
     done = failed(tmp_path, failing)
     assert done.returncode == ExitCode.UNFORESEEN
     (line,) = done.stderr.splitlines()
     assert line.startswith("leaveout: ")
-    assert said in line
+    assert line == snapshot
     assert "verifier/points/idp.py, line " in line
-    assert "please report it" in line
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,8 @@ _VARYING = tuple(
         (r"(\b127\.0\.0\.1|\blocalhost|\[::1\]):\d+", r"\1:PORT"),
         (r"\b(pid|process) \d+", r"\1 PID"),
         (r"\b\d+(?:\.\d+)?(?:e[+-]?\d+)? (s|ms|seconds?)\b(?! of)", r"SOME \1"),
+        (r"[\w/.-]+\.py, line \d+", "MODULE, line N"),
+        (r"(\d\.\d{5})\d{3,}", r"\1…"),
         (r"(?:\.\./){2,}(?:[\w.-]+/)*", "ELSEWHERE/"),
         (r"[\u2500-\u257f]+", ""),
         (r"(?<=\S) {2,}", "  "),
