@@ -64,10 +64,11 @@ def test_all_places_of_all_processes_are_ready_in_time(effort, pad, processes, r
         assert processes * (pace.places // taken) <= max(effort.cores, 1)
 
 
-def test_a_pad_that_is_too_short_for_the_processes_says_which_is_not():
+def test_a_pad_that_is_too_short_for_the_processes_says_which_is_not(snapshot):
     effort = Effort(row=0.0, commit=0.02, cores=8)
-    with pytest.raises(GuardError, match=r"a --pad of (\S+) s") as caught:
+    with pytest.raises(GuardError) as caught:
         Pace(0.05, effort, 4)
+    assert str(caught.value) == snapshot
     enough = float(str(caught.value).split("a --pad of ")[1].split()[0])
     assert Pace(enough * 1.05, effort, 4).places >= 1
 
@@ -225,16 +226,17 @@ def test_a_server_whose_processes_cannot_start_says_so_and_ends(leaky, tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    "options",
     [
-        ({"processes": 0}, "processes must be 1"),
-        ({"burst": 3.0}, "give --rate"),
-        ({"rate": 0.0}, "above 0"),
-        ({"most_rows": 0}, "most rows must be"),
-        ({"grace": -1.0}, "grace must be"),
-        ({"drain": float("nan")}, "drain must be"),
+        {"processes": 0},
+        {"burst": 3.0},
+        {"rate": 0.0},
+        {"most_rows": 0},
+        {"grace": -1.0},
+        {"drain": float("nan")},
     ],
 )
-def test_settings_are_checked(options, message):
-    with pytest.raises(GuardError, match=message):
+def test_settings_are_checked(options, snapshot):
+    with pytest.raises(GuardError) as told:
         ServeSettings(**options)
+    assert str(told.value) == snapshot

@@ -85,7 +85,7 @@ def passages(text: str, *anchors: str | tuple[str, ...]) -> str:
     if "</" in text:
         text = _BLOCK.sub("\n", _LABEL.sub(r"\n\1\n", _STYLE.sub("", text)))
         text = html.unescape(re.sub(r"<[^>]+>", "", text))
-    lines = [" ".join(line.split()) for line in text.split("\n")]
+    lines = [" ".join(line.split()) for line in blanked(text).split("\n")]
     sought = [(each,) if isinstance(each, str) else each for each in anchors]
     for each in sought:
         assert any(_mentions(line, each) for line in lines), f"nowhere mentioned: {each}"
