@@ -83,8 +83,8 @@ def test_the_page_says_how_many_are_protected(question, snapshot):
     for each in answers:
         above = int((each.inside & (each.values > each.upper)).sum())
         outside = int((~each.inside).sum())
-        assert f"{above:,} of {len(each.values):,} points lie above the bound" in text
-        assert f"{outside:,} outside the set of inputs." in text
+        assert passages(text, (f"{above:,}", f"{len(each.values):,}")) == snapshot
+        assert passages(text, f"{outside:,}") == snapshot
     bars = re.findall(r'class="filled (?:hollow )?c\d"', text)
     assert bars
     assert passages(text, "points.npz") == snapshot
@@ -182,11 +182,8 @@ def test_files_that_are_no_points_are_refused_in_a_line(question, tmp_path, name
 def test_a_table_that_does_not_fit_the_encoding_is_refused_with_its_place(tmp_path, demo, snapshot):
     write_json(demo, tmp_path / "r.json")
     lines = PATIENTS.read_text().splitlines()[:3]
-    for old, new, said in (
-        ("worst radius", "radius", "column 'worst radius' is missing"),
-        ("24.99", "much", "p.csv, line 3, column 'worst radius': 'much' is not a finite number"),
-        ("malignant", "ill", "line 2, column 'diagnosis': 'ill' is no label"),
-    ):
+    changes = (("worst radius", "radius"), ("24.99", "much"), ("malignant", "ill"))
+    for old, new in changes:
         (tmp_path / "p.csv").write_text("\n".join(lines).replace(old, new, 1))
         with pytest.raises(DataError) as told:
             found(tmp_path, tmp_path / "p.csv")

@@ -34,7 +34,6 @@ def test_inputs_are_in_the_units_of_the_table(made, snapshot):
     shape = box((0.0,) * 4, (0.5, 1.0, 1.0, 1.0), (one_hot, doses))
     assert scoped(made, shape).covered == snapshot
     whole = box((0.1, 0.0, 0.0, 0.0), (0.1, 1.0, 1.0, 1.0))
-    said = "Inputs: age 27 years; sex any mixture of 2 categories; dose 0 to 1 mg."
     assert scoped(made, whole).covered == snapshot
 
 
@@ -47,10 +46,7 @@ def test_columns_that_do_not_fit_are_left_out_and_numbers_named_as_the_model_rea
     made, snapshot
 ):
     assert scoped(made, box((0.0,) * 3, (1.0,) * 3)).covered == snapshot
-    assert any(
-        "each in a range listed in the details" in each
-        for each in scoped(made, box((0.0,) * 3, (1.0, 1.0, 2.0))).covered
-    )
+    assert scoped(made, box((0.0,) * 3, (1.0, 1.0, 2.0))).covered == snapshot
 
 
 def test_what_is_not_covered_names_those_who_have_no_model_without_them(made, snapshot):

@@ -80,17 +80,31 @@ def facts(text: str) -> set[str]:
 def passages(text: str, *anchors: str | tuple[str, ...]) -> str:
     """Return the lines of a text, or the blocks of a page, that mention an anchor; a line each.
 
-    An anchor is a name or a number, not a word of the product; of a tuple all are mentioned.
+    An anchor is a name or a number, not a word of the product; of a tuple all are mentioned. One
+    as ``<h1>`` stands for all such elements of a page. Without any, the whole text is returned.
     """
+    lines = _lines(text)
+    if not anchors:
+        return "\n".join(dict.fromkeys(lines))
+    found = []
+    for each in anchors:
+        if isinstance(each, str) and re.fullmatch(r"<\w+>", each):
+            element = rf"{each[:-1]}\b[^>]*>(.*?)</{each[1:]}"
+            here = [line for part in re.findall(element, text, re.DOTALL) for line in _lines(part)]
+        else:
+            sought = (each,) if isinstance(each, str) else each
+            here = [line for line in lines if _mentions(line, sought)]
+        assert here, f"nowhere mentioned: {each}"
+        found += here
+    return "\n".join(dict.fromkeys(found))
+
+
+def _lines(text: str) -> list[str]:
     if "</" in text:
         text = _BLOCK.sub("\n", _LABEL.sub(r"\n\1\n", _STYLE.sub("", text)))
         text = html.unescape(re.sub(r"<[^>]+>", "", text))
-    lines = [" ".join(line.split()) for line in blanked(text).split("\n")]
-    sought = [(each,) if isinstance(each, str) else each for each in anchors]
-    for each in sought:
-        assert any(_mentions(line, each) for line in lines), f"nowhere mentioned: {each}"
-    found = (line for line in lines if any(_mentions(line, each) for each in sought))
-    return "\n".join(dict.fromkeys(found))
+    lines = (" ".join(line.split()) for line in blanked(text).split("\n"))
+    return [line for line in lines if line]
 
 
 def _mentions(line: str, anchors: tuple[str, ...]) -> bool:
