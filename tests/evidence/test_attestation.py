@@ -108,39 +108,38 @@ def _first(statement):
 
 
 STATED = [
-    (lambda s: s.update(_type="https://in-toto.io/Statement/v0.1"), "_type"),
-    (lambda s: s.update(predicateType="https://other.example/v1"), "predicateType"),
-    (lambda s: _first(s).update(name="other"), "statement 'other, label 0': name"),
-    (lambda s: _first(s).update(verdict="refuted"), "verdict is 'refuted'"),
-    (lambda s: _first(s).update(upper=0.0), "upper is 0.0"),
-    (lambda s: _first(s).update(lower=None), "lower is None"),
-    (lambda s: _first(s).update(label=1), "label is 1"),
-    (lambda s: _first(s).update(text="guarantee x: 1 > 0"), "text is"),
-    (lambda s: _first(s).update(sentence="All is well."), "sentence is"),
-    (lambda s: _first(s)["scope"].update(members=10**6), "scope is"),
-    (lambda s: _first(s)["place"].update(line=99), "place is"),
-    (lambda s: _first(s).update(certified="by nobody"), "unknown field"),
-    (lambda s: s["predicate"]["statements"].pop(), "its statements are not those of the results"),
-    (lambda s: s["predicate"]["notes"].append("x"), "its notes are not those of the results"),
-    (lambda s: s["predicate"]["training"].clear(), "its training are not those of the results"),
-    (lambda s: s["predicate"]["verification"].update(leaveout="9"), "its verification are not"),
-    (lambda s: s["subject"].pop(0), "subject 'test.spec' is missing"),
-    (lambda s: s["subject"][0].update(name="a.spec"), "subject 'test.spec' is missing"),
-    (lambda s: s["subject"][0]["annotations"].update(kind="file"), "is not as in the results"),
-    (lambda s: s["subject"].append({**s["subject"][0], "name": "b"}), "is in no record"),
-    (lambda s: s["subject"][0]["digest"].update(md5="00"), "another digest than sha256"),
-    (lambda s: s["subject"][0].update(name="a\nb"), "is no name of a file"),
+    lambda s: s.update(_type="https://in-toto.io/Statement/v0.1"),
+    lambda s: s.update(predicateType="https://other.example/v1"),
+    lambda s: _first(s).update(name="other"),
+    lambda s: _first(s).update(verdict="refuted"),
+    lambda s: _first(s).update(upper=0.0),
+    lambda s: _first(s).update(lower=None),
+    lambda s: _first(s).update(label=1),
+    lambda s: _first(s).update(text="guarantee x: 1 > 0"),
+    lambda s: _first(s).update(sentence="All is well."),
+    lambda s: _first(s)["scope"].update(members=10**6),
+    lambda s: _first(s)["place"].update(line=99),
+    lambda s: _first(s).update(certified="by nobody"),
+    lambda s: s["predicate"]["statements"].pop(),
+    lambda s: s["predicate"]["notes"].append("x"),
+    lambda s: s["predicate"]["training"].clear(),
+    lambda s: s["predicate"]["verification"].update(leaveout="9"),
+    lambda s: s["subject"].pop(0),
+    lambda s: s["subject"][0].update(name="a.spec"),
+    lambda s: s["subject"][0]["annotations"].update(kind="file"),
+    lambda s: s["subject"].append({**s["subject"][0], "name": "b"}),
+    lambda s: s["subject"][0]["digest"].update(md5="00"),
+    lambda s: s["subject"][0].update(name="a\nb"),
 ]
 
 
-@pytest.mark.parametrize(("change", "named"), STATED, ids=[named for _, named in STATED])
+@pytest.mark.parametrize("change", STATED)
 @pytest.mark.parametrize("signed", [True, False])
 def test_a_changed_statement_is_rejected_by_its_signature_and_by_what_it_says(
-    attested, capsys, change, named, signed
+    attested, capsys, change, signed, snapshot
 ):
     attested.restate(change, signed=signed)
-    said = refused(attested, capsys)
-    assert (named if signed else "the signature by key") in said
+    assert refused(attested, capsys) == snapshot
 
 
 def _digests(made):

@@ -60,12 +60,12 @@ def test_the_owner_is_told_where_a_row_leaves_the_box_in_its_own_units(guard):
 
 
 def test_frames_that_do_not_fit_are_refused_by_row_and_column(guard, snapshot):
-    for made, said in (
-        (frame(age=[1, None, 3, 4]), "row 1, column 'age': '' is not a finite number"),
-        (frame(ward=["a", "b", "z", "c"]), "row 2, column 'ward': 'z' is not a category"),
-        (frame().drop(columns="age"), "column 'age' is missing"),
-        (frame().rename(columns={"note": "age"}), "two columns are named 'age'"),
-        (frame(age=[[1]] * 4), "row 0, column 'age': '[1]' is not a finite number"),
+    for made in (
+        frame(age=[1, None, 3, 4]),
+        frame(ward=["a", "b", "z", "c"]),
+        frame().drop(columns="age"),
+        frame().rename(columns={"note": "age"}),
+        frame(age=[[1]] * 4),
     ):
         with pytest.raises(GuardError) as caught:
             guard.answers(made)

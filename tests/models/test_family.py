@@ -106,53 +106,40 @@ def test_an_empty_folder_and_an_empty_file_are_refused(tmp_path, network, family
     assert str(told.value) == snapshot
 
 
-def _refused(tmp_path, network, message, **arrays):
+def _refused(tmp_path, network, **arrays):
     path = tmp_path / "f.npz"
     np.savez(path, **arrays)
-    with pytest.raises(FamilyError, match=message) as caught:
+    with pytest.raises(FamilyError) as caught:
         load_family(path, network)
     assert "f.npz" in str(caught.value)
     assert "\n" not in str(caught.value)
+    return str(caught.value)
 
 
-def test_what_does_not_match_the_network_is_refused_by_name(tmp_path, network):
+def test_what_does_not_match_the_network_is_refused_by_name(tmp_path, network, snapshot):
     good = shaken(np.random.default_rng(0), network, 2, 0.1)
     removed = np.arange(2)
-    _refused(tmp_path, network, "no array 'removed'", **good)
+    assert _refused(tmp_path, network, **good) == snapshot
     missing = {k: v for k, v in good.items() if k != "layers.1.bias"}
-    _refused(tmp_path, network, "'layers.1.bias' .* is missing", removed=removed, **missing)
-    _refused(
-        tmp_path,
-        network,
-        "has no parameter 'extra'",
-        removed=removed,
-        **good,
-        extra=good["layers.1.bias"],
+    assert _refused(tmp_path, network, removed=removed, **missing) == snapshot
+    assert (
+        _refused(tmp_path, network, removed=removed, **good, extra=good["layers.1.bias"])
+        == snapshot
     )
     wide = {**good, "layers.0.weight": np.zeros((2, 5, 3), np.float32)}
-    _refused(tmp_path, network, r"'layers.0.weight' of shape \(5, 3\)", removed=removed, **wide)
+    assert _refused(tmp_path, network, removed=removed, **wide) == snapshot
     short = {**good, "layers.0.bias": good["layers.0.bias"][:1]}
-    _refused(tmp_path, network, "expected 2 members", removed=removed, **short)
+    assert _refused(tmp_path, network, removed=removed, **short) == snapshot
     nan = {**good, "layers.0.bias": good["layers.0.bias"] * np.nan}
-    _refused(
-        tmp_path,
-        network,
-        "'layers.0.bias' of member 0 is not a finite float32",
-        removed=removed,
-        **nan,
-    )
+    assert _refused(tmp_path, network, removed=removed, **nan) == snapshot
     whole = {**good, "layers.0.bias": np.zeros((2, 4), np.int64)}
-    _refused(tmp_path, network, "expected float32", removed=removed, **whole)
-    _refused(tmp_path, network, "row indices", removed=np.zeros((2, 2)), **good)
+    assert _refused(tmp_path, network, removed=removed, **whole) == snapshot
+    assert _refused(tmp_path, network, removed=np.zeros((2, 2)), **good) == snapshot
     other = np.frombuffer(b'{"architecture": "0123"}', np.uint8)
-    _refused(tmp_path, network, "another architecture", removed=removed, manifest=other, **good)
-    _refused(
-        tmp_path,
-        network,
-        "manifest is damaged",
-        removed=removed,
-        manifest=np.frombuffer(b"{", np.uint8),
-        **good,
+    assert _refused(tmp_path, network, removed=removed, manifest=other, **good) == snapshot
+    assert (
+        _refused(tmp_path, network, removed=removed, manifest=np.frombuffer(b"{", np.uint8), **good)
+        == snapshot
     )
 
 

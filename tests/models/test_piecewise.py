@@ -169,49 +169,28 @@ def test_a_maximum_over_padding_that_onnxruntime_takes_away_is_refused(between, 
 
 
 REFUSED = {
-    "no window": (node("MaxPool", ["x"], ["y"], kernel_shape=[5]), r"does not fit"),
-    "padding alone": (
-        node("MaxPool", ["x"], ["y"], kernel_shape=[2], pads=[10**9, 10**9]),
-        "pads must be smaller than kernel_shape",
-    ),
-    "places of the maximum": (
-        node("MaxPool", ["x"], ["t", "y"], kernel_shape=[1]),
-        "only the first may be",
-    ),
-    "column by column": (
-        node("MaxPool", ["x"], ["y"], kernel_shape=[1], storage_order=1),
-        "storage_order = 1: only 0 is supported",
-    ),
-    "a jump": (node("ThresholdedRelu", ["x"], ["y"]), "it jumps; train with ReLU"),
-    "no line": (node("HardSwish", ["x"], ["y"]), "train with ReLU, LeakyReLU or Hardsigmoid"),
-    "slope that is no number": (
-        node("LeakyRelu", ["x"], ["y"], alpha=float("nan")),
-        "expected a finite number",
-    ),
-    "bound that is no number": (
-        node("Clip", ["x", "", "c"], ["y"]),
-        r"its bound 'c' has shape \[3\]",
-    ),
-    "maxima of samples": (node("ReduceMax", ["x"], ["y"], axes=[0]), "holds the batch axis"),
-    "maxima of everything": (node("ReduceMax", ["x"], ["y"]), "mixes the samples"),
-    "means of samples": (node("ReduceMean", ["x"], ["y"], axes=[0, 1]), "holds the batch axis"),
-    "samples joined": (node("Concat", ["x", "x"], ["y"], axis=0), "holds the batch axis"),
-    "a constant joined": (node("Concat", ["x", "c"], ["y"], axis=1), "it joins a constant"),
-    "samples cut": (
-        node("Slice", ["x", "one", "two", "nil"], ["y"]),
-        "holds the batch axis",
-    ),
-    "samples padded": (node("Pad", ["x", "pads"], ["y"]), "it pads the batch axis"),
-    "parts that do not fit": (
-        node("Split", ["x", "two"], ["y", "z"], axis=1),
-        r"in parts of \[2\], 2 outputs",
-    ),
+    "no window": node("MaxPool", ["x"], ["y"], kernel_shape=[5]),
+    "padding alone": node("MaxPool", ["x"], ["y"], kernel_shape=[2], pads=[10**9, 10**9]),
+    "places of the maximum": node("MaxPool", ["x"], ["t", "y"], kernel_shape=[1]),
+    "column by column": node("MaxPool", ["x"], ["y"], kernel_shape=[1], storage_order=1),
+    "a jump": node("ThresholdedRelu", ["x"], ["y"]),
+    "no line": node("HardSwish", ["x"], ["y"]),
+    "slope that is no number": node("LeakyRelu", ["x"], ["y"], alpha=float("nan")),
+    "bound that is no number": node("Clip", ["x", "", "c"], ["y"]),
+    "maxima of samples": node("ReduceMax", ["x"], ["y"], axes=[0]),
+    "maxima of everything": node("ReduceMax", ["x"], ["y"]),
+    "means of samples": node("ReduceMean", ["x"], ["y"], axes=[0, 1]),
+    "samples joined": node("Concat", ["x", "x"], ["y"], axis=0),
+    "a constant joined": node("Concat", ["x", "c"], ["y"], axis=1),
+    "samples cut": node("Slice", ["x", "one", "two", "nil"], ["y"]),
+    "samples padded": node("Pad", ["x", "pads"], ["y"]),
+    "parts that do not fit": node("Split", ["x", "two"], ["y", "z"], axis=1),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_not_read_is_refused_in_a_line_that_says_what_to_do(name, snapshot):
-    made, message = REFUSED[name]
+    made = REFUSED[name]
     shape = ["n", 1, 3] if made.op_type == "MaxPool" else ["n", 3]
     constants = {
         "c": np.ones(3, F32),

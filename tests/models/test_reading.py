@@ -104,66 +104,44 @@ def _one_node(node, constants=None, shape=("n", 3), out=("n", 2)):
 
 W = np.ones((3, 2), np.float32)
 REFUSED = {
-    "unsupported operator": (
-        _one_node(helper.make_node("Det", ["x"], ["y"], name="squash"), out=("n", 3)),
-        r"node 'squash' \(Det\): not supported; supported operators: Abs, Add, AveragePool",
+    "unsupported operator": _one_node(
+        helper.make_node("Det", ["x"], ["y"], name="squash"), out=("n", 3)
     ),
-    "softmax in the middle": (
-        networks.model(
-            [
-                helper.make_node("Softmax", ["x"], ["p"]),
-                helper.make_node("MatMul", ["p", "W"], ["y"]),
-            ],
-            {"W": W},
-            ["n", 3],
-            ["n", 2],
-        ),
-        r"\(Softmax\): supported only as the last operator",
+    "softmax in the middle": networks.model(
+        [
+            helper.make_node("Softmax", ["x"], ["p"]),
+            helper.make_node("MatMul", ["p", "W"], ["y"]),
+        ],
+        {"W": W},
+        ["n", 3],
+        ["n", 2],
     ),
-    "NaN weights": (
-        _one_node(helper.make_node("MatMul", ["x", "W"], ["y"]), {"W": W * np.nan}),
-        "initialiser 'W' holds NaN or infinity",
+    "NaN weights": _one_node(helper.make_node("MatMul", ["x", "W"], ["y"]), {"W": W * np.nan}),
+    "product of variables": _one_node(helper.make_node("Mul", ["x", "x"], ["y"]), out=("n", 3)),
+    "mixes the batch": _one_node(
+        helper.make_node("Reshape", ["x", "s"], ["y"]), {"s": np.asarray([-1, 1], np.int64)}
     ),
-    "product of variables": (
-        _one_node(helper.make_node("Mul", ["x", "x"], ["y"]), out=("n", 3)),
-        "a product of two variable tensors",
+    "moves the batch axis": _one_node(helper.make_node("Transpose", ["x"], ["y"], perm=[1, 0])),
+    "fixed batch": _one_node(
+        helper.make_node("MatMul", ["x", "W"], ["y"]), {"W": W}, (32, 3), (32, 2)
     ),
-    "mixes the batch": (
-        _one_node(
-            helper.make_node("Reshape", ["x", "s"], ["y"]), {"s": np.asarray([-1, 1], np.int64)}
-        ),
-        "mixes the samples of a batch",
+    "unknown input size": _one_node(
+        helper.make_node("MatMul", ["x", "W"], ["y"]), {"W": W}, ("n", "d")
     ),
-    "moves the batch axis": (
-        _one_node(helper.make_node("Transpose", ["x"], ["y"], perm=[1, 0])),
-        "moves the batch axis",
+    "division by zero": _one_node(
+        helper.make_node("Div", ["x", "W"], ["y"]), {"W": W[:, 0] * 0}, out=("n", 3)
     ),
-    "fixed batch": (
-        _one_node(helper.make_node("MatMul", ["x", "W"], ["y"]), {"W": W}, (32, 3), (32, 2)),
-        "exported for batches of 32",
-    ),
-    "unknown input size": (
-        _one_node(helper.make_node("MatMul", ["x", "W"], ["y"]), {"W": W}, ("n", "d")),
-        "every size but the batch's known",
-    ),
-    "division by zero": (
-        _one_node(helper.make_node("Div", ["x", "W"], ["y"]), {"W": W[:, 0] * 0}, out=("n", 3)),
-        "divides by zero",
-    ),
-    "training-mode batch norm": (
-        _one_node(
-            helper.make_node("BatchNormalization", ["x", *"stmv"], ["y"], training_mode=1),
-            {k: np.ones(3, np.float32) for k in "stmv"},
-            out=("n", 3),
-        ),
-        "training mode",
+    "training-mode batch norm": _one_node(
+        helper.make_node("BatchNormalization", ["x", *"stmv"], ["y"], training_mode=1),
+        {k: np.ones(3, np.float32) for k in "stmv"},
+        out=("n", 3),
     ),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_is_not_supported_is_refused_by_name(case, snapshot):
-    model, message = REFUSED[case]
+    model = REFUSED[case]
     with pytest.raises(ModelError) as caught:
         network_from(model, "net.onnx")
     assert str(caught.value) == snapshot

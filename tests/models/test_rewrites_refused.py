@@ -143,94 +143,56 @@ def test_applying_rewrites_comes_to_an_end(monkeypatch, snapshot):
 
 INT = TensorProto.INT64
 REFUSED = {
-    "cast to another type": (
-        model_of(helper.make_node("Cast", ["x"], ["y"], to=INT)),
-        r"\(Cast\): it casts float32 to int64; only a cast to itself is exact",
+    "cast to another type": model_of(helper.make_node("Cast", ["x"], ["y"], to=INT)),
+    "cast of a parameter to another type": model_of(
+        helper.make_node("Cast", ["c"], ["d"], to=TensorProto.DOUBLE),
+        helper.make_node("Add", ["x", "d"], ["y"]),
+        {"c": np.ones(3, F32)},
     ),
-    "cast of a parameter to another type": (
-        model_of(
-            helper.make_node("Cast", ["c"], ["d"], to=TensorProto.DOUBLE),
-            helper.make_node("Add", ["x", "d"], ["y"]),
-            {"c": np.ones(3, F32)},
-        ),
-        r"\(Cast\): it computes on the parameter 'c' alone, which members change; fold it into",
+    "cast to no type": model_of(helper.make_node("Cast", ["x"], ["y"], to=99)),
+    "cast with an attribute of newer operators": model_of(
+        helper.make_node("Cast", ["x"], ["y"], to=FLOAT, round_mode="up")
     ),
-    "cast to no type": (
-        model_of(helper.make_node("Cast", ["x"], ["y"], to=99)),
-        r"\(Cast\): ",
+    "cast back": model_of(
+        helper.make_node("Cast", ["x"], ["d"], to=TensorProto.DOUBLE),
+        helper.make_node("Cast", ["d"], ["y"], to=FLOAT),
     ),
-    "cast with an attribute of newer operators": (
-        model_of(helper.make_node("Cast", ["x"], ["y"], to=FLOAT, round_mode="up")),
-        r"\(Cast\): .*round_mode",
+    "negation with an attribute": model_of(helper.make_node("Neg", ["x"], ["y"], slope=0.1)),
+    "negation of a constant": model_of(
+        helper.make_node("Neg", ["c"], ["d"]),
+        helper.make_node("Add", ["x", "d"], ["y"]),
+        {"c": np.ones(3, F32)},
     ),
-    "cast back": (
-        model_of(
-            helper.make_node("Cast", ["x"], ["d"], to=TensorProto.DOUBLE),
-            helper.make_node("Cast", ["d"], ["y"], to=FLOAT),
-        ),
-        r"\(Cast\): it casts float32 to double; ",
+    "zeros that are allowed": model_of(
+        helper.make_node("Reshape", ["x", "s"], ["y"], allowzero=1),
+        {"s": np.asarray([0, 3], np.int64)},
     ),
-    "negation with an attribute": (
-        model_of(helper.make_node("Neg", ["x"], ["y"], slope=0.1)),
-        r"\(Neg\): .*slope",
+    "a shape that depends on the input": model_of(
+        helper.make_node("Reshape", ["x", "x"], ["y"], allowzero=1)
     ),
-    "negation of a constant": (
-        model_of(
-            helper.make_node("Neg", ["c"], ["d"]),
-            helper.make_node("Add", ["x", "d"], ["y"]),
-            {"c": np.ones(3, F32)},
-        ),
-        r"\(Neg\): it computes on the parameter 'c' alone, which members change; fold it into",
+    "a shape of floats": model_of(
+        helper.make_node("Reshape", ["x", "s"], ["y"], allowzero=1),
+        {"s": np.asarray([-1, 3], F32)},
     ),
-    "zeros that are allowed": (
-        model_of(
-            helper.make_node("Reshape", ["x", "s"], ["y"], allowzero=1),
-            {"s": np.asarray([0, 3], np.int64)},
-        ),
-        r"allowzero = 1: only 0 is supported",
+    "no list of sizes": model_of(
+        helper.make_node("Reshape", ["x", "s"], ["y"], allowzero=1),
+        {"s": np.asarray([[-1, 3]], np.int64)},
     ),
-    "a shape that depends on the input": (
-        model_of(helper.make_node("Reshape", ["x", "x"], ["y"], allowzero=1)),
-        r"\(Reshape\): ",
+    "no shape at all": model_of(
+        helper.make_node("Reshape", ["x", "s"], ["y"], allowzero=1),
+        {"s": np.asarray([], np.int64)},
     ),
-    "a shape of floats": (
-        model_of(
-            helper.make_node("Reshape", ["x", "s"], ["y"], allowzero=1),
-            {"s": np.asarray([-1, 3], F32)},
-        ),
-        r"\(Reshape\): ",
+    "a batch that is re-shaped": model_of(
+        helper.make_node("Reshape", ["x", "s"], ["y"], allowzero=1),
+        {"s": np.asarray([3, -1], np.int64)},
     ),
-    "no list of sizes": (
-        model_of(
-            helper.make_node("Reshape", ["x", "s"], ["y"], allowzero=1),
-            {"s": np.asarray([[-1, 3]], np.int64)},
-        ),
-        "must be a list of integers",
-    ),
-    "no shape at all": (
-        model_of(
-            helper.make_node("Reshape", ["x", "s"], ["y"], allowzero=1),
-            {"s": np.asarray([], np.int64)},
-        ),
-        "allowzero = 1: only 0 is supported",
-    ),
-    "a batch that is re-shaped": (
-        model_of(
-            helper.make_node("Reshape", ["x", "s"], ["y"], allowzero=1),
-            {"s": np.asarray([3, -1], np.int64)},
-        ),
-        "mixes the samples of a batch",
-    ),
-    "an unknown operator": (
-        model_of(helper.make_node("Det", ["x"], ["y"])),
-        r"not supported; supported operators: Abs, Add, .*Cast, .*Neg, .*; simplify the model",
-    ),
+    "an unknown operator": model_of(helper.make_node("Det", ["x"], ["y"])),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_a_rewrite_is_not_for_is_refused_by_name(case, snapshot):
-    model, message = REFUSED[case]
+    model = REFUSED[case]
     with pytest.raises(ModelError) as caught:
         network_from(model, "net.onnx")
     assert str(caught.value) == snapshot

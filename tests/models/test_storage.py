@@ -188,51 +188,36 @@ def test_what_is_computed_of_constants_is_a_constant(name, batch, tmp_path):
 
 
 ODD = {
-    "the batch elsewhere": (
-        [
-            node("Shape", ["x"], ["s"]),
-            *constants(first=np.asarray([0]), rest=np.asarray([-1])),
-            node("Gather", ["s", "first"], ["n"]),
-            node("Concat", ["rest", "n"], ["shape"], axis=0),
-            node("Reshape", ["x", "shape"], ["y"]),
-        ],
-        r"\(Reshape\): ",
-    ),
-    "arithmetic with the batch": (
-        [
-            node("Shape", ["x"], ["s"]),
-            *constants(two=np.asarray([2, 1, 1])),
-            node("Mul", ["s", "two"], ["shape"]),
-            node("Reshape", ["x", "shape"], ["y"]),
-        ],
-        r"\(Mul\): it computes with the size of the batch; export with a fixed batch of 1",
-    ),
-    "too many numbers": (
-        [
-            *constants(size=np.asarray([2**40])),
-            node("ConstantOfShape", ["size"], ["c"]),
-            node("Add", ["x", "c"], ["y"]),
-        ],
-        r"\(ConstantOfShape\): it computes more than",
-    ),
-    "chance": (
-        [node("RandomNormal", [], ["c"], shape=[3]), node("Add", ["x", "c"], ["y"])],
-        r"\(RandomNormal\): not supported",
-    ),
-    "no number": (
-        [
-            *constants(c=np.asarray([-1.0], F32)),
-            node("Sqrt", ["c"], ["d"]),
-            node("Add", ["x", "d"], ["y"]),
-        ],
-        r"\(Sqrt\): it gives NaN or infinity",
-    ),
+    "the batch elsewhere": [
+        node("Shape", ["x"], ["s"]),
+        *constants(first=np.asarray([0]), rest=np.asarray([-1])),
+        node("Gather", ["s", "first"], ["n"]),
+        node("Concat", ["rest", "n"], ["shape"], axis=0),
+        node("Reshape", ["x", "shape"], ["y"]),
+    ],
+    "arithmetic with the batch": [
+        node("Shape", ["x"], ["s"]),
+        *constants(two=np.asarray([2, 1, 1])),
+        node("Mul", ["s", "two"], ["shape"]),
+        node("Reshape", ["x", "shape"], ["y"]),
+    ],
+    "too many numbers": [
+        *constants(size=np.asarray([2**40])),
+        node("ConstantOfShape", ["size"], ["c"]),
+        node("Add", ["x", "c"], ["y"]),
+    ],
+    "chance": [node("RandomNormal", [], ["c"], shape=[3]), node("Add", ["x", "c"], ["y"])],
+    "no number": [
+        *constants(c=np.asarray([-1.0], F32)),
+        node("Sqrt", ["c"], ["d"]),
+        node("Add", ["x", "d"], ["y"]),
+    ],
 }
 
 
 @pytest.mark.parametrize("name", ODD)
 def test_what_is_not_a_constant_is_refused(name, snapshot):
-    nodes, message = ODD[name]
+    nodes = ODD[name]
     with pytest.raises(ModelError) as told:
         network_from(networks.model(nodes, {}, ["n", 2, 3], ["n", 6]), "net.onnx")
     assert str(told.value) == snapshot

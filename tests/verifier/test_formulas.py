@@ -199,17 +199,17 @@ def test_per_label_gives_a_bound_a_label(tmp_path):
         assert result.upper is None or best <= result.upper
 
 
-REFUSED = {
-    "guarantee g: forall x in X: score(N, x, 0) * score(N, x, 1) > 0": "is not linear",
-    "guarantee g: forall x in X: score(N, x, 7) > 0": "label 7 is out of range",
-    "guarantee g: forall x in X: label(N, x) == 0 and feature(x, 2) > 0": "feature 2 is out of",
-    "find f: greatest d such that forall x in X: difference(N, Q, x) <= d": "did you mean 'least'",
-    "guarantee g: forall x in X: feature(x, 0) > 0": "no network is applied to 'x'",
-    "guarantee g: forall x in X: score(N, x, 0) <= 1e308 * 10": "this is no finite number",
-    "guarantee g: forall x in X: score(N, x, 0) + 1e308 <= -1e308": "too large or too small",
-    "guarantee g: forall x in X: score(N, x, 0) * 1e200 * 1e200 <= 1": "too large or too small",
-    "guarantee g: forall x in X: score(N, x, 0) / 1e200 <= 1": "too large or too small",
-}
+REFUSED = [
+    "guarantee g: forall x in X: score(N, x, 0) * score(N, x, 1) > 0",
+    "guarantee g: forall x in X: score(N, x, 7) > 0",
+    "guarantee g: forall x in X: label(N, x) == 0 and feature(x, 2) > 0",
+    "find f: greatest d such that forall x in X: difference(N, Q, x) <= d",
+    "guarantee g: forall x in X: feature(x, 0) > 0",
+    "guarantee g: forall x in X: score(N, x, 0) <= 1e308 * 10",
+    "guarantee g: forall x in X: score(N, x, 0) + 1e308 <= -1e308",
+    "guarantee g: forall x in X: score(N, x, 0) * 1e200 * 1e200 <= 1",
+    "guarantee g: forall x in X: score(N, x, 0) / 1e200 <= 1",
+]
 
 
 @pytest.mark.parametrize("claim", REFUSED)

@@ -154,19 +154,18 @@ def test_an_argument_must_be_in_range(snapshot):
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    "answer",
     [
-        (Bounds(math.nan, 1), "a bound is not a number (NaN)"),
-        (Bounds(2, 1), "the lower bound 2 is above the upper 1"),
-        (Bounds(math.inf, math.inf), "a bound is infinite on the wrong side"),
-        (Bounds("1", 2), "a bound is a str, no number"),
-        (1.5, "expected Bounds, got a float"),
-        (None, "expected Bounds, got None"),
+        Bounds(math.nan, 1),
+        Bounds(2, 1),
+        Bounds(math.inf, math.inf),
+        Bounds("1", 2),
+        1.5,
+        None,
     ],
 )
-def test_bounds_that_cannot_be_right_are_refused(answer, said, snapshot):
+def test_bounds_that_cannot_be_right_are_refused(answer, snapshot):
     text = refused("guarantee g: bad() > 0", bad=function("bad", lambda _: answer))
-    first = f"patient.spec:1:14: plug-in function 'bad' ({__name__}) gave no usable answer: {said}"
     assert text == snapshot
 
 

@@ -139,12 +139,12 @@ def test_files_that_cannot_be_read(tmp_path, snapshot):
     (tmp_path / "half.gz").write_bytes(gzip.compress(ONE.encode())[:-6])
     bomb = gzip.compress(b" " * (LARGEST + 1), 1)
     (tmp_path / "bomb.gz").write_bytes(bomb)
-    for name, message in [
-        ("missing", "no such file"),
-        (".", "is a folder"),
-        ("binary", "is not UTF-8"),
-        ("half.gz", "is not a whole gzip file"),
-        ("bomb.gz", "too long for a query"),
+    for name in [
+        "missing",
+        ".",
+        "binary",
+        "half.gz",
+        "bomb.gz",
     ]:
         with pytest.raises(SpecError) as told:
             load_problem(tmp_path / name)
@@ -152,11 +152,11 @@ def test_files_that_cannot_be_read(tmp_path, snapshot):
 
 
 def test_empty_files(snapshot):
-    for text, wrong in (
-        ("", "the query is empty"),
-        ("; nothing\n", "the query is empty"),
-        ("(vnnlib-version <2.0>)", "declares no network"),
-        ("(declare-const X_0 Real)", "Y_0 is not declared"),
+    for text in (
+        "",
+        "; nothing\n",
+        "(vnnlib-version <2.0>)",
+        "(declare-const X_0 Real)",
     ):
         with pytest.raises(SpecError) as told:
             parse_problem(text)

@@ -321,19 +321,19 @@ def test_damaged_files_are_one_error(tmp_path, snapshot):
     assert str(told.value) == snapshot
 
 
-HEADERS = {
-    "(10000000000000, 10)": "is damaged or was cut short",
-    "(100000000000000000000, 10)": "is damaged or was cut short",
-    "(-1, 10)": "is damaged or was cut short",
-    "(3": "is damaged or was cut short",
-    "(3,), 3: 4": "is damaged or was cut short",
-    "(2,)" + " " * 20_000: "is damaged or was cut short",
-}
+HEADERS = [
+    "(10000000000000, 10)",
+    "(100000000000000000000, 10)",
+    "(-1, 10)",
+    "(3",
+    "(3,), 3: 4",
+    "(2,)" + " " * 20_000,
+]
 
 
-@pytest.mark.parametrize(("shape", "said"), HEADERS.items(), ids=range(len(HEADERS)))
+@pytest.mark.parametrize("shape", HEADERS, ids=range(len(HEADERS)))
 @pytest.mark.parametrize("read", [read_ballots, read_samples])
-def test_headers_that_claim_what_is_not_there_are_one_error(tmp_path, read, shape, said, snapshot):
+def test_headers_that_claim_what_is_not_there_are_one_error(tmp_path, read, shape, snapshot):
     header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}"
     header += "}\n" if shape != "(3" else "\n"
     content = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode()
