@@ -75,7 +75,7 @@ def test_whatever_is_accepted_is_true(tmp_path_factory, seed, ties, below):
         assert worst <= claim["upper"] + room
 
 
-def test_ties_are_refused_where_several_forms_rest_on_the_difference(tmp_path):
+def test_ties_are_refused_where_several_forms_rest_on_the_difference(tmp_path, snapshot):
     """The engine does not tie there; one that did would be wrong."""
     goals = (
         Form((), ((0, 0, 1.0), (1, 0, -1.0)), 0.0),
@@ -98,8 +98,9 @@ def test_ties_are_refused_where_several_forms_rest_on_the_difference(tmp_path):
         if 3 in kinds:
             break
     assert 3 in kinds
-    with pytest.raises(RejectedError, match="ties a pair where several forms"):
+    with pytest.raises(RejectedError) as told:
         check(path)
+    assert str(told.value) == snapshot
 
 
 def test_a_file_of_format_1_is_accepted_as_ever():
@@ -182,7 +183,7 @@ QUERY = """\
 
 
 @pytest.mark.parametrize(("most", "status"), [(60.0, 0), (-60.0, 1)])
-def test_a_query_that_has_no_counter_example_is_proved(tmp_path, capsys, most, status):
+def test_a_query_that_has_no_counter_example_is_proved(tmp_path, capsys, most, status, snapshot):
     KINDS["equivalence"](tmp_path, np.random.default_rng(1))
     (tmp_path / "q.vnnlib").write_text(QUERY.format(most=most).replace("(- -60.0)", "60.0"))
     target = tmp_path / "q.cert"
@@ -192,7 +193,7 @@ def test_a_query_that_has_no_counter_example_is_proved(tmp_path, capsys, most, s
     capsys.readouterr()
     if status == 0:
         assert run(["check", str(target)]) == 0
-        assert "no x are such that, over the reals" in capsys.readouterr().out
+        assert capsys.readouterr().out == snapshot
 
 
 def test_words_name_what_they_leave_out(tmp_path):

@@ -72,7 +72,7 @@ def test_no_clock_is_asked_and_a_day_that_is_given_is_shown(made, snapshot):
     dated = Page(load([str(path)]), date="2026-11-23")
     assert "2026-11-23" in document(dated)
     assert 'class="blank"' not in document(dated)
-    assert passages(markdown(dated), "DATE") == snapshot
+    assert passages(markdown(dated), "2026-11-23") == snapshot
 
 
 def test_of_several_files_all_days_are_named_or_none(made):

@@ -84,27 +84,27 @@ def passages(text: str, *anchors: str | tuple[str, ...]) -> str:
     as ``<h1>`` stands for all such elements of a page. Without any, the whole text is returned.
     """
     lines = _lines(text)
-    if not anchors:
-        return "\n".join(dict.fromkeys(lines))
-    found = []
+    found = [] if anchors else [*lines.values()]
     for each in anchors:
         if isinstance(each, str) and re.fullmatch(r"<\w+>", each):
             element = rf"{each[:-1]}\b[^>]*>(.*?)</{each[1:]}"
-            here = [line for part in re.findall(element, text, re.DOTALL) for line in _lines(part)]
+            parts = re.findall(element, text, re.DOTALL)
+            here = [line for part in parts for line in _lines(part).values()]
         else:
             sought = (each,) if isinstance(each, str) else each
-            here = [line for line in lines if _mentions(line, sought)]
+            here = [shown for line, shown in lines.items() if _mentions(line, sought)]
         assert here, f"nowhere mentioned: {each}"
         found += here
     return "\n".join(dict.fromkeys(found))
 
 
-def _lines(text: str) -> list[str]:
+def _lines(text: str) -> dict[str, str]:
+    """Return the lines of a text, and each as it is kept."""
     if "</" in text:
         text = _BLOCK.sub("\n", _LABEL.sub(r"\n\1\n", _STYLE.sub("", text)))
         text = html.unescape(re.sub(r"<[^>]+>", "", text))
-    lines = (" ".join(line.split()) for line in blanked(text).split("\n"))
-    return [line for line in lines if line]
+    both = zip(text.split("\n"), blanked(text).split("\n"), strict=True)
+    return {" ".join(line.split()): " ".join(shown.split()) for line, shown in both if line.strip()}
 
 
 def _mentions(line: str, anchors: tuple[str, ...]) -> bool:

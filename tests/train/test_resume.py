@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -117,7 +118,8 @@ def test_ctrl_c_keeps_what_is_finished_for_the_run_that_holds_the_directory(
     process.send_signal(signal.SIGINT)
     said = process.communicate(timeout=children.HANGS)[1]
     assert process.returncode == 130
-    assert said == snapshot
+    assert " 62 " in said
+    assert re.sub(r" \d+ ", " SOME ", said, count=1) == snapshot
     assert "Traceback" not in said
     assert len(said.splitlines()) == 1
     children.wait_until_gone(workers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -88,7 +89,8 @@ def test_killed_stopped_resumed_and_extended_gives_the_bytes_of_one_run(tmp_path
     process.send_signal(signal.SIGINT)
     said = process.communicate(timeout=children.HANGS)[1]
     assert process.returncode == 130
-    assert said == snapshot
+    assert " 61 " in said
+    assert re.sub(r" \d+ ", " SOME ", said, count=1) == snapshot
     assert len(said.splitlines()) == 1
     children.wait_until_gone(workers)
     assert kept < {path.name for path in (out / ".partial").glob("*.npy")}
