@@ -33,7 +33,7 @@ settings.load_profile("any machine")
 def pytest_addoption(parser) -> None:
     """Say what `--snapshot-update` may change beside words."""
     words = "with --snapshot-update: texts may lose numbers, verdicts and names, too"
-    parser.addoption("--facts", action="store_true", help=words)
+    parser.addoption("--facts-may-change", action="store_true", help=words)
 
 
 def pytest_collection() -> None:
@@ -75,7 +75,7 @@ def _children_end():
 def snapshot(snapshot, request):
     """Return what compares a text with the wording kept for this test."""
     option = request.config.option
-    updated = option.update_snapshots and not option.facts
+    updated = option.update_snapshots and not option.facts_may_change
     return snapshot.use_extension(Rewording if updated else Wording)
 
 

@@ -168,6 +168,7 @@ def test_an_engine_without_proofs_writes_the_rest_and_says_so(asked, capsys, sna
     assert capsys.readouterr().out == snapshot
     assert set(left(asked / "proof")) == NAMES - {"certificate.npz"}
     assert run(["check", "proof"]) == 3
+    assert capsys.readouterr().out == snapshot
 
 
 def test_a_bad_specification_writes_nothing(asked, capsys):

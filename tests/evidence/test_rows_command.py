@@ -149,6 +149,7 @@ def test_time_and_update_write_what_was_found(tmp_path, capsys, snapshot):
     assert run(["rows", str(path), "--update"]) == 2
     assert capsys.readouterr().err == snapshot
     assert run(["rows", str(path), "--time", "30", "--update"]) == 0
+    assert capsys.readouterr().err == snapshot
     after = msgspec.json.decode(path.read_bytes(), type=Report)
     assert after.results == report.results
     gaps = [

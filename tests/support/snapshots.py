@@ -1,7 +1,8 @@
 """Wordings of the product, kept in ``__snapshots__``: what varies is blanked, and facts stay.
 
 ``python -m pytest -m syrupy_snapshot --snapshot-update`` writes today's wordings. It changes
-words alone: an update that loses a number, a verdict or a name fails unless ``--facts`` is given.
+words alone: an update that loses a number, a verdict or a name fails unless it is told that
+``--facts-may-change``.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _VARYING = tuple(
         (r"\x1b\[[0-9;]*m", ""),
         (rf"{_TEMPORARY}/pytest-of-[^/\s]+/pytest-\d+/(?:popen-gw\d+/)?[^/\s'\":,;)<]+", "TMP"),
         (rf"{_TEMPORARY}/[\w.-]+", "TMP"),
-        (r"\b[0-9a-f]{12,}\b", "DIGEST"),
+        (r"(?<![\w.])[0-9a-f]{12,}\b", "DIGEST"),
         (r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?Z?)?", "DATE"),
         (r"\bleaveout \d+\.\d+\.\d+\b", "leaveout VERSION"),
         (r"(\b127\.0\.0\.1|\blocalhost|\[::1\]):\d+", r"\1:PORT"),
@@ -89,7 +90,7 @@ def passages(text: str, *anchors: str | tuple[str, ...]) -> str:
         if isinstance(each, str) and re.fullmatch(r"<\w+>", each):
             element = rf"{each[:-1]}\b[^>]*>(.*?)</{each[1:]}"
             parts = re.findall(element, text, re.DOTALL)
-            here = [line for part in parts for line in _lines(part).values()]
+            here = [line for part in parts for line in _lines(f"<p>{part}</p>").values()]
         else:
             sought = (each,) if isinstance(each, str) else each
             here = [shown for line, shown in lines.items() if _mentions(line, sought)]
