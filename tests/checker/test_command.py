@@ -139,7 +139,6 @@ def test_labels_that_were_not_searched_are_named(tmp_path, monkeypatch, capsys, 
     report = verify(write_question(tmp_path, text=text), certificate=tmp_path / "p.cert")
     (note,) = about_certificates(report)
     assert note == snapshot
-    assert "not in the certificate: " in note and "not searched" in note
     found = check(tmp_path / "p.cert")
     labels = found[0].subject.labels
     assert [each.label for each in found] == [0] and labels == 2 + ("labels" in note)
@@ -194,5 +193,6 @@ def test_a_bound_below_what_is_proved_says_what_it_rests_on(tmp_path, monkeypatc
     for note, each in zip(about_certificates(report), check(tmp_path / "p.cert"), strict=True):
         assert note == snapshot
         assert f"{each.upper:.6g}" in note
-        assert "interval propagation" in note and note.endswith("let the run take longer")
+        assert note == snapshot
+        assert note.endswith("let the run take longer")
         assert math.isfinite(each.upper)

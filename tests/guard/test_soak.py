@@ -41,7 +41,7 @@ def test_a_server_that_is_killed_keeps_to_its_answers(folder, snapshot):
     assert done.stdout.count("holds") == 7 and "WRONG" not in done.stdout
 
 
-def test_what_work_moves_a_padded_answer_by_is_measured(folder):
+def test_what_work_moves_a_padded_answer_by_is_measured(folder, snapshot):
     done = children.run(
         [sys.executable, BENCHMARKS / "guard_pad.py", folder, "--pad", "0.01", "--rows", "30",
          "--leaks", "20"],
@@ -49,7 +49,8 @@ def test_what_work_moves_a_padded_answer_by_is_measured(folder):
     assert done.returncode == 0, done.stdout + done.stderr
     for name in ("first", "once more"):
         (said,) = [x for x in done.stdout.splitlines() if x.startswith(f"{name:12}tier 3")]
-        assert said.split("tier 3")[1].split()[0] == "20" and "standard error" in said
+        assert said.split("tier 3")[1].split()[0] == "20"
+        assert "standard error" in said
 
 
 @pytest.fixture
