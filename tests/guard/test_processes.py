@@ -20,6 +20,7 @@ from leaveout.verifier.guard.server_shared import Shared, Turn
 
 from support import children
 from support.served import Asker, process
+from support.snapshots import passages
 
 
 def children_of(served) -> list[int]:

@@ -41,7 +41,7 @@ def test_a_server_that_is_killed_keeps_to_its_answers(folder, snapshot):
     assert done.stdout.count("holds") == 7 and "WRONG" not in done.stdout
 
 
-def test_what_work_moves_a_padded_answer_by_is_measured(folder, snapshot):
+def test_what_work_moves_a_padded_answer_by_is_measured(folder):
     done = children.run(
         [sys.executable, BENCHMARKS / "guard_pad.py", folder, "--pad", "0.01", "--rows", "30",
          "--leaks", "20"],

@@ -44,7 +44,9 @@ def test_results_are_found_by_name(report, snapshot):
 
 def test_a_report_without_results_is_still_one(snapshot):
     empty = Report(leaveout="0", spec="s", results=())
-    assert empty and len(empty) == 0 and repr(empty) == "no results"
+    assert empty
+    assert len(empty) == 0
+    assert repr(empty) == snapshot
     with pytest.raises(KeyError) as told:
         empty["a"]
     assert str(told.value) == snapshot

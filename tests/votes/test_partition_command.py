@@ -197,7 +197,8 @@ def test_members_that_survive_changes_are_asked_for_by_flags(table, tmp_path, ca
     words = [table, *rows, *learner, "--exact-to", 1, "--workers", 1, "-o", out]
     code, _, stderr = invoke(capsys, *words)
     assert (code, stderr.count("\n")) == (2, 1)
-    assert "say --encoding CSV" in stderr and not out.exists()
+    assert stderr == snapshot
+    assert not out.exists()
     code, stdout, stderr = invoke(capsys, *words, "--encoding", table)
     assert (code, stderr) == (0, "")
     assert passages(stdout, "1") == snapshot
