@@ -174,7 +174,7 @@ def test_one_note_says_why_there_is_no_certificate(tmp_path, monkeypatch, text, 
     report = verify(write_question(tmp_path, text=text), certificate=tmp_path / "p.cert")
     (note,) = about_certificates(report)
     assert note == snapshot
-    assert not any("has no say" in note for note in report.notes)
+    assert report.notes == snapshot
     assert not (tmp_path / "p.cert").exists()
 
 
@@ -194,5 +194,4 @@ def test_a_bound_below_what_is_proved_says_what_it_rests_on(tmp_path, monkeypatc
         assert note == snapshot
         assert f"{each.upper:.6g}" in note
         assert note == snapshot
-        assert note.endswith("let the run take longer")
         assert math.isfinite(each.upper)

@@ -51,8 +51,11 @@ def test_a_data_frame_is_answered_as_its_rows_are(guard):
     assert np.array_equal(seen.tiers, known.tiers) and seen.outside == known.outside
 
 
-def test_the_owner_is_told_where_a_row_leaves_the_box_in_its_own_units(guard):
-    assert guard.inspect(X).outside == ("", "", "age = 95 years is above 80 years", "")
+def test_the_owner_is_told_where_a_row_leaves_the_box_in_its_own_units(guard, snapshot):
+    outside = guard.inspect(X).outside
+    assert [*map(bool, outside)] == [False, False, True, False]
+    assert "age = 95 years" in outside[2] and "80 years" in outside[2]
+    assert outside[2] == snapshot
     with pytest.raises(GuardError) as caught:
         guard.labels(frame())
     # Who asks is told no range of the training data.

@@ -226,13 +226,10 @@ def test_settings_of_a_run_with_no_finished_block_bind_nobody(tmp_path):
     assert not folder.exists()
 
 
-def test_differences_are_said_in_words():
+def test_differences_are_said_in_words(snapshot):
     assert differences({"a": 1}, {"a": 1}) == []
-    assert differences({"a": 1, "data": "x"}, {"a": [2], "data": "y"}) == [
-        "a is 1 there and [2] here",
-        "the data differ",
-    ]
-    assert differences({"encoding": {}}, {}) == ["the encoding differs"]
+    assert differences({"a": 1, "data": "x"}, {"a": [2], "data": "y"}) == snapshot
+    assert differences({"encoding": {}}, {}) == snapshot
 
 
 def test_why_a_block_cannot_be_written_is_said(tmp_path, snapshot):

@@ -51,7 +51,7 @@ def short_of_memory(monkeypatch, most):
     monkeypatch.setattr(stacked, "Stack", Short)
 
 
-def test_what_does_not_fit_is_halved_with_a_line_and_gives_the_same_bytes(monkeypatch):
+def test_what_does_not_fit_is_halved_with_a_line_and_gives_the_same_bytes(monkeypatch, snapshot):
     whole = task_of().do(Block(range(3, 20)), lambda step: None)
     short_of_memory(monkeypatch, 5)
     said, task = [], task_of()
@@ -59,10 +59,7 @@ def test_what_does_not_fit_is_halved_with_a_line_and_gives_the_same_bytes(monkey
     assert isinstance(found, Trained)
     assert np.array_equal(found.parameters, whole.parameters)
     notes = [each.words for each in said if isinstance(each, Noted)]
-    assert notes == [
-        "17 networks at once are too many for the memory of cpu: at most 8 from here on",
-        "8 networks at once are too many for the memory of cpu: at most 4 from here on",
-    ]
+    assert notes == snapshot
     shares = [each.share for each in said if isinstance(each, Step)]
     assert shares == sorted(shares)
     assert shares[-1] == 1

@@ -129,11 +129,9 @@ def test_values_can_be_those_of_the_data(tmp_path):
     assert box.contains(X.astype(float)).all()
 
 
-def test_listed_values_outside_the_box_are_left_out_and_that_is_said(tmp_path):
+def test_listed_values_outside_the_box_are_left_out_and_that_is_said(tmp_path, snapshot):
     box, notes = read("let X = circle(box(0, 1), at = [0, 2], points = 8)", tmp_path)
-    assert notes == [
-        "5 of the 8 listed values of features 0, 2 lie outside the box and are left out"
-    ]
+    assert notes == snapshot
     assert len(box.choices[0]) == 3
 
 
@@ -280,12 +278,10 @@ def test_around_holds_exactly_the_numbers_that_near(centre, radius):
 
 
 @pytest.mark.parametrize("text", ["box([0.1, 0], [0.1, 1])", "around([0.1, 0.5], radius = 0)"])
-def test_a_feature_fixed_at_no_float32_is_fixed_at_what_a_network_reads(tmp_path, text):
+def test_a_feature_fixed_at_no_float32_is_fixed_at_what_a_network_reads(tmp_path, text, snapshot):
     box, notes = read(f"let X = {text}", tmp_path, 2)
     point = box.sample(np.random.default_rng(0), 1)[0]
     point[0] = np.float32(0.1)
     assert box.contains(point[None]).all()
-    assert notes == [
-        "feature 0 is fixed at 0.1, which a network reads as 0.10000000149011612: the claim is "
-        "about that"
-    ]
+    assert len(notes) == 1 and "0.10000000149011612" in notes[0]
+    assert notes == snapshot

@@ -42,10 +42,11 @@ def nested(tmp_path):
     return path
 
 
-def test_a_param_is_set_and_the_report_says_so(nested):
+def test_a_param_is_set_and_the_report_says_so(nested, snapshot):
     report = leaveout.verify(nested, params={"sure": 0.1})
     assert [result.verdict for result in report.results] == ["refuted"]
-    assert "param sure = 0.1, not 0.95 as written" in report.notes
+    assert any("sure = 0.1" in note for note in report.notes)
+    assert report.notes == snapshot
     report = leaveout.verify(nested)
     assert [result.verdict for result in report.results] == ["proved"]
     assert "param sure = 0.95" in report.notes
@@ -128,7 +129,7 @@ def test_a_dry_run_solves_nothing(nested, capsys, monkeypatch, snapshot):
     out = capsys.readouterr().out
     assert out.startswith("guarantee quiet\n")
     assert out == snapshot
-    assert "param sure = 0.5, not 0.95 as written" in out
+    assert passages(out, ("sure", "0.5", "0.95")) == snapshot
 
 
 @pytest.mark.parametrize(

@@ -75,15 +75,15 @@ def test_a_claim(claim, verdict):
         assert result.reason.startswith(("time: ", "solver: ", "numerical: "))
 
 
-def test_the_bounds_of_a_compared_value_are_reported():
+def test_the_bounds_of_a_compared_value_are_reported(snapshot):
     results, notes = decide_all(
         "guarantee a: between(1, 2) > 1.5 guarantee b: 3 < between(1, 2) "
         "guarantee c: between(1, 2) < between(4, 8) guarantee d: 0.1 < 0"
     )
     assert [(r.lower, r.upper) for r in results[:3]] == [(1, 2), (1, 2), (-7, -2)]
-    assert results[0].reason == "numerical: between(1, 2) is between 1 and 2; sampled"
+    assert results[0].reason == snapshot
     assert results[3].lower <= 0.1 <= results[3].upper
-    assert results[1].example.words == "between(1, 2) is between 1 and 2"
+    assert results[1].example.words == snapshot
     assert not notes
 
 
@@ -151,20 +151,19 @@ def test_claims_that_are_refused(text, snapshot):
     assert refused(text) == snapshot
 
 
-def test_without_time_left_nothing_is_asked():
+def test_without_time_left_nothing_is_asked(snapshot):
     result = decide("guarantee g: between(1, 2) > 0", seconds=0.0)
-    assert (result.verdict, result.reason) == (
-        "unknown",
-        "time: the time was over before between(1, 2)",
-    )
+    assert result.verdict == "unknown"
+    assert result.reason == snapshot
 
 
-def test_a_decider_may_run_out_of_time():
+def test_a_decider_may_run_out_of_time(snapshot):
     def slow(given):
         raise TimeoutError
 
     result = decide("guarantee g: slow() > 0", slow=function("slow", slow))
-    assert (result.verdict, result.reason) == ("unknown", "time: slow ran out of time")
+    assert result.verdict == "unknown"
+    assert result.reason == snapshot
 
 
 def test_an_interrupt_is_no_error():
@@ -175,7 +174,7 @@ def test_an_interrupt_is_no_error():
     assert (result.verdict, result.reason) == ("unknown", "time: interrupted")
 
 
-def test_a_confidence_is_shared_among_what_is_estimated():
+def test_a_confidence_is_shared_among_what_is_estimated(snapshot):
     seen = []
 
     def estimate(given):
@@ -185,7 +184,7 @@ def test_a_confidence_is_shared_among_what_is_estimated():
     table = {"estimate": function("estimate", estimate, number("of"))}
     results, notes = decide_all("guarantee g: estimate(1) <= 0.05 with confidence 0.95", **table)
     assert results[0].verdict == "proved"
-    assert notes == ["g: what was sampled holds with confidence 0.95"]
+    assert notes == snapshot
     text = "let a = estimate(1) guarantee g: a + estimate(2) - a <= 0.05 with confidence 0.9"
     decide_all(text, **table)
     assert seen == [0.95, pytest.approx(0.95), pytest.approx(0.95)]
