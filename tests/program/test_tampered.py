@@ -39,6 +39,8 @@ from support.samples import write_sample
 
 TIMES = int(os.environ.get("LEAVEOUT_TAMPERINGS", "24"))
 """Changes of each kind; more take longer and look further."""
+KEPT = 3
+"""Of so many the wordings are kept."""
 
 
 def rewritten(path, change):
@@ -143,14 +145,14 @@ def index_edit(rng):
     return change
 
 
-def test_what_a_run_went_on_from_is_said(resumed):
+def test_what_a_run_went_on_from_is_said(resumed, snapshot):
     spec, file, found = resumed
     report = leaveout.verify(spec, resume=file)
     assert summary(report) == found
     said = [note for note in report.notes if str(file) in note]
     assert len(said) == 2
-    assert all("is taken from" in note and "s of search" in note for note in said)
-    assert not any("s of search" in note for note in leaveout.verify(spec).notes)
+    assert said == snapshot
+    assert not any(note in said for note in leaveout.verify(spec).notes)
 
 
 @pytest.mark.parametrize("seed", range(TIMES))
@@ -166,9 +168,10 @@ def test_a_changed_checkpoint_is_refused(resumed, seed, snapshot):
         case _:
             rewritten(file, lambda members: other_numbers(members, rng))
     assert file.read_bytes() != before
-    with pytest.raises(CheckpointError) as error:
+    with pytest.raises(CheckpointError, match=r"c\.checkpoint: ") as error:
         leaveout.verify(spec, resume=file)
-    assert str(error.value) == snapshot
+    if seed < KEPT:
+        assert str(error.value) == snapshot
     assert "\n" not in str(error.value)
 
 
@@ -225,9 +228,10 @@ def test_a_changed_checkpoint_of_a_search_under_way_is_refused(stopped, tmp_path
         case _:
             rewritten(file, lambda members: other_numbers(members, rng))
     assert file.read_bytes() != stopped.read_bytes()
-    with pytest.raises(CheckpointError) as told:
+    with pytest.raises(CheckpointError, match=r"c\.checkpoint: ") as told:
         Checkpoints(file, "1")
-    assert str(told.value) == snapshot
+    if seed < KEPT:
+        assert str(told.value) == snapshot
 
 
 def test_a_checkpoint_that_is_exchanged_while_it_is_read_is_noticed(stopped, tmp_path, snapshot):
@@ -318,9 +322,10 @@ def test_changed_bounds_are_refused_and_named_where_they_are_adopted(served, see
         rewritten(file, lambda members: other_numbers(members, rng))
     else:
         damaged(file, rng)
-    with pytest.raises(LeaveoutError) as told:
+    with pytest.raises(LeaveoutError, match=r"bounds\.npz") as told:
         Guard.load(folder, 0.5)
-    assert str(told.value) == snapshot
+    if seed < KEPT:
+        assert str(told.value) == snapshot
     try:
         with Guard.load(folder, 0.5, adopt=True) as guard:
             assert any(str(file) in note and "taken as it is" in note for note in guard.notes)

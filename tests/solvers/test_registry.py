@@ -82,41 +82,38 @@ def test_a_plugin_is_found_described_and_available(install):
     assert "absent" not in available()
 
 
-def test_a_plugin_cannot_replace_a_built_in_solver(install):
+def test_a_plugin_cannot_replace_a_built_in_solver(install, snapshot):
     install("mine", GOOD, highs="Mine")
-    with pytest.warns(UserWarning, match="solver 'highs' of mine is ignored: leaveout already"):
+    with pytest.warns(UserWarning, match="'highs'") as heard:
         assert "highs" in available()
+    assert [str(each.message) for each in heard] == snapshot
     assert type(find_solver("highs")).__module__ == "leaveout.solvers.highs"
 
 
-def test_of_two_plugins_with_one_name_the_first_wins(install):
+def test_of_two_plugins_with_one_name_the_first_wins(install, snapshot):
     install("mine", GOOD, twin="Mine")
     install("other", GOOD, twin="Mine")
-    with pytest.warns(UserWarning, match="solver 'twin' of .* is ignored: .* already provides"):
+    with pytest.warns(UserWarning, match="'twin'") as heard:
         find_solver("twin")
+    assert [str(each.message) for each in heard] == snapshot
 
 
-@pytest.mark.parametrize(
-    ("target", "reason"),
-    [
-        ("Missing", "cannot be imported .AttributeError"),
-        ("function", "is not a subclass of leaveout.solvers.Solver"),
-        ("Abstract", "does not implement solve"),
-    ],
-)
-def test_a_broken_plugin_is_skipped_with_a_warning_that_names_it(install, target, reason, snapshot):
+@pytest.mark.parametrize("target", ["Missing", "function", "Abstract"])
+def test_a_broken_plugin_is_skipped_with_a_warning_that_names_it(install, target, snapshot):
     install("mine", GOOD, broken=target)
-    with pytest.warns(UserWarning, match=f"solver 'broken' of mine is skipped: .*{reason}"):
+    with pytest.warns(UserWarning, match="'broken'") as heard:
         assert "highs" in available()
+    assert [str(each.message) for each in heard] == snapshot
     with pytest.raises(SolverError) as told:
         find_solver("broken")
     assert str(told.value) == snapshot
 
 
-def test_a_plugin_whose_import_fails_is_skipped(install):
+def test_a_plugin_whose_import_fails_is_skipped(install, snapshot):
     install("mine", "import no_such_package_anywhere", broken="Mine")
-    with pytest.warns(UserWarning, match="skipped: it cannot be imported .ModuleNotFoundError"):
+    with pytest.warns(UserWarning, match="ModuleNotFoundError") as heard:
         assert [row.name for row in describe()] == list(registry.BUILT_IN)
+    assert [str(each.message) for each in heard] == snapshot
 
 
 def test_plugins_can_be_switched_off(install, monkeypatch, snapshot):

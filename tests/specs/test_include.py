@@ -74,14 +74,11 @@ def test_the_text_of_the_whole_parses(write):
     assert parse(str(whole)).statements == whole.statements
 
 
-def test_a_wrong_type_in_an_included_file_is_shown_there(write, tmp_path):
+def test_a_wrong_type_in_an_included_file_is_shown_there(write, tmp_path, snapshot):
     message = refused(write(root=ROOT, lib__net='# one\nlet M = network("a")\nlet Q = box(1, "a")'))
-    assert message.splitlines()[:3] == [
-        f"{tmp_path}/lib/net.spec:3:16: 'upper' of box must be a number or a list of numbers, "
-        '"lib/a" is a text',
-        'let Q = box(1, "a")',
-        "               ^^^",
-    ]
+    assert message.startswith(f"{tmp_path}/lib/net.spec:3:16: ")
+    assert message.splitlines()[1:3] == ['let Q = box(1, "a")', "               ^^^"]
+    assert message == snapshot
 
 
 def test_an_error_behind_an_include_is_shown_in_the_first_file(write, snapshot):
