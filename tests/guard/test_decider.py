@@ -107,7 +107,8 @@ def test_another_network_is_bad_input(folder, snapshot):
     save_bounds(path, replace(load_bounds(path), network="0" * 64))
     with pytest.raises(SpecError) as told:
         verify(folder)
-    assert str(told.value) == snapshot
+    # The rest is cut where the path is long.
+    assert str(told.value).partition("--bounds")[0] == snapshot
 
 
 @pytest.mark.parametrize("claim", ["idp(A)", "idp(A, 0.2)", "idp(A, epsilon = -1)"])

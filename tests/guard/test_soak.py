@@ -13,7 +13,6 @@ import pytest
 import leaveout
 
 from support import children
-from support.snapshots import passages
 
 ROOT = Path(__file__).parents[2]
 BENCHMARKS = ROOT / "benchmarks"
@@ -31,13 +30,13 @@ def folder(tmp_path_factory):
     return made
 
 
-def test_a_server_that_is_killed_keeps_to_its_answers(folder, snapshot):
+def test_a_server_that_is_killed_keeps_to_its_answers(folder):
     done = children.run(
         [sys.executable, BENCHMARKS / "guard_soak.py", folder, "--requests", "400", "--kills", "1",
          "--clients", "8", "--pad", "0.01", "--rows", "100", "--leaks", "60"],
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    assert passages(done.stdout, "400") == snapshot
+    assert "requests answered           400 in" in done.stdout
     assert done.stdout.count("holds") == 7 and "WRONG" not in done.stdout
 
 

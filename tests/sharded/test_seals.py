@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 import os
 import random
+import re
 import shutil
 import sqlite3
 import sys
@@ -109,7 +110,10 @@ def test_an_older_copy_of_one_of_the_two_files_is_refused_whenever_it_was_made(t
                 told.add(refused(lambda: loaded(made.folder)))
         points.write_bytes(now[1])
         copies.append(now)
-    assert sorted(told) == snapshot
+    assert (
+        sorted({re.sub(r"\d+ ", "SOME ", re.sub(r"\d+;", "SOME;", each)) for each in told})
+        == snapshot
+    )
     assert loaded(made.folder).predictions_left() == LIMIT
 
 

@@ -22,7 +22,7 @@ _VARYING = tuple(
     for pattern, blank in (
         (r"\x1b\[[0-9;]*m", ""),
         (rf"{_TEMPORARY}/pytest-of-[^/\s]+/pytest-\d+/(?:popen-gw\d+/)?[^/\s'\":,;)<]+", "TMP"),
-        (rf"{_TEMPORARY}/[\w.-]+", "TMP"),
+        (rf"(?:{_TEMPORARY}|/dev/shm)/[\w.-]+", "TMP"),
         (r"(?<![\w.])[0-9a-f]{12,}\b", "DIGEST"),
         (r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?Z?)?", "DATE"),
         (r"\bleaveout \d+\.\d+\.\d+\b", "leaveout VERSION"),
@@ -34,7 +34,7 @@ _VARYING = tuple(
         (r"(?:\.\./){2,}(?:[\w.-]+/)*", "ELSEWHERE/"),
         (r"[\u2500-\u257f]+", ""),
         (r"(?<=\S) {2,}", "  "),
-        (r"^(\S.*  .*  .*  )\d+\.\d+$", r"\1SECONDS"),
+        (r"^(\S.*  .*  .*  |\w+  )\d+\.\d$", r"\1SECONDS"),
         (r" +$", ""),
     )
 )
