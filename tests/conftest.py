@@ -36,6 +36,12 @@ def pytest_addoption(parser) -> None:
     parser.addoption("--facts-may-change", action="store_true", help=words)
 
 
+def pytest_configure(config) -> None:
+    """Keep what a test that failed has not come to, lest its facts are forgotten."""
+    if not config.option.facts_may_change:
+        config.option.no_cleanup = True
+
+
 def pytest_collection() -> None:
     """Look for no garbage while thousands of tests are made."""
     gc.disable()

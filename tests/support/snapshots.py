@@ -74,6 +74,7 @@ def _blanked(line: str) -> str:
 
 def facts(text: str) -> set[str]:
     """Return the options, names, files, verdicts and numbers that a text mentions."""
+    text = text.replace("\\'", "'")  # as a file of snapshots has it
     found = (each.strip("'‘’`").replace(",", "") for each in _FACTS.findall(text))
     return {each for each in found if each}
 
