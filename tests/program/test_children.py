@@ -105,10 +105,10 @@ def test_a_child_that_dies_ends_the_pool_and_says_of_what(program, order, snapsh
     assert str(told.value) == snapshot
 
 
-def test_a_program_that_does_not_start_is_a_lost_child(tmp_path, snapshot):
-    with pytest.raises(ChildLostError) as told, _pool("no_such_module", 2) as pool:
+def test_a_program_that_does_not_start_is_a_lost_child(tmp_path):
+    lost = pytest.raises(ChildLostError, match="no_such_module")
+    with lost, _pool("no_such_module", 2) as pool:
         list(pool.work([1, 2]))
-    assert str(told.value) == snapshot
 
 
 def test_whatever_children_are_at_ends_with_the_pool(program):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from support import children
+from support.snapshots import passages
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "plugin_solver"
 
@@ -52,4 +53,4 @@ def test_a_plugin_switched_off_is_unknown(installed, snapshot):
     environment = {**os.environ, "PYTHONPATH": str(installed), "LEAVEOUT_PLUGINS": "off"}
     code = "from leaveout.solvers import find_solver; find_solver('scipy')"
     done = children.run([sys.executable, "-c", code], env=environment)
-    assert done.stderr == snapshot
+    assert passages(done.stderr, "'scipy'") == snapshot

@@ -11,6 +11,7 @@ import html
 import re
 import tempfile
 from itertools import pairwise
+from pathlib import Path
 
 from syrupy.extensions.amber import AmberSnapshotExtension
 
@@ -21,6 +22,7 @@ _VARYING = tuple(
     (re.compile(pattern), blank)
     for pattern, blank in (
         (r"\x1b\[[0-9;]*m", ""),
+        (re.escape(str(Path(__file__).parents[2])), "REPOSITORY"),
         (rf"{_TEMPORARY}/pytest-of-[^/\s]+/pytest-\d+/(?:popen-gw\d+/)?[^/\s'\":,;)<]+", "TMP"),
         (rf"(?:{_TEMPORARY}|/dev/shm)/[\w.-]+", "TMP"),
         (r"(?<![\w.])[0-9a-f]{12,}\b", "DIGEST"),
@@ -28,7 +30,7 @@ _VARYING = tuple(
         (r"\bleaveout \d+\.\d+\.\d+\b", "leaveout VERSION"),
         (r"(\b127\.0\.0\.1|\blocalhost|\[::1\]):\d+", r"\1:PORT"),
         (r"\b(pid|process) \d+", r"\1 PID"),
-        (r"\b\d+(?:\.\d+)?(?:e[+-]?\d+)? (s|ms|seconds?)\b(?! of)", r"SOME \1"),
+        (r"\b\d+(?:\.\d+)?(?:e[+-]?\d+)? (s|ms|seconds?)\b", r"SOME \1"),
         (r"[\w/.-]+\.py, line \d+", "MODULE, line N"),
         (r"(\d\.\d{5})\d{3,}", r"\1…"),
         (r"(?:\.\./){2,}(?:[\w.-]+/)*", "ELSEWHERE/"),
