@@ -22,7 +22,7 @@ EXTRAS := train,gurobi,pulp,ortools,scip,export,docs,serve,attest
 # Tests start hundreds of processes of the program: each would compile its modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test docs check lint types imports wheel clean
+.PHONY: demo test snapshots docs check lint types imports wheel clean
 
 demo: $(VENV)/.ready
 	@mkdir -p $(DEMO)
@@ -41,6 +41,10 @@ demo: $(VENV)/.ready
 
 test: $(DEV)/.ready
 	$(DEVBIN)/python -m pytest -n 2 --dist worksteal
+
+# The wordings that tests keep in __snapshots__, as they are now.
+snapshots: $(DEV)/.ready
+	$(DEVBIN)/python -m pytest -n 2 --dist worksteal -m syrupy_snapshot --snapshot-update
 
 docs: $(SITE)/.ready
 	$(SITEBIN)/python -m sphinx -W --keep-going -q -b html -d build/doctrees docs build/site

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from support import children
+from support.snapshots import Rewording, Wording
 
 # Before anything loads numpy. The threads of two workers, and of processes that tests start, would
 # spin while they wait for each other's cores: that takes many times the work itself.
@@ -27,6 +28,18 @@ settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("any machine")
+
+
+def pytest_addoption(parser) -> None:
+    """Say what `--snapshot-update` may change beside words."""
+    words = "with --snapshot-update: texts may lose numbers, verdicts and names, too"
+    parser.addoption("--facts-may-change", action="store_true", help=words)
+
+
+def pytest_configure(config) -> None:
+    """Keep what a test that failed has not come to, lest its facts are forgotten."""
+    if not config.option.facts_may_change:
+        config.option.no_cleanup = True
 
 
 def pytest_collection() -> None:
@@ -62,6 +75,14 @@ def _interrupts_arrive():
 def _children_end():
     yield
     children.end_all()
+
+
+@pytest.fixture
+def snapshot(snapshot, request):
+    """Return what compares a text with the wording kept for this test."""
+    option = request.config.option
+    updated = option.update_snapshots and not option.facts_may_change
+    return snapshot.use_extension(Rewording if updated else Wording)
 
 
 @pytest.fixture

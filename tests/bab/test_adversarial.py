@@ -98,7 +98,7 @@ def test_a_narrow_spike_in_a_corner_is_not_cut_off(k):
     assert search(instance, 0, BLIND).upper >= best
 
 
-def test_overflowing_members_are_refused_and_never_proved():
+def test_overflowing_members_are_refused_and_never_proved(snapshot):
     def net(shift: float, w: float) -> Network:
         layer = [[1, 0, 0], [0, w, 0], [0, 0, w]]
         weights = [
@@ -110,14 +110,16 @@ def test_overflowing_members_are_refused_and_never_proved():
         ]
         return mlp(weights, [[0, -0.5, 0.5], *[[0, 0, 0]] * 11, [0, shift]])
 
-    with pytest.raises(SpecError, match="may overflow float32"):
+    with pytest.raises(SpecError) as told:
         against(net(0, 1), net(0.6, 3e38))
+    assert str(told.value) == snapshot
 
 
-def test_a_member_that_divides_by_zero_is_refused_by_number():
+def test_a_member_that_divides_by_zero_is_refused_by_number(snapshot):
     network, family = dividing()
-    with pytest.raises(FamilyError, match=r"member 1 \(row 7\).*divides by zero"):
+    with pytest.raises(FamilyError) as told:
         make_instance(network, family, Box(np.zeros(2), np.ones(2)))
+    assert str(told.value) == snapshot
 
 
 def test_underflow_is_part_of_the_evaluation_error():

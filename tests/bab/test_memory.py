@@ -75,7 +75,7 @@ def test_streaming_makes_the_same_instance():
 
 
 @pytest.mark.parametrize("chunk", [1, 2**26])
-def test_the_first_member_that_divides_by_zero_is_named_in_any_chunk(chunk):
+def test_the_first_member_that_divides_by_zero_is_named_in_any_chunk(chunk, snapshot):
     network = network_from(networks.matmul_add_softmax(np.random.default_rng(0)), "full.onnx")
     family = family_of(np.random.default_rng(1), network, 6)
     parameters = {name: stack.copy() for name, stack in family.parameters.items()}
@@ -84,9 +84,10 @@ def test_the_first_member_that_divides_by_zero_is_named_in_any_chunk(chunk):
     with (
         mock.patch.object(family_load, "_KEPT", 0),
         mock.patch.object(family_load, "_CHUNK", chunk),
-        pytest.raises(FamilyError, match=r"member 3 \(row 13\) .* divides by zero"),
+        pytest.raises(FamilyError) as told,
     ):
         make_instance(network, broken, Box(np.zeros(3), np.ones(3)))
+    assert str(told.value) == snapshot
 
 
 def test_members_of_a_large_set_are_told_apart_by_random_sums_of_their_parameters():

@@ -42,7 +42,7 @@ def test_an_accepted_certificate_says_what_it_proves(folder, capsys):
     assert err == ""
 
 
-def test_a_rejected_one_names_what_fails_in_one_line(folder, capsys):
+def test_a_rejected_one_names_what_fails_in_one_line(folder, capsys, snapshot):
     content = Content.of(folder / "proof.cert")
     worst = max(content.manifest["results"], key=lambda r: r["upper"])
     worst["upper"] *= 0.5
@@ -51,7 +51,7 @@ def test_a_rejected_one_names_what_fails_in_one_line(folder, capsys):
     out, err = capsys.readouterr()
     assert out == ""
     assert err.count("\n") == 1
-    assert "rejected: bound, label" in err
+    assert err == snapshot
     assert "node " in err
 
 
@@ -63,16 +63,16 @@ def test_what_is_no_certificate_is_refused_in_one_line(folder, capsys, name):
     assert err.count("\n") == 1
 
 
-def test_other_files_of_leaveout_are_recognised_and_not_written_over(tmp_path, capsys):
+def test_other_files_of_leaveout_are_recognised_and_not_written_over(tmp_path, capsys, snapshot):
     spec = write_question(tmp_path)
     verify(spec, bounds=tmp_path / "bounds.npz")
-    for name, what in (("family.npz", "is a family"), ("bounds.npz", "what verify --bounds wrote")):
+    for name in ("family.npz", "bounds.npz"):
         path = tmp_path / name
         before = path.read_bytes()
         assert run(["check", str(path)]) == 2
-        assert what in capsys.readouterr().err
+        assert capsys.readouterr().err == snapshot
         assert run(["verify", str(spec), "--certificate", str(path)]) == 2
-        assert "exists and is no certificate" in capsys.readouterr().err
+        assert capsys.readouterr().err == snapshot
         assert path.read_bytes() == before
 
 
@@ -81,7 +81,7 @@ def test_a_missing_network_is_named(folder, capsys):
     assert "gone.onnx" in capsys.readouterr().err
 
 
-def test_a_certificate_elsewhere_says_how_to_check_it(folder, tmp_path, capsys):
+def test_a_certificate_elsewhere_says_how_to_check_it(folder, tmp_path, capsys, snapshot):
     target = tmp_path / "proof.cert"
     assert run(["verify", str(folder / "test.spec"), "--certificate", str(target)]) in {0, 3}
     files = [
@@ -92,7 +92,7 @@ def test_a_certificate_elsewhere_says_how_to_check_it(folder, tmp_path, capsys):
     ]
     assert " ".join(files) in capsys.readouterr().out.replace("\n", " ")
     assert run(["check", str(target)]) == 2
-    assert "outside its own folder" in capsys.readouterr().err
+    assert capsys.readouterr().err == snapshot
     assert run(["check", str(target), *files]) == 0
 
 
@@ -134,25 +134,25 @@ def about_certificates(report):
 
 
 @pytest.mark.parametrize("text", [BOUND, BOUND.replace(" per label", ""), HEAD + GUARANTEE])
-def test_labels_that_were_not_searched_are_named(tmp_path, monkeypatch, capsys, text):
+def test_labels_that_were_not_searched_are_named(tmp_path, monkeypatch, capsys, text, snapshot):
     stop_after(monkeypatch, 1)
     report = verify(write_question(tmp_path, text=text), certificate=tmp_path / "p.cert")
     (note,) = about_certificates(report)
-    assert note.startswith(("label 1 of ", "labels 1, 2 of "))
-    assert "not in the certificate: " in note and "not searched" in note
+    assert note == snapshot
     found = check(tmp_path / "p.cert")
     labels = found[0].subject.labels
     assert [each.label for each in found] == [0] and labels == 2 + ("labels" in note)
     assert run(["check", str(tmp_path / "p.cert")]) == 0
     last = capsys.readouterr().out.splitlines()[-1]
-    assert last.startswith(f"claims label 0 of {labels}; nothing is claimed of label")
+    assert last == snapshot
+    assert f"{labels}" in last
 
 
-def test_a_whole_certificate_leaves_nothing_out(tmp_path, capsys):
+def test_a_whole_certificate_leaves_nothing_out(tmp_path, capsys, snapshot):
     report = verify(write_question(tmp_path), certificate=tmp_path / "p.cert")
     assert about_certificates(report) == []
     assert run(["check", str(tmp_path / "p.cert")]) == 0
-    assert capsys.readouterr().out.splitlines()[-1].startswith("claims all ")
+    assert capsys.readouterr().out.splitlines()[-1] == snapshot
 
 
 def test_a_statement_that_an_earlier_search_decided_is_named_in_the_certificate(tmp_path):
@@ -162,23 +162,23 @@ def test_a_statement_that_an_earlier_search_decided_is_named_in_the_certificate(
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    "text",
     [
-        (HEAD + FALSE, "nothing that was proved can be proved again"),
-        (BOUND, "not searched, or not for long enough"),
-        (BOUND + TWICE, "not all of it was searched"),
+        HEAD + FALSE,
+        BOUND,
+        BOUND + TWICE,
     ],
 )
-def test_one_note_says_why_there_is_no_certificate(tmp_path, monkeypatch, text, why):
+def test_one_note_says_why_there_is_no_certificate(tmp_path, monkeypatch, text, snapshot):
     stop_after(monkeypatch, 0)
     report = verify(write_question(tmp_path, text=text), certificate=tmp_path / "p.cert")
     (note,) = about_certificates(report)
-    assert why in note
-    assert not any("has no say" in note for note in report.notes)
+    assert note == snapshot
+    assert report.notes == snapshot
     assert not (tmp_path / "p.cert").exists()
 
 
-def test_a_bound_below_what_is_proved_says_what_it_rests_on(tmp_path, monkeypatch):
+def test_a_bound_below_what_is_proved_says_what_it_rests_on(tmp_path, monkeypatch, snapshot):
     real = network_leaks.search_native
 
     def search(*arguments, **given):
@@ -191,6 +191,7 @@ def test_a_bound_below_what_is_proved_says_what_it_rests_on(tmp_path, monkeypatc
     report = verify(write_question(tmp_path), certificate=tmp_path / "p.cert")
     assert about_certificates(report)
     for note, each in zip(about_certificates(report), check(tmp_path / "p.cert"), strict=True):
-        assert f"proves {each.upper:.6g} only" in note
-        assert "interval propagation" in note and note.endswith("let the run take longer")
+        assert note == snapshot
+        assert f"{each.upper:.6g}" in note
+        assert note == snapshot
         assert math.isfinite(each.upper)

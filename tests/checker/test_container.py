@@ -81,12 +81,13 @@ def test_what_is_not_declared_may_be_no_array_at_all(folder):
 
 
 @pytest.mark.parametrize("name", ["manifest", "tree0.kind"])
-def test_few_bytes_do_not_unpack_to_many(folder, name):
+def test_few_bytes_do_not_unpack_to_many(folder, name, snapshot):
     cert = folder / "c.cert"
     put_zeros(cert, name, MANY)
     assert cert.stat().st_size < 2**20
-    with pytest.raises(CertificateError, match="unpacks to more than 256 MiB"):
+    with pytest.raises(CertificateError) as told:
         read_certificate(cert)
+    assert str(told.value) == snapshot
 
 
 def test_no_more_memory_is_taken_than_what_is_read(folder):

@@ -29,7 +29,7 @@ def folder(tmp_path_factory):
     return folder
 
 
-def test_every_statement_is_in_the_certificate_and_accepted(folder):
+def test_every_statement_is_in_the_certificate_and_accepted(folder, snapshot):
     assert (folder / "verdicts").read_text().split() == ["proved"] * 6 + ["refuted"]
     found = check(folder / "s.cert")
     names = [(each.name, each.label) for each in found]
@@ -38,11 +38,7 @@ def test_every_statement_is_in_the_certificate_and_accepted(folder):
     assert {name for name, _ in names[2:]} == {"apart", "learnt", "alike", "differ"}
     console = Console(width=100, record=True, file=io.StringIO())
     render_checked(found, console)
-    told = " ".join(console.export_text().split())
-    assert "over all 50 forests without one row and every x" in told
-    assert "over the other forest and every x" in told
-    assert "claims all 2 labels" in told
-    assert "differ: it is not so that same_function" in told
+    assert console.export_text() == snapshot
 
 
 def test_claims_are_close_to_what_is_found(folder):
@@ -306,7 +302,7 @@ def altered_file(folder, tmp_path, change):
     return check(tmp_path / "s.cert")
 
 
-def test_a_forest_that_its_rows_do_not_give_has_no_deletions(folder, tmp_path):
+def test_a_forest_that_its_rows_do_not_give_has_no_deletions(folder, tmp_path, snapshot):
     from dataclasses import replace
 
     from leaveout.models.forest.files import load_ensemble, save_ensemble
@@ -320,8 +316,9 @@ def test_a_forest_that_its_rows_do_not_give_has_no_deletions(folder, tmp_path):
         trees = (*held.trees[:2], replace(tree, threshold=threshold), *held.trees[3:])
         save_ensemble(replace(held, trees=trees), path)
 
-    with pytest.raises(RejectedError, match="tree 2, the root: threshold"):
+    with pytest.raises(RejectedError) as told:
         altered_file(folder, tmp_path, change)
+    assert str(told.value) == snapshot
 
 
 def test_another_forest_needs_another_proof(folder, tmp_path):
@@ -366,7 +363,7 @@ def test_forests_that_differ_are_not_proved_to_be_the_same(folder):
         forged(folder, alter)
 
 
-def test_nothing_left_decides_nothing(folder):
+def test_nothing_left_decides_nothing(folder, snapshot):
     def alter(content):
         for function in ("alike", "differ"):
             prefix = same_arrays(content, function)
@@ -374,5 +371,6 @@ def test_nothing_left_decides_nothing(folder):
                 if name.startswith(f"{prefix}."):
                     del content.arrays[name]
 
-    with pytest.raises(RejectedError, match="not decided"):
+    with pytest.raises(RejectedError) as told:
         forged(folder, alter)
+    assert str(told.value) == snapshot

@@ -16,6 +16,7 @@ from leaveout.verifier.cli.app import run
 
 from support.cases import question
 from support.certificates import Content
+from support.snapshots import passages
 
 LABELS, WIDTH = 2, 2
 SMALL = st.sampled_from([0.0, 1e-30, 1e-12, 1e-9, 1e-7, 3e-5, 1.0, -1.0])
@@ -117,30 +118,30 @@ def test_a_box_that_holds_a_point_is_never_taken_for_empty(folder, box, apart):
 
 
 @pytest.mark.parametrize(
-    ("box", "why"),
+    "box",
     [
-        (box_of([0, 0], [1, 1], ([0], [[2.0]])), "outside of it"),
-        (box_of([0, 0], [1, 1], ([0], [[0.5], [2.0]])), "outside of it"),
-        (box_of([-1e3, 0], [1e3, 1], ([0], [[-1e3 - 2**-12]])), "outside of it"),
-        (box_of([0, 0], [1, 1], ([0, 0], [[0.0, 1.0]])), "twice"),
-        (box_of([0, 0], [1, 1], ([0], [[0.0]]), ([0], [[1.0]])), "twice"),
-        (box_of([0, 0], [1, 1], ([0, 1], [[0.0, 0.0]]), ([1], [[1.0]])), "twice"),
-        (box_of([0, 0], [1, 1], ([2], [[0.0]])), "does not have"),
-        (box_of([0, 0], [1, 1], ([-1], [[0.0]])), "does not have"),
-        (box_of([0, 0], [1, 1], ([], [[]])), "does not have"),
-        (box_of([0, 0], [1, 1], ([2**62], [[0.0]])), "does not have"),
-        (box_of([0, 0], [1, 1], ([0], [])), "no values"),
-        (box_of([0, 0], [1, 1], ([0], [[0.0], [0.0, 1.0]])), "another width"),
-        (box_of([0, 0], [1, 1], ([0], [[0.1]])), "float32 does not have"),
-        (box_of([0, 0], [1, 1], ([0], [[1e39]])), "float32 does not have"),
-        (box_of([0, 1], [1, 0]), "empty"),
-        (box_of([-1e39, 0], [1, 1]), "not finite"),
-        (box_of([0], [1]), "features"),
-        (box_of([], []), "features"),
+        box_of([0, 0], [1, 1], ([0], [[2.0]])),
+        box_of([0, 0], [1, 1], ([0], [[0.5], [2.0]])),
+        box_of([-1e3, 0], [1e3, 1], ([0], [[-1e3 - 2**-12]])),
+        box_of([0, 0], [1, 1], ([0, 0], [[0.0, 1.0]])),
+        box_of([0, 0], [1, 1], ([0], [[0.0]]), ([0], [[1.0]])),
+        box_of([0, 0], [1, 1], ([0, 1], [[0.0, 0.0]]), ([1], [[1.0]])),
+        box_of([0, 0], [1, 1], ([2], [[0.0]])),
+        box_of([0, 0], [1, 1], ([-1], [[0.0]])),
+        box_of([0, 0], [1, 1], ([], [[]])),
+        box_of([0, 0], [1, 1], ([2**62], [[0.0]])),
+        box_of([0, 0], [1, 1], ([0], [])),
+        box_of([0, 0], [1, 1], ([0], [[0.0], [0.0, 1.0]])),
+        box_of([0, 0], [1, 1], ([0], [[0.1]])),
+        box_of([0, 0], [1, 1], ([0], [[1e39]])),
+        box_of([0, 1], [1, 0]),
+        box_of([-1e39, 0], [1, 1]),
+        box_of([0], [1]),
+        box_of([], []),
     ],
 )
-def test_a_box_that_no_question_has_is_rejected(folder, box, why):
-    assert why in outcome(folder, hollow(folder, box))
+def test_a_box_that_no_question_has_is_rejected(folder, box, snapshot):
+    assert outcome(folder, hollow(folder, box)) == snapshot
 
 
 @pytest.mark.parametrize(
@@ -177,30 +178,30 @@ def test_a_tree_that_covers_less_is_rejected(folder, name, values, why):
 
 
 @pytest.mark.parametrize("path", ["../other/full.onnx", "/etc/passwd", "inner/../../full.onnx"])
-def test_a_certificate_opens_nothing_outside_its_folder(folder, path):
+def test_a_certificate_opens_nothing_outside_its_folder(folder, path, snapshot):
     content = hollow(folder, box_of([0, 0], [1, 1]))
     content.manifest["questions"][0]["network"]["path"] = path
     message = outcome(folder, content)
-    assert "outside its own folder" in message
+    assert message == snapshot
     assert "--network" in message
 
 
-def test_a_link_does_not_lead_out_of_the_folder(folder):
+def test_a_link_does_not_lead_out_of_the_folder(folder, snapshot):
     (folder / "inner").symlink_to("/etc")
     content = hollow(folder, box_of([0, 0], [1, 1]))
     content.manifest["questions"][0]["network"]["path"] = "inner/passwd"
-    assert "outside its own folder" in outcome(folder, content)
+    assert outcome(folder, content) == snapshot
 
 
 @pytest.mark.parametrize("name", ["bound\naccepted", "\x1b[2Jbound", "bound\r"])
-def test_names_that_would_steer_a_terminal_are_refused(folder, name):
+def test_names_that_would_steer_a_terminal_are_refused(folder, name, snapshot):
     content = hollow(folder, box_of([0, 0], [1, 1]))
     content.manifest["results"][0]["name"] = name
-    assert "is none" in outcome(folder, content)
+    assert outcome(folder, content) == snapshot
 
 
 @pytest.mark.parametrize("number", [np.nan, -np.inf])
-def test_a_bound_that_is_no_number_proves_nothing(folder, number):
+def test_a_bound_that_is_no_number_proves_nothing(folder, number, snapshot):
     """Whatever of the arithmetic fails: such a bound is below every claim, and above none."""
     from leaveout.verifier.checker import pairs
 
@@ -215,11 +216,12 @@ def test_a_bound_that_is_no_number_proves_nothing(folder, number):
     with pytest.MonkeyPatch.context() as patch:
         for module in ("tree_walk", "envelope"):
             patch.setattr(f"leaveout.verifier.checker.{module}.pull_back", broken)
-        with pytest.raises(RejectedError, match="float64's range"):
+        with pytest.raises(RejectedError) as told:
             check(folder / "forged.cert")
+        assert str(told.value) == snapshot
 
 
-def test_what_an_accepted_claim_is_about_is_printed_whole(tmp_path, capsys):
+def test_what_an_accepted_claim_is_about_is_printed_whole(tmp_path, capsys, snapshot):
     from support.files import write_question
 
     text = (
@@ -234,7 +236,8 @@ def test_what_an_accepted_claim_is_about_is_printed_whole(tmp_path, capsys):
     assert run(["check", str(tmp_path / "proof.cert")]) == 0
     out = capsys.readouterr().out
     value = float(np.float32(1e-9))
-    assert f"feature 0 takes only 0, {value!r}, 0.25\n" in out
+    assert passages(out, "0.25") == snapshot
+    assert f"{value!r}" in out
     for name in ("full.onnx", "family.npz"):
         assert hashlib.sha256((tmp_path / name).read_bytes()).hexdigest() in out
         assert str(tmp_path / name) in out

@@ -62,10 +62,10 @@ def digested(folder, content):
 
 
 @pytest.mark.parametrize("exact", [False, True])
-def test_bounds_that_hold_are_accepted(proved, exact):
+def test_bounds_that_hold_are_accepted(proved, exact, snapshot):
     (found,) = check(proved[1] / "a.cert", exact=exact)
     said = " ".join(found.subject.rests_on())
-    assert "no leak of 8 members" in said and "rests on: the guard noises" in said
+    assert said == snapshot
 
 
 def test_the_command_says_what_is_claimed(proved, capsys):
@@ -108,28 +108,30 @@ def test_a_member_moved_to_a_lower_bound_is_seen(copied):
 
 
 @pytest.mark.parametrize(
-    ("change", "match"),
+    "change",
     [
-        (lambda upper: np.full_like(upper, np.nan), "no number"),
-        (lambda upper: -upper - 1.0, "no number"),
-        (lambda upper: np.full_like(upper, np.inf), "no number"),
-        (lambda upper: upper[:, :-1], "not of this network"),
-        (lambda upper: upper.T, "not of this network"),
+        lambda upper: np.full_like(upper, np.nan),
+        lambda upper: -upper - 1.0,
+        lambda upper: np.full_like(upper, np.inf),
+        lambda upper: upper[:, :-1],
+        lambda upper: upper.T,
     ],
 )
-def test_what_is_no_bound_is_refused(copied, change, match):
+def test_what_is_no_bound_is_refused(copied, change, snapshot):
     _, folder, content = copied
     lowered(folder, content, change)
-    with pytest.raises(RejectedError, match=match):
+    with pytest.raises(RejectedError) as told:
         check(folder / "a.cert")
+    assert str(told.value) == snapshot
 
 
-def test_a_claim_without_a_proof_or_about_no_epsilon_is_refused(copied):
+def test_a_claim_without_a_proof_or_about_no_epsilon_is_refused(copied, snapshot):
     _, folder, content = copied
     bare = Content(content.manifest, {k: v for k, v in content.arrays.items() if "tree" not in k})
     bare.save(folder / "a.cert")
-    with pytest.raises(RejectedError, match="not decided"):
+    with pytest.raises(RejectedError) as told:
         check(folder / "a.cert")
+    assert str(told.value) == snapshot
     claim = content.manifest["values"]["statements"][0]["claim"]
     claim["given"]["epsilon"]["value"] = "0"
     content.save(folder / "a.cert")

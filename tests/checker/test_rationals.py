@@ -102,12 +102,14 @@ def test_a_power_is_enclosed(base, exponent):
     assert holds((low, high), real(base) ** exponent)
 
 
-def test_what_has_no_value_is_refused():
+def test_what_has_no_value_is_refused(snapshot):
     for function, value in ((sqrt, -1), (log, 0), (log, -2), (exp, 70000), (exp, -70000)):
-        with pytest.raises(ValueError, match=r"root|logarithm|not computed"):
+        with pytest.raises(ValueError) as told:
             function(Fraction(value))
-    with pytest.raises(ValueError, match="not negative"):
+        assert str(told.value) == snapshot
+    with pytest.raises(ValueError) as told:
         power(Fraction(-1), 2)
+    assert str(told.value) == snapshot
 
 
 @given(st.fractions(Fraction(1, 10**12), 10**12))
@@ -189,9 +191,10 @@ def test_of_very_many_trials_an_end_is_a_little_wider(trials):
         assert sharp - spread - 1e-12 <= found <= sharp * (1 + 1e-9)
 
 
-def test_counts_that_are_none_are_refused():
+def test_counts_that_are_none_are_refused(snapshot):
     for count, trials in ((-1, 3), (4, 3), (0, 0)):
-        with pytest.raises(ValueError, match="expected 0 <= events"):
+        with pytest.raises(ValueError) as told:
             least_probability(count, trials, Fraction(1, 2))
+        assert str(told.value) == snapshot
     with pytest.raises(ValueError, match="level"):
         least_probability(1, 2, Fraction(0))

@@ -20,6 +20,7 @@ from leaveout.verifier.run import verify
 
 from support.certificates import Content
 from support.samples import LEVEL, MEMBERS, ROWS, write_sample
+from support.snapshots import passages
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +69,7 @@ def test_the_tail_is_that_of_all_samples_there_are():
                     assert few_drawn(rows, size, marked, most) == expected
 
 
-def test_what_was_proved_at_a_confidence_is_proved_again_at_it(written, capsys):
+def test_what_was_proved_at_a_confidence_is_proved_again_at_it(written, capsys, snapshot):
     folder, report = written
     found = check(folder / "c.npz")
     assert [each.label for each in found] == [0, 1]
@@ -83,7 +84,7 @@ def test_what_was_proved_at_a_confidence_is_proved_again_at_it(written, capsys):
     run(["check", str(folder / "c.npz")])
     told = capsys.readouterr().out
     assert told.count("accepted at 0.8") == 2
-    assert f"at most {ROWS // 4} (a share of 0.25)" in told
+    assert passages(told, "0.25") == snapshot
     assert "accepted\n" not in told
 
 
@@ -124,31 +125,32 @@ def claim_for_certain(manifest):
 
 
 FORGED = {
-    "share": (set_first(share="1/100"), "so few of the 1 worst rows"),
-    "no share": (set_first(share="1"), "no share"),
-    "confidence": (set_first(confidence="99/100"), "more than the 0.005"),
-    "certainty": (set_first(confidence="1"), "no confidence"),
-    "split": (set_first(results=1), "the certificate alone has 2"),
-    "no split": (set_first(results=0), "the certificate alone has 2"),
-    "a dropped member": (drop_member, "2 of 8 sampled rows are left out"),
-    "a member not there": (drop_silently, "has 8 members"),
-    "another left out": (leave_out_another, "node"),
-    "a bound": (lower_bound, "node"),
-    "no bounds": (set_first(bounds=[]), "finite bound"),
-    "rows": (set_draw("rows", ROWS + 1), "says rows 13 of the sample"),
-    "size": (set_draw("size", MEMBERS - 1), "says size 7 of the sample"),
-    "seed": (set_draw("seed", 4), "says seed 4 of the sample"),
-    "draw": (set_draw("draw", 2), "says draw 2 of the sample"),
-    "draws": (set_draw("draws", 2), "says draws 2 of the sample"),
-    "no chance": (claim_for_certain, "only a claim about a sample may"),
+    "share": set_first(share="1/100"),
+    "no share": set_first(share="1"),
+    "confidence": set_first(confidence="99/100"),
+    "certainty": set_first(confidence="1"),
+    "split": set_first(results=1),
+    "no split": set_first(results=0),
+    "a dropped member": drop_member,
+    "a member not there": drop_silently,
+    "another left out": leave_out_another,
+    "a bound": lower_bound,
+    "no bounds": set_first(bounds=[]),
+    "rows": set_draw("rows", ROWS + 1),
+    "size": set_draw("size", MEMBERS - 1),
+    "seed": set_draw("seed", 4),
+    "draw": set_draw("draw", 2),
+    "draws": set_draw("draws", 2),
+    "no chance": claim_for_certain,
 }
 
 
 @pytest.mark.parametrize("forged", FORGED)
-def test_a_forged_claim_is_rejected_by_name(folder, forged):
-    change, match = FORGED[forged]
-    with pytest.raises(RejectedError, match=match):
+def test_a_forged_claim_is_rejected_by_name(folder, forged, snapshot):
+    change = FORGED[forged]
+    with pytest.raises(RejectedError) as told:
         changed(folder, change)
+    assert str(told.value) == snapshot
 
 
 FAMILIES = {
@@ -156,57 +158,52 @@ FAMILIES = {
         lambda removed, manifest: (
             removed, structs.replace(manifest, sample=structs.replace(manifest.sample, seed=5))
         ),
-        set_draw("seed", 5),
-        "do not lack the 8 rows",
+        set_draw("seed", 5)
     ),
     "another row": (
         lambda removed, manifest: (
             np.sort(np.append(removed[:-1], np.setdiff1d(np.arange(ROWS), removed)[0])), manifest
         ),
-        lambda manifest: None,
-        "do not lack the 8 rows",
+        lambda manifest: None
     ),
     "more rows": (
         lambda removed, manifest: (
             removed, structs.replace(manifest, data=structs.replace(manifest.data, rows=99))
         ),
-        lambda manifest: None,
-        "was trained on 99 rows",
+        lambda manifest: None
     ),
     "no sample": (
         lambda removed, manifest: (removed, structs.replace(manifest, sample=None)),
-        lambda manifest: None,
-        "says of no sample",
+        lambda manifest: None
     ),
     "far too many": (
         lambda removed, manifest: (
             removed,
             structs.replace(manifest, sample=structs.replace(manifest.sample, rows=10**15)),
         ),
-        set_draw("rows", 10**15),
-        "are no sample",
+        set_draw("rows", 10**15)
     ),
     "a draw that was not planned": (
         lambda removed, manifest: (
             removed, structs.replace(manifest, sample=structs.replace(manifest.sample, draw=2))
         ),
-        set_draw("draw", 2),
-        "there is no draw 2 of 1",
+        set_draw("draw", 2)
     ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("forged", FAMILIES)
-def test_a_family_that_is_not_the_draw_is_rejected_by_name(folder, forged):
-    family, certificate, match = FAMILIES[forged]
+def test_a_family_that_is_not_the_draw_is_rejected_by_name(folder, forged, snapshot):
+    family, certificate = FAMILIES[forged]
     named = with_family(folder, family)
 
     def change(manifest):
         named(manifest)
         certificate(manifest)
 
-    with pytest.raises(RejectedError, match=match):
+    with pytest.raises(RejectedError) as told:
         changed(folder, change)
+    assert str(told.value) == snapshot
 
 
 def test_an_earlier_format_has_no_samples(folder):
@@ -220,7 +217,7 @@ def test_an_earlier_format_has_no_samples(folder):
 @pytest.mark.parametrize(
     ("name", "value"), [("share", '"0"'), ("confidence", '"9/10"'), ("seed", 0), ("upper", 0)]
 )
-def test_a_name_that_stands_twice_is_refused(folder, name, value):
+def test_a_name_that_stands_twice_is_refused(folder, name, value, snapshot):
     content = Content.of(folder / "c.npz")
     content.manifest["format"] = 4
     text = json.dumps(content.manifest)
@@ -228,5 +225,6 @@ def test_a_name_that_stands_twice_is_refused(folder, name, value):
     text = f'{text[:place]}"{name}": {value}, {text[place:]}'
     content.arrays["manifest"] = np.frombuffer(text.encode(), np.uint8)
     content.save(folder / "c.npz")
-    with pytest.raises(CertificateError, match=f"'{name}' stands in it more than once"):
+    with pytest.raises(CertificateError) as told:
         check(folder / "c.npz")
+    assert str(told.value) == snapshot

@@ -26,10 +26,12 @@ def test_a_point_rounded_to_float32_stays_in_the_box_where_a_float32_lies_in_it(
     assert inside[possible].all()
 
 
-def test_an_empty_or_unbounded_box_is_refused():
-    with pytest.raises(SpecError, match="lower bound 1 of feature 1 exceeds its upper bound 0"):
+def test_an_empty_or_unbounded_box_is_refused(snapshot):
+    with pytest.raises(SpecError) as told:
         Box(np.asarray([0.0, 1.0]), np.asarray([1.0, 0.0]))
+    assert str(told.value) == snapshot
     with pytest.raises(SpecError, match="finite"):
         Box(np.asarray([0.0]), np.asarray([np.inf]))
-    with pytest.raises(SpecError, match="2 lower and 1 upper"):
+    with pytest.raises(SpecError) as told:
         Box(np.zeros(2), np.zeros(1))
+    assert str(told.value) == snapshot

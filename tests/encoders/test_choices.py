@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 
 import numpy as np
 import pytest
@@ -159,31 +158,30 @@ def listed(columns, values):
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    "make",
     [
-        (lambda: listed([5], [0]), "feature 5 is out of range: there are 3"),
-        (lambda: listed([-1], [0]), "a feature is a whole number from 0"),
-        (lambda: listed([0.5], [0]), "a feature is a whole number from 0"),
-        (lambda: listed([0, 0], [[0, 1]]), "a feature is named twice"),
-        (lambda: listed([], []), "give at least one"),
-        (lambda: listed([0], []), "no values are listed"),
-        (lambda: listed([0], [np.nan]), "finite number within float32's range"),
-        (lambda: listed([0], [1e39]), "finite number within float32's range"),
-        (lambda: listed([0, 1], [[0, 1, 2]]), "expected a row of 2 a choice"),
-        (lambda: listed([0, 1], [0, 1]), "expected a row of 2 a choice"),
-        (
-            lambda: listed([0], [[2], [3]]),
-            "none of the 2 listed values of feature 0 lies in the box",
-        ),
-        (lambda: listed([1], np.zeros(1_000_001)), "leave the feature continuous"),
+        lambda: listed([5], [0]),
+        lambda: listed([-1], [0]),
+        lambda: listed([0.5], [0]),
+        lambda: listed([0, 0], [[0, 1]]),
+        lambda: listed([], []),
+        lambda: listed([0], []),
+        lambda: listed([0], [np.nan]),
+        lambda: listed([0], [1e39]),
+        lambda: listed([0, 1], [[0, 1, 2]]),
+        lambda: listed([0, 1], [0, 1]),
+        lambda: listed([0], [[2], [3]]),
+        lambda: listed([1], np.zeros(1_000_001)),
     ],
 )
-def test_what_cannot_be_listed_is_refused_in_a_line(make, said):
-    with pytest.raises(SpecError, match=re.escape(said)) as caught:
+def test_what_cannot_be_listed_is_refused_in_a_line(make, snapshot):
+    with pytest.raises(SpecError) as caught:
         Box(np.zeros(3), np.ones(3), (make(),))
+    assert str(caught.value) == snapshot
     assert "\n" not in str(caught.value)
 
 
-def test_a_feature_in_two_tables_is_refused():
-    with pytest.raises(SpecError, match="feature 1 takes listed values already"):
+def test_a_feature_in_two_tables_is_refused(snapshot):
+    with pytest.raises(SpecError) as told:
         Box(np.zeros(3), np.ones(3), (listed([0, 1], [[0, 1]]), listed([1], [0, 1])))
+    assert str(told.value) == snapshot

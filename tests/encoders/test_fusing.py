@@ -165,9 +165,10 @@ def test_a_product_that_vanishes_is_seen():
     assert min(bounded(network, Box(np.zeros(1), np.full(1, 1e8)))) > 0.5
 
 
-def test_a_product_that_overflows_is_refused():
+def test_a_product_that_overflows_is_refused(snapshot):
     plain = network_from(scaled("mul", 1, 1, 1, 1), "N")
     wild = network_from(scaled("mul", 1e-22, 1e22, 1e22, 1e-22), "M").parameters
     family = Family({k: np.asarray(v, F32)[None] for k, v in wild.items()}, np.zeros(1, np.int64))
-    with pytest.raises(LeaveoutError, match="may overflow float32"):
+    with pytest.raises(LeaveoutError) as told:
         make_instance(plain, family, Box(np.zeros(1), np.ones(1)))
+    assert str(told.value) == snapshot

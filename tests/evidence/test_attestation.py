@@ -10,21 +10,21 @@ import pytest
 from leaveout.verifier.cli.app import run
 
 from support.attested import Attested, refused
+from support.snapshots import passages
 
 
-def test_what_was_made_is_accepted(attested, capsys):
+def test_what_was_made_is_accepted(attested, capsys, snapshot):
     assert attested.check() == 0
     said = capsys.readouterr().out
     key = attested.envelope()["signatures"][0]["keyid"]
-    assert f"signature: by key {key}, verified" in said
-    assert "certificate: accepted; 3 of 3 results are proved again" in said
-    assert "loose, label 0 (kind 0): refuted; refuted again" in said
-    assert "bound, label 0 (kind 0): proved; proved again: at most" in said
+    assert said == snapshot
+    assert f"{key}" in said
+    assert passages(said, "3", "0.87852") == snapshot
 
 
-def test_without_a_key_nothing_is_said_to_be_verified(attested, capsys):
+def test_without_a_key_nothing_is_said_to_be_verified(attested, capsys, snapshot):
     assert run(["check", "proof"]) == 0
-    assert "signature: NOT verified; said to be by key" in capsys.readouterr().out
+    assert passages(capsys.readouterr().out, "--key") == snapshot
 
 
 def test_the_attestation_alone_is_checked_as_its_folder(attested, capsys):
@@ -49,41 +49,41 @@ def flip(text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("change", "named"),
+    "change",
     [
-        (lambda e: e.update(payloadType="application/json"), "payloadType is 'application/json'"),
-        (lambda e: e["signatures"][0].update(sig=flip(e["signatures"][0]["sig"])), "signature"),
-        (lambda e: e["signatures"][0].update(sig=""), "signature"),
-        (lambda e: e["signatures"][0].update(sig="!"), "signature"),
-        (lambda e: e["signatures"][0].update(keyid="0" * 64), f"is signed by key {'0' * 64}, not"),
-        (lambda e: e.update(signatures=[]), "is not signed"),
-        (lambda e: e.update(signatures=e["signatures"] * 2), "more than once by one key"),
-        (lambda e: e.update(payload="%"), "payload is not base64"),
-        (lambda e: e.update(payload=base64.b64encode(b"{}").decode()), "signature"),
-        (lambda e: e.update(more=1), "unknown field"),
-        (lambda e: e.pop("payload"), "missing required field"),
+        lambda e: e.update(payloadType="application/json"),
+        lambda e: e["signatures"][0].update(sig=flip(e["signatures"][0]["sig"])),
+        lambda e: e["signatures"][0].update(sig=""),
+        lambda e: e["signatures"][0].update(sig="!"),
+        lambda e: e["signatures"][0].update(keyid="0" * 64),
+        lambda e: e.update(signatures=[]),
+        lambda e: e.update(signatures=e["signatures"] * 2),
+        lambda e: e.update(payload="%"),
+        lambda e: e.update(payload=base64.b64encode(b"{}").decode()),
+        lambda e: e.update(more=1),
+        lambda e: e.pop("payload"),
     ],
 )
-def test_a_changed_envelope_is_rejected(attested, capsys, change, named):
+def test_a_changed_envelope_is_rejected(attested, capsys, change, snapshot):
     attested.rewrite(change)
-    assert named in refused(attested, capsys)
+    assert refused(attested, capsys) == snapshot
 
 
-def test_a_bare_statement_is_not_signed(attested, capsys):
+def test_a_bare_statement_is_not_signed(attested, capsys, snapshot):
     attested.attestation.write_text(json.dumps(attested.statement()))
-    assert "is not signed, expected a signature by key" in refused(attested, capsys)
+    assert refused(attested, capsys) == snapshot
     assert run(["check", "proof"]) == 0
-    assert "signature: none; who made this is not known" in capsys.readouterr().out
+    assert capsys.readouterr().out == snapshot
 
 
-def test_another_key_is_named(attested, capsys):
+def test_another_key_is_named(attested, capsys, snapshot):
     assert run(["check", "proof", "--key", "other.pub"]) == 1
     said = capsys.readouterr().err
-    assert "is signed by key" in said
+    assert said == snapshot
     assert "(other.pub)" in said
 
 
-def test_a_key_under_the_id_of_another_does_not_pass(attested, capsys):
+def test_a_key_under_the_id_of_another_does_not_pass(attested, capsys, snapshot):
     own = attested.envelope()["signatures"][0]["keyid"]
     statement = attested.statement()
     payload = json.dumps(statement).encode()
@@ -92,7 +92,7 @@ def test_a_key_under_the_id_of_another_does_not_pass(attested, capsys):
     forged = json.loads(seal_payload(payload, read_signer(attested.folder / "other.key")))
     forged["signatures"][0]["keyid"] = own
     attested.attestation.write_text(json.dumps(forged))
-    assert "signature by key" in refused(attested, capsys)
+    assert refused(attested, capsys) == snapshot
 
 
 @pytest.mark.parametrize("cut", [0, 1, 100, -1, -3])
@@ -107,39 +107,38 @@ def _first(statement):
 
 
 STATED = [
-    (lambda s: s.update(_type="https://in-toto.io/Statement/v0.1"), "_type"),
-    (lambda s: s.update(predicateType="https://other.example/v1"), "predicateType"),
-    (lambda s: _first(s).update(name="other"), "statement 'other, label 0': name"),
-    (lambda s: _first(s).update(verdict="refuted"), "verdict is 'refuted'"),
-    (lambda s: _first(s).update(upper=0.0), "upper is 0.0"),
-    (lambda s: _first(s).update(lower=None), "lower is None"),
-    (lambda s: _first(s).update(label=1), "label is 1"),
-    (lambda s: _first(s).update(text="guarantee x: 1 > 0"), "text is"),
-    (lambda s: _first(s).update(sentence="All is well."), "sentence is"),
-    (lambda s: _first(s)["scope"].update(members=10**6), "scope is"),
-    (lambda s: _first(s)["place"].update(line=99), "place is"),
-    (lambda s: _first(s).update(certified="by nobody"), "unknown field"),
-    (lambda s: s["predicate"]["statements"].pop(), "its statements are not those of the results"),
-    (lambda s: s["predicate"]["notes"].append("x"), "its notes are not those of the results"),
-    (lambda s: s["predicate"]["training"].clear(), "its training are not those of the results"),
-    (lambda s: s["predicate"]["verification"].update(leaveout="9"), "its verification are not"),
-    (lambda s: s["subject"].pop(0), "subject 'test.spec' is missing"),
-    (lambda s: s["subject"][0].update(name="a.spec"), "subject 'test.spec' is missing"),
-    (lambda s: s["subject"][0]["annotations"].update(kind="file"), "is not as in the results"),
-    (lambda s: s["subject"].append({**s["subject"][0], "name": "b"}), "is in no record"),
-    (lambda s: s["subject"][0]["digest"].update(md5="00"), "another digest than sha256"),
-    (lambda s: s["subject"][0].update(name="a\nb"), "is no name of a file"),
+    lambda s: s.update(_type="https://in-toto.io/Statement/v0.1"),
+    lambda s: s.update(predicateType="https://other.example/v1"),
+    lambda s: _first(s).update(name="other"),
+    lambda s: _first(s).update(verdict="refuted"),
+    lambda s: _first(s).update(upper=0.0),
+    lambda s: _first(s).update(lower=None),
+    lambda s: _first(s).update(label=1),
+    lambda s: _first(s).update(text="guarantee x: 1 > 0"),
+    lambda s: _first(s).update(sentence="All is well."),
+    lambda s: _first(s)["scope"].update(members=10**6),
+    lambda s: _first(s)["place"].update(line=99),
+    lambda s: _first(s).update(certified="by nobody"),
+    lambda s: s["predicate"]["statements"].pop(),
+    lambda s: s["predicate"]["notes"].append("x"),
+    lambda s: s["predicate"]["training"].clear(),
+    lambda s: s["predicate"]["verification"].update(leaveout="9"),
+    lambda s: s["subject"].pop(0),
+    lambda s: s["subject"][0].update(name="a.spec"),
+    lambda s: s["subject"][0]["annotations"].update(kind="file"),
+    lambda s: s["subject"].append({**s["subject"][0], "name": "b"}),
+    lambda s: s["subject"][0]["digest"].update(md5="00"),
+    lambda s: s["subject"][0].update(name="a\nb"),
 ]
 
 
-@pytest.mark.parametrize(("change", "named"), STATED, ids=[named for _, named in STATED])
+@pytest.mark.parametrize("change", STATED)
 @pytest.mark.parametrize("signed", [True, False])
 def test_a_changed_statement_is_rejected_by_its_signature_and_by_what_it_says(
-    attested, capsys, change, named, signed
+    attested, capsys, change, signed, snapshot
 ):
     attested.restate(change, signed=signed)
-    said = refused(attested, capsys)
-    assert (named if signed else "the signature by key") in said
+    assert refused(attested, capsys) == snapshot
 
 
 def _digests(made):
@@ -160,37 +159,37 @@ def test_every_digest_is_held_against_its_file(attested, capsys):
         attested.attestation.write_bytes(whole)
 
 
-def test_every_file_is_held_against_its_digest(attested, capsys):
+def test_every_file_is_held_against_its_digest(attested, capsys, snapshot):
     for subject in _digests(attested.folder):
         own = subject["annotations"]["kind"] in ("result", "certificate", "evidence")
         path = (attested.proof if own else attested.folder) / subject["name"]
         whole = path.read_bytes()
         for changed in (whole[:-1], whole + b"\n", b""):
             path.write_bytes(changed)
-            assert f"{subject['name']}: is not the" in refused(attested, capsys)
+            assert refused(attested, capsys) == snapshot
         path.unlink()
         assert attested.check() == 2
-        assert f"{subject['name']}: no such file" in capsys.readouterr().err
+        assert capsys.readouterr().err == snapshot
         path.write_bytes(whole)
     assert attested.check() == 0
 
 
 @pytest.mark.parametrize(
-    ("change", "named"),
+    "change",
     [
-        (lambda r: r["results"][0].update(verdict="unknown"), "verdict is 'proved', in the"),
-        (lambda r: r["results"][0].update(upper=0.1), "upper is"),
-        (lambda r: r["results"].pop(), "its statements are not"),
-        (lambda r: r["results"].reverse(), "name is 'bound', in the results 'loose'"),
-        (lambda r: r["files"].pop(), "is in no record of the results"),
-        (lambda r: r["files"][0].update(sha256="00"), "'test.spec' is not as in the results"),
-        (lambda r: r["statements"][0].update(text="find bound: 1"), "text is"),
-        (lambda r: r.update(notes=["nothing to see"]), "its notes"),
+        lambda r: r["results"][0].update(verdict="unknown"),
+        lambda r: r["results"][0].update(upper=0.1),
+        lambda r: r["results"].pop(),
+        lambda r: r["results"].reverse(),
+        lambda r: r["files"].pop(),
+        lambda r: r["files"][0].update(sha256="00"),
+        lambda r: r["statements"][0].update(text="find bound: 1"),
+        lambda r: r.update(notes=["nothing to see"]),
     ],
 )
-def test_results_that_say_something_else_are_rejected(attested, capsys, change, named):
+def test_results_that_say_something_else_are_rejected(attested, capsys, change, snapshot):
     attested.reresult(change)
-    assert named in refused(attested, capsys)
+    assert refused(attested, capsys) == snapshot
 
 
 def test_files_that_were_moved_are_found_where_the_caller_says(attested, capsys, monkeypatch):
@@ -204,7 +203,7 @@ def test_files_that_were_moved_are_found_where_the_caller_says(attested, capsys,
     assert run([*command, "--files", str(attested.folder)]) == 0
 
 
-def test_files_elsewhere_are_not_opened_unasked(attested, capsys):
+def test_files_elsewhere_are_not_opened_unasked(attested, capsys, snapshot):
     secret = attested.folder.parent / "secret"
     secret.write_text("x")
     attested.reresult(lambda r: r["files"].append(
@@ -215,40 +214,40 @@ def test_files_elsewhere_are_not_opened_unasked(attested, capsys):
          "annotations": {"kind": "file", "called": []}}
     ))  # fmt: skip
     assert attested.check() == 2
-    assert "outside the evidence's folder" in capsys.readouterr().err
+    assert capsys.readouterr().err == snapshot
 
 
 @pytest.mark.parametrize(
-    ("arguments", "named"),
+    "arguments",
     [
-        (["check", "proof", "--key", "me.key"], "is a private key"),
-        (["check", "proof", "--key", "none.pub"], "no such file"),
-        (["check", "proof", "--key", "test.spec"], "is no public key"),
-        (["check", "proof/certificate.npz", "--key", "me.pub"], "has no signature"),
-        (["check", "more"], "no such file, expected what leaveout attest wrote"),
-        (["attest", "proof/result.json", "--key", "me.pub"], "is a public key"),
-        (["attest", "proof/result.json", "--key", "test.spec"], "is no private key"),
-        (["attest", "full.onnx"], "does not hold results"),
-        (["attest", "none.json"], "no such file"),
-        (["attest"], "name the results"),
-        (["attest", "--new-key", "me"], "me.key exists"),
-        (["attest", "r.json", "--new-key", "you"], "leave all else out"),
-        (["attest", "proof/result.json", "-o", "test.spec"], "is not an attestation"),
-        (["attest", "proof/result.json", "--certificate", "full.onnx"], "not a certificate"),
+        ["check", "proof", "--key", "me.key"],
+        ["check", "proof", "--key", "none.pub"],
+        ["check", "proof", "--key", "test.spec"],
+        ["check", "proof/certificate.npz", "--key", "me.pub"],
+        ["check", "more"],
+        ["attest", "proof/result.json", "--key", "me.pub"],
+        ["attest", "proof/result.json", "--key", "test.spec"],
+        ["attest", "full.onnx"],
+        ["attest", "none.json"],
+        ["attest"],
+        ["attest", "--new-key", "me"],
+        ["attest", "r.json", "--new-key", "you"],
+        ["attest", "proof/result.json", "-o", "test.spec"],
+        ["attest", "proof/result.json", "--certificate", "full.onnx"],
     ],
 )
-def test_bad_input_is_one_line(attested, capsys, arguments, named):
+def test_bad_input_is_one_line(attested, capsys, arguments, snapshot):
     assert run(arguments) == 2
     said = capsys.readouterr().err
-    assert named in said
+    assert said == snapshot
     assert said.count("\n") == 1
 
 
-def test_what_looks_like_evidence_and_is_not_attested_is_named(attested, capsys):
+def test_what_looks_like_evidence_and_is_not_attested_is_named(attested, capsys, snapshot):
     assert attested.check() == 0
     assert "not attested" not in capsys.readouterr().out
     attested.restate(
         lambda s: s.update(subject=[e for e in s["subject"] if e["name"] != "summary.md"])
     )
     assert attested.check() == 0
-    assert "not attested: summary.md: the attestation does not name" in capsys.readouterr().out
+    assert capsys.readouterr().out == snapshot

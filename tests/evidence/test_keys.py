@@ -19,44 +19,48 @@ def test_a_private_key_is_its_owners_alone_and_both_have_one_id(tmp_path):
     assert read_signer(tmp_path / "k.key").public_key.keyid == keyid
 
 
-def test_keys_are_never_written_over(tmp_path):
+def test_keys_are_never_written_over(tmp_path, snapshot):
     make_keys(tmp_path / "k")
     before = (tmp_path / "k.key").read_bytes()
     (tmp_path / "k.pub").unlink()
-    with pytest.raises(EvidenceError, match="never written over"):
+    with pytest.raises(EvidenceError) as told:
         make_keys(tmp_path / "k")
+    assert str(told.value) == snapshot
     assert (tmp_path / "k.key").read_bytes() == before
 
 
-def test_a_passphrase_locks_a_key(tmp_path, monkeypatch):
+def test_a_passphrase_locks_a_key(tmp_path, monkeypatch, snapshot):
     monkeypatch.setenv(PASSPHRASE, "open sesame")
     keyid = make_keys(tmp_path / "k")
     assert b"ENCRYPTED" in (tmp_path / "k.key").read_bytes()
     assert read_signer(tmp_path / "k.key").public_key.keyid == keyid
     monkeypatch.setenv(PASSPHRASE, "wrong")
-    with pytest.raises(EvidenceError, match="another passphrase"):
+    with pytest.raises(EvidenceError) as told:
         read_signer(tmp_path / "k.key")
+    assert str(told.value) == snapshot
     monkeypatch.delenv(PASSPHRASE)
-    with pytest.raises(EvidenceError, match="is locked: set its passphrase"):
+    with pytest.raises(EvidenceError) as told:
         read_signer(tmp_path / "k.key")
+    assert str(told.value) == snapshot
 
 
-def test_a_passphrase_for_a_key_that_has_none_is_said(tmp_path, monkeypatch):
+def test_a_passphrase_for_a_key_that_has_none_is_said(tmp_path, monkeypatch, snapshot):
     make_keys(tmp_path / "k")
     monkeypatch.setenv(PASSPHRASE, "x")
-    with pytest.raises(EvidenceError, match="is not locked"):
+    with pytest.raises(EvidenceError) as told:
         read_signer(tmp_path / "k.key")
+    assert str(told.value) == snapshot
 
 
 @pytest.mark.parametrize("library", ["securesystemslib", "cryptography"])
-def test_without_the_libraries_the_cure_is_said(tmp_path, monkeypatch, capsys, library):
+def test_without_the_libraries_the_cure_is_said(tmp_path, monkeypatch, capsys, library, snapshot):
     for name in list(sys.modules):
         if name.partition(".")[0] == library:
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, library, None)
     assert run(["attest", "--new-key", str(tmp_path / "k")]) == 2
     said = capsys.readouterr().err
-    assert "pip install 'leaveout[attest]'" in said
+    assert said == snapshot
     assert said.count("\n") == 1
     assert not list(tmp_path.iterdir())
 

@@ -110,7 +110,7 @@ def test_the_envelope_is_one_of_dsse(attested):
     assert envelope.payload_type == "application/vnd.in-toto+json"
 
 
-def test_a_refuted_statement_stands_at_its_line_of_the_included_file(attested):
+def test_a_refuted_statement_stands_at_its_line_of_the_included_file(attested, snapshot):
     (result,) = json.loads((attested.proof / "result.sarif").read_text())["runs"][0]["results"]
     assert (result["ruleId"], result["level"]) == ("leaveout/one-record", "error")
     (place,) = result["locations"]
@@ -120,17 +120,16 @@ def test_a_refuted_statement_stands_at_its_line_of_the_included_file(attested):
     region = place["region"]
     assert lines[region["startLine"] - 1].startswith("guarantee loose:")
     assert (region["endLine"], region["endColumn"]) == (4, len(lines[3]) + 1)
-    assert "without row 40" in result["message"]["text"]
+    assert result["message"]["text"] == snapshot
 
 
-def test_an_unknown_statement_is_a_warning_and_a_proved_one_no_result():
+def test_an_unknown_statement_is_a_warning_and_a_proved_one_no_result(snapshot):
     (one, refuted, other) = json.loads(sarif(ODD))["runs"][0]["results"]
-    assert (one["level"], one["message"]["text"]) == ("warning", "plain: unknown; time: over")
+    assert one["level"] == "warning"
+    assert one["message"]["text"] == snapshot
     assert refuted["level"] == "error"
     assert "label 1" in other["message"]["text"]
-    assert json.loads(sarif(ODD))["runs"][0]["properties"]["proved"] == [
-        "measured with confidence 0.95"
-    ]
+    assert json.loads(sarif(ODD))["runs"][0]["properties"]["proved"] == snapshot
 
 
 def test_the_same_statement_has_the_same_fingerprint_on_another_line(attested):
@@ -157,7 +156,7 @@ def test_every_result_names_a_rule_with_help():
         assert rules[result["ruleIndex"]]["help"]["text"]
 
 
-def test_a_model_has_its_digest_its_figures_and_its_training_rows(attested):
+def test_a_model_has_its_digest_its_figures_and_its_training_rows(attested, snapshot):
     bom = json.loads((attested.proof / "mlbom.json").read_text())
     parts = {each["name"]: each for each in bom["components"]}
     network, family = parts["full.onnx"], parts["family.npz"]
@@ -167,15 +166,15 @@ def test_a_model_has_its_digest_its_figures_and_its_training_rows(attested):
     assert network["hashes"] == [{"alg": "SHA-256", "content": digest}]
     metrics = network["modelCard"]["quantitativeAnalysis"]["performanceMetrics"]
     assert [each["type"] for each in metrics] == ["bound", "bound", "loose"]
-    assert metrics[0]["value"].startswith("proved, at least 0.87764")
-    assert metrics[0]["slice"] == "label 0 (kind 0), 2 members, 3 features"
+    assert metrics[0]["value"] == snapshot
+    assert metrics[0]["slice"] == snapshot
     assert network["modelCard"]["considerations"]["technicalLimitations"]
     (data,) = family["modelCard"]["modelParameters"]["datasets"]
     assert data["ref"] == parts["training rows of family.npz"]["bom-ref"]
 
 
 @pytest.mark.parametrize("name", ["out.sarif", "out.sarif.json", "out.cdx.json"])
-def test_report_writes_them_by_name(attested, capsys, name, sarif_schema):
+def test_report_writes_them_by_name(attested, capsys, name, sarif_schema, snapshot):
     command = ["report", "proof/result.json", "-o", name]
     assert run(command) == 0
     content = (attested.folder / name).read_bytes()
@@ -186,7 +185,7 @@ def test_report_writes_them_by_name(attested, capsys, name, sarif_schema):
     assert run(command) == 0  # such a file is replaced
     (attested.folder / name).write_text("mine")
     assert run(command) == 2
-    assert "is not a" in capsys.readouterr().err
+    assert capsys.readouterr().err == snapshot
     assert (attested.folder / name).read_text() == "mine"
 
 

@@ -27,6 +27,7 @@ from leaveout.verifier.report_views import frame, lines
 from support.attested import is_own
 from support.certificates import Content
 from support.files import BOUND, write_question
+from support.snapshots import passages
 
 HEAD = BOUND[: BOUND.index("find")]
 CLAIM = "forall x in X, M in F but 0.5: confidence(N, x) > {} => label(M, x) == label(N, x)"
@@ -56,21 +57,21 @@ def test_no_lower_end_is_claimed(report):
     assert bound.lower is not None and bound.claimed == (None, bound.upper)
 
 
-def test_the_page_and_its_summary_say_with_which_confidence(proof):
+def test_the_page_and_its_summary_say_with_which_confidence(proof, snapshot):
     page = html.unescape(re.sub(r"<[^>]+>", " ", (proof / "report.html").read_text("utf-8")))
-    assert "b is at most" in page and "b is between" not in page
-    assert "in the sample no leak has a confidence above" in page
+    assert "b is between" not in page
     assert not re.search(r"; no leak has a confidence above", page)
+    assert passages((proof / "report.html").read_text("utf-8"), "0.6", "b is") == snapshot
     rows = [
         line for line in (proof / "summary.md").read_text("utf-8").splitlines() if "| all |" in line
     ]
     assert len(rows) == 2
-    assert all("proved with confidence 0.6" in line for line in rows)
+    assert rows == snapshot
 
 
-def test_files_for_other_programs_say_with_which_confidence(report):
+def test_files_for_other_programs_say_with_which_confidence(report, snapshot):
     listed = json.loads(sarif(report))["runs"][0]["properties"]["proved"]
-    assert listed == ["bound with confidence 0.6", "quiet with confidence 0.6"]
+    assert listed == snapshot
     models = [each for each in json.loads(ml_bom(report))["components"] if "modelCard" in each]
     figures = [
         each
@@ -79,23 +80,21 @@ def test_files_for_other_programs_say_with_which_confidence(report):
     ]
     assert figures
     for figure in figures:
-        assert figure["value"].startswith("proved with confidence 0.6, at most")
+        assert figure["value"] == snapshot
         assert "confidenceInterval" not in figure
 
 
-def test_python_says_with_which_confidence(report):
-    assert all(": proved at 0.6, at most" in line for line in lines(report).splitlines())
+def test_python_says_with_which_confidence(report, snapshot):
+    assert lines(report) == snapshot
     pytest.importorskip("pandas")
     assert list(frame(report)["confidence"]) == [0.6, 0.6]
 
 
-def test_a_check_says_with_which_confidence(proof, capsys):
+def test_a_check_says_with_which_confidence(proof, capsys, snapshot):
     capsys.readouterr()
     assert run(["check", str(proof), "--files", str(proof.parent)]) == 0
     told = capsys.readouterr().out
-    assert "bound: proved at 0.6; proved again: at 0.6 over the draw, at most" in told
-    assert "quiet: proved at 0.6; proved again: at 0.6 over the draw, at most" in told
-    assert "accepted; 2 of 2 results are proved again" in told
+    assert told == snapshot
     assert told.count("accepted at 0.6") == 2
 
 
@@ -128,31 +127,32 @@ def results_of(certificate, count, *, fewer=False):
 
 
 @pytest.mark.parametrize(
-    ("forge", "match"),
+    "forge",
     [
-        (lambda path: results_of(path, 1, fewer=True), "with 1 results in the certificate, and 2"),
-        (lambda path: results_of(path, 3), "may be wrong with 0.2 in the results, with 0.133"),
+        lambda path: results_of(path, 1, fewer=True),
+        lambda path: results_of(path, 3),
     ],
 )
-def test_a_certificate_shares_what_may_be_wrong_as_the_results_do(proof, tmp_path, forge, match):
+def test_a_certificate_shares_what_may_be_wrong_as_the_results_do(proof, tmp_path, forge, snapshot):
     shutil.copytree(proof.parent, tmp_path / "copy")
     path = tmp_path / "copy" / "proof" / "result.json"
     report = read_report(path.read_bytes(), path)
     # Taken by itself it is what it says it is.
     checked = forge(path.parent / "certificate.npz")
-    with pytest.raises(TamperedError, match=match):
+    with pytest.raises(TamperedError) as told:
         held(report, checked, path.parent)
+    assert str(told.value) == snapshot
 
 
 @pytest.mark.parametrize(
-    ("change", "match"),
+    "change",
     [
-        ({"confidence": 0.7}, "holds with 0.7 in the results"),
-        ({"facts": ()}, "about its members in the results"),
-        ({"members": 7}, "about 7 members"),
+        {"confidence": 0.7},
+        {"facts": ()},
+        {"members": 7},
     ],
 )
-def test_results_that_say_more_than_the_certificate_are_named(proof, change, match):
+def test_results_that_say_more_than_the_certificate_are_named(proof, change, snapshot):
     path = proof / "result.json"
     report = read_report(path.read_bytes(), path)
     checked = check(
@@ -161,20 +161,21 @@ def test_results_that_say_more_than_the_certificate_are_named(proof, change, mat
         family=proof.parent / "family.npz",
     )
     results = tuple(structs.replace(each, **change) for each in report.results)
-    with pytest.raises(TamperedError, match=match):
+    with pytest.raises(TamperedError) as told:
         held(structs.replace(report, results=results), checked, proof)
+    assert str(told.value) == snapshot
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "match"),
+    ("old", "new"),
     [
-        ("0.5", "0.4", "says something else in the certificate"),
-        ("0.6", "0.7", "holds with 0.6 in the results"),
-        (" but 0.5", "", "cannot be read|says something else"),
-        ("box(0, 1)", "box(0, 2)", "about other inputs"),
+        ("0.5", "0.4"),
+        ("0.6", "0.7"),
+        (" but 0.5", ""),
+        ("box(0, 1)", "box(0, 2)"),
     ],
 )
-def test_a_sample_of_another_statement_proves_nothing(proof, tmp_path, old, new, match):
+def test_a_sample_of_another_statement_proves_nothing(proof, tmp_path, old, new, snapshot):
     shutil.copytree(proof.parent, tmp_path / "copy")
     folder = tmp_path / "copy"
     text = (folder / "test.spec").read_text().replace(old, new)
@@ -193,8 +194,9 @@ def test_a_sample_of_another_statement_proves_nothing(proof, tmp_path, old, new,
         network=folder / "full.onnx",
         family=folder / "family.npz",
     )
-    with pytest.raises(TamperedError, match=match):
+    with pytest.raises(TamperedError) as told:
         held(structs.replace(report, statements=()), checked, folder / "proof")
+    assert str(told.value) == snapshot
 
 
 def test_a_search_that_rounding_closed_is_closed():

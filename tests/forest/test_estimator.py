@@ -30,22 +30,26 @@ def test_scikit_learn_finds_nothing_to_complain_of(estimator, check):
     check(estimator)
 
 
-def test_weights_are_refused_with_a_reason(forest):
-    with pytest.raises(ForestError, match="sample_weight: not supported; the counts"):
+def test_weights_are_refused_with_a_reason(forest, snapshot):
+    with pytest.raises(ForestError) as told:
         forest.fit([[0.0], [1.0]], [0, 1], sample_weight=[1.0, 2.0])
+    assert str(told.value) == snapshot
 
 
-def test_weights_of_classes_are_refused_with_the_same_reason(forest):
+def test_weights_of_classes_are_refused_with_the_same_reason(forest, snapshot):
     for refused in (
         lambda: forest.set_params(class_weight=None),
         lambda: forest.fit([[0.0], [1.0]], [0, 1], class_weight={0: 2}),
     ):
-        with pytest.raises(ForestError, match="class_weight: not supported; the counts"):
+        with pytest.raises(ForestError) as told:
             refused()
-    with pytest.raises(TypeError, match="unexpected keyword argument 'trees'"):
+        assert str(told.value) == snapshot
+    with pytest.raises(TypeError) as told:
         DareForestClassifier(trees=3)
-    with pytest.raises(ValueError, match="Invalid parameter"):
+    assert str(told.value) == snapshot
+    with pytest.raises(ValueError) as told:
         forest.set_params(trees=3)
+    assert str(told.value) == snapshot
 
 
 def test_parameters_set_after_fitting_are_those_of_the_next_fit(forest, tmp_path):
@@ -114,21 +118,22 @@ def test_infinities_are_refused_everywhere(forest, value):
 
 
 @pytest.mark.parametrize(
-    ("rows", "said"),
+    "rows",
     [
-        ([3, 120], "there is no row 120; rows are 0 to 119"),
-        ([3, -1], "there is no row -1"),
-        ([4, 7], "row 7 was deleted before"),
-        ([4, 4], "row 4 is named twice"),
-        ([4.5], "whole numbers"),
-        (list(range(7)) + list(range(8, 120)), "the last row cannot be deleted"),
+        [3, 120],
+        [3, -1],
+        [4, 7],
+        [4, 4],
+        [4.5],
+        list(range(7)) + list(range(8, 120)),
     ],
 )
-def test_a_refused_deletion_changes_nothing(forest, rows, said):
+def test_a_refused_deletion_changes_nothing(forest, rows, snapshot):
     forest.delete(7)
     before = copy.deepcopy(forest)
-    with pytest.raises(ForestError, match=said):
+    with pytest.raises(ForestError) as told:
         forest.delete(rows)
+    assert str(told.value) == snapshot
     assert forest == before
 
 
@@ -168,15 +173,16 @@ def test_an_interrupted_change_leaves_the_forest_as_it_was(forest, monkeypatch, 
     assert forest.add(rows, forest.classes_[:2])[0] == len(forest.ensemble().X) - 2
 
 
-def test_names_never_shift_and_are_never_used_again(forest):
+def test_names_never_shift_and_are_never_used_again(forest, snapshot):
     forest.delete([0, 119])
     assert forest.add(np.zeros((2, 4)), ["a", "b"]).tolist() == [120, 121]
     forest.delete(121)
     assert forest.add(np.ones((1, 4)), ["c"]).tolist() == [122]
     assert forest.rows_.tolist() == [*range(1, 119), 120, 122]
     assert first_difference(forest, forest.retrain()) is None
-    with pytest.raises(ForestError, match="row 121 was deleted before"):
+    with pytest.raises(ForestError) as told:
         forest.delete(121)
+    assert str(told.value) == snapshot
 
 
 def test_labels_come_and_go_with_their_rows():
@@ -204,9 +210,10 @@ def test_settings_without_a_meaning_are_refused(settings):
         DareForestClassifier(**settings).fit([[0.0], [1.0]], [0, 1])
 
 
-def test_values_whose_differences_overflow_are_refused():
-    with pytest.raises(ForestError, match="too large"):
+def test_values_whose_differences_overflow_are_refused(snapshot):
+    with pytest.raises(ForestError) as told:
         DareForestClassifier(1).fit([[-1.7e308], [1.7e308]], [0, 1])
+    assert str(told.value) == snapshot
 
 
 def test_threads_do_not_change_the_forest():

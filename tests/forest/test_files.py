@@ -42,11 +42,12 @@ def write(path, manifest, arrays, sign=True):
             archive.writestr(f"{name}.npy", stream.getvalue())
 
 
-def refused(path, said):
-    with pytest.raises(ForestError, match=said) as caught:
+def refused(path):
+    with pytest.raises(ForestError) as caught:
         DareForestClassifier.load(path)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
+    return str(caught.value)
 
 
 def test_a_file_is_the_same_forest_and_can_be_changed_alike(saved):
@@ -80,101 +81,103 @@ def test_every_damaged_byte_is_found(saved):
         assert again == forest
 
 
-def test_short_and_foreign_files_are_refused(saved, tmp_path):
+def test_short_and_foreign_files_are_refused(saved, tmp_path, snapshot):
     _, path = saved
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
-    refused(path, "damaged, or not a forest file")
+    assert refused(path) == snapshot
     path.write_bytes(b"")
-    refused(path, "damaged, or not a forest file")
+    assert refused(path) == snapshot
     np.savez(tmp_path / "other.npz", X=np.zeros(3))
-    refused(tmp_path / "other.npz", "it has no manifest.json")
-    refused(tmp_path / "none.npz", "cannot be read: No such file")
+    assert refused(tmp_path / "other.npz") == snapshot
+    assert refused(tmp_path / "none.npz") == snapshot
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    "change",
     [
-        ({"version": 3}, "version 3 of the format; this program reads versions 1 and 2"),
-        ({"format": "something"}, "its manifest says otherwise"),
-        ({"sizes": []}, "does not divide the arrays"),
-        ({"sizes": [[2**62, 2], [-3, 2**62]]}, "does not divide the arrays"),
-        ({"next_name": 2**62}, "next row's name is too large"),
-        ({"more": 1}, "unknown field"),
-        ({"small": 3}, "cache from 3 rows on"),
-        ({"next_name": 5}, "do not ascend below the next one"),
+        {"version": 3},
+        {"format": "something"},
+        {"sizes": []},
+        {"sizes": [[2**62, 2], [-3, 2**62]]},
+        {"next_name": 2**62},
+        {"more": 1},
+        {"small": 3},
+        {"next_name": 5},
     ],
 )
-def test_wrong_manifests_are_refused(saved, change, said):
+def test_wrong_manifests_are_refused(saved, change, snapshot):
     _, path = saved
     manifest, arrays = parts(path)
     write(path, manifest | change, arrays)
-    refused(path, said)
+    assert refused(path) == snapshot
 
 
-def test_wrong_settings_are_refused(saved):
+def test_wrong_settings_are_refused(saved, snapshot):
     _, path = saved
     manifest, arrays = parts(path)
     for name, value in (("criterion", "mse"), ("attributes", 9), ("thresholds", 0), ("depth", 0)):
         write(path, manifest | {"settings": manifest["settings"] | {name: value}}, arrays)
-        refused(path, f"the setting {name} is")
+        assert refused(path) == snapshot
 
 
 @pytest.mark.parametrize(
-    ("name", "place", "value", "said"),
+    ("name", "place", "value"),
     [
-        ("X", (0, 0), np.inf, "a value is too large"),
-        ("X", (0, 0), 1e305, "a value is too large"),
-        ("threshold", 0, np.nan, "a threshold is not a number"),
-        ("threshold", 0, 77.0, "a leaf lists rows that do not fall into it"),
-        ("feature", 0, 4, "splits on an attribute there is not"),
-        ("feature", 0, -1, "not in preorder"),
-        ("right", 0, 10**6, "not in preorder"),
-        ("left", 0, 0, "not in preorder"),
-        ("counts", (0, 0), 3, "does not count the rows"),
-        ("rows", 0, 10**6, "do not list every row it holds once"),
-        ("names", 5, 0, "do not ascend"),
-        ("y", 0, 2, "labels are not numbered"),
-        ("classes", 0, "yes", "labels are not distinct"),
-        ("cached_node", 0, 1, "cache statistics are not those"),
-        ("cached_attribute", 0, -1, "an attribute there is not"),
-        ("cached_values", (0, 0), 0.123, "values that no two rows have"),
-        ("cached_counts", (0, 0), -1, "fewer rows than none"),
+        ("X", (0, 0), np.inf),
+        ("X", (0, 0), 1e305),
+        ("threshold", 0, np.nan),
+        ("threshold", 0, 77.0),
+        ("feature", 0, 4),
+        ("feature", 0, -1),
+        ("right", 0, 10**6),
+        ("left", 0, 0),
+        ("counts", (0, 0), 3),
+        ("rows", 0, 10**6),
+        ("names", 5, 0),
+        ("y", 0, 2),
+        ("classes", 0, "yes"),
+        ("cached_node", 0, 1),
+        ("cached_attribute", 0, -1),
+        ("cached_values", (0, 0), 0.123),
+        ("cached_counts", (0, 0), -1),
     ],
 )
-def test_forests_that_contradict_themselves_are_refused(saved, name, place, value, said):
+def test_forests_that_contradict_themselves_are_refused(saved, name, place, value, snapshot):
     _, path = saved
     manifest, arrays = parts(path)
     arrays[name][place] = value
     write(path, manifest, arrays)
-    refused(path, said)
+    assert refused(path) == snapshot
 
 
-def test_a_changed_array_does_not_fit_the_digest(saved):
+def test_a_changed_array_does_not_fit_the_digest(saved, snapshot):
     _, path = saved
     manifest, arrays = parts(path)
     arrays["counts"][0, 0] += 1
     write(path, manifest, arrays, sign=False)
-    refused(path, "the arrays are not those the manifest was written for")
+    assert refused(path) == snapshot
 
 
-def test_missing_arrays_and_other_types_are_refused(saved):
+def test_missing_arrays_and_other_types_are_refused(saved, snapshot):
     _, path = saved
     manifest, arrays = parts(path)
     write(path, manifest, {n: a for n, a in arrays.items() if n != "rows"})
-    refused(path, "the array 'rows' is missing")
+    assert refused(path) == snapshot
     write(path, manifest, arrays | {"X": arrays["X"].astype(np.float32)})
-    refused(path, "the array 'X' has another type")
+    assert refused(path) == snapshot
 
 
-def test_a_failed_save_leaves_the_old_file(saved, tmp_path):
+def test_a_failed_save_leaves_the_old_file(saved, tmp_path, snapshot):
     forest, path = saved
     before = path.read_bytes()
     mixed = DareForestClassifier(1).fit([[0.0], [1.0]], [0, 1])
     state = mixed.state_
     state._held = state._held._replace(classes=np.array([0, "a"], dtype=object))
-    with pytest.raises(ForestError, match="labels must be numbers or text"):
+    with pytest.raises(ForestError) as told:
         mixed.save(path)
+    assert str(told.value) == snapshot
     assert path.read_bytes() == before
-    with pytest.raises(ForestError, match="cannot be written"):
+    with pytest.raises(ForestError) as told:
         forest.save(tmp_path / "none" / "forest.npz")
+    assert str(told.value) == snapshot

@@ -149,24 +149,26 @@ def test_after_a_deletion_the_folder_is_that_of_the_rows_left(drawn):
     assert not [row for row in gone if f'"P-{row}"' in text]
 
 
-def test_rows_are_deleted_together_or_not_at_all(tmp_path):
+def test_rows_are_deleted_together_or_not_at_all(tmp_path, snapshot):
     folder = train(tmp_path)
     before = contents(folder)
-    for rows, said in (
-        (["P-3", "P-99"], "holds no row 'P-99': it was never there, or .* named by 'patient'"),
-        (["P-3", "P-4", "P-3"], "row 'P-3' is named twice"),
-        ([f"P-{i}" for i in range(24)], "the last row"),
-        ([], "say which rows"),
-        (["3"], "holds no row '3'"),
+    for rows in (
+        ["P-3", "P-99"],
+        ["P-3", "P-4", "P-3"],
+        [f"P-{i}" for i in range(24)],
+        [],
+        ["3"],
     ):
-        with pytest.raises(ForestError, match=said):
+        with pytest.raises(ForestError) as told:
             delete_rows(folder, rows)
+        assert str(told.value) == snapshot
         assert contents(folder) == before
     done = delete_rows(folder, ["P-3", "P-20"], check=True)
     assert (done.rows, done.left, done.kept) == (("P-3", "P-20"), 22, None)
     assert done.retraining is not None
-    with pytest.raises(ForestError, match="deleted already"):
+    with pytest.raises(ForestError) as told:
         delete_rows(folder, ["P-3"])
+    assert str(told.value) == snapshot
 
 
 def test_rows_without_names_keep_their_numbers(tmp_path):
@@ -176,16 +178,17 @@ def test_rows_without_names_keep_their_numbers(tmp_path):
     assert ForestFolder.read(folder).forest.rows_.tolist() == [0, 1, 2, *range(5, 24)]
 
 
-def test_rows_to_delete_come_from_a_table(tmp_path):
+def test_rows_to_delete_come_from_a_table(tmp_path, snapshot):
     folder = train(tmp_path)
     (tmp_path / "gone.csv").write_text("when,patient\ntoday,P-7\nnow,P-2\n")
     assert rows_of_table(tmp_path / "gone.csv", folder) == ("P-7", "P-2")
     (tmp_path / "gone.csv").write_text("row\nP-7\n")
-    with pytest.raises(TrainingError, match="no column 'patient'"):
+    with pytest.raises(TrainingError) as told:
         rows_of_table(tmp_path / "gone.csv", folder)
+    assert str(told.value) == snapshot
 
 
-def test_what_cannot_be_written_leaves_the_folder_as_it_was(tmp_path, monkeypatch):
+def test_what_cannot_be_written_leaves_the_folder_as_it_was(tmp_path, monkeypatch, snapshot):
     folder = train(tmp_path)
     before = contents(folder)
 
@@ -193,16 +196,18 @@ def test_what_cannot_be_written_leaves_the_folder_as_it_was(tmp_path, monkeypatc
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(DareForestClassifier, "save", fails)
-    with pytest.raises(ForestError, match="No space left"):
+    with pytest.raises(ForestError) as told:
         delete_rows(folder, ["P-3"])
+    assert str(told.value) == snapshot
     assert contents(folder) == before
     assert sorted(each.name for each in folder.iterdir()) == sorted(FILES)
 
 
-def test_two_programs_do_not_change_a_folder_at_once(tmp_path):
+def test_two_programs_do_not_change_a_folder_at_once(tmp_path, snapshot):
     folder = train(tmp_path)
-    with open_for_change(folder), pytest.raises(ForestError, match="another program"):
+    with open_for_change(folder), pytest.raises(ForestError) as told:
         delete_rows(folder, ["P-3"])
+    assert str(told.value) == snapshot
     assert delete_rows(folder, ["P-3"]).left == 23
 
 
@@ -269,28 +274,29 @@ def test_rows_are_added_again(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("row", "said"),
+    "row",
     [
-        ({"patient": "P-4"}, "new.csv, line 2, column 'patient': the forest holds a row 'P-4'"),
-        ({"ward": "d"}, "new.csv, line 2, column 'ward': 'd' is not a category"),
-        ({"age": "old"}, "new.csv, line 2, column 'age': 'old' is not a finite number"),
-        ({"dose": ""}, "new.csv, line 2, column 'dose': the value is missing"),
+        {"patient": "P-4"},
+        {"ward": "d"},
+        {"age": "old"},
+        {"dose": ""},
     ],
 )
-def test_rows_that_cannot_be_added(tmp_path, row, said):
+def test_rows_that_cannot_be_added(tmp_path, row, snapshot):
     folder = train(tmp_path)
     before = contents(folder)
     new = write(tmp_path, [{**ROWS[0], "patient": "P-77", **row}], "new.csv")
     with pytest.raises(LeaveoutError) as raised:
         add_rows(folder, new)
-    assert said in str(raised.value)
+    assert str(raised.value) == snapshot
     assert contents(folder) == before
 
 
-def test_numbered_labels_are_added_as_numbers(tmp_path):
+def test_numbered_labels_are_added_as_numbers(tmp_path, snapshot):
     folder = train(tmp_path, [{**row, "ill": str(i % 2)} for i, row in enumerate(ROWS)])
-    with pytest.raises(ForestError, match="line 2, column 'ill': 'no' is no label"):
+    with pytest.raises(ForestError) as told:
         add_rows(folder, write(tmp_path, [{**ROWS[0], "patient": "P-77"}], "new.csv"))
+    assert str(told.value) == snapshot
     new = write(tmp_path, [{**ROWS[0], "patient": "P-77", "ill": "2"}], "new.csv")
     add_rows(folder, new)
     assert ForestFolder.read(folder).forest.classes_.tolist() == [0, 1, 2]
@@ -318,7 +324,7 @@ def test_the_specification_is_about_what_a_record_can_be(tmp_path):
     assert not box.contains(columns.encode([{**left[0], "age": 40.5}])[0])
 
 
-def test_arrays_are_used_as_they_are(tmp_path):
+def test_arrays_are_used_as_they_are(tmp_path, snapshot):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(30, 3)), rng.integers(0, 2, 30)
     np.savez(tmp_path / "d.npz", X_train=X, y_train=y, X_test=X[:8], y_test=1 - y[:8])
@@ -328,10 +334,12 @@ def test_arrays_are_used_as_they_are(tmp_path):
     assert not report.held_out
     assert report.test_accuracy == np.mean(folder.forest.predict(X[:8]) != y[:8])
     assert delete_rows(tmp_path / "f", ["0", "29"]).left == 28
-    with pytest.raises(ForestError, match="plain arrays"):
+    with pytest.raises(ForestError) as told:
         folder.columns.encode([{}])
-    with pytest.raises(ForestError, match="plain arrays"):
+    assert str(told.value) == snapshot
+    with pytest.raises(ForestError) as told:
         add_rows(tmp_path / "f", write(tmp_path))
+    assert str(told.value) == snapshot
 
 
 def test_accuracy_is_that_of_a_forest_without_the_rows_it_is_tested_on(tmp_path):
@@ -353,40 +361,46 @@ def test_accuracy_is_that_of_a_forest_without_the_rows_it_is_tested_on(tmp_path)
     assert heart.test_accuracy < 0.9
 
 
-def test_no_forest_is_trained_over_another(tmp_path):
+def test_no_forest_is_trained_over_another(tmp_path, snapshot):
     folder = train(tmp_path)
-    with pytest.raises(ForestError, match="holds a forest already"):
+    with pytest.raises(ForestError) as told:
         train(tmp_path)
+    assert str(told.value) == snapshot
     (folder / "forest.npz").rename(folder / "full.onnx")
-    with pytest.raises(ForestError, match="holds a network"):
+    with pytest.raises(ForestError) as told:
         train(tmp_path)
-    with pytest.raises(ForestError, match="is a file"):
+    assert str(told.value) == snapshot
+    with pytest.raises(ForestError) as told:
         train(tmp_path, name="t.csv")
+    assert str(told.value) == snapshot
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    "content",
     [
-        (b"", "forest.json"),
-        (b"{}", "is not what leaveout forest train writes"),
-        (b'{"format": "leaveout forest columns", "version": 2}', "version 2 of the format"),
-        (b'{"format": "leaveout forest columns", "version": 1, "columns": {}}', "source"),
-        (b"\xff", "forest.json"),
-        (b"[" * 100_000, "forest.json"),
+        b"",
+        b"{}",
+        b'{"format": "leaveout forest columns", "version": 2}',
+        b'{"format": "leaveout forest columns", "version": 1, "columns": {}}',
+        b"\xff",
+        b"[" * 100_000,
     ],
 )
-def test_columns_that_cannot_be_read(tmp_path, content, said):
+def test_columns_that_cannot_be_read(tmp_path, content, snapshot):
     folder = train(tmp_path)
     (folder / "forest.json").write_bytes(content)
-    with pytest.raises(ForestError, match=said):
+    with pytest.raises(ForestError) as told:
         delete_rows(folder, ["P-3"])
+    assert str(told.value) == snapshot
 
 
-def test_columns_of_another_forest_are_refused(tmp_path):
+def test_columns_of_another_forest_are_refused(tmp_path, snapshot):
     one = train(tmp_path)
     two = train(tmp_path, without("ward"), name="two")
     (one / "forest.json").write_bytes((two / "forest.json").read_bytes())
-    with pytest.raises(ForestError, match="give 2 features"):
+    with pytest.raises(ForestError) as told:
         ForestFolder.read(one)
-    with pytest.raises(ForestError, match=r"there is no forest\.npz"):
+    assert str(told.value) == snapshot
+    with pytest.raises(ForestError) as told:
         ForestFolder.read(tmp_path)
+    assert str(told.value) == snapshot

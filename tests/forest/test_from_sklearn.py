@@ -124,7 +124,7 @@ def test_thresholdsbefore_rounding(threshold):
             assert (round_to_float32(x) <= cut) == (x <= found)
 
 
-def test_gaps_in_the_training_data_leave_finite_thresholds():
+def test_gaps_in_the_training_data_leave_finite_thresholds(snapshot):
     X, y = data(3)
     X[y == 1, 0] = np.nan
     estimator = DecisionTreeClassifier(random_state=0).fit(X, y)
@@ -133,8 +133,9 @@ def test_gaps_in_the_training_data_leave_finite_thresholds():
     full, _ = data(4)
     assert np.array_equal(forest.predict_proba(full), estimator.predict_proba(full))
     assert np.isfinite(forest.scored.trees[0].threshold).all()
-    with pytest.raises(ForestError, match=r"X\[\d+, 0\] is missing"):
+    with pytest.raises(ForestError) as told:
         forest.predict(X)
+    assert str(told.value) == snapshot
 
 
 class Own(RandomForestClassifier):  # type: ignore[misc]
@@ -142,38 +143,45 @@ class Own(RandomForestClassifier):  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(
-    ("estimator", "said"),
+    "estimator",
     [
-        (RandomForestRegressor(2), "RandomForestRegressor predicts numbers"),
-        (DecisionTreeRegressor(), "DecisionTreeRegressor predicts numbers"),
-        (RandomTreesEmbedding(2), "RandomTreesEmbedding is not read"),
-        (LogisticRegression(), "LogisticRegression is not read"),
-        (Own(2), "Own is not read"),
-        (DareForestClassifier(2), "DareForestClassifier is not read"),
+        RandomForestRegressor(2),
+        DecisionTreeRegressor(),
+        RandomTreesEmbedding(2),
+        LogisticRegression(),
+        Own(2),
+        DareForestClassifier(2),
     ],
 )
-def test_what_is_no_forest_of_labels_is_refused_by_name(estimator, said):
-    with pytest.raises(ForestError, match=said):
+def test_what_is_no_forest_of_labels_is_refused_by_name(estimator, snapshot):
+    with pytest.raises(ForestError) as told:
         from_sklearn(estimator)
+    assert str(told.value) == snapshot
 
 
-def test_other_refusals():
+def test_other_refusals(snapshot):
     X, y = data(0)
-    with pytest.raises(ForestError, match="not fitted"):
+    with pytest.raises(ForestError) as told:
         from_sklearn(RandomForestClassifier())
-    with pytest.raises(ForestError, match="2 labels a row"):
+    assert str(told.value) == snapshot
+    with pytest.raises(ForestError) as told:
         from_sklearn(RandomForestClassifier(2).fit(X, np.stack((y, 1 - y), axis=1)))
+    assert str(told.value) == snapshot
     estimator = RandomForestClassifier(2).fit(X, y)
     forest = from_sklearn(estimator)
-    with pytest.raises(ForestError, match="2 features, and the forest reads 3"):
+    with pytest.raises(ForestError) as told:
         forest.predict(X[:, :2])
-    with pytest.raises(ForestError, match=r"X\[0, 1\] is too large for float32"):
+    assert str(told.value) == snapshot
+    with pytest.raises(ForestError) as told:
         forest.predict([[0, 1e39, 0]])
-    with pytest.raises(ForestError, match="train a DareForestClassifier"):
+    assert str(told.value) == snapshot
+    with pytest.raises(ForestError) as told:
         exact_forest(forest)
+    assert str(told.value) == snapshot
     estimator.predict_proba = lambda X: np.full((len(X), 2), 0.5)
-    with pytest.raises(ForestError, match="does not answer as its trees say"):
+    with pytest.raises(ForestError) as told:
         from_sklearn(estimator)
+    assert str(told.value) == snapshot
 
 
 @pytest.mark.parametrize("words", LABELS)
@@ -191,43 +199,44 @@ def test_a_file_holds_all_of_it(tmp_path, words):
     assert again.predict_proba(X).tobytes() == forest.predict_proba(X).tobytes()
 
 
-def test_forests_that_differ_say_where():
+def test_forests_that_differ_say_where(snapshot):
     X, y = data(2)
     one = from_sklearn(RandomForestClassifier(5, random_state=0).fit(X, y))
     other = from_sklearn(RandomForestClassifier(5, random_state=1).fit(X, y))
-    assert "tree 0, node" in one.difference(other)
+    assert one.difference(other) == snapshot
     assert one != other
     assert "trees" in one.difference(from_sklearn(DecisionTreeClassifier().fit(X, y)))
     assert "labels" in one.difference(from_sklearn(DecisionTreeClassifier().fit(X, y + 1)))
     assert "features" in one.difference(from_sklearn(DecisionTreeClassifier().fit(X[:, :2], y)))
     exact = DareForestClassifier(2, random_state=0).fit(X, y)
-    assert "exact forest" in exact.difference(one)
+    assert exact.difference(one) == snapshot
     assert "DareForestClassifier" in one.difference(exact)
     assert exact != one
 
 
 @pytest.mark.parametrize(
-    ("name", "change", "said"),
+    ("name", "change"),
     [
-        ("feature", lambda a: a + 1, "feature there is not"),
-        ("left", lambda a: a[::-1], "preorder"),
-        ("shares", lambda a: a * np.nan, "no number"),
-        ("shares", lambda a: a[:, :1], "each has no share"),
-        ("threshold", lambda a: a.astype(np.float32), "another type"),
-        ("classes", lambda a: a[::-1], "do not ascend"),
-        ("sizes", lambda a: a + 1, "equally long"),
-        ("right", lambda a: a[:-1], "equally long"),
+        ("feature", lambda a: a + 1),
+        ("left", lambda a: a[::-1]),
+        ("shares", lambda a: a * np.nan),
+        ("shares", lambda a: a[:, :1]),
+        ("threshold", lambda a: a.astype(np.float32)),
+        ("classes", lambda a: a[::-1]),
+        ("sizes", lambda a: a + 1),
+        ("right", lambda a: a[:-1]),
     ],
 )
-def test_a_file_that_is_no_forest_is_refused(tmp_path, name, change, said):
+def test_a_file_that_is_no_forest_is_refused(tmp_path, name, change, snapshot):
     X, y = data(2)
     path = tmp_path / "a.npz"
     from_sklearn(RandomForestClassifier(2, random_state=0).fit(X, y)).save(path)
     with np.load(path) as arrays:
         held = dict(arrays)
     np.savez(path, **(held | {name: change(held[name])}))
-    with pytest.raises(ForestError, match=said) as caught:
+    with pytest.raises(ForestError) as caught:
         read_forest(path)
+    assert str(caught.value) == snapshot
     assert str(path) in str(caught.value)
 
 

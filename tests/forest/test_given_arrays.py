@@ -70,7 +70,7 @@ def test_what_becomes_of_an_array_afterwards_changes_no_forest(X, order, seed):
     assert forest == forest.retrain()
 
 
-def test_a_fit_that_is_refused_leaves_the_forest_as_it_was():
+def test_a_fit_that_is_refused_leaves_the_forest_as_it_was(snapshot):
     forest = DareForestClassifier(3, random_state=1).fit(arranged(ZEROS, "frame"), LABELS)
     answers = forest.predict(ZEROS[:, ::-1])
     forest.criterion = "none"
@@ -78,10 +78,12 @@ def test_a_fit_that_is_refused_leaves_the_forest_as_it_was():
         forest.fit(ZEROS[:, :1], LABELS)
     assert (forest.n_features_in_, list(forest.feature_names_in_)) == (3, ["a", "b", "c"])
     assert np.array_equal(forest.predict(ZEROS[:, ::-1]), answers)
-    with pytest.raises(ValueError, match="X has 1 features"):
+    with pytest.raises(ValueError) as told:
         forest.predict(ZEROS[:, :1])
-    with pytest.raises(ForestError, match="X has 1 features, and the forest was fitted with 3"):
+    assert str(told.value) == snapshot
+    with pytest.raises(ForestError) as told:
         forest.state_.shares(ZEROS[:, :1])
+    assert str(told.value) == snapshot
 
 
 SHUFFLED = pd.DataFrame(ZEROS, columns=["a", "b", "c"]).sample(frac=1.0, random_state=3)
@@ -101,11 +103,12 @@ MASK = SHUFFLED.index == 17
     ids=["index", "series", "range", "frame", "mask", "list"],
 )
 @pytest.mark.parametrize("does", ["delete", "unlearned", "retrained"])
-def test_rows_are_not_named_by_the_index_of_a_table_or_a_mask(does, rows):
+def test_rows_are_not_named_by_the_index_of_a_table_or_a_mask(does, rows, snapshot):
     forest = DareForestClassifier(2, random_state=1).fit(SHUFFLED.to_numpy(), LABELS)
     before = forest.ensemble()
-    with pytest.raises(ForestError, match=r"named by .*flatnonzero\(mask\)") as told:
+    with pytest.raises(ForestError) as told:
         getattr(forest, does)(rows)
+    assert str(told.value) == snapshot
     assert len(str(told.value).splitlines()) == 1
     assert np.array_equal(forest.rows_, before.names)
     place = int(np.flatnonzero(MASK)[0])
@@ -125,12 +128,12 @@ def test_rows_are_not_named_by_the_index_of_a_table_or_a_mask(does, rows):
     ],
     ids=["range", "numbers", "shuffled", "from one", "text", "levels"],
 )
-def test_a_table_with_an_index_of_its_own_is_fitted_with_one_warning(index, told):
+def test_a_table_with_an_index_of_its_own_is_fitted_with_one_warning(index, told, snapshot):
     frame = pd.DataFrame(ZEROS, columns=["a", "b", "c"], index=index)
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         forest = DareForestClassifier(2, random_state=1).fit(frame, LABELS)
     assert [each.category for each in heard] == [UserWarning] * told
-    assert all("named by their position" in str(each.message) for each in heard)
+    assert [str(each.message) for each in heard] == snapshot
     assert all(each.filename == __file__ for each in heard)
     assert np.array_equal(forest.rows_, np.arange(24))

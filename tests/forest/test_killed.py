@@ -80,7 +80,7 @@ def clinic(memory):
     return folder, with_person, without
 
 
-def test_a_killed_deletion_is_finished_by_the_same_command(clinic, capsys):
+def test_a_killed_deletion_is_finished_by_the_same_command(clinic, capsys, snapshot):
     folder, before, after = clinic
     command = ["forest", "delete", str(folder), NAME]
     said = set()
@@ -90,7 +90,8 @@ def test_a_killed_deletion_is_finished_by_the_same_command(clinic, capsys):
         assert told[1] == NAME
         said.add(told[2])
         assert contents(folder) == after, number
-    assert said == {"", ", by an earlier run that was ended before it said so"}
+    assert len(said) == 2 and "" in said
+    assert max(said) == snapshot
     assert contents(folder) == after
 
 
@@ -180,17 +181,19 @@ def test_a_program_that_is_ended_before_it_said_so_is_asked_again(clinic):
         assert contents(folder) == after
 
 
-def test_a_row_that_is_gone_was_not_deleted_by_another_change(clinic):
+def test_a_row_that_is_gone_was_not_deleted_by_another_change(clinic, snapshot):
     folder, before, _ = clinic
     calls = len(recorded(lambda: delete_rows(folder, [NAME, "P-3"])))
     restored(before, folder)
     assert ended_at(lambda: delete_rows(folder, [NAME, "P-3"]), calls - 1)
     for rows in ([NAME], ["P-3", "P-99"], ["P-99"], []):
-        with pytest.raises(ForestError, match=r"deleted already|say which"):
+        with pytest.raises(ForestError) as told:
             delete_rows(folder, rows)
+        assert str(told.value) == snapshot
     assert delete_rows(folder, ["P-3", NAME]).is_finished
-    with pytest.raises(ForestError, match="deleted already"):
+    with pytest.raises(ForestError) as told:
         delete_rows(folder, ["P-3", NAME])
+    assert str(told.value) == snapshot
 
 
 @pytest.mark.parametrize(

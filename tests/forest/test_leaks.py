@@ -159,7 +159,7 @@ def test_thresholds_of_rounded_inputs():
         assert np.array_equal(round_to_float32(x) <= threshold, x <= cut)
 
 
-def test_every_code_stands_for_a_value_of_the_set():
+def test_every_code_stands_for_a_value_of_the_set(snapshot):
     groups = (Choices(np.array([0, 2]), np.eye(2)), Choices(np.array([1]), np.array([0, 0.5, 3])))
     box = Box(np.array([0.0, 0, 0, -1]), np.array([1.0, 3, 1, 1]), groups)
     feature = np.array([0, 1, 1, 1, 2, 3, 3, -1], np.int32)
@@ -171,5 +171,6 @@ def test_every_code_stands_for_a_value_of_the_set():
         x = cells.input(np.array(codes, np.int32))
         assert box.contains(x[None])[0]
         assert cells.codes(x[None])[0].tolist() == codes
-    with pytest.raises(ValueError, match="no listed row"):
+    with pytest.raises(ValueError) as told:
         cells.input(np.array([1, 0, 1, 0], np.int32))
+    assert str(told.value) == snapshot

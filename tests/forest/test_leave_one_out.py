@@ -83,12 +83,14 @@ def test_blocks_make_up_the_family() -> None:
         )
 
 
-def test_rows_that_are_not_held_are_refused() -> None:
+def test_rows_that_are_not_held_are_refused(snapshot) -> None:
     forest = DareForestClassifier(2, random_state=1).fit([[0.0], [1.0], [2.0]], [0, 1, 0])
-    with pytest.raises(ForestError, match="no row 3"):
+    with pytest.raises(ForestError) as told:
         leave_one_out(forest.ensemble(), np.array([1, 3]))
-    with pytest.raises(ForestError, match="holds one row"):
+    assert str(told.value) == snapshot
+    with pytest.raises(ForestError) as told:
         leave_one_out(forest.delete([0, 1]).ensemble())
+    assert str(told.value) == snapshot
 
 
 def test_ctrl_c_ends_it() -> None:

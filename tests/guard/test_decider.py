@@ -36,20 +36,23 @@ def verify(folder, **options):
     return report.results[0], report.notes
 
 
-def test_proved(folder):
+def test_proved(folder, snapshot):
     result, notes = verify(folder, time=HANGS)
     assert result.verdict == "proved"
-    assert "noises every leak of 8 members" in notes[0]
-    assert any("whether every training row has a member is not known" in note for note in notes)
+    assert notes[0] == snapshot
+    assert notes == snapshot
 
 
 @pytest.mark.parametrize(("served_at", "told"), [(0.2, False), (0.5, True)])
-def test_a_claim_about_another_epsilon_than_the_one_served_says_so(folder, grid, served_at, told):
+def test_a_claim_about_another_epsilon_than_the_one_served_says_so(
+    folder, grid, served_at, told, snapshot
+):
     with Guard.load(folder / "served", served_at) as guard:
         guard.answers(grid)
     result, notes = verify(folder, time=HANGS)
     assert result.verdict == "proved"
-    assert any("remembers answers drawn with epsilon = 0.5" in note for note in notes) is told
+    assert any("epsilon = 0.5" in note for note in notes) is told
+    assert notes == snapshot
 
 
 def test_higher_bounds_are_proved_too(folder):
@@ -58,7 +61,7 @@ def test_higher_bounds_are_proved_too(folder):
 
 
 @pytest.mark.parametrize("factor", [0.0, 0.5, 0.97])
-def test_lower_bounds_are_refuted_by_what_the_guard_gives_away(folder, leaky, factor):
+def test_lower_bounds_are_refuted_by_what_the_guard_gives_away(folder, leaky, factor, snapshot):
     set_upper(folder, lambda upper: upper * factor)
     result, _ = verify(folder, time=HANGS)
     assert result.verdict == "refuted"
@@ -68,12 +71,12 @@ def test_lower_bounds_are_refuted_by_what_the_guard_gives_away(folder, leaky, fa
     assert leaks[0] and labels[0] == facts["label"]
     with Guard.load(folder / "served", 0.2) as guard:
         assert guard.inspect(x[None]).leaks[0] == np.False_  # it does not see the leak
-    assert "without noise" in result.example.words
+    assert result.example.words == snapshot
 
 
 @pytest.mark.parametrize("member", [0, 3, 7])
 @pytest.mark.parametrize("label", range(3))
-def test_one_bound_of_one_member_too_low_is_seen(folder, leaky, grid, label, member):
+def test_one_bound_of_one_member_too_low_is_seen(folder, leaky, grid, label, member, snapshot):
     """It is proved only if that member has no leak with that label at all."""
 
     def lower(upper):
@@ -90,7 +93,7 @@ def test_one_bound_of_one_member_too_low_is_seen(folder, leaky, grid, label, mem
     if leaks.any():
         assert result.verdict in ("refuted", "unknown")
         if result.verdict == "unknown":
-            assert "because of another member" in result.reason
+            assert result.reason == snapshot
 
 
 def test_out_of_time_is_unknown(folder):
@@ -99,11 +102,13 @@ def test_out_of_time_is_unknown(folder):
     assert (result.verdict, result.reason.split(":")[0]) == ("unknown", "time")
 
 
-def test_another_network_is_bad_input(folder):
+def test_another_network_is_bad_input(folder, snapshot):
     path = folder / "served" / "bounds.npz"
     save_bounds(path, replace(load_bounds(path), network="0" * 64))
-    with pytest.raises(SpecError, match=r"a\.spec:1:9: access: .*proved of another full\.onnx"):
+    with pytest.raises(SpecError) as told:
         verify(folder)
+    # The rest is cut where the path is long.
+    assert str(told.value).partition("--bounds")[0] == snapshot
 
 
 @pytest.mark.parametrize("claim", ["idp(A)", "idp(A, 0.2)", "idp(A, epsilon = -1)"])

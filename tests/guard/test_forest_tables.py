@@ -37,7 +37,7 @@ def folder(tmp_path):
     return tmp_path / "clinic"
 
 
-def test_rows_are_read_by_their_columns(folder):
+def test_rows_are_read_by_their_columns(folder, snapshot):
     with Guard.load(folder, 0.2, seed=1) as guard:
         assert guard.names == ("no", "yes")
         assert guard.features == ("age", "dose", "ward=a", "ward=b", "ward=c")
@@ -48,10 +48,12 @@ def test_rows_are_read_by_their_columns(folder):
         found = guard.inspect(X)
         own = [guard.names[label] for label in found.labels]
         assert own == forest.predict(X).tolist()
-        with pytest.raises(GuardError, match="'ward': 'z' is not a category"):
+        with pytest.raises(GuardError) as told:
             guard.encode([ROWS[0] | {"ward": "z"}])
-        with pytest.raises(GuardError, match="column 'dose' is missing"):
+        assert str(told.value) == snapshot
+        with pytest.raises(GuardError) as told:
             guard.encode([{"age": 3, "ward": "a"}])
+        assert str(told.value) == snapshot
 
 
 def test_a_table_is_answered_and_its_numbers_are_not_told(folder, tmp_path, capsys):
@@ -101,7 +103,8 @@ def test_deletions_change_the_folder_as_a_whole(folder, tmp_path):
     assert {name: (other / name).read_bytes() for name in FILES} == mine
 
 
-def test_columns_of_another_forest_are_refused(folder, wooded):
+def test_columns_of_another_forest_are_refused(folder, wooded, snapshot):
     wooded.forest.save(folder / "forest.npz")
-    with pytest.raises(LeaveoutError, match="columns give 5 features, the forest beside it has 2"):
+    with pytest.raises(LeaveoutError) as told:
         Guard.load(folder, 0.2)
+    assert str(told.value) == snapshot

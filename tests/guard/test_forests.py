@@ -46,17 +46,18 @@ class TestInputs:
         assert guard.box is None
 
     @pytest.mark.parametrize(
-        ("x", "message"),
+        "x",
         [
-            ([0.1, np.nan], "feature 1 is nan, expected a finite number in float64"),
-            ([np.inf, 0.1], "feature 0 is inf"),
-            ([0.1], r"shape \(1,\), expected \(2,\)"),
-            (["0.1", "0.2"], "must be numbers"),
+            [0.1, np.nan],
+            [np.inf, 0.1],
+            [0.1],
+            ["0.1", "0.2"],
         ],
     )
-    def test_others_are_refused_in_one_line(self, guard, x, message):
-        with pytest.raises(GuardError, match=message) as caught:
+    def test_others_are_refused_in_one_line(self, guard, x, snapshot):
+        with pytest.raises(GuardError) as caught:
             guard.label(x)
+        assert str(caught.value) == snapshot
         assert "\n" not in str(caught.value) and guard.account().answers == 0
 
     def test_numbers_that_float32_cannot_tell_apart_are_two(self, guard, wooded, grid):
@@ -79,9 +80,10 @@ class TestInputs:
         assert (guard.labels(given) == guard.labels(grid)).all()
         assert [guard.label(x) for x in given[:5]] == guard.labels(grid[:5]).tolist()
 
-    def test_nothing_is_outside(self, folder):
-        with pytest.raises(GuardError, match="none to noise; leave outside as it is"):
+    def test_nothing_is_outside(self, folder, snapshot):
+        with pytest.raises(GuardError) as told:
             Guard.load(folder, 0.2, outside="noise")
+        assert str(told.value) == snapshot
 
 
 class TestMemory:
@@ -100,14 +102,16 @@ class TestMemory:
         with Guard.load(folder, 0.0) as again:
             assert (again.labels(grid) == given).all() and again.account() == account
 
-    def test_once_the_budget_is_spent_everything_is_refused(self, folder, wooded, grid):
+    def test_once_the_budget_is_spent_everything_is_refused(self, folder, wooded, grid, snapshot):
         leaks = wooded.truth(grid)[1]
         with Guard.load(folder, 0.5, cap=1.0) as guard:
             guard.labels(grid[leaks][:2])
-            with pytest.raises(GuardError, match="cap of 1"):
+            with pytest.raises(GuardError) as told:
                 guard.label(grid[leaks][2])
-            with pytest.raises(GuardError, match="cap of 1"):
+            assert str(told.value) == snapshot
+            with pytest.raises(GuardError) as told:
                 guard.label(grid[~leaks][0])
+            assert str(told.value) == snapshot
 
     def test_threads_share_a_guard(self, guard, grid):
         with ThreadPoolExecutor(8) as pool:
@@ -129,39 +133,43 @@ class TestFiles:
         for found in (first, second):
             assert (found.leaks == wooded.truth(grid)[1]).all()
 
-    def test_those_of_another_forest_are_made_again(self, folder, grid):
+    def test_those_of_another_forest_are_made_again(self, folder, grid, snapshot):
         Guard.load(folder, 0.2).close()
         forest = DareForestClassifier.load(folder / "forest.npz")
         forest.delete([1, 2]).save(folder / "forest.npz")
         with Guard.load(folder, 0.2) as guard:
-            assert "made of another forest.npz than the one beside it; made again" in guard.notes[0]
+            assert guard.notes[0] == snapshot
             assert guard.members == len(forest.rows_)
             assert (guard.inspect(grid).leaks == served(folder).truth(grid)[1]).all()
         with Guard.load(folder, 0.2) as guard:
             assert guard.notes == ()
 
-    def test_another_file_of_that_name_is_left_alone(self, folder, leaky):
+    def test_another_file_of_that_name_is_left_alone(self, folder, leaky, snapshot):
         shutil.copy(leaky.folder / "family.npz", folder)
         before = (folder / "family.npz").read_bytes()
-        with pytest.raises(LeaveoutError, match="is not the family of a forest"):
+        with pytest.raises(LeaveoutError) as told:
             Guard.load(folder, 0.2)
+        assert str(told.value) == snapshot
         assert (folder / "family.npz").read_bytes() == before
 
-    def test_a_forest_beside_a_network_is_refused(self, folder, leaky):
+    def test_a_forest_beside_a_network_is_refused(self, folder, leaky, snapshot):
         shutil.copy(leaky.folder / "full.onnx", folder)
-        with pytest.raises(GuardError, match="holds both a forest"):
+        with pytest.raises(GuardError) as told:
             Guard.load(folder, 0.2)
+        assert str(told.value) == snapshot
 
-    def test_there_is_nothing_to_prove_of_a_forest(self, folder):
+    def test_there_is_nothing_to_prove_of_a_forest(self, folder, snapshot):
         spec = folder / "a.spec"
         spec.write_text('let A = access(".")\nguarantee g: idp(A, epsilon = 0.2)\n')
-        with pytest.raises(LeaveoutError, match="there is no bound to prove"):
+        with pytest.raises(LeaveoutError) as told:
             leaveout.verify(spec)
+        assert str(told.value) == snapshot
 
-    def test_a_damaged_forest_is_refused(self, folder):
+    def test_a_damaged_forest_is_refused(self, folder, snapshot):
         (folder / "forest.npz").write_bytes(b"PK\x03\x04 cut")
-        with pytest.raises(LeaveoutError, match=r"forest\.npz: damaged"):
+        with pytest.raises(LeaveoutError) as told:
             Guard.load(folder, 0.2)
+        assert str(told.value) == snapshot
 
     def test_what_is_read_is_what_was_written(self, folder, wooded):
         ensemble = wooded.forest.ensemble()
@@ -197,22 +205,27 @@ class TestFiles:
             ("left", lambda a: a.astype(float)),
         ],
     )
-    def test_deletions_that_lead_nowhere_are_refused(self, folder, wooded, part, tampered):
+    def test_deletions_that_lead_nowhere_are_refused(
+        self, folder, wooded, part, tampered, snapshot
+    ):
         path = folder / "family.npz"
         ensemble = wooded.forest.ensemble()
         save_forest_family(path, leave_one_out(ensemble), ensemble)
         arrays = dict(np.load(path))
         arrays[part] = np.ascontiguousarray(tampered(arrays[part]))
         np.savez(path, **arrays)
-        with pytest.raises(LeaveoutError, match=r"family\.npz: is damaged") as caught:
+        with pytest.raises(LeaveoutError) as caught:
             Guard.load(folder, 0.2)
+        assert str(caught.value) == snapshot
         assert "\n" not in str(caught.value)
 
 
 class TestChanges:
     """Rows are deleted and added under one memory."""
 
-    def test_each_forest_is_guarded_exactly_and_noised_answers_stay(self, guard, folder, grid):
+    def test_each_forest_is_guarded_exactly_and_noised_answers_stay(
+        self, guard, folder, grid, snapshot
+    ):
         given, noised = {}, np.zeros(len(grid), bool)
         changes = [
             lambda: None,
@@ -236,7 +249,7 @@ class TestChanges:
             assert guard.members == len(served(folder).forest.rows_)
         with Guard.load(folder, 0.2) as again:
             assert (again.labels(grid) == answers).all()
-            assert "they stay as they were given" in again.notes[0]
+            assert again.notes[0] == snapshot
 
     def test_no_plain_answer_changes_where_one_row_comes_or_goes(self):
         """What the promise to everyone rests on, at every step of a forest that changes."""
@@ -269,35 +282,39 @@ class TestChanges:
         assert (guard.inspect(grid).leaks == served(folder).truth(grid)[1]).all()
         assert guard.members == len(forest.rows_)
 
-    def test_changes_that_cannot_be_made_change_nothing(self, guard, folder, grid):
+    def test_changes_that_cannot_be_made_change_nothing(self, guard, folder, grid, snapshot):
         answers = guard.labels(grid)
         files = {path: path.read_bytes() for path in folder.glob("*.npz")}
         last = guard.members
-        for change, said in (
-            (lambda: guard.delete([10**6]), "there is no row"),
-            (lambda: guard.add([[0.1, 0.2]], [7]), "would have other labels"),
-            (lambda: guard.add([[0.1]], [1]), "1 features"),
-            (lambda: guard.delete(np.flatnonzero(_labels(folder) == 2)), "other labels"),
+        for change in (
+            lambda: guard.delete([10**6]),
+            lambda: guard.add([[0.1, 0.2]], [7]),
+            lambda: guard.add([[0.1]], [1]),
+            lambda: guard.delete(np.flatnonzero(_labels(folder) == 2)),
         ):
-            with pytest.raises((LeaveoutError, ValueError), match=said):
+            with pytest.raises((LeaveoutError, ValueError)) as told:
                 change()
+            assert str(told.value) == snapshot
         assert {path: path.read_bytes() for path in folder.glob("*.npz")} == files
         assert (guard.labels(grid) == answers).all() and guard.members == last
 
-    def test_a_forest_of_other_settings_has_another_memory(self, guard, folder, grid):
+    def test_a_forest_of_other_settings_has_another_memory(self, guard, folder, grid, snapshot):
         X, y = np.random.default_rng(0).random((30, 2)), np.arange(30) % 3
         DareForestClassifier(10, random_state=1).fit(X, y).save(folder / "forest.npz")
-        with pytest.raises(GuardError, match="other settings or labels"):
+        with pytest.raises(GuardError) as told:
             guard.reload()
+        assert str(told.value) == snapshot
         guard.labels(grid)
-        with pytest.raises(GuardError, match="with other settings or labels; name another file"):
+        with pytest.raises(GuardError) as told:
             Guard.load(folder, 0.2)
+        assert str(told.value) == snapshot
 
-    def test_a_network_follows_nothing(self, leaky, tmp_path):
+    def test_a_network_follows_nothing(self, leaky, tmp_path, snapshot):
         with Guard.load(leaky.folder, 0.2, memory=tmp_path / "m") as guard:
             for change in (lambda: guard.delete(1), lambda: guard.add([[0, 0]], [1]), guard.reload):
-                with pytest.raises(GuardError, match="a network does not follow deletions"):
+                with pytest.raises(GuardError) as told:
                     change()
+                assert str(told.value) == snapshot
 
     def test_questions_are_answered_meanwhile(self, guard, folder, grid):
         """Each answer is of the forest before a change or after it, or was noised before."""
@@ -320,7 +337,9 @@ def _labels(folder):
 class TestCommand:
     """``leaveout guard`` of a forest's folder, and over HTTP."""
 
-    def test_rows_of_a_table_and_of_arrays_are_answered(self, folder, grid, tmp_path, capsys):
+    def test_rows_of_a_table_and_of_arrays_are_answered(
+        self, folder, grid, tmp_path, capsys, snapshot
+    ):
         rows = grid[::9].astype(np.float64)
         text = "\n".join(["a,b", *(f"{a!r},{b!r}" for a, b in rows.tolist())])
         (tmp_path / "rows.csv").write_text(text + "\n")
@@ -331,7 +350,7 @@ class TestCommand:
             shown.append(capsys.readouterr().out)
         assert shown[0] == shown[1] and set(shown[0].split()[1:]) == {"0", "1", "2"}
         assert run(["guard", str(folder), "--account"]) == 0
-        assert "epsilon spent" in capsys.readouterr().out
+        assert capsys.readouterr().out == snapshot
 
     @pytest.mark.parametrize(
         ("arrays", "said"),
@@ -349,20 +368,20 @@ class TestCommand:
         err = capsys.readouterr().err
         assert said in err and err.count("\n") == 1
 
-    def test_labels_are_not_written_over_the_forest(self, folder, tmp_path, capsys):
+    def test_labels_are_not_written_over_the_forest(self, folder, tmp_path, capsys, snapshot):
         rows = tmp_path / "rows.csv"
         rows.write_text("a,b\n0,0\n")
         for name in ("forest.npz", "family.npz"):
             command = ["guard", str(folder), str(rows), "--epsilon", "0.2", "-o"]
             assert run([*command, str(folder / name)]) == 2
-            assert "would replace a file" in capsys.readouterr().err
+            assert capsys.readouterr().err == snapshot
 
-    def test_over_http(self, guard, grid):
+    def test_over_http(self, guard, grid, snapshot):
         with in_thread(guard, pad=0.01) as port:
             asker = Asker(port)
             about = asker.get("/about").said
             assert about["box"] is None and about["members"] == 90
-            assert "For every input of finite numbers" in about["promise"]
+            assert about["promise"] == snapshot
             X = grid[::40].astype(np.float64)
             assert asker.ask({"X": X.tolist()}).said["labels"] == guard.labels(X).tolist()
             first = asker.ask({"x": X[0].tolist()}).said

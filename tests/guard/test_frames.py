@@ -51,25 +51,28 @@ def test_a_data_frame_is_answered_as_its_rows_are(guard):
     assert np.array_equal(seen.tiers, known.tiers) and seen.outside == known.outside
 
 
-def test_the_owner_is_told_where_a_row_leaves_the_box_in_its_own_units(guard):
-    assert guard.inspect(X).outside == ("", "", "age = 95 years is above 80 years", "")
+def test_the_owner_is_told_where_a_row_leaves_the_box_in_its_own_units(guard, snapshot):
+    outside = guard.inspect(X).outside
+    assert [*map(bool, outside)] == [False, False, True, False]
+    assert "age = 95 years" in outside[2] and "80 years" in outside[2]
+    assert outside[2] == snapshot
     with pytest.raises(GuardError) as caught:
         guard.labels(frame())
     # Who asks is told no range of the training data.
     assert "80" not in str(caught.value)
 
 
-def test_frames_that_do_not_fit_are_refused_by_row_and_column(guard):
-    for made, said in (
-        (frame(age=[1, None, 3, 4]), "row 1, column 'age': '' is not a finite number"),
-        (frame(ward=["a", "b", "z", "c"]), "row 2, column 'ward': 'z' is not a category"),
-        (frame().drop(columns="age"), "column 'age' is missing"),
-        (frame().rename(columns={"note": "age"}), "two columns are named 'age'"),
-        (frame(age=[[1]] * 4), "row 0, column 'age': '[1]' is not a finite number"),
+def test_frames_that_do_not_fit_are_refused_by_row_and_column(guard, snapshot):
+    for made in (
+        frame(age=[1, None, 3, 4]),
+        frame(ward=["a", "b", "z", "c"]),
+        frame().drop(columns="age"),
+        frame().rename(columns={"note": "age"}),
+        frame(age=[[1]] * 4),
     ):
         with pytest.raises(GuardError) as caught:
             guard.answers(made)
-        assert said in str(caught.value)
+        assert str(caught.value) == snapshot
         assert "\n" not in str(caught.value)
 
 
@@ -80,7 +83,7 @@ def ask(served, rows, capsys, *options):
     return code, *capsys.readouterr()
 
 
-def test_an_npz_is_answered_as_the_csv_is(served, tmp_path, capsys):
+def test_an_npz_is_answered_as_the_csv_is(served, tmp_path, capsys, snapshot):
     lines = ["age,ward", *(f"{age},{ward}" for age, ward in ROWS)]
     (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n")
     np.savez(tmp_path / "rows.npz", X=X)
@@ -88,8 +91,8 @@ def test_an_npz_is_answered_as_the_csv_is(served, tmp_path, capsys):
     second = ask(served, tmp_path / "rows.npz", capsys)
     assert first[:2] == second[:2]
     assert first[0] == 3
-    assert "refused (line 4)" in first[2]
-    assert "refused (row 2)" in second[2]
+    assert first[2] == snapshot
+    assert second[2] == snapshot
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ def test_two_headers_are_none(tmp_path):
     assert keys.holder([(b"authorization", f"bEARER   {key}".encode())]) == "alice"
 
 
-def test_keys_are_kept_as_digests_that_their_owner_alone_may_change(tmp_path):
+def test_keys_are_kept_as_digests_that_their_owner_alone_may_change(tmp_path, snapshot):
     path = tmp_path / "keys"
     key = add_key(path, "alice")
     assert path.stat().st_mode & 0o777 == 0o600
@@ -124,31 +124,34 @@ def test_keys_are_kept_as_digests_that_their_owner_alone_may_change(tmp_path):
     path.write_text("# those who may ask\n\n" + path.read_text().rstrip("\n"))
     add_key(path, "bob")
     assert len(Keys(path)) == 2
-    with pytest.raises(GuardError, match="a key of alice already"):
+    with pytest.raises(GuardError) as told:
         add_key(path, "alice")
+    assert str(told.value) == snapshot
     path.chmod(0o644)
     Keys(path)
     path.chmod(0o660)
-    with pytest.raises(GuardError, match="others than its owner may write"):
+    with pytest.raises(GuardError) as told:
         Keys(path)
+    assert str(told.value) == snapshot
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    "text",
     [
-        ("", "holds no key"),
-        ("# none\n", "holds no key"),
-        ("secretkey\n", "line 1: is no name:digest"),
-        (f"a:{'0' * 63}\n", "line 1: is no name:digest"),
-        (f"a:{'0' * 64}\na:{'1' * 64}\n", "line 2: a is there twice"),
+        "",
+        "# none\n",
+        "secretkey\n",
+        f"a:{'0' * 63}\n",
+        f"a:{'0' * 64}\na:{'1' * 64}\n",
     ],
 )
-def test_files_that_hold_no_keys_are_refused_and_not_shown(tmp_path, text, message):
+def test_files_that_hold_no_keys_are_refused_and_not_shown(tmp_path, text, snapshot):
     path = tmp_path / "keys"
     path.write_text(text)
     path.chmod(0o600)
-    with pytest.raises(GuardError, match=message) as caught:
+    with pytest.raises(GuardError) as caught:
         Keys(path)
+    assert str(caught.value) == snapshot
     assert "secretkey" not in str(caught.value)
 
 
@@ -171,7 +174,7 @@ def test_a_changed_file_is_read_again_and_a_damaged_one_changes_nothing(tmp_path
     assert keys.holder(bearing(alice)) is None
 
 
-def test_the_command_makes_a_key_and_prints_it_once(tmp_path, capsys):
+def test_the_command_makes_a_key_and_prints_it_once(tmp_path, capsys, snapshot):
     path = tmp_path / "keys"
     assert run(["guard", "family", "--keys", str(path), "--new-key", "alice"]) == 0
     key = capsys.readouterr().out.strip()
@@ -179,7 +182,7 @@ def test_the_command_makes_a_key_and_prints_it_once(tmp_path, capsys):
     assert run(["guard", "family", "--new-key", "alice"]) == 2
     assert "--keys" in capsys.readouterr().err
     assert run(["guard", "family", "--keys", str(path), "--new-key", "a b"]) == 2
-    assert "cannot name a key" in capsys.readouterr().err
+    assert capsys.readouterr().err == snapshot
 
 
 @given(st.lists(st.tuples(st.floats(0, 5), st.integers(1, 30)), max_size=40))
@@ -311,9 +314,10 @@ def test_another_name_is_refused_on_every_path(leaky, tmp_path):
 
 
 @pytest.mark.parametrize("wrong", ["a b", "http://a", "a:80", "a/b", "", "ü"])
-def test_a_name_that_is_none_is_one_line(wrong):
-    with pytest.raises(GuardError, match="is no name of a host"):
+def test_a_name_that_is_none_is_one_line(wrong, snapshot):
+    with pytest.raises(GuardError) as told:
         ServeSettings(hosts=(wrong,))
+    assert str(told.value) == snapshot
 
 
 def test_a_key_in_an_address_is_in_no_log(leaky, tmp_path):

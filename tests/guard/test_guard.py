@@ -66,27 +66,28 @@ def test_minus_zero_is_zero(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("x", "message"),
+    "x",
     [
-        ([0.1, np.nan], r"feature 1 is nan, expected a finite number"),
-        ([np.inf, 0.1], r"feature 0 is inf"),
-        ([1e39, 0.1], r"feature 0 is inf, expected a finite number in float32"),
-        ([0.1], r"shape \(1,\), expected \(2,\)"),
-        ([[0.1, 0.2]], r"shape \(1, 2\), expected \(2,\)"),
-        (0.5, r"shape \(\)"),
-        (["0.1", "0.2"], "must be numbers"),
-        ([True, False], "must be numbers, got bool"),
-        ([0.1, None], "must be numbers"),
-        ([0.1, 0.2j], "must be numbers"),
-        ([0.1, [0.2]], "must be numbers, as many features each"),
-        (np.ma.masked_array([0.1, 0.2], [False, True]), "an array with a mask"),
-        ([0.1, 1.5], r"feature 1 is outside the verified range \[0, 1\]"),
-        ([-1e-9, 0.5], r"feature 0 is outside the verified range"),
+        [0.1, np.nan],
+        [np.inf, 0.1],
+        [1e39, 0.1],
+        [0.1],
+        [[0.1, 0.2]],
+        0.5,
+        ["0.1", "0.2"],
+        [True, False],
+        [0.1, None],
+        [0.1, 0.2j],
+        [0.1, [0.2]],
+        np.ma.masked_array([0.1, 0.2], [False, True]),
+        [0.1, 1.5],
+        [-1e-9, 0.5],
     ],
 )  # fmt: skip
-def test_what_is_no_input_is_refused_in_one_line(guard, x, message):
-    with pytest.raises(GuardError, match=message) as caught:
+def test_what_is_no_input_is_refused_in_one_line(guard, x, snapshot):
+    with pytest.raises(GuardError) as caught:
         guard.label(x)
+    assert str(caught.value) == snapshot
     assert "\n" not in str(caught.value)
     assert guard.account().answers == 0
 
@@ -109,11 +110,12 @@ def test_where_one_is_refused_none_is_charged(copied, leaky, grid):
         assert guard.account().answers == 0
 
 
-def test_outside_the_box_nothing_is_answered_plainly(copied):
+def test_outside_the_box_nothing_is_answered_plainly(copied, snapshot):
     points = np.array([[0.5, 0.5], [0.5, 1.001], [2.0, 0.1]], np.float32)
     with Guard.load(copied, 0.0) as refusing:
-        with pytest.raises(GuardError, match=r"input 1: feature 1 is outside"):
+        with pytest.raises(GuardError) as told:
             refusing.labels(points)
+        assert str(told.value) == snapshot
         assert (refusing.answers(points)[1:] == -1).all()
         assert (refusing.inspect(points).tiers[1:] == 0).all()
     with Guard.load(copied, 0.0, outside="noise", seed=0) as noising:
@@ -123,29 +125,33 @@ def test_outside_the_box_nothing_is_answered_plainly(copied):
         assert noising.account().answers == 300
 
 
-def test_listed_values_are_part_of_the_box(tmp_path):
+def test_listed_values_are_part_of_the_box(tmp_path, snapshot):
     box = Box(np.zeros(3), np.ones(3), (Choices(np.array([1]), np.array([0.0, 1.0])),))
     model = networks.dense(np.random.default_rng(1))
     make_folder(tmp_path, model, box=box, seconds=0.3)
     with Guard.load(tmp_path, 0.2) as guard:
         guard.label([0.2, 1.0, 0.3])
-        with pytest.raises(GuardError, match="listed values"):
+        with pytest.raises(GuardError) as told:
             guard.label([0.2, 0.999, 0.3])
+        assert str(told.value) == snapshot
 
 
-def test_once_the_budget_is_spent_everything_is_refused(copied, leaky, grid):
+def test_once_the_budget_is_spent_everything_is_refused(copied, leaky, grid, snapshot):
     _, leaks = leaky.truth(grid)
     plain, leaking = grid[~leaks], grid[leaks]
     with Guard.load(copied, 0.5, cap=1.0) as guard:
         guard.labels(leaking[:2])
         guard.labels(plain)
-        with pytest.raises(GuardError, match="cap of 1"):
+        with pytest.raises(GuardError) as told:
             guard.label(leaking[2])
+        assert str(told.value) == snapshot
         for x in (plain[0], leaking[0], leaking[3]):
-            with pytest.raises(GuardError, match="cap of 1"):
+            with pytest.raises(GuardError) as told:
                 guard.label(x)
-    with Guard.load(copied, 0.5, cap=1.0) as again, pytest.raises(GuardError, match="cap of 1"):
+            assert str(told.value) == snapshot
+    with Guard.load(copied, 0.5, cap=1.0) as again, pytest.raises(GuardError) as told:
         again.label(plain[0])
+    assert str(told.value) == snapshot
     with Guard.load(copied, 0.5, cap=2.0) as raised:
         raised.label(plain[0])
 
@@ -197,71 +203,79 @@ def test_threads_share_a_guard(guard, grid):
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    "given",
     [
-        ({"epsilon": -0.1}, "epsilon must be"),
-        ({"epsilon": float("nan")}, "epsilon must be"),
-        ({"epsilon": 0.2, "cap": -1.0}, "the cap must be"),
-        ({"epsilon": 0.2, "outside": "answer"}, "outside must be"),
-        ({"epsilon": 0.2, "when_spent": "go on"}, "when_spent must be"),
-        ({"epsilon": 0.2, "remember": 0}, "at least one answer"),
-        ({"epsilon": 0.2, "seed": 2**70}, "a seed is"),
-        ({"epsilon": "a"}, "epsilon must be a number"),
-        ({"epsilon": None}, "epsilon must be a number"),
-        ({"epsilon": True}, "epsilon must be a number"),
-        ({"epsilon": 0.2, "cap": "b"}, "the cap must be a number"),
-        ({"epsilon": 0.2, "seed": 1.5}, "a seed must be a whole number"),
-        ({"epsilon": 0.2, "remember": 1.5}, "must be a whole number"),
+        {"epsilon": -0.1},
+        {"epsilon": float("nan")},
+        {"epsilon": 0.2, "cap": -1.0},
+        {"epsilon": 0.2, "outside": "answer"},
+        {"epsilon": 0.2, "when_spent": "go on"},
+        {"epsilon": 0.2, "remember": 0},
+        {"epsilon": 0.2, "seed": 2**70},
+        {"epsilon": "a"},
+        {"epsilon": None},
+        {"epsilon": True},
+        {"epsilon": 0.2, "cap": "b"},
+        {"epsilon": 0.2, "seed": 1.5},
+        {"epsilon": 0.2, "remember": 1.5},
     ],
 )
-def test_settings_are_checked(copied, given, message):
-    with pytest.raises(GuardError, match=message):
+def test_settings_are_checked(copied, given, snapshot):
+    with pytest.raises(GuardError) as told:
         Guard.load(copied, **given)
+    assert str(told.value) == snapshot
 
 
 class TestFolders:
     """Folders that cannot be served, and why."""
 
-    def test_nothing_there(self, tmp_path):
-        with pytest.raises(GuardError, match="no such folder"):
+    def test_nothing_there(self, tmp_path, snapshot):
+        with pytest.raises(GuardError) as told:
             Guard.load(tmp_path / "none", 0.2)
+        assert str(told.value) == snapshot
 
-    def test_without_bounds(self, copied):
+    def test_without_bounds(self, copied, snapshot):
         (copied / "bounds.npz").unlink()
-        with pytest.raises(GuardError, match=r"leaveout verify .*idp\.spec --bounds .*bounds\.npz"):
+        with pytest.raises(GuardError) as told:
             Guard.load(copied, 0.2)
+        assert str(told.value) == snapshot
 
     @pytest.mark.parametrize("file", ["full.onnx", "family.npz"])
-    def test_without_networks(self, copied, file):
+    def test_without_networks(self, copied, file, snapshot):
         (copied / file).unlink()
-        with pytest.raises((ModelError, FamilyError), match="no such file"):
+        with pytest.raises((ModelError, FamilyError)) as told:
             Guard.load(copied, 0.2)
+        assert str(told.value) == snapshot
 
-    def test_bounds_of_another_network(self, copied, tmp_path):
+    def test_bounds_of_another_network(self, copied, tmp_path, snapshot):
         make_folder(tmp_path / "other", networks.dense(np.random.default_rng(6), (2, 6, 5, 3)))
         shutil.copy(tmp_path / "other" / "full.onnx", copied)
-        with pytest.raises(GuardError, match=r"proved of another full\.onnx"):
+        with pytest.raises(GuardError) as told:
             Guard.load(copied, 0.2)
+        assert str(told.value) == snapshot
 
-    def test_bounds_of_another_family(self, copied, tmp_path):
+    def test_bounds_of_another_family(self, copied, tmp_path, snapshot):
         make_folder(tmp_path / "other", networks.dense(np.random.default_rng(5), (2, 6, 5, 3)))
         shutil.copy(tmp_path / "other" / "family.npz", copied)
-        with pytest.raises(GuardError, match=r"proved of another family\.npz"):
+        with pytest.raises(GuardError) as told:
             Guard.load(copied, 0.2)
+        assert str(told.value) == snapshot
 
     @pytest.mark.parametrize("wrong", [np.nan, -1.0])
-    def test_bounds_that_are_none(self, copied, wrong):
+    def test_bounds_that_are_none(self, copied, wrong, snapshot):
         bounds = load_bounds(copied / "bounds.npz")
         bounds.upper[0, 0] = wrong
         save_bounds(copied / "bounds.npz", bounds)
-        with pytest.raises(GuardError, match="each must be a number from 0"):
+        with pytest.raises(GuardError) as told:
             Guard.load(copied, 0.2)
+        assert str(told.value) == snapshot
 
-    def test_bounds_of_another_shape(self, copied):
+    def test_bounds_of_another_shape(self, copied, snapshot):
         bounds = load_bounds(copied / "bounds.npz")
         save_bounds(copied / "bounds.npz", replace(bounds, upper=bounds.upper[:, 1:].copy()))
-        with pytest.raises(GuardError, match="are damaged"):
+        with pytest.raises(GuardError) as told:
             Guard.load(copied, 0.2)
+        assert str(told.value) == snapshot
 
     @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 cut", b"\x00" * 100])
     def test_bounds_that_are_damaged(self, copied, content):
@@ -269,21 +283,23 @@ class TestFolders:
         with pytest.raises(GuardError, match="damaged"):
             Guard.load(copied, 0.2)
 
-    def test_another_archive(self, copied):
+    def test_another_archive(self, copied, snapshot):
         np.savez(copied / "bounds.npz", a=np.zeros(3))
-        with pytest.raises(GuardError, match="holds no bounds"):
+        with pytest.raises(GuardError) as told:
             Guard.load(copied, 0.2)
+        assert str(told.value) == snapshot
 
-    def test_memory_of_another_network(self, copied, tmp_path):
+    def test_memory_of_another_network(self, copied, tmp_path, snapshot):
         with sqlite3.connect(tmp_path / "m.sqlite"):
             pass
         make_folder(tmp_path / "other", networks.dense(np.random.default_rng(6), (2, 6, 5, 3)))
         Guard.load(tmp_path / "other", 0.2, memory=tmp_path / "m.sqlite").close()
-        with pytest.raises(GuardError, match="another network or family"):
+        with pytest.raises(GuardError) as told:
             Guard.load(copied, 0.2, memory=tmp_path / "m.sqlite")
+        assert str(told.value) == snapshot
 
 
-def test_names_come_from_the_family(tmp_path):
+def test_names_come_from_the_family(tmp_path, snapshot):
     facts = DataFacts(
         sha256="", rows=3, minimum=(0, 0), maximum=(1, 1), features=("age", "dose"),
         labels=("well", "ill"),
@@ -294,10 +310,13 @@ def test_names_come_from_the_family(tmp_path):
         assert (guard.features, guard.names) == (("age", "dose"), ("well", "ill"))
         x = guard.encode([{"dose": "0.5", "age": 0.25, "other": "x"}])
         assert x.tolist() == [[0.25, 0.5]]
-        with pytest.raises(GuardError, match=r"column 'dose' is missing \(did you mean 'dos'\?\)"):
+        with pytest.raises(GuardError) as told:
             guard.encode([{"age": 1, "dos": 2}])
+        assert str(told.value) == snapshot
         for odd in ("inf", None, [1], 10**400, "1_0"):
-            with pytest.raises(GuardError, match="not a finite number"):
+            with pytest.raises(GuardError) as told:
                 guard.encode([{"age": odd, "dose": 2}])
-        with pytest.raises(GuardError, match=r"feature 0 \(age\) is outside"):
+            assert str(told.value) == snapshot
+        with pytest.raises(GuardError) as told:
             guard.label([2, 0])
+        assert str(told.value) == snapshot

@@ -65,13 +65,14 @@ def test_nothing_is_kept_where_drawing_fails(tmp_path):
     assert memory.recall([b"a"]) == [None]
 
 
-def test_a_cap_is_kept_to_the_last_answer(tmp_path):
+def test_a_cap_is_kept_to_the_last_answer(tmp_path, snapshot):
     memory = opened(tmp_path)
     ask(memory, [bytes([i]) for i in range(9)], cap=2.0)
     assert ask(memory, [b"tenth"], cap=2.0) == [0]
     assert memory.account().epsilon == 2.0
-    with pytest.raises(SpentError, match=r"exceed the cap of 2; raise it"):
+    with pytest.raises(SpentError) as told:
         ask(memory, [b"more"], cap=2.0)
+    assert str(told.value) == snapshot
     assert ask(memory, [b"tenth"], cap=2.0) == [0]
     seen = []
     ask(memory, [b"more"], lambda at, epsilon: seen.append(epsilon) or 1, cap=2.0, uniform=True)
@@ -79,56 +80,63 @@ def test_a_cap_is_kept_to_the_last_answer(tmp_path):
     assert (memory.account().epsilon, memory.account().answers) == (2.0, 11)
 
 
-def test_memory_has_an_end(tmp_path):
+def test_memory_has_an_end(tmp_path, snapshot):
     memory = opened(tmp_path)
     ask(memory, [b"a", b"b"], remember=2)
-    with pytest.raises(FullError, match="remembers 2 answers"):
+    with pytest.raises(FullError) as told:
         ask(memory, [b"c"], remember=2)
+    assert str(told.value) == snapshot
     assert ask(memory, [b"b"], remember=2) == [1]
 
 
-def test_another_epsilon_has_another_memory(tmp_path):
+def test_another_epsilon_has_another_memory(tmp_path, snapshot):
     opened(tmp_path).close()
-    with pytest.raises(GuardError, match=r"drawn with epsilon = 0.2, not 0.1; take that one"):
+    with pytest.raises(GuardError) as told:
         Memory(tmp_path / "answers.sqlite", "network", "family", "box", 0.1, 10**6)
+    assert str(told.value) == snapshot
 
 
-def test_an_account_is_read_without_answering(tmp_path):
+def test_an_account_is_read_without_answering(tmp_path, snapshot):
     ask(opened(tmp_path), [b"a", b"b"])
     assert Memory.read(tmp_path / "answers.sqlite").answers == 2
     assert Memory.read(tmp_path / "none.sqlite").answers == 0
     assert not (tmp_path / "none.sqlite").exists()
     (tmp_path / "text").write_text("no database")
-    with pytest.raises(GuardError, match="no memory of answers"):
+    with pytest.raises(GuardError) as told:
         Memory.read(tmp_path / "text")
+    assert str(told.value) == snapshot
 
 
-def test_another_network_has_another_memory(tmp_path):
+def test_another_network_has_another_memory(tmp_path, snapshot):
     opened(tmp_path).close()
-    with pytest.raises(GuardError, match="another network or family"):
+    with pytest.raises(GuardError) as told:
         Memory(tmp_path / "answers.sqlite", "other", "family", "box", 0.2, 10**6)
+    assert str(told.value) == snapshot
 
 
 @pytest.mark.parametrize("content", [b"no database", b"SQLite format 3\0" + bytes(200)])
-def test_damaged_files_are_refused(tmp_path, content):
+def test_damaged_files_are_refused(tmp_path, content, snapshot):
     (tmp_path / "answers.sqlite").write_bytes(content)
-    with pytest.raises(GuardError, match=r"answers\.sqlite: cannot be used"):
+    with pytest.raises(GuardError) as told:
         opened(tmp_path)
+    assert str(told.value) == snapshot
 
 
-def test_another_programs_database_is_refused_and_left_alone(tmp_path):
+def test_another_programs_database_is_refused_and_left_alone(tmp_path, snapshot):
     path = tmp_path / "answers.sqlite"
     with sqlite3.connect(path) as database:
         database.execute("CREATE TABLE t (x)")
-    with pytest.raises(GuardError, match="another program"):
+    with pytest.raises(GuardError) as told:
         opened(tmp_path)
+    assert str(told.value) == snapshot
     with sqlite3.connect(path) as database:
         assert database.execute("SELECT name FROM sqlite_master").fetchall() == [("t",)]
 
 
-def test_no_folder_to_write_to(tmp_path):
-    with pytest.raises(GuardError, match="cannot be used"):
+def test_no_folder_to_write_to(tmp_path, snapshot):
+    with pytest.raises(GuardError) as told:
         opened(tmp_path / "none")
+    assert str(told.value) == snapshot
 
 
 def test_only_the_owner_may_read_it_and_inputs_are_not_in_it(tmp_path):
@@ -217,7 +225,7 @@ def test_a_forked_process_opens_its_own(tmp_path):
 
 
 @pytest.mark.parametrize("harm", ["deleted", "exchanged", "cut"])
-def test_a_file_that_is_gone_closes_the_memory(tmp_path, harm):
+def test_a_file_that_is_gone_closes_the_memory(tmp_path, harm, snapshot):
     memory = opened(tmp_path)
     ask(memory, [b"a"])
     path = tmp_path / "answers.sqlite"
@@ -227,8 +235,9 @@ def test_a_file_that_is_gone_closes_the_memory(tmp_path, harm):
         path.unlink()
         if harm == "exchanged":
             path.write_bytes(b"")
-    with pytest.raises(GuardError, match=r"cannot be used|not the file any more"):
+    with pytest.raises(GuardError) as told:
         ask(memory, [b"b"])
+    assert str(told.value) == snapshot
 
 
 def test_a_box_that_changed_once_is_remembered(tmp_path):

@@ -313,11 +313,10 @@ def test_a_fault_tells_nothing_but_in_the_log(guard, monkeypatch, caplog):
 
 
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
-def test_it_ends_when_told_to_once_requests_under_way_are_answered(leaky, tmp_path, stop):
+def test_it_ends_when_told_to_once_requests_under_way_are_answered(leaky, tmp_path, stop, snapshot):
     memory = str(tmp_path / "m")
     with process(leaky.folder, "--pad", "1", "--memory", memory) as served:
-        assert "8 members over [0, 1]^2; epsilon = 0.5" in served.line
-        assert "0 noised so far" in served.line
+        assert served.line == snapshot
         asker = Asker(served.port)
         asker.send({"x": [0.25, 0.75]})
         served.under_way()
@@ -343,8 +342,10 @@ def test_a_second_ctrl_c_ends_it_at_once(leaky, tmp_path):
         assert "Traceback" not in log
 
 
-def test_an_address_in_use_or_a_pad_too_short_is_said_in_one_line(guard, port):
-    with pytest.raises(GuardError, match=f"127.0.0.1:{port}: cannot be listened on"):
+def test_an_address_in_use_or_a_pad_too_short_is_said_in_one_line(guard, port, snapshot):
+    with pytest.raises(GuardError) as told:
         serve(guard, "127.0.0.1", port)
-    with pytest.raises(GuardError, match="a pad must be between"):
+    assert str(told.value) == snapshot
+    with pytest.raises(GuardError) as told:
         serve(guard, port=0, settings=ServeSettings(pad=1e-6))
+    assert str(told.value) == snapshot

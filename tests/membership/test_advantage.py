@@ -127,13 +127,14 @@ def test_an_audit_without_the_original_and_without_unseen_rows_still_shows_a_lea
     assert all(not row.unseen and row.sees == "after" for row in rates(views, 0.95))
 
 
-def test_few_trials_say_nothing():
+def test_few_trials_say_nothing(snapshot):
     views = views_with(np.random.default_rng(0), 3, 500, 6.0)
     found = advantage(views, 0.95)
     assert (found.lower, found.upper, found.estimating) == (0, 1, 0)
     assert "3 trials" in found.attack
-    with pytest.raises(AuditError, match="at least 4"):
+    with pytest.raises(AuditError) as told:
         rates(views, 0.95)
+    assert str(told.value) == snapshot
 
 
 def test_a_shift_of_the_whole_model_is_not_taken_for_membership():
@@ -213,7 +214,8 @@ def test_a_confidence_must_say_something(confidence):
         advantage(null_audits()[0], confidence)
 
 
-def test_events_have_no_records():
+def test_events_have_no_records(snapshot):
     events = Events(("e",), *(np.array([n]) for n in (1, 2, 1, 2)))
-    with pytest.raises(AuditError, match="no records"):
+    with pytest.raises(AuditError) as told:
         advantage(events, 0.9, "records")
+    assert str(told.value) == snapshot

@@ -64,71 +64,79 @@ def test_the_same_audit_gives_the_same_bytes(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    "changes",
     [
-        ({"retrained": None}, "no array 'retrained'"),
-        ({"retrainded": np.zeros(4)}, "'retrainded'"),
-        ({"trial": np.array([0.5, 0, 1, 1])}, "whole numbers"),
-        ({"trial": np.array([0, 0, 1])}, "shape"),
-        ({"forgotten": np.array([0, 1, 2, 0])}, "'forgotten'"),
-        ({"forgotten": np.array([True, False, False, False])}, "trial 7 has no forgotten row"),
-        ({"forgotten": np.array([True, False, True, True])}, "trial 7 has no row that was never"),
-        ({"label": np.array([0, 1, 2, 0])}, "row 2 is 2"),
-        ({"unlearned": np.full((4, 2), 0.7)}, "add up to 1"),
-        ({"unlearned": np.full((4, 2), np.nan)}, "row 0"),
-        ({"unlearned": np.array([[1.5, -0.5]] * 4)}, "row 0"),
-        ({"unlearned": np.full((4, 1), 1.0), "retrained": np.full((4, 1), 1.0)}, "2 labels"),
-        ({"retrained": np.full((4, 3), 1 / 3)}, "'retrained' has shape"),
-        ({"retrained": np.ones((4, 2), dtype=int)}, "expected probabilities"),
-        ({name: np.zeros((0, 2)) for name in ("unlearned", "retrained", "original")}, "shape"),
-        ({"manifest": np.frombuffer(b'{"version": 9}', dtype=np.uint8)}, "version 9"),
-        ({"manifest": np.frombuffer(b"no", dtype=np.uint8)}, "the manifest is damaged"),
+        {"retrained": None},
+        {"retrainded": np.zeros(4)},
+        {"trial": np.array([0.5, 0, 1, 1])},
+        {"trial": np.array([0, 0, 1])},
+        {"forgotten": np.array([0, 1, 2, 0])},
+        {"forgotten": np.array([True, False, False, False])},
+        {"forgotten": np.array([True, False, True, True])},
+        {"label": np.array([0, 1, 2, 0])},
+        {"unlearned": np.full((4, 2), 0.7)},
+        {"unlearned": np.full((4, 2), np.nan)},
+        {"unlearned": np.array([[1.5, -0.5]] * 4)},
+        {"unlearned": np.full((4, 1), 1.0), "retrained": np.full((4, 1), 1.0)},
+        {"retrained": np.full((4, 3), 1 / 3)},
+        {"retrained": np.ones((4, 2), dtype=int)},
+        {name: np.zeros((0, 2)) for name in ("unlearned", "retrained", "original")},
+        {"manifest": np.frombuffer(b'{"version": 9}', dtype=np.uint8)},
+        {"manifest": np.frombuffer(b"no", dtype=np.uint8)},
     ],
 )
-def test_views_that_cannot_be_are_refused(tmp_path, changes, message):
-    with pytest.raises(AuditError, match=message) as raised:
+def test_views_that_cannot_be_are_refused(tmp_path, changes, snapshot):
+    with pytest.raises(AuditError) as raised:
         read(tmp_path, arrays(**changes))
+    assert str(raised.value) == snapshot
     assert "audit.npz" in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    "changes",
     [
-        ({"unlearned_hits": np.array([6])}, "happened 6 times in 5 trials"),
-        ({"retrained_trials": np.array([0])}, "at least 1 trial"),
-        ({"retrained_hits": np.array([1, 1])}, "a number an event"),
-        ({"event": np.array([3])}, "list of texts"),
-        ({"unlearned_trials": None}, "no array 'unlearned_trials'"),
-        ({"unlearned": np.zeros(3)}, "there is an unknown array 'unlearned'"),
+        {"unlearned_hits": np.array([6])},
+        {"retrained_trials": np.array([0])},
+        {"retrained_hits": np.array([1, 1])},
+        {"event": np.array([3])},
+        {"unlearned_trials": None},
+        {"unlearned": np.zeros(3)},
     ],
 )
-def test_events_that_cannot_be_are_refused(tmp_path, changes, message):
-    with pytest.raises(AuditError, match=message):
+def test_events_that_cannot_be_are_refused(tmp_path, changes, snapshot):
+    with pytest.raises(AuditError) as told:
         read(tmp_path, events(**changes))
+    assert str(told.value) == snapshot
 
 
-def test_two_events_of_one_name_are_refused(tmp_path):
+def test_two_events_of_one_name_are_refused(tmp_path, snapshot):
     twice = {name: np.repeat(value, 2) for name, value in events().items()}
-    with pytest.raises(AuditError, match="one name"):
+    with pytest.raises(AuditError) as told:
         read(tmp_path, twice)
+    assert str(told.value) == snapshot
 
 
-def test_files_that_are_no_archives_are_refused(tmp_path):
-    with pytest.raises(AuditError, match="no such file"):
+def test_files_that_are_no_archives_are_refused(tmp_path, snapshot):
+    with pytest.raises(AuditError) as told:
         read_audit(tmp_path / "absent.npz")
+    assert str(told.value) == snapshot
     (tmp_path / "text.npz").write_text("trial,forgotten\n")
-    with pytest.raises(AuditError, match="damaged or was cut short"):
+    with pytest.raises(AuditError) as told:
         read_audit(tmp_path / "text.npz")
+    assert str(told.value) == snapshot
     np.savez(tmp_path / "objects.npz", event=np.array([None]))
-    with pytest.raises(AuditError, match="array of Python objects"):
+    with pytest.raises(AuditError) as told:
         read_audit(tmp_path / "objects.npz")
+    assert str(told.value) == snapshot
     with zipfile.ZipFile(tmp_path / "header.npz", "w") as archive:
         archive.writestr("trial.npy", b"\x93NUMPY\x01\x00\x0d\x00{'descr':((((\n")
-    with pytest.raises(AuditError, match="damaged or was cut short"):
+    with pytest.raises(AuditError) as told:
         read_audit(tmp_path / "header.npz")
-    with pytest.raises(AuditError, match="cannot be read"):
+    assert str(told.value) == snapshot
+    with pytest.raises(AuditError) as told:
         read_audit(tmp_path)
+    assert str(told.value) == snapshot
 
 
 def arm(tmp_path, name, **changes):
@@ -147,14 +155,15 @@ def test_posteriors_of_any_method_are_joined(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    "changes",
     [
-        ({"trial": np.array([0, 0, 7, 8])}, "'trial' differs"),
-        ({"label": np.array([1, 1, 1, 0])}, "'label' differs"),
-        ({"posteriors": np.full((3, 2), 0.5)}, "3 rows"),
+        {"trial": np.array([0, 0, 7, 8])},
+        {"label": np.array([1, 1, 1, 0])},
+        {"posteriors": np.full((3, 2), 0.5)},
     ],
 )
-def test_arms_of_different_rows_are_refused(tmp_path, changes, message):
+def test_arms_of_different_rows_are_refused(tmp_path, changes, snapshot):
     first, second = arm(tmp_path, "u.npz"), arm(tmp_path, "r.npz", **changes)
-    with pytest.raises(AuditError, match=message):
+    with pytest.raises(AuditError) as told:
         join_arms(first, second)
+    assert str(told.value) == snapshot

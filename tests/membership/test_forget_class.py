@@ -33,18 +33,19 @@ def blank():
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
+    "name",
     [
-        ("5", "no such label; the labels are 0, 1, 2"),
-        ("2", "no training row has this label"),
-        ("1", "all 4 rows have this label"),
+        "5",
+        "2",
+        "1",
     ],
 )
-def test_a_label_that_cannot_be_forgotten_is_refused(name, message):
+def test_a_label_that_cannot_be_forgotten_is_refused(name, snapshot):
     y = np.array([1, 1, 1, 1])
     data = TrainingData(np.zeros((4, 2), np.float32), y, ("0", "1", "2"))
-    with pytest.raises(TrainingError, match=message):
+    with pytest.raises(TrainingError) as told:
         rows_of_label(data, name)
+    assert str(told.value) == snapshot
 
 
 def test_all_rows_of_a_label_are_found_by_its_name():
@@ -112,17 +113,19 @@ def test_a_game_forgets_a_class_and_keeps_the_others():
 
 
 @pytest.mark.parametrize("given", [{}, {"forget": 3, "label": 1}])
-def test_a_plan_forgets_rows_or_a_label(given):
-    with pytest.raises(AuditError, match="one of the two"):
+def test_a_plan_forgets_rows_or_a_label(given, snapshot):
+    with pytest.raises(AuditError) as told:
         Plan(**given)
+    assert str(told.value) == snapshot
 
 
-@pytest.mark.parametrize(("held", "message"), [((0, 2), "none is of it"), ((1,), "of others")])
-def test_a_label_without_rows_to_judge_by_is_refused(held, message):
+@pytest.mark.parametrize("held", [(0, 2), (1,)])
+def test_a_label_without_rows_to_judge_by_is_refused(held, snapshot):
     data = corners()
     rows = np.isin(data.y_test, held)
     few = TrainingData(
         data.X, data.y, data.labels, X_test=data.X_test[rows], y_test=data.y_test[rows]
     )
-    with pytest.raises(AuditError, match=message):
+    with pytest.raises(AuditError) as told:
         next(run_trials(blank(), few, QUICK, anew, Plan(label=1), 1))
+    assert str(told.value) == snapshot

@@ -119,7 +119,7 @@ def test_a_torch_module_is_trained_and_unlearned_like_a_graph():
     assert not np.array_equal(posteriors(played.model, data.X), posteriors(first, data.X))
 
 
-def test_a_module_that_cannot_be_redrawn_is_refused():
+def test_a_module_that_cannot_be_redrawn_is_refused(snapshot):
     class Free(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -129,8 +129,9 @@ def test_a_module_that_cannot_be_redrawn_is_refused():
             return x @ self.weight
 
     data = noise()
-    with pytest.raises(TrainingError, match=r"'weight'.*reset_parameters"):
+    with pytest.raises(TrainingError) as told:
         retrain(Free(), data.X, data.y, SCHEDULE, 0)
+    assert str(told.value) == snapshot
 
 
 def test_the_game_is_a_function_of_its_seed():
@@ -248,34 +249,38 @@ def test_rows_to_forget_are_read(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    "text",
     [
-        ("9", "no row 9; the training data has rows 0 to 4"),
-        ("1,1", "row 1 is named twice"),
-        ("0,1,2,3,4", "all 5 rows"),
-        ("1.5", r"share in \(0, 1\)"),
-        ("absent.csv", "a file of row numbers that exists"),
-        ("", "row numbers such as"),
-        ("-1", "row numbers such as"),
-        ("nan", "row numbers such as"),
+        "9",
+        "1,1",
+        "0,1,2,3,4",
+        "1.5",
+        "absent.csv",
+        "",
+        "-1",
+        "nan",
     ],
 )
-def test_rows_that_cannot_be_forgotten_are_refused(text, message):
-    with pytest.raises(TrainingError, match=message):
+def test_rows_that_cannot_be_forgotten_are_refused(text, snapshot):
+    with pytest.raises(TrainingError) as told:
         read_forget(text, 5, 0)
+    assert str(told.value) == snapshot
 
 
-def test_a_file_of_rows_is_refused_by_line(tmp_path):
+def test_a_file_of_rows_is_refused_by_line(tmp_path, snapshot):
     path = tmp_path / "rows.csv"
     path.write_text("row\n1\nx\n")
-    with pytest.raises(TrainingError, match="line 3: 'x' is no row number"):
+    with pytest.raises(TrainingError) as told:
         read_forget(str(path), 5, 0)
+    assert str(told.value) == snapshot
     path.write_text("1\n7\n")
-    with pytest.raises(TrainingError, match="line 2: there is no row 7"):
+    with pytest.raises(TrainingError) as told:
         read_forget(str(path), 5, 0)
+    assert str(told.value) == snapshot
     path.write_text("row\n")
-    with pytest.raises(TrainingError, match="names no row"):
+    with pytest.raises(TrainingError) as told:
         read_forget(str(path), 5, 0)
+    assert str(told.value) == snapshot
 
 
 def test_labels_of_which_no_row_is_left_are_named():
@@ -292,18 +297,19 @@ def test_the_unlearner_and_its_judges_see_different_test_rows():
 
 
 @pytest.mark.parametrize(
-    ("forgotten", "third", "message"),
+    ("forgotten", "third"),
     [
-        ((), 30, "no row is to be forgotten"),
-        (range(60), 30, "every training row"),
-        ((1, 2), 0, "no third-party rows"),
+        ((), 30),
+        (range(60), 30),
+        ((1, 2), 0),
     ],
 )
-def test_games_that_cannot_be_played_are_refused(forgotten, third, message):
+def test_games_that_cannot_be_played_are_refused(forgotten, third, snapshot):
     data = noise()
     gone = np.isin(np.arange(60), list(forgotten))
-    with pytest.raises(TrainingError, match=message):
+    with pytest.raises(TrainingError) as told:
         play(blank(), Deletion(data.X, data.y, gone, data.X_test[:third]), GAME, SCHEDULE, 0)
+    assert str(told.value) == snapshot
 
 
 def test_a_game_that_diverges_says_so():

@@ -72,16 +72,18 @@ def test_an_array_may_have_any_name(tmp_path, name):
     assert read_archive(tmp_path / "a.npz", BallotError)[name].tolist() == [0, 1, 2]
 
 
-def test_a_write_that_fails_leaves_what_was_there(tmp_path):
+def test_a_write_that_fails_leaves_what_was_there(tmp_path, snapshot):
     path = tmp_path / "a.npz"
     write_archive(path, {"a": np.arange(3)}, BallotError)
     before = path.read_bytes()
-    with pytest.raises(ValueError, match="Object arrays"):
+    with pytest.raises(ValueError) as told:
         write_archive(path, {"a": np.arange(4), "b": np.array([{}])}, BallotError)
+    assert str(told.value) == snapshot
     assert path.read_bytes() == before
     assert not list(tmp_path.glob(PARTIALS))
-    with pytest.raises(BallotError, match=r"no/a\.npz: cannot be written: No such file"):
+    with pytest.raises(BallotError) as told:
         write_archive(tmp_path / "no" / "a.npz", {}, BallotError)
+    assert str(told.value) == snapshot
 
 
 def test_a_manifest_comes_back(tmp_path):
@@ -91,35 +93,35 @@ def test_a_manifest_comes_back(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("raw", "said"),
+    "raw",
     [
-        (np.zeros(2), "'manifest' holds float64 of shape (2,), expected the bytes of a JSON text"),
-        (np.frombuffer(b"{", np.uint8), "the manifest is damaged"),
-        (np.frombuffer(b"\xff", np.uint8), "the manifest is damaged"),
-        (np.frombuffer(b"[" * 100_000, np.uint8), "the manifest is damaged"),
-        (manifest_array({"version": 3, "words": 5}), "the manifest is damaged"),
-        (manifest_array({"version": 4, "words": 5}), "version 4, this program reads version 3"),
+        np.zeros(2),
+        np.frombuffer(b"{", np.uint8),
+        np.frombuffer(b"\xff", np.uint8),
+        np.frombuffer(b"[" * 100_000, np.uint8),
+        manifest_array({"version": 3, "words": 5}),
+        manifest_array({"version": 4, "words": 5}),
     ],
 )
-def test_a_manifest_that_cannot_be_is_refused(tmp_path, raw, said):
+def test_a_manifest_that_cannot_be_is_refused(tmp_path, raw, snapshot):
     with pytest.raises(BallotError) as raised:
         read_manifest(tmp_path / "a.npz", raw, Manifest, BallotError, 3)
-    assert said in str(raised.value)
+    assert str(raised.value) == snapshot
     assert str(raised.value).startswith(f"{tmp_path}/a.npz: ")
 
 
 @pytest.mark.parametrize(
-    ("there", "said"),
+    "there",
     [
-        (["a"], "there is no array 'b' (it has a); expected a, b"),
-        ([], "there is no array 'a' (it has none); expected a, b"),
-        (["a", "b", "mane"], "unknown array 'mane' (did you mean 'made'?); expected only a, b, m"),
+        ["a"],
+        [],
+        ["a", "b", "mane"],
     ],
 )
-def test_arrays_that_are_missing_or_unknown_are_named(tmp_path, there, said):
+def test_arrays_that_are_missing_or_unknown_are_named(tmp_path, there, snapshot):
     with pytest.raises(AuditError) as raised:
         expect_arrays(tmp_path, there, AuditError, ["a", "b"], ["made"])
-    assert said in str(raised.value)
+    assert str(raised.value) == snapshot
 
 
 def test_arrays_that_are_expected_are_taken(tmp_path):
@@ -139,15 +141,16 @@ def test_arrays_that_are_expected_are_taken(tmp_path):
         ("a.npz", None, "a.npz: no such file"),
     ],
 )
-def test_the_first_bytes_tell_an_archive(tmp_path, name, content, said):
+def test_the_first_bytes_tell_an_archive(tmp_path, name, content, said, snapshot):
     path = tmp_path / name
     if content is not None:
         path.write_bytes(content)
     if isinstance(said, bool):
         assert holds_archive(path, BallotError) is said
     else:
-        with pytest.raises(BallotError, match=said):
+        with pytest.raises(BallotError) as told:
             holds_archive(path, BallotError)
+        assert str(told.value) == snapshot
 
 
 def test_what_an_archive_holds_is_asked_of_any_file(tmp_path):

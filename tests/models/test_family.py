@@ -59,131 +59,128 @@ def test_a_folder_of_onnx_files_is_the_same_family(tmp_path, network, family):
         np.testing.assert_array_equal(back.parameters[name], stack)
 
 
-def test_a_folder_member_of_another_shape_is_refused_by_file_name(tmp_path, network):
+def test_a_folder_member_of_another_shape_is_refused_by_file_name(tmp_path, network, snapshot):
     onnx.save(network.model, tmp_path / "m_0.onnx")
     wider = networks.dense(np.random.default_rng(0), (3, 5, 4, 2))
     onnx.save(wider, tmp_path / "m_1.onnx")
-    with pytest.raises(FamilyError, match=r"m_1\.onnx: .*'layers.0.weight' has shape \(5, 3\)"):
+    with pytest.raises(FamilyError) as told:
         load_family(tmp_path, network)
+    assert str(told.value) == snapshot
 
 
 @pytest.mark.parametrize(
-    ("names", "message"),
+    "names",
     [
-        (["a_5.onnx", "b_5.onnx"], "lacks row 5 too"),
-        (["a_5.onnx", "full.onnx"], "name it as in member_12.onnx"),
-        (["a_²9.onnx", "m_99999999999999999999.onnx"], "name it as in member_12.onnx"),
+        ["a_5.onnx", "b_5.onnx"],
+        ["a_5.onnx", "full.onnx"],
+        ["a_²9.onnx", "m_99999999999999999999.onnx"],
     ],
 )
-def test_a_folder_whose_names_do_not_tell_the_rows_is_refused(tmp_path, network, names, message):
+def test_a_folder_whose_names_do_not_tell_the_rows_is_refused(tmp_path, network, names, snapshot):
     for name in names:
         onnx.save(network.model, tmp_path / name)
-    with pytest.raises(FamilyError, match=message):
+    with pytest.raises(FamilyError) as told:
         load_family(tmp_path, network)
+    assert str(told.value) == snapshot
 
 
 @pytest.mark.parametrize("names", [["full.onnx"], []], ids=["trained", "no network"])
-def test_a_folder_around_a_family_file_names_the_file(tmp_path, network, family, names):
+def test_a_folder_around_a_family_file_names_the_file(tmp_path, network, family, names, snapshot):
     for name in names:
         onnx.save(network.model, tmp_path / name)
     save_family_file(tmp_path / "family.npz", family)
-    with pytest.raises(FamilyError, match=r"did you mean .*family\.npz\?"):
+    with pytest.raises(FamilyError) as told:
         load_family(tmp_path, network)
+    assert str(told.value) == snapshot
 
 
-def test_an_empty_folder_and_an_empty_file_are_refused(tmp_path, network, family):
-    with pytest.raises(FamilyError, match="the family is empty"):
+def test_an_empty_folder_and_an_empty_file_are_refused(tmp_path, network, family, snapshot):
+    with pytest.raises(FamilyError) as told:
         load_family(tmp_path, network)
+    assert str(told.value) == snapshot
     path = tmp_path / "f.npz"
     empty = {name: stack[:0] for name, stack in family.parameters.items()}
     np.savez(path, removed=np.zeros(0, np.int64), **empty)
-    with pytest.raises(FamilyError, match="the family is empty"):
+    with pytest.raises(FamilyError) as told:
         load_family(path, network)
+    assert str(told.value) == snapshot
 
 
-def _refused(tmp_path, network, message, **arrays):
+def _refused(tmp_path, network, **arrays):
     path = tmp_path / "f.npz"
     np.savez(path, **arrays)
-    with pytest.raises(FamilyError, match=message) as caught:
+    with pytest.raises(FamilyError) as caught:
         load_family(path, network)
     assert "f.npz" in str(caught.value)
     assert "\n" not in str(caught.value)
+    return str(caught.value)
 
 
-def test_what_does_not_match_the_network_is_refused_by_name(tmp_path, network):
+def test_what_does_not_match_the_network_is_refused_by_name(tmp_path, network, snapshot):
     good = shaken(np.random.default_rng(0), network, 2, 0.1)
     removed = np.arange(2)
-    _refused(tmp_path, network, "no array 'removed'", **good)
+    assert _refused(tmp_path, network, **good) == snapshot
     missing = {k: v for k, v in good.items() if k != "layers.1.bias"}
-    _refused(tmp_path, network, "'layers.1.bias' .* is missing", removed=removed, **missing)
-    _refused(
-        tmp_path,
-        network,
-        "has no parameter 'extra'",
-        removed=removed,
-        **good,
-        extra=good["layers.1.bias"],
+    assert _refused(tmp_path, network, removed=removed, **missing) == snapshot
+    assert (
+        _refused(tmp_path, network, removed=removed, **good, extra=good["layers.1.bias"])
+        == snapshot
     )
     wide = {**good, "layers.0.weight": np.zeros((2, 5, 3), np.float32)}
-    _refused(tmp_path, network, r"'layers.0.weight' of shape \(5, 3\)", removed=removed, **wide)
+    assert _refused(tmp_path, network, removed=removed, **wide) == snapshot
     short = {**good, "layers.0.bias": good["layers.0.bias"][:1]}
-    _refused(tmp_path, network, "expected 2 members", removed=removed, **short)
+    assert _refused(tmp_path, network, removed=removed, **short) == snapshot
     nan = {**good, "layers.0.bias": good["layers.0.bias"] * np.nan}
-    _refused(
-        tmp_path,
-        network,
-        "'layers.0.bias' of member 0 is not a finite float32",
-        removed=removed,
-        **nan,
-    )
+    assert _refused(tmp_path, network, removed=removed, **nan) == snapshot
     whole = {**good, "layers.0.bias": np.zeros((2, 4), np.int64)}
-    _refused(tmp_path, network, "expected float32", removed=removed, **whole)
-    _refused(tmp_path, network, "row indices", removed=np.zeros((2, 2)), **good)
+    assert _refused(tmp_path, network, removed=removed, **whole) == snapshot
+    assert _refused(tmp_path, network, removed=np.zeros((2, 2)), **good) == snapshot
     other = np.frombuffer(b'{"architecture": "0123"}', np.uint8)
-    _refused(tmp_path, network, "another architecture", removed=removed, manifest=other, **good)
-    _refused(
-        tmp_path,
-        network,
-        "manifest is damaged",
-        removed=removed,
-        manifest=np.frombuffer(b"{", np.uint8),
-        **good,
+    assert _refused(tmp_path, network, removed=removed, manifest=other, **good) == snapshot
+    assert (
+        _refused(tmp_path, network, removed=removed, manifest=np.frombuffer(b"{", np.uint8), **good)
+        == snapshot
     )
 
 
-def test_files_that_are_no_archives_are_refused(tmp_path, network):
+def test_files_that_are_no_archives_are_refused(tmp_path, network, snapshot):
     path = tmp_path / "f.npz"
     for content in (b"", b"PK nonsense", b"\x93NUMPY\x01\x00"):
         path.write_bytes(content)
-        with pytest.raises(FamilyError, match="not a family file"):
+        with pytest.raises(FamilyError) as told:
             load_family(path, network)
-    with pytest.raises(FamilyError, match="no such file"):
+        assert str(told.value) == snapshot
+    with pytest.raises(FamilyError) as told:
         load_family(tmp_path / "none.npz", network)
+    assert str(told.value) == snapshot
 
 
 @pytest.mark.parametrize(
     "shape", ["(10000000000000, 10)", "(-1, 10)", "(3", "(3,), 3: 4", "(2,)" + " " * 20_000]
 )
-def test_headers_that_claim_what_is_not_there_are_refused(tmp_path, network, shape):
+def test_headers_that_claim_what_is_not_there_are_refused(tmp_path, network, shape, snapshot):
     header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}"
     header += "}\n" if shape != "(3" else "\n"
     path = tmp_path / "f.npz"
     with zipfile.ZipFile(path, "w") as archive:
         start = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header))
         archive.writestr("removed.npy", start + header.encode() + bytes(100_000))
-    with pytest.raises(FamilyError, match=r"truncated|not a family file"):
+    with pytest.raises(FamilyError) as told:
         load_family(path, network)
+    assert str(told.value) == snapshot
 
 
-def test_pickled_arrays_are_never_loaded(tmp_path, network):
+def test_pickled_arrays_are_never_loaded(tmp_path, network, snapshot):
     path = tmp_path / "f.npz"
     np.savez(path, removed=np.asarray([{}], dtype=object))
-    with pytest.raises(FamilyError, match="not a family file"):
+    with pytest.raises(FamilyError) as told:
         load_family(path, network)
+    assert str(told.value) == snapshot
 
 
-def test_a_parameter_may_not_take_a_name_of_the_format(tmp_path, family):
+def test_a_parameter_may_not_take_a_name_of_the_format(tmp_path, family, snapshot):
     clash = Family({"removed": np.zeros((4, 1), np.float32)}, family.removed)
-    with pytest.raises(FamilyError, match="may not be named 'removed'"):
+    with pytest.raises(FamilyError) as told:
         save_family_file(tmp_path / "f.npz", clash)
+    assert str(told.value) == snapshot
     assert not list(tmp_path.iterdir())

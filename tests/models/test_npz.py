@@ -95,36 +95,44 @@ def test_a_small_family_may_be_written_over_while_it_is_used(tmp_path):
 
 
 @pytest.mark.parametrize("block", [1, 2, 7, 2**22])
-def test_the_first_member_that_is_not_finite_is_named(tmp_path, mapping, monkeypatch, block):
+def test_the_first_member_that_is_not_finite_is_named(
+    tmp_path, mapping, monkeypatch, block, snapshot
+):
     monkeypatch.setattr(family_file, "_BLOCK", block)
     arrays = _arrays(np.random.default_rng(0))
     arrays["a.weight"][3, 2, 1] = np.inf
     arrays["a.weight"][4] = np.nan
     np.savez(tmp_path / "f.npz", removed=np.arange(5), **arrays)
-    with pytest.raises(FamilyError, match=r"'a\.weight' of member 3 is not a finite float32"):
+    with pytest.raises(FamilyError) as told:
         load_family_file(tmp_path / "f.npz")
+    assert str(told.value) == snapshot
     huge = {name: 1e300 * np.ones_like(stack, np.float64) for name, stack in arrays.items()}
     np.savez(tmp_path / "f.npz", removed=np.arange(5), **huge)
-    with pytest.raises(FamilyError, match=r"'a\.weight' of member 0 is not a finite float32"):
+    with pytest.raises(FamilyError) as told:
         load_family_file(tmp_path / "f.npz")
+    assert str(told.value) == snapshot
 
 
-def test_a_truncated_or_damaged_file_is_refused_wherever_it_ends(tmp_path, mapping):
+def test_a_truncated_or_damaged_file_is_refused_wherever_it_ends(tmp_path, mapping, snapshot):
     path = tmp_path / "f.npz"
     arrays = _arrays(np.random.default_rng(0))
     np.savez(path, removed=np.arange(5), **arrays)
     whole = path.read_bytes()
     for size in range(0, len(whole), 97):
         path.write_bytes(whole[:size])
-        with pytest.raises(FamilyError, match="not a family file"):
+        with pytest.raises(FamilyError) as told:
             load_family_file(path)
+        assert str(told.value) == snapshot
     at = whole.index(arrays["a.weight"].tobytes())
     path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
-    with pytest.raises(FamilyError, match="not a family file"):
+    with pytest.raises(FamilyError) as told:
         load_family_file(path)
+    assert str(told.value) == snapshot
 
 
-def test_a_file_whose_size_changes_while_it_is_read_is_refused(tmp_path, mapping, monkeypatch):
+def test_a_file_whose_size_changes_while_it_is_read_is_refused(
+    tmp_path, mapping, monkeypatch, snapshot
+):
     path = tmp_path / "f.npz"
     np.savez(path, removed=np.arange(5), **_arrays(np.random.default_rng(0)))
     whole = path.read_bytes()
@@ -134,8 +142,9 @@ def test_a_file_whose_size_changes_while_it_is_read_is_refused(tmp_path, mapping
 
     with monkeypatch.context() as patch:
         patch.setattr(npz, "_map", shorter)
-        with pytest.raises(FamilyError, match=r"f\.npz: the file is truncated, or was written to"):
+        with pytest.raises(FamilyError) as told:
             load_family_file(path)
+        assert str(told.value) == snapshot
 
     def growing(file):
         content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -144,8 +153,9 @@ def test_a_file_whose_size_changes_while_it_is_read_is_refused(tmp_path, mapping
 
     with monkeypatch.context() as patch:
         patch.setattr(npz, "_map", growing)
-        with pytest.raises(FamilyError, match=r"f\.npz: the file is truncated, or was written to"):
+        with pytest.raises(FamilyError) as told:
             load_family_file(path)
+        assert str(told.value) == snapshot
 
 
 def test_a_file_that_cannot_be_mapped_is_read(tmp_path, mapping, monkeypatch):

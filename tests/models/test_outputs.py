@@ -54,11 +54,13 @@ def ending(name, batch="n"):
 
 @pytest.mark.parametrize("batch", ["n", 1])
 @pytest.mark.parametrize("name", ENDS)
-def test_one_number_is_two_labels_of_which_one_is_where_it_is_above_zero(name, batch, tmp_path):
+def test_one_number_is_two_labels_of_which_one_is_where_it_is_above_zero(
+    name, batch, tmp_path, snapshot
+):
     onnx.save(ending(name, batch), tmp_path / "net.onnx")
     network = load_network(tmp_path / "net.onnx")
     assert network.labels == 2
-    assert any("read as two labels" in note for note in network.graph.notes)
+    assert network.graph.notes == snapshot
     assert any("Sigmoid" in note for note in network.graph.notes) == ("sigmoid" in name)
     points = np.asarray([[1, 1, 1], [0, 0, 0], [1, 1, 0.5], [-1, 0, 0]], F32)
     number = points @ COLUMN
@@ -120,13 +122,15 @@ def classifier(batch="n", unity=1.0, kind="int"):
 
 
 @pytest.mark.parametrize("kind", ["int", "text"])
-def test_labels_and_dictionaries_beside_the_scores_are_dropped_with_a_note(kind, tmp_path):
+def test_labels_and_dictionaries_beside_the_scores_are_dropped_with_a_note(
+    kind, tmp_path, snapshot
+):
     model = classifier(kind=kind)
     onnx.save(model, tmp_path / "net.onnx")
     network = load_network(tmp_path / "net.onnx")
     # The scaler and the weights are parameters, the number 1 is none.
     assert [*network.parameters] == ["W", "s/offset", "s/scale"]
-    assert "'label' and 'probability' are dropped" in network.graph.notes[0]
+    assert network.graph.notes[0] == snapshot
     points = np.random.default_rng(0).normal(size=(50, 3)).astype(F32)
     running = onnxruntime.InferenceSession(str(tmp_path / "net.onnx"))
     labels, _ = running.run(None, {"x": points})
@@ -134,12 +138,13 @@ def test_labels_and_dictionaries_beside_the_scores_are_dropped_with_a_note(kind,
     assert len(set(labels.tolist())) == 2
 
 
-def test_what_is_not_one_minus_a_probability_is_not_taken_for_it():
-    with pytest.raises(ModelError, match=r"\(Sigmoid\): supported only as the last operator"):
+def test_what_is_not_one_minus_a_probability_is_not_taken_for_it(snapshot):
+    with pytest.raises(ModelError) as told:
         network_from(classifier(unity=0.5), "net.onnx")
+    assert str(told.value) == snapshot
 
 
-def test_several_outputs_of_scores_are_refused_by_name():
+def test_several_outputs_of_scores_are_refused_by_name(snapshot):
     model = networks.model(
         [node("MatMul", ["x", "W"], ["y"]), node("Relu", ["y"], ["z"])],
         {"W": W},
@@ -147,8 +152,9 @@ def test_several_outputs_of_scores_are_refused_by_name():
         ["n", 2],
     )
     model.graph.output.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, ["n", 2]))
-    with pytest.raises(ModelError, match=r"several outputs \('y', 'z'\); export the scores only"):
+    with pytest.raises(ModelError) as told:
         network_from(model, "net.onnx")
+    assert str(told.value) == snapshot
 
 
 def test_a_sigmoid_a_label_is_dropped():
@@ -158,7 +164,7 @@ def test_a_sigmoid_a_label_is_dropped():
     check_against_onnxruntime(network)
 
 
-def test_columns_of_probabilities_are_read_as_the_scores_before_them():
+def test_columns_of_probabilities_are_read_as_the_scores_before_them(snapshot):
     """The option of skl2onnx that gives each class an output."""
     nodes = [
         node("MatMul", ["x", "W"], ["z"]),
@@ -174,8 +180,9 @@ def test_columns_of_probabilities_are_read_as_the_scores_before_them():
     network = network_from(model, "net.onnx")
     assert network.graph.output == "z"
     model.graph.initializer[2].CopyFrom(numpy_helper.from_array(np.asarray([0]), "one"))
-    with pytest.raises(ModelError, match="several outputs"):
+    with pytest.raises(ModelError) as told:
         network_from(model, "net.onnx")
+    assert str(told.value) == snapshot
 
 
 def linear(kind, transform="SOFTMAX", classes=3):
@@ -297,13 +304,14 @@ def test_data_without_a_batch_axis(name, tmp_path):
         ],
     ],
 )
-def test_what_may_mean_something_else_without_a_batch_axis_is_refused(nodes):
+def test_what_may_mean_something_else_without_a_batch_axis_is_refused(nodes, snapshot):
     constants = {**CONSTANTS, "rows": np.ones((2, 3), F32)}
-    with pytest.raises(ModelError, match="export the model with a batch axis"):
+    with pytest.raises(ModelError) as told:
         network_from(bare(nodes, constants), "net.onnx")
+    assert str(told.value) == snapshot
 
 
-def test_some_columns_of_the_scores_are_not_the_scores():
+def test_some_columns_of_the_scores_are_not_the_scores(snapshot):
     wide = np.asarray([[1.0, -1.0, 0.0], [2.0, 0.5, 0.0], [-0.5, 1.0, 0.0]], np.float32)
     nodes = [
         node("MatMul", ["x", "W"], ["z"]),
@@ -314,5 +322,6 @@ def test_some_columns_of_the_scores_are_not_the_scores():
     constants = {"W": wide, **{name: np.asarray(value) for name, value in places.items()}}
     model = networks.model(nodes, constants, ["n", 3], ["n", 1])
     model.graph.output.append(helper.make_tensor_value_info("q", TensorProto.FLOAT, ["n", 1]))
-    with pytest.raises(ModelError, match="outputs are 2 of the 3 columns of its scores"):
+    with pytest.raises(ModelError) as told:
         network_from(model, "net.onnx")
+    assert str(told.value) == snapshot

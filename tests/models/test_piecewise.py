@@ -140,7 +140,7 @@ def test_a_kink_is_one_relu_a_number():
 
 @pytest.mark.parametrize("between", [(), ("Identity",), ("Dropout",)])
 @pytest.mark.parametrize("fill", [None, 0.0, -1.0])
-def test_a_maximum_over_padding_that_onnxruntime_takes_away_is_refused(between, fill):
+def test_a_maximum_over_padding_that_onnxruntime_takes_away_is_refused(between, fill, snapshot):
     """Its optimiser makes one node of the two, and of 0 no number at all."""
     constants = {"pads": np.asarray([0, 0, 0, 0, 0, 0, 1, 1])}
     constants |= {} if fill is None else {"fill": F32(fill)}
@@ -150,8 +150,9 @@ def test_a_maximum_over_padding_that_onnxruntime_takes_away_is_refused(between, 
         last += "_"
     nodes += [node("MaxPool", [last], ["m"], kernel_shape=[2, 2]), node("Flatten", ["m"], ["y"])]
     model = networks.model(nodes, constants, ["n", 1, 3, 3], ["n", 9])
-    with pytest.raises(ModelError, match=r"\(MaxPool\): .*; pad by the pooling itself"):
+    with pytest.raises(ModelError) as told:
         network_from(model, "net.onnx")
+    assert str(told.value) == snapshot
     nodes[0].input[0] = "r"
     model = networks.model(
         [node("Relu", ["x"], ["r"]), *nodes], constants, ["n", 1, 3, 3], ["n", 9]
@@ -162,54 +163,34 @@ def test_a_maximum_over_padding_that_onnxruntime_takes_away_is_refused(between, 
         points = -np.ones((1, 9))
         np.testing.assert_array_equal(network.stack.scores(points)[0], np.zeros((1, 9)))
     else:
-        with pytest.raises(ModelError, match="pad by the pooling itself"):
+        with pytest.raises(ModelError) as told:
             network_from(model, "net.onnx")
+        assert str(told.value) == snapshot
 
 
 REFUSED = {
-    "no window": (node("MaxPool", ["x"], ["y"], kernel_shape=[5]), r"does not fit"),
-    "padding alone": (
-        node("MaxPool", ["x"], ["y"], kernel_shape=[2], pads=[10**9, 10**9]),
-        "pads must be smaller than kernel_shape",
-    ),
-    "places of the maximum": (
-        node("MaxPool", ["x"], ["t", "y"], kernel_shape=[1]),
-        "only the first may be",
-    ),
-    "column by column": (
-        node("MaxPool", ["x"], ["y"], kernel_shape=[1], storage_order=1),
-        "storage_order = 1: only 0 is supported",
-    ),
-    "a jump": (node("ThresholdedRelu", ["x"], ["y"]), "it jumps; train with ReLU"),
-    "no line": (node("HardSwish", ["x"], ["y"]), "train with ReLU, LeakyReLU or Hardsigmoid"),
-    "slope that is no number": (
-        node("LeakyRelu", ["x"], ["y"], alpha=float("nan")),
-        "expected a finite number",
-    ),
-    "bound that is no number": (
-        node("Clip", ["x", "", "c"], ["y"]),
-        r"its bound 'c' has shape \[3\]",
-    ),
-    "maxima of samples": (node("ReduceMax", ["x"], ["y"], axes=[0]), "holds the batch axis"),
-    "maxima of everything": (node("ReduceMax", ["x"], ["y"]), "mixes the samples"),
-    "means of samples": (node("ReduceMean", ["x"], ["y"], axes=[0, 1]), "holds the batch axis"),
-    "samples joined": (node("Concat", ["x", "x"], ["y"], axis=0), "holds the batch axis"),
-    "a constant joined": (node("Concat", ["x", "c"], ["y"], axis=1), "it joins a constant"),
-    "samples cut": (
-        node("Slice", ["x", "one", "two", "nil"], ["y"]),
-        "holds the batch axis",
-    ),
-    "samples padded": (node("Pad", ["x", "pads"], ["y"]), "it pads the batch axis"),
-    "parts that do not fit": (
-        node("Split", ["x", "two"], ["y", "z"], axis=1),
-        r"in parts of \[2\], 2 outputs",
-    ),
+    "no window": node("MaxPool", ["x"], ["y"], kernel_shape=[5]),
+    "padding alone": node("MaxPool", ["x"], ["y"], kernel_shape=[2], pads=[10**9, 10**9]),
+    "places of the maximum": node("MaxPool", ["x"], ["t", "y"], kernel_shape=[1]),
+    "column by column": node("MaxPool", ["x"], ["y"], kernel_shape=[1], storage_order=1),
+    "a jump": node("ThresholdedRelu", ["x"], ["y"]),
+    "no line": node("HardSwish", ["x"], ["y"]),
+    "slope that is no number": node("LeakyRelu", ["x"], ["y"], alpha=float("nan")),
+    "bound that is no number": node("Clip", ["x", "", "c"], ["y"]),
+    "maxima of samples": node("ReduceMax", ["x"], ["y"], axes=[0]),
+    "maxima of everything": node("ReduceMax", ["x"], ["y"]),
+    "means of samples": node("ReduceMean", ["x"], ["y"], axes=[0, 1]),
+    "samples joined": node("Concat", ["x", "x"], ["y"], axis=0),
+    "a constant joined": node("Concat", ["x", "c"], ["y"], axis=1),
+    "samples cut": node("Slice", ["x", "one", "two", "nil"], ["y"]),
+    "samples padded": node("Pad", ["x", "pads"], ["y"]),
+    "parts that do not fit": node("Split", ["x", "two"], ["y", "z"], axis=1),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_not_read_is_refused_in_a_line_that_says_what_to_do(name):
-    made, message = REFUSED[name]
+def test_what_is_not_read_is_refused_in_a_line_that_says_what_to_do(name, snapshot):
+    made = REFUSED[name]
     shape = ["n", 1, 3] if made.op_type == "MaxPool" else ["n", 3]
     constants = {
         "c": np.ones(3, F32),
@@ -219,8 +200,9 @@ def test_what_is_not_read_is_refused_in_a_line_that_says_what_to_do(name):
         "pads": np.asarray([1, 0, 0, 0]),
     }
     model = networks.model([made], constants, shape, ["n", "labels"])
-    with pytest.raises(ModelError, match=message) as caught:
+    with pytest.raises(ModelError) as caught:
         network_from(model, "net.onnx")
+    assert str(caught.value) == snapshot
     assert "\n" not in str(caught.value)
 
 

@@ -60,14 +60,15 @@ def test_a_trailing_softmax_is_dropped_with_a_note_and_scores_come_before_it():
     assert any("Softmax" in note for note in network.graph.notes)
 
 
-def test_a_misread_operator_is_caught_by_onnxruntime(monkeypatch, file):
+def test_a_misread_operator_is_caught_by_onnxruntime(monkeypatch, file, snapshot):
     monkeypatch.setitem(table.OPERATORS, "Relu", table.Modelled(lambda use: Identity()))
-    with pytest.raises(ModelError, match=r"node 'h0' \(Identity\) differs from onnxruntime"):
+    with pytest.raises(ModelError) as told:
         load_network(file(networks.dense(np.random.default_rng(0))))
+    assert str(told.value) == snapshot
 
 
 @pytest.mark.parametrize("batch", [1, "n"])
-def test_a_model_that_onnxruntime_gives_no_row_of_is_refused(batch, tmp_path):
+def test_a_model_that_onnxruntime_gives_no_row_of_is_refused(batch, tmp_path, snapshot):
     """Its optimiser puts the scalar that Dropout takes in place of what it passes on."""
     nodes = [
         helper.make_node("Transpose", ["c"], ["q"]),
@@ -76,8 +77,9 @@ def test_a_model_that_onnxruntime_gives_no_row_of_is_refused(batch, tmp_path):
     ]
     model = networks.model(nodes, {"c": np.float32(0.3)}, [batch, 2], ["n", 2])
     onnx.save(model, tmp_path / "n.onnx")
-    with pytest.raises(ModelError, match="onnxruntime gives scores of shape"):
+    with pytest.raises(ModelError) as told:
         load_network(tmp_path / "n.onnx")
+    assert str(told.value) == snapshot
 
 
 def test_the_architecture_hash_sees_structure_and_not_weights_or_tensor_names():
@@ -103,73 +105,52 @@ def _one_node(node, constants=None, shape=("n", 3), out=("n", 2)):
 
 W = np.ones((3, 2), np.float32)
 REFUSED = {
-    "unsupported operator": (
-        _one_node(helper.make_node("Det", ["x"], ["y"], name="squash"), out=("n", 3)),
-        r"node 'squash' \(Det\): not supported; supported operators: Abs, Add, AveragePool",
+    "unsupported operator": _one_node(
+        helper.make_node("Det", ["x"], ["y"], name="squash"), out=("n", 3)
     ),
-    "softmax in the middle": (
-        networks.model(
-            [
-                helper.make_node("Softmax", ["x"], ["p"]),
-                helper.make_node("MatMul", ["p", "W"], ["y"]),
-            ],
-            {"W": W},
-            ["n", 3],
-            ["n", 2],
-        ),
-        r"\(Softmax\): supported only as the last operator",
+    "softmax in the middle": networks.model(
+        [
+            helper.make_node("Softmax", ["x"], ["p"]),
+            helper.make_node("MatMul", ["p", "W"], ["y"]),
+        ],
+        {"W": W},
+        ["n", 3],
+        ["n", 2],
     ),
-    "NaN weights": (
-        _one_node(helper.make_node("MatMul", ["x", "W"], ["y"]), {"W": W * np.nan}),
-        "initialiser 'W' holds NaN or infinity",
+    "NaN weights": _one_node(helper.make_node("MatMul", ["x", "W"], ["y"]), {"W": W * np.nan}),
+    "product of variables": _one_node(helper.make_node("Mul", ["x", "x"], ["y"]), out=("n", 3)),
+    "mixes the batch": _one_node(
+        helper.make_node("Reshape", ["x", "s"], ["y"]), {"s": np.asarray([-1, 1], np.int64)}
     ),
-    "product of variables": (
-        _one_node(helper.make_node("Mul", ["x", "x"], ["y"]), out=("n", 3)),
-        "a product of two variable tensors",
+    "moves the batch axis": _one_node(helper.make_node("Transpose", ["x"], ["y"], perm=[1, 0])),
+    "fixed batch": _one_node(
+        helper.make_node("MatMul", ["x", "W"], ["y"]), {"W": W}, (32, 3), (32, 2)
     ),
-    "mixes the batch": (
-        _one_node(
-            helper.make_node("Reshape", ["x", "s"], ["y"]), {"s": np.asarray([-1, 1], np.int64)}
-        ),
-        "mixes the samples of a batch",
+    "unknown input size": _one_node(
+        helper.make_node("MatMul", ["x", "W"], ["y"]), {"W": W}, ("n", "d")
     ),
-    "moves the batch axis": (
-        _one_node(helper.make_node("Transpose", ["x"], ["y"], perm=[1, 0])),
-        "moves the batch axis",
+    "division by zero": _one_node(
+        helper.make_node("Div", ["x", "W"], ["y"]), {"W": W[:, 0] * 0}, out=("n", 3)
     ),
-    "fixed batch": (
-        _one_node(helper.make_node("MatMul", ["x", "W"], ["y"]), {"W": W}, (32, 3), (32, 2)),
-        "exported for batches of 32",
-    ),
-    "unknown input size": (
-        _one_node(helper.make_node("MatMul", ["x", "W"], ["y"]), {"W": W}, ("n", "d")),
-        "every size but the batch's known",
-    ),
-    "division by zero": (
-        _one_node(helper.make_node("Div", ["x", "W"], ["y"]), {"W": W[:, 0] * 0}, out=("n", 3)),
-        "divides by zero",
-    ),
-    "training-mode batch norm": (
-        _one_node(
-            helper.make_node("BatchNormalization", ["x", *"stmv"], ["y"], training_mode=1),
-            {k: np.ones(3, np.float32) for k in "stmv"},
-            out=("n", 3),
-        ),
-        "training mode",
+    "training-mode batch norm": _one_node(
+        helper.make_node("BatchNormalization", ["x", *"stmv"], ["y"], training_mode=1),
+        {k: np.ones(3, np.float32) for k in "stmv"},
+        out=("n", 3),
     ),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_is_not_supported_is_refused_by_name(case):
-    model, message = REFUSED[case]
-    with pytest.raises(ModelError, match=message) as caught:
+def test_what_is_not_supported_is_refused_by_name(case, snapshot):
+    model = REFUSED[case]
+    with pytest.raises(ModelError) as caught:
         network_from(model, "net.onnx")
+    assert str(caught.value) == snapshot
     assert str(caught.value).startswith("net.onnx: ")
     assert "\n" not in str(caught.value)
 
 
-def test_a_double_precision_input_is_refused():
+def test_a_double_precision_input_is_refused(snapshot):
     graph = helper.make_graph(
         [helper.make_node("MatMul", ["x", "W"], ["y"])],
         "g",
@@ -177,18 +158,22 @@ def test_a_double_precision_input_is_refused():
         [helper.make_tensor_value_info("y", TensorProto.DOUBLE, ["n", 2])],
         [numpy_helper.from_array(W.astype(np.float64), "W")],
     )
-    with pytest.raises(ModelError, match="is double, expected float32: export a float32 model"):
+    with pytest.raises(ModelError) as told:
         network_from(helper.make_model(graph), "net.onnx")
+    assert str(told.value) == snapshot
 
 
-def test_missing_and_damaged_files_are_one_line(tmp_path):
-    with pytest.raises(ModelError, match="no such file"):
+def test_missing_and_damaged_files_are_one_line(tmp_path, snapshot):
+    with pytest.raises(ModelError) as told:
         load_network(tmp_path / "none.onnx")
+    assert str(told.value) == snapshot
     text = tmp_path / "text.onnx"
     for content in (b"", b"hello, this is not a network", b"\x00" * 100):
         text.write_bytes(content)
-        with pytest.raises(ModelError, match="not a valid ONNX model") as caught:
+        with pytest.raises(ModelError) as caught:
             load_network(text)
+        assert str(caught.value) == snapshot
         assert "\n" not in str(caught.value)
-    with pytest.raises(ModelError, match="cannot be read"):
+    with pytest.raises(ModelError) as told:
         load_network(tmp_path)
+    assert str(told.value) == snapshot

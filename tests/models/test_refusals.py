@@ -75,83 +75,54 @@ def _damaged():
 
 
 ODD = {
-    "int64 weights": (_of_type(TensorProto.INT64), "holds int64, expected float32"),
-    "int8 weights": (_of_type(TensorProto.INT8), "'W' holds int8, expected float32"),
-    "bfloat16 weights": (
-        _of_type(TensorProto.BFLOAT16),
-        "'W' holds bfloat16, and the network computes with it",
+    "int64 weights": _of_type(TensorProto.INT64),
+    "int8 weights": _of_type(TensorProto.INT8),
+    "bfloat16 weights": _of_type(TensorProto.BFLOAT16),
+    "float16 weights": _of_type(TensorProto.FLOAT16),
+    "double weights": _of_type(TensorProto.DOUBLE),
+    "damaged weights": _damaged(),
+    "reshape to one sample": one("Reshape", {"s": np.asarray([1, 2], np.int64)}, shape=("n", 2)),
+    "squeeze of a batch of one": one("Squeeze", shape=("n", 3, 1)),
+    "strides of 0": flattened(one("Conv", {"k": KERNEL}, shape=IMAGE, strides=[0, 0])),
+    "negative pads": flattened(one("Conv", {"k": KERNEL}, shape=IMAGE, pads=[-1] * 4)),
+    "another kernel_shape": flattened(one("Conv", {"k": KERNEL}, shape=IMAGE, kernel_shape=[2, 2])),
+    "unknown attribute": one("Relu", slope=0.1),
+    "old opset": one("Add", {"c": W[:, 0]}, opset=6),
+    "new opset": one("Relu", opset=26),
+    "two opsets": _two_opsets(),
+    "local functions": _function(),
+    "sparse initialiser": _sparse(),
+    "weights elsewhere": _elsewhere(),
+    "constant of text": _constant(value_string="a"),
+    "constant that is no number": _constant(value_float=float("nan")),
+    "mask that is used": chain(
+        helper.make_node("Dropout", ["x"], ["a", "mask"]),
+        helper.make_node("Identity", ["mask"], ["b"]),
+        helper.make_node("Relu", ["a"], ["y"]),
+        constants={},
+        shape=("n", 3),
     ),
-    "float16 weights": (
-        _of_type(TensorProto.FLOAT16),
-        "'W' holds float16, and the network computes with it",
-    ),
-    "double weights": (
-        _of_type(TensorProto.DOUBLE),
-        "'W'\\) holds float64, expected float32: export a float32 model",
-    ),
-    "damaged weights": (_damaged(), "'W' is damaged|not a valid ONNX model"),
-    "reshape to one sample": (
-        one("Reshape", {"s": np.asarray([1, 2], np.int64)}, shape=("n", 2)),
-        "mixes the samples",
-    ),
-    "squeeze of a batch of one": (one("Squeeze", shape=("n", 3, 1)), "drops the batch axis"),
-    "strides of 0": (
-        flattened(one("Conv", {"k": KERNEL}, shape=IMAGE, strides=[0, 0])),
-        r"strides = \[0, 0\]: expected numbers of at least 1",
-    ),
-    "negative pads": (
-        flattened(one("Conv", {"k": KERNEL}, shape=IMAGE, pads=[-1] * 4)),
-        "expected numbers of at least 0",
-    ),
-    "another kernel_shape": (
-        flattened(one("Conv", {"k": KERNEL}, shape=IMAGE, kernel_shape=[2, 2])),
-        r"kernel_shape = \[2, 2\], and its weight has shape \[1, 1, 3, 3\]",
-    ),
-    "unknown attribute": (one("Relu", slope=0.1), "slope"),
-    "old opset": (one("Add", {"c": W[:, 0]}, opset=6), "opset is 6; supported are 7 to 23"),
-    "new opset": (one("Relu", opset=26), "opset is 26; supported are 7 to 23"),
-    "two opsets": (_two_opsets(), "opset is 11 and 17|not a valid ONNX model"),
-    "local functions": (_function(), "functions of its own"),
-    "sparse initialiser": (_sparse(), "'W' is sparse"),
-    "weights elsewhere": (_elsewhere(), "'W' is kept at .*, outside the model's folder"),
-    "constant of text": (_constant(value_string="a"), "only numeric constants"),
-    "constant that is no number": (_constant(value_float=float("nan")), "NaN or infinity"),
-    "mask that is used": (
-        chain(
-            helper.make_node("Dropout", ["x"], ["a", "mask"]),
-            helper.make_node("Identity", ["mask"], ["b"]),
-            helper.make_node("Relu", ["a"], ["y"]),
-            constants={},
-            shape=("n", 3),
-        ),
-        "its output 'mask' is used",
-    ),
-    "given twice": (_twice(), "gives 'y' too|not a valid ONNX model"),
-    "wrong width": (one("Gemm", {"W": W}, shape=("n", 4)), "expected .*'batch', 3"),
-    "bias down a column": (
-        one("Gemm", {"W": W, "c": np.ones((2, 1), F32)}),
-        r"its bias has shape \[2, 1\], expected \[2\]",
-    ),
-    "training statistics": (
-        normal(1.0, opset=9, outputs=("y", "mean", "var", "o", "p")),
-        "training mode",
-    ),
-    "old batch normalisation": (normal(1.0, opset=7, spatial=0), "spatial = 0: only 1"),
+    "given twice": _twice(),
+    "wrong width": one("Gemm", {"W": W}, shape=("n", 4)),
+    "bias down a column": one("Gemm", {"W": W, "c": np.ones((2, 1), F32)}),
+    "training statistics": normal(1.0, opset=9, outputs=("y", "mean", "var", "o", "p")),
+    "old batch normalisation": normal(1.0, opset=7, spatial=0),
 }
 
 
 @pytest.mark.parametrize("case", ODD)
-def test_what_is_odd_is_refused_in_one_line(case, load):
-    model, message = ODD[case]
-    with pytest.raises(ModelError, match=message) as caught:
+def test_what_is_odd_is_refused_in_one_line(case, load, snapshot):
+    model = ODD[case]
+    with pytest.raises(ModelError) as caught:
         load(model)
+    assert str(caught.value) == snapshot
     assert "net.onnx: " in str(caught.value)
     assert "\n" not in str(caught.value)
     with pytest.raises(ModelError):
         network_from(model, "net.onnx")
 
 
-def test_a_reading_off_by_a_few_roundings_is_caught(load, monkeypatch):
+def test_a_reading_off_by_a_few_roundings_is_caught(load, monkeypatch, snapshot):
     """Each operator is compared alone: what the scores of a whole network forgive shows there."""
     model = networks.residual(np.random.default_rng(0))
     read = file.read_graph
@@ -165,8 +136,9 @@ def test_a_reading_off_by_a_few_roundings_is_caught(load, monkeypatch):
 
     load(model)
     monkeypatch.setattr(file, "read_graph", misread)
-    with pytest.raises(ModelError, match=r"our reading of node 'a' \(Gemm\) differs"):
+    with pytest.raises(ModelError) as told:
         load(model)
+    assert str(told.value) == snapshot
 
 
 def test_initialisers_that_are_inputs_too_keep_the_values_of_the_file(load):
@@ -178,7 +150,7 @@ def test_initialisers_that_are_inputs_too_keep_the_values_of_the_file(load):
 
 
 @pytest.mark.parametrize("opset", [13, 17, 21])
-def test_squeeze_of_no_axes_is_refused_as_without_axes(opset):
+def test_squeeze_of_no_axes_is_refused_as_without_axes(opset, snapshot):
     model = networks.model(
         [helper.make_node("Squeeze", ["x", "axes"], ["y"])],
         {"axes": np.zeros(0, np.int64)},
@@ -186,5 +158,6 @@ def test_squeeze_of_no_axes_is_refused_as_without_axes(opset):
         ["n", 3],
     )
     model.opset_import[0].version = opset
-    with pytest.raises(ModelError, match="batch axis"):
+    with pytest.raises(ModelError) as told:
         network_from(model, "squeezed")
+    assert str(told.value) == snapshot

@@ -41,15 +41,14 @@ class _Attributes:
         return self.given[name]
 
 
-def test_a_rewrite_that_is_off_by_a_few_roundings_is_caught(more):
+def test_a_rewrite_that_is_off_by_a_few_roundings_is_caught(more, snapshot):
     node = helper.make_node("HardSigmoid", ["x"], ["y"], name="it", alpha=0.5, beta=0.25)
     more(OffBy(1.0))
     check_against_onnxruntime(network_from(model_of(node), "net.onnx"))
     more(OffBy(1 + 2.0**-19))
-    with pytest.raises(
-        ModelError, match=r"node 'it' \(Scale and Shift and Relu and Join\) differs"
-    ):
+    with pytest.raises(ModelError) as told:
         check_against_onnxruntime(network_from(model_of(node), "net.onnx"))
+    assert str(told.value) == snapshot
 
 
 class Wrong(Rewrite):
@@ -62,11 +61,12 @@ class Wrong(Rewrite):
         return draft("Sub", draft("Relu", x), draft("Relu", draft("Neg", x)))
 
 
-def test_a_wrong_rewrite_is_caught(more, tmp_path):
+def test_a_wrong_rewrite_is_caught(more, tmp_path, snapshot):
     more(Wrong())
     onnx.save(random_case(np.random.default_rng(0), "Abs"), tmp_path / "net.onnx")
-    with pytest.raises(ModelError, match=r"node 'it' .* differs from onnxruntime"):
+    with pytest.raises(ModelError) as told:
         load_network(tmp_path / "net.onnx")
+    assert str(told.value) == snapshot
 
 
 class Peeking(Rewrite):
@@ -82,15 +82,17 @@ class Peeking(Rewrite):
         return draft("Mul", use.proto.input[0], draft.constant(slope))
 
 
-def test_values_of_parameters_are_not_shown_but_those_of_constants_are(more):
+def test_values_of_parameters_are_not_shown_but_those_of_constants_are(more, snapshot):
     more(Peeking())
     node = helper.make_node("PRelu", ["x", "s"], ["y"], name="it")
     ones = np.ones(3, F32)
-    with pytest.raises(ModelError, match="parameters only, or what is not finite"):
+    with pytest.raises(ModelError) as told:
         network_from(model_of(node, {"s": ones}), "net.onnx")
+    assert str(told.value) == snapshot
     copied = [helper.make_node("Transpose", ["p"], ["s"]), node]
-    with pytest.raises(ModelError, match="parameters only, or what is not finite"):
+    with pytest.raises(ModelError) as told:
         network_from(model_of(*copied, constants={"p": ones}), "net.onnx")
+    assert str(told.value) == snapshot
     held = helper.make_node("Constant", [], ["s"], value_floats=[1.0, 1.0, 1.0])
     network = network_from(model_of(held, node), "net.onnx")
     np.testing.assert_array_equal(network.stack.layers[0].weights[0][0], np.eye(3))
@@ -124,112 +126,76 @@ class Itself(Rewrite):
 
 
 @pytest.mark.parametrize("rewrite", [Reaching, Elsewhere])
-def test_a_draft_reads_inputs_of_its_node_only(rewrite, more):
+def test_a_draft_reads_inputs_of_its_node_only(rewrite, more, snapshot):
     more(rewrite())
     nodes = [helper.make_node("Relu", ["x"], ["h"]), helper.make_node("Abs", ["h"], ["y"])]
-    with pytest.raises(ModelError, match="reads 'x', no input of it"):
+    with pytest.raises(ModelError) as told:
         network_from(model_of(*nodes), "net.onnx")
+    assert str(told.value) == snapshot
 
 
-def test_applying_rewrites_comes_to_an_end(monkeypatch):
+def test_applying_rewrites_comes_to_an_end(monkeypatch, snapshot):
     monkeypatch.setattr(reader, "REWRITES", (Itself(),))
-    with pytest.raises(ModelError, match=r"\(Abs\): not supported in this form"):
+    with pytest.raises(ModelError) as told:
         network_from(model_of(helper.make_node("Abs", ["x"], ["y"])), "net.onnx")
+    assert str(told.value) == snapshot
 
 
 INT = TensorProto.INT64
 REFUSED = {
-    "cast to another type": (
-        model_of(helper.make_node("Cast", ["x"], ["y"], to=INT)),
-        r"\(Cast\): it casts float32 to int64; only a cast to itself is exact",
+    "cast to another type": model_of(helper.make_node("Cast", ["x"], ["y"], to=INT)),
+    "cast of a parameter to another type": model_of(
+        helper.make_node("Cast", ["c"], ["d"], to=TensorProto.DOUBLE),
+        helper.make_node("Add", ["x", "d"], ["y"]),
+        {"c": np.ones(3, F32)},
     ),
-    "cast of a parameter to another type": (
-        model_of(
-            helper.make_node("Cast", ["c"], ["d"], to=TensorProto.DOUBLE),
-            helper.make_node("Add", ["x", "d"], ["y"]),
-            {"c": np.ones(3, F32)},
-        ),
-        r"\(Cast\): it computes on the parameter 'c' alone, which members change; fold it into",
+    "cast to no type": model_of(helper.make_node("Cast", ["x"], ["y"], to=99)),
+    "cast with an attribute of newer operators": model_of(
+        helper.make_node("Cast", ["x"], ["y"], to=FLOAT, round_mode="up")
     ),
-    "cast to no type": (
-        model_of(helper.make_node("Cast", ["x"], ["y"], to=99)),
-        r"\(Cast\): ",
+    "cast back": model_of(
+        helper.make_node("Cast", ["x"], ["d"], to=TensorProto.DOUBLE),
+        helper.make_node("Cast", ["d"], ["y"], to=FLOAT),
     ),
-    "cast with an attribute of newer operators": (
-        model_of(helper.make_node("Cast", ["x"], ["y"], to=FLOAT, round_mode="up")),
-        r"\(Cast\): .*round_mode",
+    "negation with an attribute": model_of(helper.make_node("Neg", ["x"], ["y"], slope=0.1)),
+    "negation of a constant": model_of(
+        helper.make_node("Neg", ["c"], ["d"]),
+        helper.make_node("Add", ["x", "d"], ["y"]),
+        {"c": np.ones(3, F32)},
     ),
-    "cast back": (
-        model_of(
-            helper.make_node("Cast", ["x"], ["d"], to=TensorProto.DOUBLE),
-            helper.make_node("Cast", ["d"], ["y"], to=FLOAT),
-        ),
-        r"\(Cast\): it casts float32 to double; ",
+    "zeros that are allowed": model_of(
+        helper.make_node("Reshape", ["x", "s"], ["y"], allowzero=1),
+        {"s": np.asarray([0, 3], np.int64)},
     ),
-    "negation with an attribute": (
-        model_of(helper.make_node("Neg", ["x"], ["y"], slope=0.1)),
-        r"\(Neg\): .*slope",
+    "a shape that depends on the input": model_of(
+        helper.make_node("Reshape", ["x", "x"], ["y"], allowzero=1)
     ),
-    "negation of a constant": (
-        model_of(
-            helper.make_node("Neg", ["c"], ["d"]),
-            helper.make_node("Add", ["x", "d"], ["y"]),
-            {"c": np.ones(3, F32)},
-        ),
-        r"\(Neg\): it computes on the parameter 'c' alone, which members change; fold it into",
+    "a shape of floats": model_of(
+        helper.make_node("Reshape", ["x", "s"], ["y"], allowzero=1),
+        {"s": np.asarray([-1, 3], F32)},
     ),
-    "zeros that are allowed": (
-        model_of(
-            helper.make_node("Reshape", ["x", "s"], ["y"], allowzero=1),
-            {"s": np.asarray([0, 3], np.int64)},
-        ),
-        r"allowzero = 1: only 0 is supported",
+    "no list of sizes": model_of(
+        helper.make_node("Reshape", ["x", "s"], ["y"], allowzero=1),
+        {"s": np.asarray([[-1, 3]], np.int64)},
     ),
-    "a shape that depends on the input": (
-        model_of(helper.make_node("Reshape", ["x", "x"], ["y"], allowzero=1)),
-        r"\(Reshape\): ",
+    "no shape at all": model_of(
+        helper.make_node("Reshape", ["x", "s"], ["y"], allowzero=1),
+        {"s": np.asarray([], np.int64)},
     ),
-    "a shape of floats": (
-        model_of(
-            helper.make_node("Reshape", ["x", "s"], ["y"], allowzero=1),
-            {"s": np.asarray([-1, 3], F32)},
-        ),
-        r"\(Reshape\): ",
+    "a batch that is re-shaped": model_of(
+        helper.make_node("Reshape", ["x", "s"], ["y"], allowzero=1),
+        {"s": np.asarray([3, -1], np.int64)},
     ),
-    "no list of sizes": (
-        model_of(
-            helper.make_node("Reshape", ["x", "s"], ["y"], allowzero=1),
-            {"s": np.asarray([[-1, 3]], np.int64)},
-        ),
-        "must be a list of integers",
-    ),
-    "no shape at all": (
-        model_of(
-            helper.make_node("Reshape", ["x", "s"], ["y"], allowzero=1),
-            {"s": np.asarray([], np.int64)},
-        ),
-        "allowzero = 1: only 0 is supported",
-    ),
-    "a batch that is re-shaped": (
-        model_of(
-            helper.make_node("Reshape", ["x", "s"], ["y"], allowzero=1),
-            {"s": np.asarray([3, -1], np.int64)},
-        ),
-        "mixes the samples of a batch",
-    ),
-    "an unknown operator": (
-        model_of(helper.make_node("Det", ["x"], ["y"])),
-        r"not supported; supported operators: Abs, Add, .*Cast, .*Neg, .*; simplify the model",
-    ),
+    "an unknown operator": model_of(helper.make_node("Det", ["x"], ["y"])),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_a_rewrite_is_not_for_is_refused_by_name(case):
-    model, message = REFUSED[case]
-    with pytest.raises(ModelError, match=message) as caught:
+def test_what_a_rewrite_is_not_for_is_refused_by_name(case, snapshot):
+    model = REFUSED[case]
+    with pytest.raises(ModelError) as caught:
         network_from(model, "net.onnx")
-    assert str(caught.value).startswith("net.onnx: node ")
+    assert str(caught.value) == snapshot
     assert "\n" not in str(caught.value)
 
 

@@ -41,33 +41,36 @@ def test_weights_in_a_file_beside_the_model_are_read(apart, tmp_path):
     np.testing.assert_array_equal(found.runner().scores(points), whole.runner().scores(points))
 
 
-def test_a_renamed_file_of_weights_is_told_with_what_to_do(apart):
+def test_a_renamed_file_of_weights_is_told_with_what_to_do(apart, snapshot):
     apart.with_name("net.onnx.data").rename(apart.with_name("other.data"))
-    with pytest.raises(ModelError, match=r"its weights are in 'net.onnx.data', .*; put that file"):
+    with pytest.raises(ModelError) as told:
         load_network(apart)
+    assert str(told.value) == snapshot
 
 
-def test_a_file_of_weights_that_is_too_short_is_refused(apart):
+def test_a_file_of_weights_that_is_too_short_is_refused(apart, snapshot):
     data = apart.with_name("net.onnx.data")
     data.write_bytes(data.read_bytes()[:-4])
-    with pytest.raises(ModelError, match=r"is shorter than net.onnx says; export the model"):
+    with pytest.raises(ModelError) as told:
         load_network(apart)
+    assert str(told.value) == snapshot
 
 
 @pytest.mark.parametrize("location", ["../weights", "/etc/hostname", ""])
-def test_weights_outside_the_folder_of_the_model_are_refused(location, tmp_path):
+def test_weights_outside_the_folder_of_the_model_are_refused(location, tmp_path, snapshot):
     model = networks.dense(np.random.default_rng(0))
     item = model.graph.initializer[0]
     item.ClearField("raw_data")
     item.data_location = TensorProto.EXTERNAL
     item.external_data.add(key="location", value=location)
     (tmp_path / "net.onnx").write_bytes(model.SerializeToString())
-    with pytest.raises(ModelError, match="outside the model's folder"):
+    with pytest.raises(ModelError) as told:
         load_network(tmp_path / "net.onnx")
+    assert str(told.value) == snapshot
 
 
 @pytest.mark.parametrize("kind", ["network", "folder"])
-def test_a_certificate_is_about_the_weights_beside_the_model_too(kind, apart):
+def test_a_certificate_is_about_the_weights_beside_the_model_too(kind, apart, snapshot):
     subject = apart.parent if kind == "folder" else apart
     given = file_part(subject, apart.parent.parent, kind)
     part = FilePart(path=given["path"], sha256=given["sha256"], kind=kind)
@@ -76,8 +79,9 @@ def test_a_certificate_is_about_the_weights_beside_the_model_too(kind, apart):
     content = bytearray(data.read_bytes())
     content[0] ^= 1
     data.write_bytes(content)
-    with pytest.raises(RejectedError, match="is not the network"):
+    with pytest.raises(RejectedError) as told:
         found_file(part, apart.parent.parent, [subject], "network")
+    assert str(told.value) == snapshot
 
 
 def stored(kind, *, cast=True):
@@ -104,18 +108,20 @@ def test_weights_in_half_precision_are_parameters_where_they_are_cast_before_any
     assert scores[0, 0] == F32(1 / 3)
 
 
-def test_computation_in_half_precision_is_refused_with_what_to_do():
+def test_computation_in_half_precision_is_refused_with_what_to_do(snapshot):
     model = stored(TensorProto.FLOAT16, cast=False)
-    with pytest.raises(ModelError, match=r"in that precision, .*; export a float32 model"):
+    with pytest.raises(ModelError) as told:
         network_from(model, "net.onnx")
+    assert str(told.value) == snapshot
     nodes = [
         node("Cast", ["x"], ["h"], to=TensorProto.FLOAT16),
         node("Cast", ["h"], ["f"], to=TensorProto.FLOAT),
         node("MatMul", ["f", "W"], ["y"]),
     ]
     model = networks.model(nodes, {"W": W}, ["n", 3], ["n", 2])
-    with pytest.raises(ModelError, match=r"casts float32 to float16; .*model.float\(\)"):
+    with pytest.raises(ModelError) as told:
         network_from(model, "net.onnx")
+    assert str(told.value) == snapshot
 
 
 def constants(**arrays):
@@ -181,53 +187,39 @@ def test_what_is_computed_of_constants_is_a_constant(name, batch, tmp_path):
 
 
 ODD = {
-    "the batch elsewhere": (
-        [
-            node("Shape", ["x"], ["s"]),
-            *constants(first=np.asarray([0]), rest=np.asarray([-1])),
-            node("Gather", ["s", "first"], ["n"]),
-            node("Concat", ["rest", "n"], ["shape"], axis=0),
-            node("Reshape", ["x", "shape"], ["y"]),
-        ],
-        r"\(Reshape\): ",
-    ),
-    "arithmetic with the batch": (
-        [
-            node("Shape", ["x"], ["s"]),
-            *constants(two=np.asarray([2, 1, 1])),
-            node("Mul", ["s", "two"], ["shape"]),
-            node("Reshape", ["x", "shape"], ["y"]),
-        ],
-        r"\(Mul\): it computes with the size of the batch; export with a fixed batch of 1",
-    ),
-    "too many numbers": (
-        [
-            *constants(size=np.asarray([2**40])),
-            node("ConstantOfShape", ["size"], ["c"]),
-            node("Add", ["x", "c"], ["y"]),
-        ],
-        r"\(ConstantOfShape\): it computes more than",
-    ),
-    "chance": (
-        [node("RandomNormal", [], ["c"], shape=[3]), node("Add", ["x", "c"], ["y"])],
-        r"\(RandomNormal\): not supported",
-    ),
-    "no number": (
-        [
-            *constants(c=np.asarray([-1.0], F32)),
-            node("Sqrt", ["c"], ["d"]),
-            node("Add", ["x", "d"], ["y"]),
-        ],
-        r"\(Sqrt\): it gives NaN or infinity",
-    ),
+    "the batch elsewhere": [
+        node("Shape", ["x"], ["s"]),
+        *constants(first=np.asarray([0]), rest=np.asarray([-1])),
+        node("Gather", ["s", "first"], ["n"]),
+        node("Concat", ["rest", "n"], ["shape"], axis=0),
+        node("Reshape", ["x", "shape"], ["y"]),
+    ],
+    "arithmetic with the batch": [
+        node("Shape", ["x"], ["s"]),
+        *constants(two=np.asarray([2, 1, 1])),
+        node("Mul", ["s", "two"], ["shape"]),
+        node("Reshape", ["x", "shape"], ["y"]),
+    ],
+    "too many numbers": [
+        *constants(size=np.asarray([2**40])),
+        node("ConstantOfShape", ["size"], ["c"]),
+        node("Add", ["x", "c"], ["y"]),
+    ],
+    "chance": [node("RandomNormal", [], ["c"], shape=[3]), node("Add", ["x", "c"], ["y"])],
+    "no number": [
+        *constants(c=np.asarray([-1.0], F32)),
+        node("Sqrt", ["c"], ["d"]),
+        node("Add", ["x", "d"], ["y"]),
+    ],
 }
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_what_is_not_a_constant_is_refused(name):
-    nodes, message = ODD[name]
-    with pytest.raises(ModelError, match=message):
+def test_what_is_not_a_constant_is_refused(name, snapshot):
+    nodes = ODD[name]
+    with pytest.raises(ModelError) as told:
         network_from(networks.model(nodes, {}, ["n", 2, 3], ["n", 6]), "net.onnx")
+    assert str(told.value) == snapshot
 
 
 def test_parameters_are_re_shaped_and_stay_parameters():
@@ -250,17 +242,19 @@ def test_parameters_are_re_shaped_and_stay_parameters():
     np.testing.assert_array_equal(network.stack.layers[0].weights[0][0], W.T)
 
 
-def test_parameters_that_are_computed_with_are_refused_with_what_to_do():
+def test_parameters_that_are_computed_with_are_refused_with_what_to_do(snapshot):
     nodes = [node("Mul", ["g", "v"], ["W"]), node("MatMul", ["x", "W"], ["y"])]
     model = networks.model(nodes, {"g": F32([2.0]), "v": W}, ["n", 3], ["n", 2])
-    with pytest.raises(ModelError, match=r"computes on the parameter 'g' alone, .*; fold it into"):
+    with pytest.raises(ModelError) as told:
         network_from(model, "net.onnx")
+    assert str(told.value) == snapshot
 
 
-def test_numbers_that_are_here_and_said_to_be_elsewhere_too_are_refused(apart):
+def test_numbers_that_are_here_and_said_to_be_elsewhere_too_are_refused(apart, snapshot):
     model = onnx.load(apart)
     entry = model.graph.initializer[0].external_data.add()
     entry.key, entry.value = "location", "net.onnx.data"
     onnx.save(model, apart)
-    with pytest.raises(ModelError, match="is kept in another file"):
+    with pytest.raises(ModelError) as told:
         load_network(apart)
+    assert str(told.value) == snapshot

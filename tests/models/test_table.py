@@ -41,11 +41,11 @@ def test_every_cell_comes_back_without_the_blanks_around_it(tmp_path_factory, ta
         assert found.column(name) == [row[place] for row in found.rows]
 
 
-def test_some_rows_keep_their_lines(tmp_path):
+def test_some_rows_keep_their_lines(tmp_path, snapshot):
     table = Table.of_rows(tmp_path / "t.csv", ["a"], [["x"], ["y"], ["z"]], [2, 3, 7])
     chosen = table.take_rows([2, 0])
     assert (chosen.rows, chosen.lines) == ([["z"], ["x"]], [7, 2])
-    assert chosen.at(0, "a") == f"{tmp_path}/t.csv, line 7, column 'a'"
+    assert chosen.at(0, "a") == snapshot
 
 
 @settings(deadline=None)
@@ -69,27 +69,29 @@ def test_numbers_are_as_people_write_them(cell, value):
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize(
-    ("X", "y", "said"),
+    ("X", "y"),
     [
-        ([[0.0], [np.nan]], [0, 1], "'X' row 1, column 0 is nan"),
-        ([[0.0, -1e39]], [0], r"'X' row 0, column 1 is -1e\+39"),
-        ([0.0], [0], r"'X' is float64 of shape \(1,\)"),
-        ([[0.0]], [0.5], r"'y' row 0 is 0\.5, expected a label"),
-        ([[0.0]], [2**31], "'y' row 0 is 2147483648, expected a label"),
-        ([[0.0]], [[0]], r"'y' is int64 of shape \(1, 1\)"),
-        ([[0.0]], [0, 1], "'X' has 1 rows and 'y' 2; expected as many"),
+        ([[0.0], [np.nan]], [0, 1]),
+        ([[0.0, -1e39]], [0]),
+        ([0.0], [0]),
+        ([[0.0]], [0.5]),
+        ([[0.0]], [2**31]),
+        ([[0.0]], [[0]]),
+        ([[0.0]], [0, 1]),
     ],
 )
-def test_arrays_that_cannot_be_used_are_refused_by_name_and_row(kind, X, y, said):
-    with pytest.raises(TrainingError, match=f"^data: {said}"):
+def test_arrays_that_cannot_be_used_are_refused_by_name_and_row(kind, X, y, snapshot):
+    with pytest.raises(TrainingError) as told:
         rows_and_labels("data", ("X", "y"), np.array(X), np.array(y), kind)
+    assert str(told.value) == snapshot
 
 
-def test_features_wider_than_float64_are_no_samples():
+def test_features_wider_than_float64_are_no_samples(snapshot):
     wide = np.zeros((2, 1), np.longdouble)
     if wide.dtype.itemsize > 8:
-        with pytest.raises(TrainingError, match=r"save it as X_train\.astype\(float\)"):
+        with pytest.raises(TrainingError) as told:
             samples_from_arrays(wide, np.arange(2), wide, np.arange(2))
+        assert str(told.value) == snapshot
 
 
 @settings(deadline=None)
@@ -107,20 +109,20 @@ def test_the_cells_of_a_column_are_its_words_in_the_order_in_which_they_come(cel
 
 
 @pytest.mark.parametrize(
-    ("rest", "said"),
+    "rest",
     [
-        ('"3,no\n4,no\n' + "5,no\n" * 40_000, "line 2002: not CSV: a quote that opens in this row"),
-        ('"3,no\n4,"no\n', "line 2002: not CSV: a quote that opens in this row"),
-        ('"3,no\n4,no\n"\n', "lines 2002 to 2004: 1 cells, expected 2"),
-        ('3,no"x"\n"4"x,no\n', "line 2003: not CSV: ',' expected"),
+        '"3,no\n4,no\n' + "5,no\n" * 40_000,
+        '"3,no\n4,"no\n',
+        '"3,no\n4,no\n"\n',
+        '3,no"x"\n"4"x,no\n',
     ],
 )
-def test_a_quote_left_open_is_told_by_the_line_where_its_row_begins(tmp_path, rest, said):
+def test_a_quote_left_open_is_told_by_the_line_where_its_row_begins(tmp_path, rest, snapshot):
     path = tmp_path / "t.csv"
     path.write_text("a,b\n" + "1,no\n2,yes\n" * 999 + '"1\n ",no\n' + rest)
     with pytest.raises(TrainingError) as caught:
         read_table(path)
-    assert str(caught.value).startswith(f"{path}, {said}")
+    assert str(caught.value) == snapshot
 
 
 def test_who_waits_is_told_how_much_is_read(tmp_path):

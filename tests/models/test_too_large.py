@@ -44,7 +44,7 @@ HUGE = {
 
 
 @pytest.mark.parametrize("case", HUGE)
-def test_huge_networks_are_refused_before_an_array_is_made(case, load, monkeypatch):
+def test_huge_networks_are_refused_before_an_array_is_made(case, load, monkeypatch, snapshot):
     def never(*args, **kwargs):
         raise AssertionError("it was to be refused before")
 
@@ -52,8 +52,9 @@ def test_huge_networks_are_refused_before_an_array_is_made(case, load, monkeypat
     monkeypatch.setattr(file, "lower", never)
     model = HUGE[case]
     tracemalloc.start()
-    with pytest.raises(ModelError, match=r"written out|places are supported") as caught:
+    with pytest.raises(ModelError) as caught:
         load(model)
+    assert str(caught.value) == snapshot
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2**25
@@ -67,12 +68,13 @@ def test_the_limit_is_as_large_as_it_says(load):
     assert network_from(one("Flatten", shape=("n", side // 2)), "net.onnx").inputs == side // 2
 
 
-def test_a_file_too_large_is_refused_unread(tmp_path):
+def test_a_file_too_large_is_refused_unread(tmp_path, snapshot):
     path = tmp_path / "large.onnx"
     with path.open("wb") as stream:
         stream.truncate(2**31 + 1)
     tracemalloc.start()
-    with pytest.raises(ModelError, match=r"large\.onnx: .* larger than 2 GiB"):
+    with pytest.raises(ModelError) as told:
         load_network(path)
+    assert str(told.value) == snapshot
     assert tracemalloc.get_traced_memory()[1] < 2**20
     tracemalloc.stop()

@@ -14,35 +14,38 @@ from leaveout.models.replay import with_parameters
 from support.one_operator import F32, normal, one
 
 
-def test_dropout_in_training_mode_is_refused(load):
+def test_dropout_in_training_mode_is_refused(load, snapshot):
     """With a tiny ratio it scales by little more than 1, which a comparison may not see."""
     for training in (True, False):
         constants = {"ratio": F32(4e-5), "training": np.asarray(training)}
         model = one("Dropout", constants)
         if training:
-            with pytest.raises(ModelError, match=r"node 'it' \(Dropout\): it is in training mode"):
+            with pytest.raises(ModelError) as told:
                 load(model)
+            assert str(told.value) == snapshot
         else:
             np.testing.assert_array_equal(load(model).stack.layers[0].weights[0][0], np.eye(3))
 
 
-def test_dropout_is_in_training_mode_too_where_that_is_computed(load):
+def test_dropout_is_in_training_mode_too_where_that_is_computed(load, snapshot):
     for training in (True, False):
         model = one("Dropout", {"ratio": F32(0.5), "t": np.asarray(not training)})
         model.graph.node.insert(0, helper.make_node("Not", ["t"], ["training"]))
         model.graph.node[1].input[2] = "training"
         if training:
-            with pytest.raises(ModelError, match=r"\(Dropout\): it is in training mode"):
+            with pytest.raises(ModelError) as told:
                 load(model)
+            assert str(told.value) == snapshot
         else:
             np.testing.assert_array_equal(load(model).stack.layers[0].weights[0][0], np.eye(3))
 
 
 @pytest.mark.parametrize("variance", [-1.0013e-5, -9.999e-6, -1e-12, -1.0])
 @pytest.mark.parametrize("attributes", [{}, {"epsilon": 1e-5}, {"epsilon": 2.0}])
-def test_negative_variances_are_refused(load, variance, attributes):
-    with pytest.raises(ModelError, match=r"node 'it': a variance is negative"):
+def test_negative_variances_are_refused(load, variance, attributes, snapshot):
+    with pytest.raises(ModelError) as told:
         load(normal(variance, **attributes))
+    assert str(told.value) == snapshot
 
 
 @pytest.mark.parametrize("variance", [0.0, 1e-42, 1e-9, 1e-5, 1.0])
@@ -64,7 +67,9 @@ def test_a_deviation_that_float32_cannot_invert_is_refused(load, variance):
     load(normal(1e-30, epsilon=0.0))
 
 
-def test_a_member_with_a_negative_variance_or_a_division_by_zero_is_refused_by_its_row(tmp_path):
+def test_a_member_with_a_negative_variance_or_a_division_by_zero_is_refused_by_its_row(
+    tmp_path, snapshot
+):
     for name, value, why in (("v", -1e-6, "a variance is negative"), ("d", 0.0, "divides by zero")):
         model = normal(1.0)
         model.graph.node[0].output[0] = "z"
@@ -76,8 +81,10 @@ def test_a_member_with_a_negative_variance_or_a_division_by_zero_is_refused_by_i
         assert len(load_family(tmp_path / "good.npz", network)) == 3
         stacked[name][2, 1] = value
         save_family_file(tmp_path / "bad.npz", Family(stacked, np.asarray([4, 5, 9])))
-        with pytest.raises(FamilyError, match=rf"bad.npz: member 2 \(row 9\): .*{why}"):
+        with pytest.raises(FamilyError) as told:
             load_family(tmp_path / "bad.npz", network)
+        assert str(told.value) == snapshot
+        assert f"{why}" in str(told.value)
 
 
 def _with_dropout(training):
@@ -86,25 +93,25 @@ def _with_dropout(training):
 
 
 @pytest.mark.parametrize(
-    ("own", "other", "message"),
+    ("own", "other"),
     [
-        (normal(1.0), normal(1.0, epsilon=1e-4), "its operators are not those"),
-        (normal(1.0, epsilon=1e-4), normal(1.0), "its operators are not those"),
-        (_with_dropout(False), _with_dropout(True), "training mode"),
+        (normal(1.0), normal(1.0, epsilon=1e-4)),
+        (normal(1.0, epsilon=1e-4), normal(1.0)),
+        (_with_dropout(False), _with_dropout(True)),
         (
             one("Gemm", {"W": np.ones((3, 3), F32)}, transB=0),
             one("Gemm", {"W": np.ones((3, 3), F32)}, transB=1),
-            "its operators are not those",
         ),
     ],
 )
-def test_a_folder_member_with_other_attributes_is_refused(tmp_path, own, other, message):
+def test_a_folder_member_with_other_attributes_is_refused(tmp_path, own, other, snapshot):
     network = network_from(own, "N")
     (tmp_path / "m_1.onnx").write_bytes(own.SerializeToString())
     assert len(load_family(tmp_path, network)) == 1
     (tmp_path / "m_2.onnx").write_bytes(other.SerializeToString())
-    with pytest.raises(FamilyError, match=rf"m_2\.onnx.*{message}"):
+    with pytest.raises(FamilyError) as told:
         load_family(tmp_path, network)
+    assert str(told.value) == snapshot
 
 
 def test_a_scalar_parameter_stays_a_scalar(load):
@@ -121,10 +128,11 @@ def test_a_transposed_constant_that_is_no_float32_is_read(load):
     np.testing.assert_array_equal(load(model).stack.layers[0].weights[0][0], np.eye(3))
 
 
-def test_a_member_whose_dropout_no_runtime_takes_is_refused(tmp_path):
+def test_a_member_whose_dropout_no_runtime_takes_is_refused(tmp_path, snapshot):
     network = network_from(one("Dropout", {"ratio": F32(0.5)}), "N")
     for ratio in (-0.1, 1.0):
         stacked = {"ratio": F32([0.5, ratio])}
         save_family_file(tmp_path / "f.npz", Family(stacked, np.asarray([4, 5])))
-        with pytest.raises(FamilyError, match=r"member 1 \(row 5\): .*its ratio is not in"):
+        with pytest.raises(FamilyError) as told:
             load_family(tmp_path / "f.npz", network)
+        assert str(told.value) == snapshot

@@ -254,7 +254,7 @@ def test_an_example_holds_without_rounding():
 
 
 @pytest.mark.parametrize("number", [np.inf, np.nan, 1e250])
-def test_numbers_near_the_end_of_float64_are_refused(number):
+def test_numbers_near_the_end_of_float64_are_refused(number, snapshot):
     network = network_from(networks.dense(np.random.default_rng(0), (2, 4, 2)), "first")
     query = Query((Box(np.zeros(2), np.ones(2)),), (Application(network, 0),), ())
     for form in (
@@ -262,8 +262,9 @@ def test_numbers_near_the_end_of_float64_are_refused(number):
         Form(((0, 0, number),), ((0, 0, 1.0),)),
         Form((), ((0, 0, 1.0),), number),
     ):
-        with pytest.raises(SpecError, match="too large"):
+        with pytest.raises(SpecError) as told:
             asked(query, (Condition(form),))
+        assert str(told.value) == snapshot
 
 
 def test_scores_that_may_overflow_prove_nothing():

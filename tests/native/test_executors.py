@@ -126,7 +126,7 @@ def test_what_a_dead_worker_had_in_hand_is_done_again(monkeypatch, worker):
     sound(result, instance, truth)
 
 
-def test_workers_that_keep_dying_leave_the_last_safe_bound(monkeypatch):
+def test_workers_that_keep_dying_leave_the_last_safe_bound(monkeypatch, snapshot):
     instance = many()
     truth = search(instance, 1, ONE)
     coordinator, calls = Coordinator(monkeypatch), []
@@ -140,7 +140,7 @@ def test_workers_that_keep_dying_leave_the_last_safe_bound(monkeypatch):
     result = search(instance, 1, TWO, progress=kill)
     assert not result.closed
     assert result.reason == "solver"
-    assert "a worker died" in result.detail
+    assert result.detail == snapshot
     sound(result, instance, truth)
     assert result.upper <= calls[-1].upper
 
@@ -202,7 +202,7 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path):
     children.wait_until_gone(pids)
 
 
-def test_a_large_family_is_read_from_its_file(tmp_path, monkeypatch):
+def test_a_large_family_is_read_from_its_file(tmp_path, monkeypatch, snapshot):
     monkeypatch.setattr(leaks, "_BY_PATH", 1)
     given = many()
     save_family_file(tmp_path / "family.npz", given.family)
@@ -214,8 +214,9 @@ def test_a_large_family_is_read_from_its_file(tmp_path, monkeypatch):
     for name, stack in family.parameters.items():
         assert np.array_equal(opened.family.parameters[name], stack)
     save_family_file(tmp_path / "family.npz", many(4).family)
-    with pytest.raises(FamilyError, match="changed while it was in use"):
+    with pytest.raises(FamilyError) as told:
         payload.open()
+    assert str(told.value) == snapshot
 
 
 @pytest.mark.parametrize("method", ["bound", "add", "push", "choose"])
@@ -362,13 +363,15 @@ def test_a_round_that_does_not_end_does_not_break_the_promise(monkeypatch):
     sound(result, instance, _KNOWN.setdefault(1, result))
 
 
-def test_an_unknown_executor_is_refused():
-    with pytest.raises(SolverError, match="known executors: processes, ray"):
+def test_an_unknown_executor_is_refused(snapshot):
+    with pytest.raises(SolverError) as told:
         make_executor(replace(TWO, executor="threads"))
+    assert str(told.value) == snapshot
 
 
-def test_without_ray_the_cure_is_named(monkeypatch):
+def test_without_ray_the_cure_is_named(monkeypatch, snapshot):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(SolverError, match=r"pip install 'leaveout\[ray\]'") as error:
+    with pytest.raises(SolverError) as error:
         make_executor(replace(TWO, executor="ray"))
+    assert str(error.value) == snapshot
     assert "\n" not in str(error.value)

@@ -217,9 +217,10 @@ def test_small_pieces_change_nothing(kernels, seed):
     same(whole, case.bound(kernel), case)
 
 
-def test_an_unknown_kernel_is_named():
-    with pytest.raises(SolverError, match="unknown kernel 'cuda'"):
+def test_an_unknown_kernel_is_named(snapshot):
+    with pytest.raises(SolverError) as told:
         make_kernel("cuda")
+    assert str(told.value) == snapshot
 
 
 @pytest.mark.parametrize("name", ["cpu:", "cpu:0"])
@@ -254,14 +255,15 @@ def refuse(device, threads):
         "kernels_of_others:empty",
     ],
 )
-def test_a_kernel_of_others_that_cannot_be_made_is_named(made, monkeypatch):
+def test_a_kernel_of_others_that_cannot_be_made_is_named(made, monkeypatch, snapshot):
     module = ModuleType("kernels_of_others")
     module.refuse, module.empty = refuse, lambda device, threads: object()
     monkeypatch.setitem(sys.modules, "kernels_of_others", module)
     points = EntryPoints([EntryPoint("own", made, "leaveout.kernels")])
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points)
-    with pytest.raises(SolverError, match=f"kernel 'own' \\({made}\\)"):
+    with pytest.raises(SolverError) as told:
         make_kernel("own")
+    assert str(told.value) == snapshot
 
 
 @pytest.mark.parametrize("name", ("cpu", *ARRAYS))

@@ -62,12 +62,15 @@ def agree(one, two) -> None:
     assert one.lower <= two.upper
 
 
-def test_an_address_where_nobody_is_is_refused_before_anything_is_searched(tmp_path, monkeypatch):
+def test_an_address_where_nobody_is_is_refused_before_anything_is_searched(
+    tmp_path, monkeypatch, snapshot
+):
     pytest.importorskip("ray")
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:9")
     spec = write_question(tmp_path)
-    with pytest.raises(SolverError, match=r"RAY_ADDRESS=127\.0\.0\.1:9: no cluster answers there"):
+    with pytest.raises(SolverError) as told:
         verify(spec, workers=2, executor="ray")
+    assert str(told.value) == snapshot
 
 
 class Scripted:
@@ -196,23 +199,23 @@ def test_a_run_that_searches_nothing_starts_no_driver(tmp_path, monkeypatch):
     assert not started
 
 
-def test_after_a_loss_the_next_question_starts_another_driver(tmp_path, monkeypatch):
+def test_after_a_loss_the_next_question_starts_another_driver(tmp_path, monkeypatch, snapshot):
     spec = write_question(tmp_path, text=QUESTIONS)
     started = scripted(monkeypatch, 3, math.inf)
     first, *others = verify(spec, workers=2, executor="ray").results
     assert first.verdict == "unknown"
-    assert first.reason == "solver: the Ray cluster at there ended"
+    assert first.reason == snapshot
     assert 0 <= first.lower <= first.upper < math.inf
     assert [each.verdict for each in others] == ["proved"] * 3
     assert [each.roles for each in started] == [1, 3]
     assert all(each.closed for each in started)
 
 
-def test_while_no_cluster_is_to_be_had_each_question_says_so(tmp_path, monkeypatch):
+def test_while_no_cluster_is_to_be_had_each_question_says_so(tmp_path, monkeypatch, snapshot):
     spec = write_question(tmp_path, text=QUESTIONS)
     started = scripted(monkeypatch, 0, 0, 0, 0)
     for each in verify(spec, workers=2, executor="ray").results:
-        assert each.reason == "solver: the Ray cluster at there ended"
+        assert each.reason == snapshot
     assert [each.closed for each in started] == [True] * 4
 
 
@@ -228,7 +231,7 @@ def test_a_cluster_that_is_late_serves_the_questions_after(tmp_path, monkeypatch
     assert [each.roles for each in started] == [2]
 
 
-def test_a_run_that_ends_early_ends_its_driver(tmp_path, monkeypatch):
+def test_a_run_that_ends_early_ends_its_driver(tmp_path, monkeypatch, snapshot):
     spec = write_question(tmp_path, text=QUESTIONS)
     started = scripted(monkeypatch, math.inf, math.inf)
 
@@ -240,8 +243,9 @@ def test_a_run_that_ends_early_ends_its_driver(tmp_path, monkeypatch):
     assert all("interrupted" in each.reason for each in report.results)
     assert [each.closed for each in started] == [True]
     started = scripted(monkeypatch, math.inf, refusal=FamilyError("not there"))
-    with pytest.raises(FamilyError, match="not there"):
+    with pytest.raises(FamilyError) as told:
         verify(spec, workers=2, executor="ray")
+    assert str(told.value) == snapshot
     assert [each.closed for each in started] == [True]
 
 

@@ -125,7 +125,7 @@ def test_time_that_ran_out_goes_on_with_more(tmp_path):
     same(truth, result)
 
 
-def test_other_searches_of_the_file_stay(tmp_path):
+def test_other_searches_of_the_file_stay(tmp_path, snapshot):
     instance, file = slow_question(), tmp_path / "run.checkpoint"
     store = Checkpoints(file, "1")
     digests = Leaks(instance, 0).digests()
@@ -141,8 +141,9 @@ def test_other_searches_of_the_file_stay(tmp_path):
         result = search(instance, label, OPTIONS, checkpoint=both[label])
         assert result.upper <= results[label].upper
         same(search(instance, label, OPTIONS), result)
-    with pytest.raises(CheckpointError, match="it holds 'bound', label 0, which is not asked"):
+    with pytest.raises(CheckpointError) as told:
         Checkpoints(file, "1").only(both[1:])
+    assert str(told.value) == snapshot
 
 
 def test_records_of_a_certificate_are_kept(tmp_path):
@@ -263,7 +264,7 @@ def _saved(tmp_path):
 
 
 @pytest.mark.parametrize("part", ["network", "family", "box", "gap", "statement", "version"])
-def test_a_checkpoint_of_another_question_is_refused(tmp_path, part):
+def test_a_checkpoint_of_another_question_is_refused(tmp_path, part, snapshot):
     instance, file = _saved(tmp_path)
     options, statement, version = OPTIONS, "find", "1"
     if part == "network":
@@ -280,8 +281,10 @@ def test_a_checkpoint_of_another_question_is_refused(tmp_path, part):
         statement = "guarantee, 0.5"
     else:
         version = "2"
-    with pytest.raises(CheckpointError, match=f"another question: the {part} of 'bound'") as error:
+    with pytest.raises(CheckpointError) as error:
         opened(file, instance, options, statement=statement, version=version)
+    assert str(error.value) == snapshot
+    assert part in str(error.value)
     assert "\n" not in str(error.value)
     assert error.value.exit_code == 2
 
@@ -334,7 +337,7 @@ def test_an_archive_of_something_else_is_no_checkpoint(tmp_path):
         Checkpoints(tmp_path / "list", "1")
 
 
-def test_a_write_that_fails_leaves_the_last_checkpoint(tmp_path, monkeypatch):
+def test_a_write_that_fails_leaves_the_last_checkpoint(tmp_path, monkeypatch, snapshot):
     instance, file = _saved(tmp_path)
     before = file.read_bytes()
 
@@ -343,8 +346,9 @@ def test_a_write_that_fails_leaves_the_last_checkpoint(tmp_path, monkeypatch):
 
     monkeypatch.setattr(checkpoints, "EVERY", 0.0)
     monkeypatch.setattr("leaveout.bab.native.files.checkpoint.npy.write_array", full)
-    with pytest.raises(CheckpointError, match="No space left"):
+    with pytest.raises(CheckpointError) as told:
         search(instance, 1, OPTIONS, checkpoint=opened(file, instance))
+    assert str(told.value) == snapshot
     assert file.read_bytes() == before
     assert list(tmp_path.iterdir()) == [file]
 

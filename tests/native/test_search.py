@@ -65,7 +65,7 @@ def test_every_architecture_is_sound_against_brute_force(kind, seed):
     instance = question(seed, model=model, spread=0.05, negative=bool(seed % 2))
     best = BruteForce.of(instance, 20_000).best
     for label in range(instance.labels):
-        check(instance, label, best[label], replace(FAST, nodes=5_000))
+        check(instance, label, best[label], replace(FAST, nodes=1_000))
 
 
 def test_maxima_are_sound_against_brute_force():
@@ -99,7 +99,7 @@ def test_weights_of_any_size_are_sound(seed, scale):
     instance = question(seed, scale=scale)
     best = BruteForce.of(instance, 3000).best
     for label in range(instance.labels):
-        check(instance, label, best[label], replace(FAST, nodes=5_000))
+        check(instance, label, best[label], replace(FAST, nodes=1_000))
 
 
 @settings(max_examples=20, deadline=None)

@@ -32,14 +32,14 @@ def test_the_order_of_the_known_names_has_no_say(name, known, random):
 
 
 @pytest.mark.parametrize(
-    ("name", "known", "said"),
+    ("name", "known"),
     [
-        ("prise", ["price", "age"], " (did you mean 'price'?)"),
-        ("PRICE", ["price", "age"], " (did you mean 'price'?)"),
-        ("bb", ["b"], " (did you mean 'b'?)"),
-        ("zzz", ["price", "age"], ""),
-        ("price", [], ""),
+        ("prise", ["price", "age"]),
+        ("PRICE", ["price", "age"]),
+        ("bb", ["b"]),
+        ("zzz", ["price", "age"]),
+        ("price", []),
     ],
 )
-def test_a_hint_stands_behind_a_name(name, known, said):
-    assert hint(name, known) == said
+def test_a_hint_stands_behind_a_name(name, known, snapshot):
+    assert hint(name, known) == snapshot

@@ -39,6 +39,8 @@ from support.samples import write_sample
 
 TIMES = int(os.environ.get("LEAVEOUT_TAMPERINGS", "24"))
 """Changes of each kind; more take longer and look further."""
+KEPT = 3
+"""Of so many the wordings are kept."""
 
 
 def rewritten(path, change):
@@ -143,18 +145,18 @@ def index_edit(rng):
     return change
 
 
-def test_what_a_run_went_on_from_is_said(resumed):
+def test_what_a_run_went_on_from_is_said(resumed, snapshot):
     spec, file, found = resumed
     report = leaveout.verify(spec, resume=file)
     assert summary(report) == found
     said = [note for note in report.notes if str(file) in note]
     assert len(said) == 2
-    assert all("is taken from" in note and "s of search" in note for note in said)
-    assert not any("s of search" in note for note in leaveout.verify(spec).notes)
+    assert said == snapshot
+    assert not any(note in said for note in leaveout.verify(spec).notes)
 
 
 @pytest.mark.parametrize("seed", range(TIMES))
-def test_a_changed_checkpoint_is_refused(resumed, seed):
+def test_a_changed_checkpoint_is_refused(resumed, seed, snapshot):
     spec, file, _ = resumed
     rng = np.random.default_rng(seed)
     before = file.read_bytes()
@@ -166,10 +168,10 @@ def test_a_changed_checkpoint_is_refused(resumed, seed):
         case _:
             rewritten(file, lambda members: other_numbers(members, rng))
     assert file.read_bytes() != before
-    with pytest.raises(
-        CheckpointError, match=r"c\.checkpoint: .*(name another|or remove)"
-    ) as error:
+    with pytest.raises(CheckpointError, match=r"c\.checkpoint: ") as error:
         leaveout.verify(spec, resume=file)
+    if seed < KEPT:
+        assert str(error.value) == snapshot
     assert "\n" not in str(error.value)
 
 
@@ -195,7 +197,7 @@ def stopped(tmp_path_factory):
 
 
 @pytest.mark.parametrize("seed", range(TIMES))
-def test_a_changed_checkpoint_of_a_search_under_way_is_refused(stopped, tmp_path, seed):
+def test_a_changed_checkpoint_of_a_search_under_way_is_refused(stopped, tmp_path, seed, snapshot):
     file = shutil.copy(stopped, tmp_path / "c.checkpoint")
     assert "bound/1" in Checkpoints(file, "1")._searches
     rng = np.random.default_rng(seed)
@@ -226,20 +228,23 @@ def test_a_changed_checkpoint_of_a_search_under_way_is_refused(stopped, tmp_path
         case _:
             rewritten(file, lambda members: other_numbers(members, rng))
     assert file.read_bytes() != stopped.read_bytes()
-    with pytest.raises(CheckpointError, match=r"c\.checkpoint: .*name another"):
+    with pytest.raises(CheckpointError, match=r"c\.checkpoint: ") as told:
         Checkpoints(file, "1")
+    if seed < KEPT:
+        assert str(told.value) == snapshot
 
 
-def test_a_checkpoint_that_is_exchanged_while_it_is_read_is_noticed(stopped, tmp_path):
+def test_a_checkpoint_that_is_exchanged_while_it_is_read_is_noticed(stopped, tmp_path, snapshot):
     """It has this user's mark, too, but is not the one that was looked at."""
     file = shutil.copy(stopped, tmp_path / "c.checkpoint")
     store = Checkpoints(file, "1")
     shutil.copy(stopped, tmp_path / "other").replace(file)
-    with pytest.raises(CheckpointError, match="another process has changed it meanwhile"):
+    with pytest.raises(CheckpointError) as told:
         store._array("bound/1", "before")
+    assert str(told.value) == snapshot
 
 
-def test_a_checkpoint_that_claims_less_than_a_leak_is_the_one_that_was_believed(resumed):
+def test_a_checkpoint_that_claims_less_than_a_leak_is_the_one_that_was_believed(resumed, snapshot):
     """The change that matters: `proved` at .01, and no word of the witness at .88."""
     spec, file, found = resumed
     assert max(lower for *_, lower, _ in found) > 0.8
@@ -253,19 +258,25 @@ def test_a_checkpoint_that_claims_less_than_a_leak_is_the_one_that_was_believed(
             members[name] = bytes_of(np.minimum(array_of(members[name]), 0.01))
 
     rewritten(file, change)
-    with pytest.raises(CheckpointError, match="was not written by this user here"):
+    with pytest.raises(CheckpointError) as told:
         leaveout.verify(spec, resume=file, bounds=spec.parent / "bounds.npz")
+    assert str(told.value) == snapshot
     assert not (spec.parent / "bounds.npz").exists()
     with zipfile.ZipFile(file, "a") as archive:
         archive.comment = b""
-    with pytest.raises(CheckpointError, match="was not written by this user here"):
+    with pytest.raises(CheckpointError) as told:
         leaveout.verify(spec, resume=file)
+    assert str(told.value) == snapshot
 
 
-def test_a_checkpoint_of_another_user_is_refused_until_the_key_is_brought(resumed, own_state):
+def test_a_checkpoint_of_another_user_is_refused_until_the_key_is_brought(
+    resumed, own_state, snapshot
+):
     spec, file, _ = resumed
-    with pytest.raises(CheckpointError, match=f"machine's key, as {own_state / 'key'}"):
+    with pytest.raises(CheckpointError) as told:
         leaveout.verify(spec, resume=file)
+    assert str(told.value) == snapshot
+    assert f"{own_state / 'key'}" in str(told.value)
 
 
 def test_a_mark_of_one_kind_is_none_of_another(resumed, served):
@@ -304,15 +315,17 @@ def test_what_was_written_here_is_served_without_a_word(served):
 
 
 @pytest.mark.parametrize("seed", range(TIMES))
-def test_changed_bounds_are_refused_and_named_where_they_are_adopted(served, seed):
+def test_changed_bounds_are_refused_and_named_where_they_are_adopted(served, seed, snapshot):
     folder, _ = served
     file, rng = folder / "bounds.npz", np.random.default_rng(seed)
     if seed % 3:
         rewritten(file, lambda members: other_numbers(members, rng))
     else:
         damaged(file, rng)
-    with pytest.raises(LeaveoutError, match=r"bounds\.npz: |bounds\.npz"):
+    with pytest.raises(LeaveoutError, match=r"bounds\.npz") as told:
         Guard.load(folder, 0.5)
+    if seed < KEPT:
+        assert str(told.value) == snapshot
     try:
         with Guard.load(folder, 0.5, adopt=True) as guard:
             assert any(str(file) in note and "taken as it is" in note for note in guard.notes)
@@ -366,13 +379,14 @@ def test_bytes_of_a_memory_that_are_changed_change_no_answer(served, seed):
         assert "answers.sqlite" in str(error)
 
 
-def test_a_memory_that_is_changed_while_it_is_open_gives_no_answer(served):
+def test_a_memory_that_is_changed_while_it_is_open_gives_no_answer(served, snapshot):
     folder, (_, points, _) = served
     with Guard.load(folder, 0.5) as guard:
         with closing(sqlite3.connect(folder / "answers.sqlite")) as database:
             database.executescript("UPDATE answers SET answer = (answer + 1) % 3")
-        with pytest.raises(GuardError, match="an answer was changed"):
+        with pytest.raises(GuardError) as told:
             guard.labels(points)
+        assert str(told.value) == snapshot
 
 
 FORMAT_1 = """
@@ -390,13 +404,14 @@ DROP TABLE old; DROP TABLE kept;
 
 
 @pytest.mark.parametrize("script", [FORMAT_1, "UPDATE guard SET mark = zeroblob(32)"])
-def test_a_memory_from_elsewhere_goes_on_once_it_is_adopted(served, script):
+def test_a_memory_from_elsewhere_goes_on_once_it_is_adopted(served, script, snapshot):
     """One of an earlier version too: every answer is what it was, and so is its cost."""
     folder, (_, points, labels) = served
     with closing(sqlite3.connect(folder / "answers.sqlite")) as database:
         database.executescript(script)
-    with pytest.raises(GuardError, match=r"answers\.sqlite: was not written by this user here"):
+    with pytest.raises(GuardError) as told:
         Guard.load(folder, 0.5)
+    assert str(told.value) == snapshot
     with Guard.load(folder, 0.5, adopt=True) as guard:
         account = guard.account()
         assert any("answers.sqlite: " in note and "as it is" in note for note in guard.notes)
@@ -488,7 +503,7 @@ def _is_same(one, two):
         return False
 
 
-def test_the_key_is_of_this_user_alone(own_state):
+def test_the_key_is_of_this_user_alone(own_state, snapshot):
     first = mark("p", [b"x"])
     key = own_state / "key"
     assert state_folder() == own_state
@@ -498,13 +513,15 @@ def test_the_key_is_of_this_user_alone(own_state):
     assert len(key.read_bytes()) == 32
     assert mark("p", [b"x"]) == first
     key.chmod(0o640)
-    with pytest.raises(StateError, match="others could read this key"):
+    with pytest.raises(StateError) as told:
         mark("p", [])
+    assert str(told.value) == snapshot
     key.chmod(0o600)
     for content in (b"", b"x" * 31, b"x" * 33):
         key.write_bytes(content)
-        with pytest.raises(StateError, match="is no key of 32 bytes"):
+        with pytest.raises(StateError) as told:
             mark("p", [])
+        assert str(told.value) == snapshot
     key.unlink()
     assert mark("p", [b"x"]) != first
 
@@ -540,12 +557,13 @@ def test_a_relative_folder_of_state_is_ignored(monkeypatch, tmp_path):
         assert state_folder() == tmp_path / ".local" / "state" / "leaveout"
 
 
-def test_a_network_of_another_opset_is_another_one(served):
+def test_a_network_of_another_opset_is_another_one(served, snapshot):
     """What its operators mean is another thing; nothing else of the file differs."""
     folder, _ = served
     model = onnx.load(folder / "full.onnx")
     for item in model.opset_import:
         item.version -= 1
     onnx.save(model, folder / "full.onnx")
-    with pytest.raises(GuardError, match=r"was proved of another full\.onnx"):
+    with pytest.raises(GuardError) as told:
         Guard.load(folder, 0.5)
+    assert str(told.value) == snapshot

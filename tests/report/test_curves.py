@@ -19,7 +19,7 @@ def labels(chart):
     return [each.label for each in chart.series]
 
 
-def test_curves_are_together_where_value_and_unit_agree(made):
+def test_curves_are_together_where_value_and_unit_agree(made, snapshot):
     found = (
         made.curve("dpa"),
         made.curve("run_off", lower=(0.8, 0.5)),
@@ -27,11 +27,9 @@ def test_curves_are_together_where_value_and_unit_agree(made):
         made.curve("dpa", value="collective accuracy"),
     )
     page = made.pages(made.file(made.result(curves=found)))
-    assert [(each.title, labels(each)) for each in charts(page)] == [
-        ("Certified accuracy against edits", ["dpa", "run_off"]),
-        ("Certified accuracy against relabels", ["dpa"]),
-        ("Collective accuracy against edits", ["dpa"]),
-    ]
+    found = charts(page)
+    assert [labels(each) for each in found] == [["dpa", "run_off"], ["dpa"], ["dpa"]]
+    assert [each.title for each in found] == snapshot
 
 
 def test_equal_curves_are_drawn_once_with_all_their_statements(made):
@@ -93,7 +91,7 @@ def test_several_curves_of_one_function_in_each_file_are_still_told_apart(made):
     ]  # fmt: skip
 
 
-def test_an_equal_curve_of_two_files_names_both(made):
+def test_an_equal_curve_of_two_files_names_both(made, snapshot):
     files = [
         made.file(
             made.result(curves=(made.curve(), made.curve(lower=(end, 0.1)))), name=f"{name}.json"
@@ -101,7 +99,8 @@ def test_an_equal_curve_of_two_files_names_both(made):
         for name, end in (("a", 0.8), ("b", 0.7))
     ]
     (chart,) = charts(made.pages(*files))
-    assert labels(chart) == ["dpa, a.json and b.json", "dpa, a.json", "dpa, b.json"]
+    assert labels(chart)[1:] == ["dpa, a.json", "dpa, b.json"]
+    assert labels(chart) == snapshot
 
 
 def test_no_two_curves_are_called_the_same(made):
@@ -110,11 +109,11 @@ def test_no_two_curves_are_called_the_same(made):
     assert len(set(labels(chart))) == 3
 
 
-def test_more_curves_than_can_be_told_apart_get_charts_of_their_own(made):
+def test_more_curves_than_can_be_told_apart_get_charts_of_their_own(made, snapshot):
     many = tuple(made.curve(f"m{i}", lower=(0.9 - i / 100, 0.1)) for i in range(MOST + 2))
     found = charts(made.pages(made.file(made.result(curves=many))))
     assert [len(each.series) for each in found] == [MOST, 2]
-    assert found[0].title == "Certified accuracy against edits (1 of 2)"
+    assert found[0].title == snapshot
     assert found[0].reach == found[1].reach
 
 

@@ -16,6 +16,7 @@ from leaveout.verifier.page.target import PageError
 from leaveout.verifier.records import FactsRecord, FileRecord, StatementRecord
 
 from support.outline import EVIL, Outline
+from support.snapshots import passages
 
 LONG = "W" * 300
 STYLE = resources.files("leaveout.verifier.page").joinpath("style.css").read_text("utf-8")
@@ -40,20 +41,17 @@ def runs(made):
     return made.file(*results, spec=spec, notes=notes)
 
 
-def test_the_first_page_comes_before_all_else_and_has_lines_to_sign_on(made):
+def test_the_first_page_comes_before_all_else_and_has_lines_to_sign_on(made, snapshot):
     text = document(made.pages(runs(made)))
     page = Outline(text)
     first = text[text.index('class="first"') : text.index("<nav")]
     assert text.index("<h1>") < text.index('class="found-list"') < text.index("<nav")
-    for words in ("What was found", "What this covers", "What it does not cover", "Signatures"):
-        assert words in first
-    for words in ("Name", "Role", "Date", "Signature"):
-        assert f'<th scope="col">{words}</th>' in first
-    assert first.count("Signature, to be filled in") == 3
+    assert passages(f"<div {first}") == snapshot
+    assert first.count('<th scope="col">') == 4
     assert len(page.named("h1")) == 1
 
 
-def test_files_have_the_start_of_their_digests_there_and_the_whole_behind(made):
+def test_files_have_the_start_of_their_digests_there_and_the_whole_behind(made, snapshot):
     page = made.pages(runs(made))
     text = document(page)
     (run,) = page.runs
@@ -61,11 +59,10 @@ def test_files_have_the_start_of_their_digests_there_and_the_whole_behind(made):
     for digest in (run.digest, run.specification.digest):
         assert f'<span class="digest">{digest[:12]}</span>' in first
         assert digest in rest
-    assert "network <code>full.onnx</code>" in first
-    assert "models that vote <code>b.npz</code>" in first
+    assert passages(first, "full.onnx", "b.npz") == snapshot
 
 
-def test_no_clock_is_asked_and_a_day_that_is_given_is_shown(made):
+def test_no_clock_is_asked_and_a_day_that_is_given_is_shown(made, snapshot):
     path = runs(made)
     plain = made.pages(path)
     assert document(plain) == document(made.pages(path))
@@ -74,7 +71,7 @@ def test_no_clock_is_asked_and_a_day_that_is_given_is_shown(made):
     dated = Page(load([str(path)]), date="2026-11-23")
     assert "2026-11-23" in document(dated)
     assert 'class="blank"' not in document(dated)
-    assert "Decided with leaveout 0.1.0 on 2026-11-23." in markdown(dated)
+    assert passages(markdown(dated), "2026-11-23") == snapshot
 
 
 def test_of_several_files_all_days_are_named_or_none(made):
@@ -87,7 +84,7 @@ def test_of_several_files_all_days_are_named_or_none(made):
         assert 'class="blank"' in document(made.pages(first, third))
 
 
-def test_files_that_results_keep_have_their_digests(made):
+def test_files_that_results_keep_have_their_digests(made, snapshot):
     files = (
         FileRecord(path="six.spec", kind="specification", sha256="5" * 64),
         FileRecord(path="a/b/full.onnx", kind="network", sha256="6" * 64, called=("N",)),
@@ -103,21 +100,20 @@ def test_files_that_results_keep_have_their_digests(made):
         for at in "67":
             assert at * 64 in text_
         assert "5" * 64 not in text_
-    assert "| rows given | `rows.csv` | not known |" in summed
+    assert passages(summed, "rows.csv") == snapshot
 
 
 @pytest.mark.parametrize("kept", [True, False])
-def test_what_an_included_file_says_now_is_not_said_of_what_was_decided(made, kept):
+def test_what_an_included_file_says_now_is_not_said_of_what_was_decided(made, kept, snapshot):
     included = made.folder / "more.spec"
     included.write_text("guarantee half: 1 <= 2\n")
     digest = hashlib.sha256(included.read_bytes()).hexdigest()
     files = (FileRecord(path="more.spec", kind="included specification", sha256=digest),)
     path = made.file(made.result(), spec='include "more.spec"\n', files=files if kept else ())
-    assert "1 is at most 2" in document(made.pages(path))
+    assert passages(document(made.pages(path)), "2") == snapshot
     included.write_text("guarantee half: 1 <= 3\n")
     text_ = document(made.pages(path))
-    assert ("1 is at most 3" in text_) is not kept
-    assert ("more.spec was changed since test.spec was decided" in text_) is kept
+    assert passages(text_, "3" if not kept else ("more.spec", "test.spec")) == snapshot
 
 
 def test_a_statement_that_results_keep_is_said_without_its_specification(made):
@@ -140,11 +136,12 @@ def test_a_statement_that_results_keep_is_said_without_its_specification(made):
 
 
 @pytest.mark.parametrize("wrong", ["today", "2026-13-01", "23.11.2026", "20261123", "2026-W48-1"])
-def test_a_day_is_a_day(wrong):
+def test_a_day_is_a_day(wrong, snapshot):
     assert day("") == ""
     assert day("2026-02-28") == "2026-02-28"
-    with pytest.raises(PageError, match="is no day; write year, month and day, as in 2026-11-23"):
+    with pytest.raises(PageError) as told:
         day(wrong)
+    assert str(told.value) == snapshot
 
 
 def test_page_and_summary_say_the_same(made):
@@ -169,31 +166,26 @@ def test_the_summary_names_no_record_and_no_input(made):
     assert "member 4" not in summed
 
 
-def test_the_summary_has_bounds_and_digests(made):
+def test_the_summary_has_bounds_and_digests(made, snapshot):
     page = made.pages(runs(made))
     summed = markdown(page)
-    assert "| `bound` | 0 | unknown | 0.5 | 0.5004 |" in summed
-    assert "| `all` | – | refuted | 0.2 | 0.2 |" in summed
-    assert f"| results | `r.json` | `{page.runs[0].digest}` |" in summed
-    assert summed.startswith(
-        "<!-- leaveout report: summary -->\n\n## 1 of 3 statements is refuted\n"
-    )
+    assert passages(summed, "0.5", "0.2", "r.json", "3") == snapshot
+    assert f"{page.runs[0].digest}" in summed
     assert summed.endswith("|\n")
 
 
-def test_of_several_files_each_is_named(made):
+def test_of_several_files_each_is_named(made, snapshot):
     first, second = made.file(made.result(lower=0.5), name="a.json"), runs(made)
     summed = markdown(made.pages(first, second))
-    assert "| File | Statement | Label | Verdict | Lower | Upper |" in summed
-    assert "| `a.json` | `half` |" in summed
-    assert "`half` (`a.json`)" in summed
+    assert passages(summed, "a.json") == snapshot
+    assert summed == snapshot
     assert "<code>half</code></a> (a.json)" in document(made.pages(first, second))
 
 
-def test_results_without_statements_make_a_page_and_a_summary(made):
+def test_results_without_statements_make_a_page_and_a_summary(made, snapshot):
     page = made.pages(made.file())
-    assert "There are no results." in document(page)
-    assert "## There are no results\n" in markdown(page)
+    assert passages(document(page), "<h1>") == snapshot
+    assert markdown(page) == snapshot
     assert "Signatures" not in document(page)
 
 

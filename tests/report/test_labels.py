@@ -15,6 +15,8 @@ from leaveout.verifier.page.markdown import markdown
 from leaveout.verifier.report import write_json
 from leaveout.verifier.run import verify
 
+from support.snapshots import passages
+
 
 def told(folder, claims, votes, truth, labels, width=120, **origin):
     """Return what the terminal, the page and the Markdown summary say of claims."""
@@ -38,7 +40,7 @@ def rare():
     return votes, truth, 2
 
 
-def test_a_rare_label_is_told_everywhere(tmp_path):
+def test_a_rare_label_is_told_everywhere(tmp_path, snapshot):
     claim = "certified_accuracy(dpa(V), edits = 2) >= 0.8"
     terminal, page, summary = told(
         tmp_path, [claim], *rare(), label_names=("no", "yes"), undefended_right=97
@@ -46,29 +48,24 @@ def test_a_rare_label_is_told_everywhere(tmp_path):
     rows = [line.split() for line in terminal.splitlines()]
     assert ["0", "(no)", "90", "100", "%", "100", "%"] in rows
     assert ["1", "(yes)", "10", "30", "%", "20", "%"] in rows
-    assert "100 test points: 93 % answered right where nothing changes" in terminal
-    assert "always answering 0 (no) would be right for 90 %" in terminal
-    assert "one model trained on all rows is right for 97 %" in terminal
+    assert passages(terminal, "100") == snapshot
     assert "warning" not in terminal
     for text in (page.replace("\u00a0", " "), summary):
-        assert "There are 100 test rows; 93 % of them are answered right" in text
-        assert "Worst off are the 10 rows whose true label is ‘yes’: 30 % of them are" in text
-        assert "and 20 % whatever such changes do" in text
-        assert "One model trained on all records is right for 97 % of them" in text
-    assert "Label by label" in page
+        assert passages(text, "‘yes’") == snapshot
+    assert passages(page, "<h2>", "<h3>", "<caption>") == snapshot
 
 
-def test_what_is_no_better_than_one_answer_is_warned_of(tmp_path):
+def test_what_is_no_better_than_one_answer_is_warned_of(tmp_path, snapshot):
     claims = [f"certified_accuracy(dpa(V), edits = {edits}) >= 0.5" for edits in (4, 0)]
     terminal, page, summary = told(tmp_path, claims, *rare())
     assert terminal.count("warning: ") == 1
-    assert "warning: g0: 90 % certified is no better than always answering 0" in terminal
-    assert page.count("No better than one answer to everything") == 1
-    assert summary.count("That is no better than answering 0 to every row") == 1
+    assert passages(terminal, "90") == snapshot
+    assert passages(page, "g0") == snapshot
+    assert passages(summary, "90") == snapshot
 
 
 @pytest.mark.parametrize(("worst", "table"), [(0, True), (9, False)])
-def test_of_many_labels_the_worst_are_told(tmp_path, worst, table):
+def test_of_many_labels_the_worst_are_told(tmp_path, worst, table, snapshot):
     labels, each = 12, 10
     truth = np.repeat(np.arange(labels), each).astype(np.int32)
     votes = np.repeat(truth[:, None], 5, axis=1)
@@ -77,13 +74,13 @@ def test_of_many_labels_the_worst_are_told(tmp_path, worst, table):
         tmp_path, ["certified_accuracy(dpa(V), edits = 1) >= 0"], votes, truth, labels
     )
     if table:
-        assert "and 7 labels of which more is certified" in terminal
+        assert passages(terminal, "7") == snapshot
     else:
-        assert "least certified of label 0: 100 % of its 10 test points" in terminal
-    assert "The other 2 labels" in page
+        assert terminal == snapshot
+    assert passages(page, "2") == snapshot
 
 
-def test_what_is_claimed_of_one_label_or_one_answer_is_said_in_words(tmp_path):
+def test_what_is_claimed_of_one_label_or_one_answer_is_said_in_words(tmp_path, snapshot):
     claims = [
         'certified_accuracy(dpa(V), edits = 2, label = "yes") >= 0.1',
         "collective_accuracy(dpa(V), edits = 2, label = 1) >= 0.1",
@@ -92,19 +89,8 @@ def test_what_is_claimed_of_one_label_or_one_answer_is_said_in_words(tmp_path):
         'forall p in test_points(V): radius(dpa(V), p, to = "yes") >= -1',
     ]
     _, page, summary = told(tmp_path, claims, *rare(), label_names=("no", "yes"))
-    for said in (
-        "whose true label is ‘yes’ are answered right even if someone adds or removes up to 2",
-        "There are 10 such rows; 30 % of them are answered right",
-        "at least half of the test rows (b.npz) whose true label is ‘no’",
-        "whose true label is ‘no’ and that are not answered ‘yes’ cannot be turned into ‘yes’",
-    ):
-        assert said.lower() in summary.lower()
-    for said in (
-        "share of test points of true label &quot;yes&quot; that dpa(V) answers right",
-        "not answered 1 by dpa(V) that 2 edits",
-        "still does not answer &quot;yes&quot; at p",
-    ):
-        assert said in page or said.replace("&quot;", '"') in page
+    assert passages(summary, "‘yes’", "‘no’") == snapshot
+    assert passages(page, '"yes"', "dpa(V)") == snapshot
 
 
 def test_a_long_name_leaves_room_for_its_figures(tmp_path):

@@ -30,7 +30,7 @@ from leaveout.verifier.audits.adaptive import (
 )
 
 
-def test_the_interval_covers_as_often_as_it_says():
+def test_the_interval_covers_as_often_as_it_says(snapshot):
     for trials, chance in ((10, 0.3), (40, 0.02), (25, 0.9)):
         counts = np.arange(trials + 1)
         ends = [clopper_pearson(int(count), trials, 0.95) for count in counts]
@@ -39,8 +39,9 @@ def test_the_interval_covers_as_often_as_it_says():
     assert clopper_pearson(0, 10, 0.95)[0] == 0
     assert clopper_pearson(10, 10, 0.95)[1] == 1
     assert clopper_pearson(0, 400, 0.95)[1] == pytest.approx(1 - 0.025 ** (1 / 400))
-    with pytest.raises(ValueError, match="3 events in 2 trials"):
+    with pytest.raises(ValueError) as told:
         clopper_pearson(3, 2, 0.95)
+    assert str(told.value) == snapshot
 
 
 def test_alpha_is_bounded_from_below_as_in_the_paper():
@@ -208,15 +209,16 @@ def test_models_that_saw_everything_are_not_refuted():
     assert audit(attack, 30, 0).refuted_by(0.0, 0.0, 0.0, 0.95) == ()
 
 
-def test_white_box_needs_probabilities_and_halves():
+def test_white_box_needs_probabilities_and_halves(snapshot):
     X, y = checkerboard(10, np.random.default_rng(0))
     with pytest.raises(ShardedError, match="predict_proba"):
         WhiteBox(LinearSVC(), X, y, X, y)
-    with pytest.raises(ShardedError, match="at least 2"):
+    with pytest.raises(ShardedError) as told:
         WhiteBox(KNeighborsClassifier(1), X, y, X, y, shards=1)
+    assert str(told.value) == snapshot
 
 
-def test_trials_are_replayed_counted_and_stopped_in_time(monkeypatch):
+def test_trials_are_replayed_counted_and_stopped_in_time(monkeypatch, snapshot):
     attack = Duplicated()
     told = []
     found = audit(attack, 20, 7, progress=lambda done, all_: told.append((done, all_)))
@@ -226,8 +228,9 @@ def test_trials_are_replayed_counted_and_stopped_in_time(monkeypatch):
     assert found.shown[0] in again
     assert attack.replay(8, 0) != again[0]
     assert attack.replay(7, 1).deleted != again[0].deleted
-    with pytest.raises(TimeoutError, match="no trial"):
+    with pytest.raises(TimeoutError) as refused:
         audit(attack, 20, 7, seconds=0.0)
+    assert str(refused.value) == snapshot
     # A second a look at the clock: one to begin with, and one before each trial.
     clock = SimpleNamespace(perf_counter=map(float, itertools.count()).__next__)
     monkeypatch.setattr("leaveout.deadline.time", clock)

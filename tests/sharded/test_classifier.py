@@ -127,20 +127,22 @@ def test_a_deleted_point_is_in_no_file(service):
     assert (made.folder / "ledger.sqlite").stat().st_mode & 0o077 == 0
 
 
-def test_other_models_are_not_taken_for_the_saved_ones(service):
+def test_other_models_are_not_taken_for_the_saved_ones(service, snapshot):
     made = service()
-    with pytest.raises(ShardedError, match="other models"):
+    with pytest.raises(ShardedError) as told:
         ShardedClassifier.load(made.folder, DecisionTreeClassifier(max_depth=1))
+    assert str(told.value) == snapshot
 
 
-def test_damage_is_found(service, tmp_path):
+def test_damage_is_found(service, tmp_path, snapshot):
     made = service()
     state = made.folder / "state.npz"
     whole = state.read_bytes()
     for place in (len(whole) // 3, len(whole) // 2):
         state.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
-        with pytest.raises(ShardedError, match=r"state.npz: is"):
+        with pytest.raises(ShardedError) as told:
             ShardedClassifier.load(made.folder, DecisionTreeClassifier())
+        assert str(told.value) == snapshot
     state.write_bytes(whole)
     (made.folder / "ledger.sqlite").write_bytes(b"no database" * 100)
     with pytest.raises(ShardedError, match="ledger"):
@@ -149,16 +151,15 @@ def test_damage_is_found(service, tmp_path):
         ShardedClassifier.load(tmp_path / "nowhere", DecisionTreeClassifier())
 
 
-def test_an_older_copy_of_the_points_is_refused(service):
+def test_an_older_copy_of_the_points_is_refused(service, snapshot):
     made = service()
     old = (made.folder / "state.npz").read_bytes()
     made.delete([1])
     made.delete([2])
     (made.folder / "state.npz").write_bytes(old)
-    with pytest.raises(
-        ShardedError, match=r"state\.npz: is an older copy.* counts 3 .* beside it 1"
-    ):
+    with pytest.raises(ShardedError) as told:
         ShardedClassifier.load(made.folder, DecisionTreeClassifier())
+    assert str(told.value) == snapshot
 
 
 def test_a_change_that_was_written_but_not_acknowledged_is_taken_over(service, monkeypatch):
@@ -201,57 +202,60 @@ def test_wherever_a_deletion_is_ended_it_is_whole_or_undone(service):
     assert set(found) == {False, True}
 
 
-def refused(action, words):
-    with pytest.raises(ShardedError, match=words) as caught:
+def refused(action):
+    with pytest.raises(ShardedError) as caught:
         action()
     assert "\n" not in str(caught.value)
     assert caught.value.exit_code == 2
+    return str(caught.value)
 
 
-def test_bad_input_gives_one_clear_error_and_changes_nothing(service, table, settings, tmp_path):
+def test_bad_input_gives_one_clear_error_and_changes_nothing(
+    service, table, settings, tmp_path, snapshot
+):
     made = service()
     digest = made._shards.digest()
     X, y = table
     hole = X[:3].copy()
     hole[1, 2] = np.nan
-    refused(lambda: made.predict(hole), "row 1, column 2 is nan")
-    refused(lambda: made.add(hole, y[:3]), "row 1, column 2 is nan")
-    refused(lambda: made.predict(X[:, :2]), "expected 3 features, got 2")
-    refused(lambda: made.predict(X[0]), r"row a point, got the shape \(3,\)")
-    refused(lambda: made.predict([["a", "b", "c"]]), "table of numbers")
-    refused(lambda: made.add(X[:3], y[:2]), "3 labels")
-    refused(lambda: made.add(X[:1], ["dead"]), "none of those fitted")
-    refused(lambda: made.add(X[:1], [0]), "label 0 is none of those fitted")
-    refused(lambda: made.add(np.zeros((81, 3)), y[:81]), "201 points, settings allow 200")
-    refused(lambda: made.delete([5, 400]), "id 400: there never was")
-    refused(lambda: made.delete([-1]), "id -1: there never was")
-    refused(lambda: made.delete([5, 5]), "id 5: is there twice")
-    refused(lambda: made.delete([1.5]), "whole numbers")
+    assert refused(lambda: made.predict(hole)) == snapshot
+    assert refused(lambda: made.add(hole, y[:3])) == snapshot
+    assert refused(lambda: made.predict(X[:, :2])) == snapshot
+    assert refused(lambda: made.predict(X[0])) == snapshot
+    assert refused(lambda: made.predict([["a", "b", "c"]])) == snapshot
+    assert refused(lambda: made.add(X[:3], y[:2])) == snapshot
+    assert refused(lambda: made.add(X[:1], ["dead"])) == snapshot
+    assert refused(lambda: made.add(X[:1], [0])) == snapshot
+    assert refused(lambda: made.add(np.zeros((81, 3)), y[:81])) == snapshot
+    assert refused(lambda: made.delete([5, 400])) == snapshot
+    assert refused(lambda: made.delete([-1])) == snapshot
+    assert refused(lambda: made.delete([5, 5])) == snapshot
+    assert refused(lambda: made.delete([1.5])) == snapshot
     assert made._shards.digest() == digest
     made.delete([5])
-    refused(lambda: made.delete([4, 5]), "id 5: is deleted already")
+    assert refused(lambda: made.delete([4, 5])) == snapshot
     assert 4 in made.ids_
     assert made.predictions_left() == 20
     fresh = ShardedClassifier(GaussianNB(), settings(), tmp_path / "fresh")
-    refused(lambda: fresh.predict(X), "call fit")
-    refused(lambda: fresh.fit(X, np.linspace(0, 1, 120)), "whole numbers or texts")
-    refused(lambda: fresh.fit(X[:0], y[:0]), "at least one point")
+    assert refused(lambda: fresh.predict(X)) == snapshot
+    assert refused(lambda: fresh.fit(X, np.linspace(0, 1, 120))) == snapshot
+    assert refused(lambda: fresh.fit(X[:0], y[:0])) == snapshot
     few = ShardedClassifier(GaussianNB(), settings(labels=2), tmp_path / "few")
-    refused(lambda: few.fit(X, np.arange(120) % 3), "3 labels, settings allow 2")
+    assert refused(lambda: few.fit(X, np.arange(120) % 3)) == snapshot
     other = ShardedClassifier(GaussianNB(), settings(epsilon=0.1), made.folder)
-    refused(lambda: other.fit(X, y), "other settings")
+    assert refused(lambda: other.fit(X, y)) == snapshot
     wide = ShardedClassifier(KNeighborsClassifier(100), settings(), tmp_path / "wide")
-    refused(lambda: wide.fit(X, y), "shard 0 with .* cannot be trained")
+    assert refused(lambda: wide.fit(X, y)) == snapshot
 
 
-def test_a_refit_in_another_process_is_followed_with_its_labels(service, table):
+def test_a_refit_in_another_process_is_followed_with_its_labels(service, table, snapshot):
     made = service(epsilon=9.0, predictions=3, on_exhausted="retrain")
     other = ShardedClassifier.load(made.folder, DecisionTreeClassifier())
     other.fit(table[0], np.where(table[1] == "ill", "cat", "dog"))
     answers = made.predict(table[0][:7])
     assert set(answers) == {"cat", "dog"}
     assert made.add(table[0][:1], ["cat"]).tolist() == [120]
-    refused(lambda: made.add(table[0][:1], ["ill"]), "label 'ill' is none of those fitted")
+    assert refused(lambda: made.add(table[0][:1], ["ill"])) == snapshot
     assert len(made.predict(np.zeros((0, 3)))) == 0
 
 

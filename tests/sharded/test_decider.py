@@ -34,64 +34,62 @@ def decided(tmp_path):
 
 
 @pytest.mark.parametrize("text", [PRIVATE, PLAIN])
-def test_oblivious_updates_are_unlearned_exactly(decided, text):
+def test_oblivious_updates_are_unlearned_exactly(decided, text, snapshot):
     found = decided(text, "oblivious", alpha=0.0, beta=0.0, gamma=0.0)
     assert found.verdict == "proved"
     assert "Lemma 5.1" in found.note
-    assert "rests on" in found.note
+    assert found.note == snapshot
 
 
-def test_predictions_within_the_budget_are_proved(decided):
+def test_predictions_within_the_budget_are_proved(decided, snapshot):
     found = decided(PRIVATE)
     assert found.verdict == "proved"
     assert found.facts["safe_predictions"] == 126
     assert found.facts["alpha_shown"] <= 1
-    assert "at most 126 answers" in found.note
+    assert found.note == snapshot
     most = retrained_at_most(100, 0.01, 1e-6, 5000)
-    assert f"an update of any of 5,000 points trains at most {most} of 100 shards" in found.note
+    assert f"{most}" in found.note
 
 
-def test_beyond_the_budget_the_first_prediction_that_breaks_it_is_named(decided):
+def test_beyond_the_budget_the_first_prediction_that_breaks_it_is_named(decided, snapshot):
     found = decided(PRIVATE.replace("126", "500"))
     assert found.verdict == "unknown"
-    assert found.reason.startswith("numerical: prediction 127 of 500 is the first")
+    assert found.reason == snapshot
     assert "1.003" in found.reason
-    assert found.reason.endswith("the largest number shown to be safe is 126")
-    assert "refutes nothing" in found.note
+    assert found.note == snapshot
     settings = ServiceSettings(
         shards=100, mechanism="exponential", epsilon=0.001, predictions=1, rows=1, labels=2
     )
     assert 1 < guarantee(settings, 127).alpha <= 1.003
 
 
-def test_too_loud_a_service_has_no_safe_prediction(decided):
+def test_too_loud_a_service_has_no_safe_prediction(decided, snapshot):
     found = decided(PRIVATE.replace("0.001", "1.0"))
-    assert found.reason.startswith("numerical: prediction 1 of 126")
+    assert found.reason == snapshot
     assert found.facts["safe_predictions"] == 0
 
 
-def test_a_majority_vote_is_refuted_with_a_script_that_replays(decided):
+def test_a_majority_vote_is_refuted_with_a_script_that_replays(decided, snapshot):
     found = decided(PLAIN)
     assert found.verdict == "refuted"
     facts = found.facts
     assert facts["alpha_lower"] > 1
     assert (facts["unlearned"], facts["retrained"]) == (facts["trials"], 0)
-    assert "with confidence 0.999 (Clopper-Pearson" in found.witness
-    assert f"Seed 0, trial {facts['trial']}" in found.witness
+    assert found.witness == snapshot
+    assert f"{facts['trial']}" in found.witness
     attack = Duplicated.against(3, 1 / 3, 1000)
     again = attack.replay(facts["seed"], facts["trial"])
     assert again.deleted == facts["deleted"]
     assert (again.unlearned, again.retrained) == ((True,), (False,))
 
 
-def test_a_majority_vote_is_left_open_where_the_attack_shows_too_little(decided):
+def test_a_majority_vote_is_left_open_where_the_attack_shows_too_little(decided, snapshot):
     found = decided(PLAIN, alpha=50.0, seconds=1.0)
     assert found.verdict == "unknown"
-    assert found.reason.startswith("numerical: nothing bounds")
-    assert "does not refute alpha = 50" in found.reason
+    assert found.reason == snapshot
     found = decided(PLAIN, gamma=0.9999)
     assert found.verdict == "unknown"
-    assert "no lower bound of alpha" in found.reason
+    assert found.reason == snapshot
     assert decided(PLAIN.replace("rows", "inclusion = 1\nrows")).verdict == "unknown"
 
 
@@ -106,39 +104,41 @@ def test_time_runs_out_before_the_first_trial(decided):
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    "text",
     [
-        ("shard = 3", r"there is no setting 'shard' \(did you mean 'shards'\?\)"),
-        ("shards = 3", "mechanism is missing; add a line such as mechanism = "),
-        (PLAIN.replace("3", '"3"'), "shards: expected int, got str"),
-        (PLAIN.replace("3", "3.5"), "shards: expected int, got float"),
-        (PLAIN.replace("majority", "mean"), "mechanism: .*; mechanisms are exponential, noisy_max"),
-        (PLAIN.replace("3", "0"), "shards = 0: expected a whole number from 1"),
-        (PLAIN + "epsilon = 1", "epsilon = 1.0: drop it"),
-        (PLAIN + "predictions = 1", "predictions = 1: drop it"),
-        (PLAIN + "inclusion = 1.5", "inclusion = 1.5: expected a probability"),
-        (PLAIN + "labels = 1", "labels = 1: expected"),
-        (PRIVATE.replace("0.001", "0.0"), "epsilon = 0.0: expected a number above 0"),
-        (PRIVATE.replace("0.001", "nan"), "epsilon = nan: expected a number above 0"),
-        (PRIVATE.replace("0.001", "50.0"), "epsilon = 50.0: expected at most 40.96"),
-        (PRIVATE.replace("predictions = 126", ""), "predictions is missing: expected a whole"),
-        (PRIVATE.replace('"retrain"', '"stop"'), "on_exhausted: .*; it is retrain or refuse"),
-        (PRIVATE.replace("5000", "0"), "rows = 0: expected"),
-        ("shards =", "expected lines such as shards = 100"),
+        "shard = 3",
+        "shards = 3",
+        PLAIN.replace("3", '"3"'),
+        PLAIN.replace("3", "3.5"),
+        PLAIN.replace("majority", "mean"),
+        PLAIN.replace("3", "0"),
+        PLAIN + "epsilon = 1",
+        PLAIN + "predictions = 1",
+        PLAIN + "inclusion = 1.5",
+        PLAIN + "labels = 1",
+        PRIVATE.replace("0.001", "0.0"),
+        PRIVATE.replace("0.001", "nan"),
+        PRIVATE.replace("0.001", "50.0"),
+        PRIVATE.replace("predictions = 126", ""),
+        PRIVATE.replace('"retrain"', '"stop"'),
+        PRIVATE.replace("5000", "0"),
+        "shards =",
     ],
 )
-def test_settings_that_cannot_be_used_give_one_line_with_key_and_cure(tmp_path, text, words):
+def test_settings_that_cannot_be_used_give_one_line_with_key_and_cure(tmp_path, text, snapshot):
     path = tmp_path / "service.toml"
     path.write_text(text)
-    with pytest.raises(ShardedError, match=words) as caught:
+    with pytest.raises(ShardedError) as caught:
         read_settings(path)
+    assert str(caught.value) == snapshot
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_a_file_that_is_not_there_or_no_text_is_named(tmp_path):
-    with pytest.raises(ShardedError, match="No such file"):
+def test_a_file_that_is_not_there_or_no_text_is_named(tmp_path, snapshot):
+    with pytest.raises(ShardedError) as told:
         read_settings(tmp_path / "none.toml")
+    assert str(told.value) == snapshot
     (tmp_path / "service.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(ShardedError, match="UTF-8"):
         read_settings(tmp_path / "service.toml")

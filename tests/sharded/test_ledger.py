@@ -76,7 +76,7 @@ def test_killed_between_charge_and_answer_it_keeps_the_charge_and_answers_nothin
     assert all(answer is not None for _, _, answer in after[5:])
 
 
-def test_killed_again_and_again_it_never_answers_beyond_the_budget(service):
+def test_killed_again_and_again_it_never_answers_beyond_the_budget(service, snapshot):
     made = service(predictions=3)
     body = """
         die = lambda: os.kill(os.getpid(), signal.SIGKILL)
@@ -88,8 +88,9 @@ def test_killed_again_and_again_it_never_answers_beyond_the_budget(service):
         killed.communicate(timeout=children.HANGS)
         assert killed.returncode == -signal.SIGKILL
     assert made.predictions_left() == 0
-    with pytest.raises(ExhaustedError, match="0 of 3 left"):
+    with pytest.raises(ExhaustedError) as told:
         made.predict(questions()[:1])
+    assert str(told.value) == snapshot
 
 
 def test_two_processes_never_exceed_the_budget(service):
@@ -160,11 +161,12 @@ def test_a_repeated_question_in_one_request_has_one_answer(service):
     assert len(np.unique(answers)) == 2
 
 
-def test_what_is_not_covered_is_refused_whole_and_charges_nothing(service):
+def test_what_is_not_covered_is_refused_whole_and_charges_nothing(service, snapshot):
     made = service()
     made.predict(questions()[:15])
-    with pytest.raises(ExhaustedError, match="6 predictions asked for, 5 of 20 left"):
+    with pytest.raises(ExhaustedError) as told:
         made.predict(questions()[10:21])
+    assert str(told.value) == snapshot
     assert made.predictions_left() == 5
     made.retrain()
     assert made.predictions_left() == 20
@@ -203,18 +205,20 @@ def test_memory_is_bounded_and_what_is_forgotten_is_charged_anew(tmp_path, table
     assert made.predictions_left() == 89
 
 
-def test_a_line_is_written_once(tmp_path, settings):
+def test_a_line_is_written_once(tmp_path, settings, snapshot):
     ledger = Ledger.create(tmp_path / "one.sqlite", settings(), b"k" * 32)
     at = ledger.position()
     opened = ledger.open(at, [b"a", b"b"], 20, labels=2)
     assert opened.lines == {b"a": 1, b"b": 2}
     ledger.record(0, {1: 0}, 100)
-    with pytest.raises(ShardedError, match="line 1 of epoch 0 takes no answer"):
+    with pytest.raises(ShardedError) as told:
         ledger.record(0, {2: 1, 1: 1}, 100)
+    assert str(told.value) == snapshot
     assert ledger.open(at, [b"a", b"b"], 20, labels=2).known == {b"a": 0}
     assert ledger.charged_predictions() == 3
-    with pytest.raises(ShardedError, match="cannot be made"):
+    with pytest.raises(ShardedError) as told:
         Ledger.create(tmp_path / "one.sqlite", settings(), b"k" * 32)
+    assert str(told.value) == snapshot
 
 
 @pytest.mark.parametrize("epochs", [1, 2, 3])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 import os
 import random
+import re
 import shutil
 import sqlite3
 import sys
@@ -77,10 +78,10 @@ STEPS = [
 ]
 
 
-def test_an_older_copy_of_one_of_the_two_files_is_refused_whenever_it_was_made(tmp_path):
+def test_an_older_copy_of_one_of_the_two_files_is_refused_whenever_it_was_made(tmp_path, snapshot):
     made = fitted(tmp_path / "service")
     account, points = (made.folder / name for name in FILES)
-    copies = [(account.read_bytes(), points.read_bytes())]
+    copies, told = [(account.read_bytes(), points.read_bytes())], set()
     for step in STEPS:
         step(made)
         assert not (made.folder / "ledger.sqlite-wal").exists()
@@ -95,7 +96,9 @@ def test_an_older_copy_of_one_of_the_two_files_is_refused_whenever_it_was_made(t
                 made.retrain,
                 lambda: fitted(made.folder),
             ):
-                assert "ledger.sqlite: is an older copy" in refused(action)
+                said = refused(action)
+                assert "ledger.sqlite" in said
+                told.add(said)
         account.write_bytes(now[0])
         for place, (_, old) in enumerate(copies, start=1):
             points.write_bytes(old)
@@ -104,10 +107,13 @@ def test_an_older_copy_of_one_of_the_two_files_is_refused_whenever_it_was_made(t
                 loaded(made.folder)
                 assert seal.read_seal(points) == read_seal_of(now[1], tmp_path)
             else:
-                said = refused(lambda: loaded(made.folder))
-                assert "state.npz: is an older copy" in said or "points are of version" in said
+                told.add(refused(lambda: loaded(made.folder)))
         points.write_bytes(now[1])
         copies.append(now)
+    assert (
+        sorted({re.sub(r"\d+ ", "SOME ", re.sub(r"\d+;", "SOME;", each)) for each in told})
+        == snapshot
+    )
     assert loaded(made.folder).predictions_left() == LIMIT
 
 
@@ -117,24 +123,24 @@ def read_seal_of(content, folder):
     return seal.read_seal(path)
 
 
-def test_two_accounts_that_went_apart_are_not_taken_for_one_another(tmp_path):
+def test_two_accounts_that_went_apart_are_not_taken_for_one_another(tmp_path, snapshot):
     made = fitted(tmp_path / "one")
     shutil.copytree(made.folder, tmp_path / "two")
     made.predict(ASKED[:1])
     loaded(tmp_path / "two").predict(ASKED[:1])
     shutil.copy(tmp_path / "two" / "ledger.sqlite", made.folder / "ledger.sqlite")
-    assert "of another folder" in refused(lambda: loaded(made.folder))
+    assert refused(lambda: loaded(made.folder)) == snapshot
 
 
-def test_points_without_seals_or_that_are_gone_are_refused(tmp_path):
+def test_points_without_seals_or_that_are_gone_are_refused(tmp_path, snapshot):
     made = fitted(tmp_path / "service")
     path = made.folder / "state.npz"
     whole = path.read_bytes()
     path.write_bytes(whole[:-SEALS])
-    assert "ties it to the ledger is missing" in refused(lambda: loaded(made.folder))
+    assert refused(lambda: loaded(made.folder)) == snapshot
     path.unlink()
     for action in (lambda: made.predict(ASKED[:1]), lambda: loaded(made.folder)):
-        assert "state.npz: is missing" in refused(action)
+        assert refused(action) == snapshot
     path.write_bytes(whole)
     made.predict(ASKED[:1])
 

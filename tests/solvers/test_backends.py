@@ -27,11 +27,11 @@ def test_highs_takes_another_number_of_threads_in_the_same_process():
 
 @pytest.mark.parametrize("size", [1e-8, 1e-9, 1e-10, 1e-12, 1e-13])
 @pytest.mark.parametrize("spec", ["highs", "gurobi", "scip", "pulp", "ortools", "ortools:HIGHS"])
-def test_a_small_coefficient_is_kept_or_refused_but_never_dropped_in_silence(spec, size):
+def test_a_small_coefficient_is_kept_or_refused_but_never_dropped_in_silence(spec, size, snapshot):
     stated = problem([1], [([size], 1, np.inf)], upper=10 / size)
     outcome = installed(spec).solve(stated)
     if outcome.status is Status.FAILED:
-        assert "scale the problem" in outcome.message
+        assert outcome.message == snapshot
         assert outcome.dual_bound == float("-inf")
         assert size <= 1e-9
     else:
@@ -39,26 +39,25 @@ def test_a_small_coefficient_is_kept_or_refused_but_never_dropped_in_silence(spe
         assert outcome.solution.objective == pytest.approx(1 / size, rel=1e-6)
 
 
-def test_a_coefficient_that_would_be_dropped_and_matters_fails_with_the_cure():
+def test_a_coefficient_that_would_be_dropped_and_matters_fails_with_the_cure(snapshot):
     stated = problem([1], [([1e-13], 1, np.inf)], upper=1e14)
     outcome = find_solver("highs").solve(stated)
     assert outcome.status is Status.FAILED
     assert outcome.dual_bound == float("-inf")
-    assert "scale the problem" in outcome.message
+    assert outcome.message == snapshot
 
 
 @pytest.mark.parametrize(
     "size", [{"variables": 2001, "rows": 1}, {"variables": 2, "rows": 2001}], ids=str
 )
-def test_a_problem_beyond_gurobis_free_licence_names_both_sizes(size):
+def test_a_problem_beyond_gurobis_free_licence_names_both_sizes(size, snapshot):
     solver = installed("gurobi")
     rows = [([1.0] * size["variables"], -np.inf, 1.0 + k) for k in range(size["rows"])]
     stated = problem(np.ones(size["variables"]), rows, upper=1, integer=True, maximise=True)
     try:
         outcome = solver.solve(stated)
     except SolverError as error:
-        assert "allows 2,000 variables and 2,000 rows" in str(error)
-        assert f"{size['variables']:,} variables and {size['rows']:,} rows" in str(error)
+        assert str(error) == snapshot
         assert "--solver highs" in str(error)
     else:
         pytest.skip(f"a full licence is installed here ({outcome.status})")
@@ -75,15 +74,16 @@ def test_a_gurobi_licence_file_that_is_missing_is_one_clear_line(monkeypatch, tm
     assert "\n" not in message
 
 
-def test_an_expired_gurobi_licence_is_one_clear_line(monkeypatch, tmp_path):
+def test_an_expired_gurobi_licence_is_one_clear_line(monkeypatch, tmp_path, snapshot):
     installed("gurobi")
     licence = tmp_path / "gurobi.lic"
     licence.write_text(
         "TYPE=ACADEMIC\nVERSION=9\nHOSTID=0\nEXPIRATION=2001-01-01\nUSERNAME=nobody\nKEY=00000000\n"
     )
     monkeypatch.setenv("GRB_LICENSE_FILE", str(licence))
-    with SolverProcess("gurobi") as process, pytest.raises(SolverError, match="no usable licence"):
+    with SolverProcess("gurobi") as process, pytest.raises(SolverError) as told:
         process.solve(EASY)
+    assert str(told.value) == snapshot
 
 
 def test_ortools_solves_although_highspy_is_loaded_here():
@@ -92,23 +92,26 @@ def test_ortools_solves_although_highspy_is_loaded_here():
     assert find_solver("ortools").solve(EASY).status is Status.OPTIMAL
 
 
-def test_glop_refuses_integers_and_says_what_to_use():
+def test_glop_refuses_integers_and_says_what_to_use(snapshot):
     installed("ortools")
     knapsack = next(case.problem for case in CASES if case.name == "knapsack")
-    with pytest.raises(SolverError, match="takes no integer variables: use --solver ortools"):
+    with pytest.raises(SolverError) as told:
         find_solver("ortools:GLOP").solve(knapsack)
+    assert str(told.value) == snapshot
 
 
-def test_pulp_lists_the_solvers_it_knows():
+def test_pulp_lists_the_solvers_it_knows(snapshot):
     installed("pulp")
-    with pytest.raises(SolverError, match=r"pulp knows no solver 'nope' \(known: CBC, .*HiGHS"):
+    with pytest.raises(SolverError) as told:
         find_solver("pulp:nope").solve(EASY)
+    assert str(told.value) == snapshot
 
 
-def test_pulp_says_when_a_solver_it_knows_is_absent():
+def test_pulp_says_when_a_solver_it_knows_is_absent(snapshot):
     installed("pulp")
-    with pytest.raises(SolverError, match="cannot find the solver 'MIPCL_CMD': install it"):
+    with pytest.raises(SolverError) as told:
         find_solver("pulp:MIPCL_CMD").solve(EASY)
+    assert str(told.value) == snapshot
 
 
 def test_no_solver_leaves_files_in_the_working_directory(monkeypatch, tmp_path):

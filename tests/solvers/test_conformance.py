@@ -66,27 +66,27 @@ def shifted(outcome: Outcome, by: float) -> Outcome:
 
 
 @pytest.mark.parametrize(
-    ("name", "change", "complaint"),
+    ("name", "change"),
     [
-        ("knapsack", lambda o: replace(o, dual_bound=o.dual_bound - 1), "excludes the optimum"),
-        ("knapsack", lambda o: replace(o, dual_bound=np.inf), "no dual bound"),
-        ("knapsack", lambda o: replace(o, dual_bound=o.dual_bound + 1), "dual bound"),
-        ("lp minimise", lambda o: replace(o, dual_bound=o.dual_bound + 1), "excludes the optimum"),
-        ("lp minimise", lambda o: shifted(o, -1e-4), "violates the problem"),
-        ("lp minimise", lambda o: shifted(o, 1e-4), "is not that of the point"),
-        ("lp minimise", lambda o: replace(o, solution=None), "without a point"),
-        ("narrow rows", lambda o: replace(o, status=Status.INFEASIBLE), "expected optimal"),
-        ("lp infeasible", lambda o: replace(o, dual_bound=0.0), "infeasible problem"),
-        ("lp unbounded", lambda o: replace(o, dual_bound=1e20), "unbounded problem"),
-        ("lp unbounded", lambda o: replace(o, status=Status.INFEASIBLE), "expected unbounded"),
+        ("knapsack", lambda o: replace(o, dual_bound=o.dual_bound - 1)),
+        ("knapsack", lambda o: replace(o, dual_bound=np.inf)),
+        ("knapsack", lambda o: replace(o, dual_bound=o.dual_bound + 1)),
+        ("lp minimise", lambda o: replace(o, dual_bound=o.dual_bound + 1)),
+        ("lp minimise", lambda o: shifted(o, -1e-4)),
+        ("lp minimise", lambda o: shifted(o, 1e-4)),
+        ("lp minimise", lambda o: replace(o, solution=None)),
+        ("narrow rows", lambda o: replace(o, status=Status.INFEASIBLE)),
+        ("lp infeasible", lambda o: replace(o, dual_bound=0.0)),
+        ("lp unbounded", lambda o: replace(o, dual_bound=1e20)),
+        ("lp unbounded", lambda o: replace(o, status=Status.INFEASIBLE)),
     ],
 )
-def test_the_kit_fails_a_solver_that_lies(name, change, complaint):
+def test_the_kit_fails_a_solver_that_lies(name, change, snapshot):
     case = next(case for case in CASES if case.name == name)
     honest, lie = check_case(Liar(lambda o: o), case), check_case(Liar(change), case)
     assert honest.verdict is Verdict.PASSED
     assert lie.verdict is Verdict.FAILED
-    assert complaint in lie.detail
+    assert lie.detail == snapshot
 
 
 def test_the_kit_fails_a_solver_that_ignores_the_tolerances():

@@ -20,20 +20,21 @@ def stated() -> Problem:
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "complaint"),
+    ("field", "value"),
     [
-        ("objective", np.zeros(3), "objective has shape"),
-        ("row_lower", np.zeros(2), "row_lower has shape"),
-        ("lower", np.array([0.0, np.nan]), "lower holds NaN"),
-        ("objective", np.array([np.inf, 0.0]), "not finite"),
-        ("lower", np.array([9.0, 0.0]), "variable 0: lower 9.0 exceeds upper 4.0"),
-        ("row_lower", np.array([9.0]), "row 0: lower 9.0 exceeds upper 3.0"),
-        ("names", ("x",), "1 names for 2 variables"),
+        ("objective", np.zeros(3)),
+        ("row_lower", np.zeros(2)),
+        ("lower", np.array([0.0, np.nan])),
+        ("objective", np.array([np.inf, 0.0])),
+        ("lower", np.array([9.0, 0.0])),
+        ("row_lower", np.array([9.0])),
+        ("names", ("x",)),
     ],
 )
-def test_nonsense_is_refused_by_name(stated, field, value, complaint):
-    with pytest.raises(ValueError, match=complaint):
+def test_nonsense_is_refused_by_name(stated, field, value, snapshot):
+    with pytest.raises(ValueError) as told:
         replace(stated, **{field: value})
+    assert str(told.value) == snapshot
 
 
 def test_value_includes_the_offset(stated):

@@ -58,20 +58,19 @@ def test_one_child_serves_many_problems(faulty):
         assert process._child is first
 
 
-def test_a_crash_is_a_failed_outcome_with_the_last_words_and_the_next_call_works(faulty):
+def test_a_crash_is_a_failed_outcome_with_the_last_words_and_the_next_call_works(faulty, snapshot):
     with SolverProcess("crash") as process:
         outcome = process.solve(FATAL)
         assert outcome.status is Status.FAILED
         assert outcome.dual_bound == float("-inf")
-        assert "exit status 7" in outcome.message
-        assert "the vendor's last words" in outcome.message
+        assert outcome.message == snapshot
         assert process.solve(EASY).status is Status.OPTIMAL
 
 
-def test_a_solver_error_is_raised_again_with_its_message(faulty):
+def test_a_solver_error_is_raised_again_with_its_message(faulty, snapshot):
     with SolverProcess("refuse") as process, pytest.raises(SolverError) as caught:
         process.solve(EASY)
-    assert str(caught.value) == "no licence for this: buy one"
+    assert str(caught.value) == snapshot
 
 
 def test_any_other_error_is_a_failed_outcome(faulty):
@@ -80,9 +79,10 @@ def test_any_other_error_is_a_failed_outcome(faulty):
     assert (outcome.status, outcome.message) == (Status.FAILED, "ZeroDivisionError: oops")
 
 
-def test_an_unknown_solver_is_named_by_the_parent():
-    with SolverProcess("hihgs") as process, pytest.raises(SolverError, match="did you mean"):
+def test_an_unknown_solver_is_named_by_the_parent(snapshot):
+    with SolverProcess("hihgs") as process, pytest.raises(SolverError) as told:
         process.solve(EASY)
+    assert str(told.value) == snapshot
 
 
 def test_what_the_vendor_prints_reaches_neither_the_channel_nor_the_terminal(faulty, capfd):
@@ -92,11 +92,12 @@ def test_what_the_vendor_prints_reaches_neither_the_channel_nor_the_terminal(fau
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_solver_that_overruns_its_limit_is_killed(faulty):
+def test_a_solver_that_overruns_its_limit_is_killed(faulty, snapshot):
     # It would sleep for an hour.
     with SolverProcess("sleep", grace_seconds=0.5, grace_share=0.0) as process:
         outcome = process.solve(EASY, Settings(time_limit=1.0))
-    assert (outcome.status, outcome.message) == (Status.FAILED, "overran its time limit")
+    assert outcome.status is Status.FAILED
+    assert outcome.message == snapshot
 
 
 def test_the_start_of_the_child_counts_against_the_time_limit(faulty):

@@ -47,9 +47,10 @@ def test_every_built_in_solver_answers_to_its_name(name):
     assert find_solver(name).name == name
 
 
-def test_an_unknown_name_lists_the_known_ones_and_suggests_the_nearest():
-    with pytest.raises(SolverError, match=r"unknown solver 'gurobbi', did you mean 'gurobi'") as e:
+def test_an_unknown_name_lists_the_known_ones_and_suggests_the_nearest(snapshot):
+    with pytest.raises(SolverError) as e:
         find_solver("gurobbi")
+    assert str(e.value) == snapshot
     assert all(name in str(e.value) for name in registry.BUILT_IN)
 
 
@@ -58,14 +59,16 @@ def test_an_option_reaches_the_solver():
     assert find_solver("ortools:glop").features == {Feature.TIME_LIMIT, Feature.TOLERANCES}
 
 
-def test_an_option_of_a_solver_without_options_is_refused():
-    with pytest.raises(SolverError, match="'highs' takes no option, got 'highs:fast'"):
+def test_an_option_of_a_solver_without_options_is_refused(snapshot):
+    with pytest.raises(SolverError) as told:
         find_solver("highs:fast")
+    assert str(told.value) == snapshot
 
 
-def test_an_unknown_option_is_refused_with_the_known_ones():
-    with pytest.raises(SolverError, match="SCIP, HIGHS, GLOP"):
+def test_an_unknown_option_is_refused_with_the_known_ones(snapshot):
+    with pytest.raises(SolverError) as told:
         find_solver("ortools:nope")
+    assert str(told.value) == snapshot
 
 
 def test_a_plugin_is_found_described_and_available(install):
@@ -79,48 +82,47 @@ def test_a_plugin_is_found_described_and_available(install):
     assert "absent" not in available()
 
 
-def test_a_plugin_cannot_replace_a_built_in_solver(install):
+def test_a_plugin_cannot_replace_a_built_in_solver(install, snapshot):
     install("mine", GOOD, highs="Mine")
-    with pytest.warns(UserWarning, match="solver 'highs' of mine is ignored: leaveout already"):
+    with pytest.warns(UserWarning, match="'highs'") as heard:
         assert "highs" in available()
+    assert [str(each.message) for each in heard] == snapshot
     assert type(find_solver("highs")).__module__ == "leaveout.solvers.highs"
 
 
-def test_of_two_plugins_with_one_name_the_first_wins(install):
+def test_of_two_plugins_with_one_name_the_first_wins(install, snapshot):
     install("mine", GOOD, twin="Mine")
     install("other", GOOD, twin="Mine")
-    with pytest.warns(UserWarning, match="solver 'twin' of .* is ignored: .* already provides"):
+    with pytest.warns(UserWarning, match="'twin'") as heard:
         find_solver("twin")
+    assert [str(each.message) for each in heard] == snapshot
 
 
-@pytest.mark.parametrize(
-    ("target", "reason"),
-    [
-        ("Missing", "cannot be imported .AttributeError"),
-        ("function", "is not a subclass of leaveout.solvers.Solver"),
-        ("Abstract", "does not implement solve"),
-    ],
-)
-def test_a_broken_plugin_is_skipped_with_a_warning_that_names_it(install, target, reason):
+@pytest.mark.parametrize("target", ["Missing", "function", "Abstract"])
+def test_a_broken_plugin_is_skipped_with_a_warning_that_names_it(install, target, snapshot):
     install("mine", GOOD, broken=target)
-    with pytest.warns(UserWarning, match=f"solver 'broken' of mine is skipped: .*{reason}"):
+    with pytest.warns(UserWarning, match="'broken'") as heard:
         assert "highs" in available()
-    with pytest.raises(SolverError, match="unknown solver 'broken'"):
+    assert [str(each.message) for each in heard] == snapshot
+    with pytest.raises(SolverError) as told:
         find_solver("broken")
+    assert str(told.value) == snapshot
 
 
-def test_a_plugin_whose_import_fails_is_skipped(install):
+def test_a_plugin_whose_import_fails_is_skipped(install, snapshot):
     install("mine", "import no_such_package_anywhere", broken="Mine")
-    with pytest.warns(UserWarning, match="skipped: it cannot be imported .ModuleNotFoundError"):
+    with pytest.warns(UserWarning, match="ModuleNotFoundError") as heard:
         assert [row.name for row in describe()] == list(registry.BUILT_IN)
+    assert [str(each.message) for each in heard] == snapshot
 
 
-def test_plugins_can_be_switched_off(install, monkeypatch):
+def test_plugins_can_be_switched_off(install, monkeypatch, snapshot):
     install("mine", GOOD, mine="Mine")
     monkeypatch.setenv("LEAVEOUT_PLUGINS", "off")
     registry._plugins.cache_clear()
-    with pytest.raises(SolverError, match="unknown solver 'mine'"):
+    with pytest.raises(SolverError) as told:
         find_solver("mine")
+    assert str(told.value) == snapshot
     assert find_solver("highs").name == "highs"
 
 
@@ -136,13 +138,14 @@ def test_packaging_metadata_repeats_no_other_table_than_the_registry():
     assert points == registry.BUILT_IN
 
 
-def test_a_missing_package_names_its_cure(monkeypatch):
+def test_a_missing_package_names_its_cure(monkeypatch, snapshot):
     solver = find_solver("scip")
     monkeypatch.setattr(type(solver), "package", "no_such_package_anywhere")
     from leaveout.solvers.conformance_cases import CASES
 
-    with pytest.raises(SolverError, match=r"pip install 'leaveout\[scip\]'"):
+    with pytest.raises(SolverError) as told:
         solver.solve(CASES[0].problem)
+    assert str(told.value) == snapshot
 
 
 def test_describing_the_solvers_imports_no_vendor_and_takes_no_licence():

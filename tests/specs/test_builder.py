@@ -123,49 +123,51 @@ def test_the_equality_of_trees_is_not_that_of_terms():
 
 
 @pytest.mark.parametrize(
-    ("wrong", "cure"),
+    "wrong",
     [
-        (lambda: 0 < x < 1, r"\(a < b\) & \(b < c\)"),
-        (lambda: x > 1 and M > 2, "'&', '|' and '~'"),
-        (lambda: x > 1 or M > 2, "'&', '|' and '~'"),
-        (lambda: not x > 1, "'&', '|' and '~'"),
-        (lambda: x in [M], "'&', '|' and '~'"),
-        (lambda: 1 in x, "use forall"),
-        (lambda: list(x), "use forall"),
-        (lambda: x > 1 & (M > 2), r"write '\(a > b\) & \(c > d\)'"),
-        (lambda: (x > 1) & True, r"'&' joins claims, True is none"),
-        (lambda: (x > 1) | (x + 1), r"'\|' joins claims, x \+ 1 is none"),
-        (lambda: ~(x + 1), "'~' joins claims"),
-        (lambda: (x > 1).implies(False), "the conclusion must be a claim"),
-        (lambda: guarantee("g", True), "what 'g' states must be a claim"),
-        (lambda: find("g", "least", x > 1), r"least\(...\) or greatest\(...\)"),
-        (lambda: forall({}, x > 1), "needs a variable"),
-        (lambda: spec(x), "made of statements"),
-        (lambda: x + True, "expected a number"),
-        (lambda: x + None, "expected a number"),
-        (lambda: x**2, "unsupported operand"),
+        lambda: 0 < x < 1,
+        lambda: x > 1 and M > 2,
+        lambda: x > 1 or M > 2,
+        lambda: not x > 1,
+        lambda: x in [M],
+        lambda: 1 in x,
+        lambda: list(x),
+        lambda: x > 1 & (M > 2),
+        lambda: (x > 1) & True,
+        lambda: (x > 1) | (x + 1),
+        lambda: ~(x + 1),
+        lambda: (x > 1).implies(False),
+        lambda: guarantee("g", True),
+        lambda: find("g", "least", x > 1),
+        lambda: forall({}, x > 1),
+        lambda: spec(x),
+        lambda: x + True,
+        lambda: x + None,
+        lambda: x**2,
     ],
 )
-def test_what_python_would_get_wrong_is_refused_with_the_cure(wrong, cure):
-    with pytest.raises(TypeError, match=cure):
+def test_what_python_would_get_wrong_is_refused_with_the_cure(wrong, snapshot):
+    with pytest.raises(TypeError) as told:
         wrong()
+    assert str(told.value) == snapshot
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
+    "wrong",
     [
-        (lambda: label(M), "label needs 'point'"),
-        (lambda: label(M, x, 1), "label takes 2 arguments, got 3"),
-        (lambda: confidence(M, x, lable=1), "did you mean 'label'"),
-        (lambda: name("1a"), "a name is made of"),
-        (lambda: let("forall", 1), "'forall' is a word of the language"),
-        (lambda: x + math.inf, "finite"),
-        (lambda: network("a\0"), "NUL"),
+        lambda: label(M),
+        lambda: label(M, x, 1),
+        lambda: confidence(M, x, lable=1),
+        lambda: name("1a"),
+        lambda: let("forall", 1),
+        lambda: x + math.inf,
+        lambda: network("a\0"),
     ],
 )
-def test_what_the_language_does_not_have_is_refused(wrong, message):
-    with pytest.raises(SpecError, match=message):
+def test_what_the_language_does_not_have_is_refused(wrong, snapshot):
+    with pytest.raises(SpecError) as told:
         wrong()
+    assert str(told.value) == snapshot
 
 
 def test_functions_of_plug_ins_are_there(monkeypatch):
@@ -203,11 +205,10 @@ def test_a_notebook_shows_it_in_colour_and_escaped():
         lambda: leaveout.specs.but(family("f.npz"), 10**400),
     ],
 )
-def test_a_number_beyond_float64_is_refused_on_one_line(make):
-    with pytest.raises(
-        SpecError, match=r"^this number is too large; the largest is about 1.8e308$"
-    ):
+def test_a_number_beyond_float64_is_refused_on_one_line(make, snapshot):
+    with pytest.raises(SpecError) as told:
         make()
+    assert str(told.value) == snapshot
 
 
 def test_minus_zero_is_zero():

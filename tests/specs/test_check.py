@@ -112,54 +112,54 @@ def test_right_specifications(statement):
 
 
 @pytest.mark.parametrize(
-    ("statement", "said"),
+    "statement",
     [
-        ("guarantee g: forall x in box(b, 1): 1 == 1", "unknown name 'b'"),
-        ("let c = 0.5 guarantee g: forall x in X: label(N, x) == c", "c is a number"),
-        ("let c = [1] guarantee g: forall x in box(c, 0): 1 == 1", "this box is empty"),
-        ("guarantee g: forall x in X: confidence(N, x, -1) > 0", "-1 is not"),
-        ("guarantee g: forall x in X: label(N, x) == -1", "cannot compare"),
-        ("guarantee g: forall x in X, x in F: 1 == 1", "'x' is defined twice"),
-        ("guarantee g: forall N in F: 1 == 1", "'N' is defined twice"),
-        ("guarantee g: (forall x in X: 1 == 1) and label(N, x) == 1", "unknown name 'x'"),
-        ("find r: least N such that N > 1", "'N' is defined twice"),
-        ("guarantee g: label(N, network = N) == 1", "'network' of label is given twice"),
-        ("guarantee g: 1 / 0 == 1", "this divides by zero"),
-        ("guarantee g: [] == 1", "this list is empty"),
-        ("guarantee g: [[1]] == 1", "[[1]] is a list of lists of numbers"),
-        ("guarantee g: [[[1]]] == 1", "numbers or lists of numbers, [[1]] is a list of lists"),
-        ("guarantee g: [N] == 1", "a list holds numbers or lists of numbers, N is a network"),
-        ("guarantee g: [1, [1]] == 1", "mixes numbers and lists: 1 is a number, [1] a list"),
-        ("let a = [1] guarantee g: [a, [1, 2]] == 1", "rows of different length: 1 and 2"),
-        ('guarantee g: -"a" < 1', "'-' takes numbers"),
-        ("guarantee g: N", "what 'g' states must be a claim, N is a network"),
-        ("guarantee g: (1 < 2) == (2 < 3)", "cannot compare"),
-        ("guarantee g: 1 < 2 with confidence 1", "a confidence lies between 0 and 1"),
-        ("guarantee g: 1 < 2 with confidence -0.5", "a confidence lies between 0 and 1"),
-        ("guarantee g: n == n", "did you mean 'N'?"),
-        ("guarantee g: forall x in around([0], -1): 1 == 1", "a number from 0, -1 is not"),
-        ("guarantee g: forall x in around(0, 1): 1 == 1", "'centre' of around must be a list"),
-        ("guarantee g: forall x in X: score(N, x) > 0", "score needs 'label'"),
-        ("guarantee g: forall x in X: score(N, x, 0.5) > 0", "a label is a whole number from 0"),
-        ("guarantee g: forall x in X: feature(x, 0.5) > 0", "a feature is a whole number from 0"),
-        ("guarantee g: forall x in X: same_except(x, x, at = [1, 1])", "feature 1 is named twice"),
-        ("guarantee g: forall x in X: same_except(x, N, at = 1)", "'other' of same_except"),
-        ('guarantee g: forall z in points("p"): label(N, z) == 1', "z is a record"),
-        ('guarantee g: forest("t") < forest("t")', "'<' cannot compare these"),
-        ('guarantee g: unlearns(sharded("s"), updates = 1, alpha = 1)', "unlearns needs 'beta'"),
+        "guarantee g: forall x in box(b, 1): 1 == 1",
+        "let c = 0.5 guarantee g: forall x in X: label(N, x) == c",
+        "let c = [1] guarantee g: forall x in box(c, 0): 1 == 1",
+        "guarantee g: forall x in X: confidence(N, x, -1) > 0",
+        "guarantee g: forall x in X: label(N, x) == -1",
+        "guarantee g: forall x in X, x in F: 1 == 1",
+        "guarantee g: forall N in F: 1 == 1",
+        "guarantee g: (forall x in X: 1 == 1) and label(N, x) == 1",
+        "find r: least N such that N > 1",
+        "guarantee g: label(N, network = N) == 1",
+        "guarantee g: 1 / 0 == 1",
+        "guarantee g: [] == 1",
+        "guarantee g: [[1]] == 1",
+        "guarantee g: [[[1]]] == 1",
+        "guarantee g: [N] == 1",
+        "guarantee g: [1, [1]] == 1",
+        "let a = [1] guarantee g: [a, [1, 2]] == 1",
+        'guarantee g: -"a" < 1',
+        "guarantee g: N",
+        "guarantee g: (1 < 2) == (2 < 3)",
+        "guarantee g: 1 < 2 with confidence 1",
+        "guarantee g: 1 < 2 with confidence -0.5",
+        "guarantee g: n == n",
+        "guarantee g: forall x in around([0], -1): 1 == 1",
+        "guarantee g: forall x in around(0, 1): 1 == 1",
+        "guarantee g: forall x in X: score(N, x) > 0",
+        "guarantee g: forall x in X: score(N, x, 0.5) > 0",
+        "guarantee g: forall x in X: feature(x, 0.5) > 0",
+        "guarantee g: forall x in X: same_except(x, x, at = [1, 1])",
+        "guarantee g: forall x in X: same_except(x, N, at = 1)",
+        'guarantee g: forall z in points("p"): label(N, z) == 1',
+        'guarantee g: forest("t") < forest("t")',
+        'guarantee g: unlearns(sharded("s"), updates = 1, alpha = 1)',
     ],
 )
-def test_wrong_specifications(statement, said):
+def test_wrong_specifications(statement, snapshot):
     with pytest.raises(SpecError) as caught:
         check(parse(LETS + statement))
-    assert said in str(caught.value)
+    assert str(caught.value) == snapshot
 
 
-def test_a_tree_built_in_python_is_checked_in_its_canonical_text():
+def test_a_tree_built_in_python_is_checked_in_its_canonical_text(snapshot):
     claim = Compare(Name("b"), "<", Number(2))
     with pytest.raises(SpecError) as caught:
         check(Spec((Guarantee("g", And(claim, claim)),)))
-    assert str(caught.value).startswith("<built>:1:14: unknown name 'b'\nguarantee g: b < 2 and")
+    assert str(caught.value) == snapshot
 
 
 def test_a_tree_built_in_python_may_use_a_node_twice():
@@ -170,12 +170,13 @@ def test_a_tree_built_in_python_may_use_a_node_twice():
     assert check(Spec((Guarantee("g", And(bound, bound)),))).statements
 
 
-def test_a_tree_too_deep_to_walk_is_refused():
+def test_a_tree_too_deep_to_walk_is_refused(snapshot):
     claim = Name("a")
     for _ in range(5000):
         claim = And(claim, claim)
-    with pytest.raises(SpecError, match="<built>: this expression is nested more than 200"):
+    with pytest.raises(SpecError) as told:
         check(Spec((Guarantee("g", claim),)))
+    assert str(told.value) == snapshot
 
 
 ROWS = Type("Rows", "rows of a table", each=Type("Row", "a row"))
@@ -209,23 +210,21 @@ def test_functions_bring_types_words_and_comparisons_of_their_own():
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    "call",
     [
-        ("unlearns(forest(), updates = adaptve)", "did you mean 'adaptive'?"),
-        ("unlearns(forest(), updates = 1)", "must be 'adaptive' or 'oblivious', got 1"),
-        ("unlearns(forest(), adaptive)", "unlearns takes 1 argument, got 2"),
-        ("unlearns(forest())", "unlearns needs 'updates'"),
-        ("unlearns(rows(), updates = adaptive)", "a forest is made so: let T = forest()"),
-        ("forest() < forest()", "'<' cannot compare these"),
+        "unlearns(forest(), updates = adaptve)",
+        "unlearns(forest(), updates = 1)",
+        "unlearns(forest(), adaptive)",
+        "unlearns(forest())",
+        "unlearns(rows(), updates = adaptive)",
+        "forest() < forest()",
     ],
 )
-def test_wrong_calls_of_such_functions(call, said):
+def test_wrong_calls_of_such_functions(call, snapshot):
     with pytest.raises(SpecError) as caught:
         check(parse(f"guarantee g: {call}"), TABLE)
-    assert said in str(caught.value)
+    assert str(caught.value) == snapshot
 
 
-def test_a_signature_shows_words_names_and_what_is_optional():
-    assert UNLEARNS.signature == (
-        "unlearns(forest: Forest, updates = adaptive | oblivious[, alpha = Number]) -> Boolean"
-    )
+def test_a_signature_shows_words_names_and_what_is_optional(snapshot):
+    assert UNLEARNS.signature == snapshot

@@ -42,10 +42,13 @@ def walks(monkeypatch: pytest.MonkeyPatch) -> list[Node]:
     return seen
 
 
-def test_lets_that_double_sixty_times_are_refused_where_they_become_too_large(walks) -> None:
+def test_lets_that_double_sixty_times_are_refused_where_they_become_too_large(
+    walks, snapshot
+) -> None:
     text = HEAD + _doubled(60) + CLAIM.format("a60")
-    with pytest.raises(SpecError, match=r"^t\.spec:19:11: .*more than 200,000 parts"):
+    with pytest.raises(SpecError) as told:
         check(parse(text, "t.spec"))
+    assert str(told.value) == snapshot
     assert len(walks) < 200
 
 
@@ -56,16 +59,18 @@ def test_lets_that_double_a_few_times_mean_what_they_meant() -> None:
     assert Resolver(checked, Path()).number(checked.lets["a12"].value) == 0.5 * 2**12
 
 
-def test_claims_that_are_too_large_only_together_are_refused() -> None:
+def test_claims_that_are_too_large_only_together_are_refused(snapshot) -> None:
     claims = "".join(f"guarantee g{i}: a14 + a14 > {i}\n" for i in range(40))
-    with pytest.raises(SpecError, match="the claims up to this one have more than 4,000,000 parts"):
+    with pytest.raises(SpecError) as told:
         check(parse(_doubled(15) + claims, "t.spec"))
+    assert str(told.value) == snapshot
 
 
-def test_a_chain_of_lets_deeper_than_recursion_is_refused() -> None:
+def test_a_chain_of_lets_deeper_than_recursion_is_refused(snapshot) -> None:
     chain = "let a0 = 0.5\n" + "".join(f"let a{i} = a{i - 1} + 1\n" for i in range(1, 400))
-    with pytest.raises(SpecError, match=r"t\.spec:\d+:\d+: .*nested more than 200 levels"):
+    with pytest.raises(SpecError) as told:
         check(parse(chain + "guarantee g: a399 > 0\n", "t.spec"))
+    assert str(told.value) == snapshot
 
 
 def test_a_chain_of_refined_sets_is_as_long_as_there_are_features(tmp_path) -> None:
@@ -90,7 +95,9 @@ def test_a_long_list_used_many_times_is_no_large_expression() -> None:
     assert len(check(parse(text, "t.spec")).statements) == 900
 
 
-def test_a_set_that_lists_too_many_numbers_in_all_is_refused(tmp_path, monkeypatch) -> None:
+def test_a_set_that_lists_too_many_numbers_in_all_is_refused(
+    tmp_path, monkeypatch, snapshot
+) -> None:
     monkeypatch.setattr("leaveout.verifier.points.inputs.LARGEST_IN_ALL", 4000)
     path = tmp_path / "t.spec"
     path.write_text(
@@ -99,8 +106,9 @@ def test_a_set_that_lists_too_many_numbers_in_all_is_refused(tmp_path, monkeypat
         "one = 999)\n" + CLAIM.format("0")
     )
     reading = read_spec(path)
-    with pytest.raises(SpecError, match=r"t\.spec:2:9: .*more than 4,000 numbers in all"):
+    with pytest.raises(SpecError) as told:
         InputReader(reading.resolver(), 6).read(reading.checked.lets["X"].value)
+    assert str(told.value) == snapshot
 
 
 @pytest.mark.parametrize(
@@ -127,14 +135,18 @@ def test_nesting_ends_in_one_error_that_points_or_in_a_tree(text) -> None:
             assert str(error).startswith("<text>:1:")
 
 
-def test_a_let_that_names_itself_is_refused_and_has_no_constant() -> None:
-    with pytest.raises(SpecError, match="'a' is used before it is defined"):
+def test_a_let_that_names_itself_is_refused_and_has_no_constant(snapshot) -> None:
+    with pytest.raises(SpecError) as told:
         check(parse("let a = a\nguarantee g: a < 1\n"))
-    with pytest.raises(SpecError, match="neither a constant number nor a text"):
+    assert str(told.value) == snapshot
+    with pytest.raises(SpecError) as told:
         params(parse("param a = a\nguarantee g: a < 1\n"))
+    assert str(told.value) == snapshot
 
 
-def test_a_tree_that_holds_one_node_many_times_is_refused_before_it_is_walked(monkeypatch) -> None:
+def test_a_tree_that_holds_one_node_many_times_is_refused_before_it_is_walked(
+    monkeypatch, snapshot
+) -> None:
     walked = 0
     real = children
 
@@ -147,6 +159,7 @@ def test_a_tree_that_holds_one_node_many_times_is_refused_before_it_is_walked(mo
     number = term(0.5)
     for _ in range(60):
         number = number + number
-    with pytest.raises(SpecError, match="too long for a specification"):
+    with pytest.raises(SpecError) as told:
         check(spec(let("a", number), guarantee("g", number > 1)))
+    assert str(told.value) == snapshot
     assert walked < 10_000

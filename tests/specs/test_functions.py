@@ -40,25 +40,28 @@ def test_a_plug_in_adds_a_function(install):
     assert check(parse("guarantee g: forall x in box(0, 1): norm(x) < 1")).statements
 
 
-def test_plug_ins_can_be_switched_off(install, monkeypatch):
+def test_plug_ins_can_be_switched_off(install, monkeypatch, snapshot):
     install("NORM")
     monkeypatch.setenv("LEAVEOUT_PLUGINS", "off")
     assert list(functions()) == [function.name for function in BUILT_IN]
-    with pytest.raises(SpecError, match="unknown name 'norm'"):
+    with pytest.raises(SpecError) as told:
         check(parse("guarantee g: norm(1) < 1"))
+    assert str(told.value) == snapshot
 
 
-def test_a_built_in_function_wins(install):
+def test_a_built_in_function_wins(install, snapshot):
     install("OTHER_LABEL")
-    with pytest.warns(UserWarning, match="there is a function 'label' already"):
+    with pytest.warns(UserWarning, match="'label'") as heard:
         table = functions()
+    assert [str(each.message) for each in heard] == snapshot
     assert table["label"] in BUILT_IN
 
 
-def test_the_first_of_two_plug_ins_wins(install):
+def test_the_first_of_two_plug_ins_wins(install, snapshot):
     install("NORM", "OTHER_NORM")
-    with pytest.warns(UserWarning, match="OTHER_NORM is left out: there is a function 'norm'"):
+    with pytest.warns(UserWarning, match="OTHER_NORM.*'norm'") as heard:
         assert functions()["norm"] is NORM
+    assert [str(each.message) for each in heard] == snapshot
 
 
 @pytest.mark.parametrize(
@@ -130,7 +133,7 @@ def test_edits_and_relabels_are_types():
     assert len(threats) == len(set(threats.values())) == 2
 
 
-def test_a_rule_is_given_the_types_of_the_arguments():
+def test_a_rule_is_given_the_types_of_the_arguments(snapshot):
     seen = []
 
     def rule(given, types):
@@ -142,21 +145,21 @@ def test_a_rule_is_given_the_types_of_the_arguments():
     with pytest.raises(SpecError) as caught:
         check(parse("let a = 2 guarantee g: f(a, how = fast) < 1"), table)
     assert seen == [{"of": ("2", "Number"), "how": ("fast", "Word")}]
-    assert str(caught.value).endswith("^\nwrite something else\nor nothing")
+    assert str(caught.value) == snapshot
     assert ": no\n" in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("fields", "text", "right", "wrong"),
+    ("fields", "right", "wrong"),
     [
-        ({}, "a number", [-1.5, 2], []),
-        ({"whole": True}, "a whole number", [-1, 0, 3], [0.5]),
-        ({"least": 0}, "a number from 0", [0, 0.5], [-1]),
-        ({"least": 0.5, "most": 1e6}, "a number from 0.5 to 1000000", [0.5, 1e6], [0, 1e7]),
+        ({}, [-1.5, 2], []),
+        ({"whole": True}, [-1, 0, 3], [0.5]),
+        ({"least": 0}, [0, 0.5], [-1]),
+        ({"least": 0.5, "most": 1e6}, [0.5, 1e6], [0, 1e7]),
     ],
 )
-def test_the_numbers_a_parameter_takes(fields, text, right, wrong):
+def test_the_numbers_a_parameter_takes(fields, right, wrong, snapshot):
     parameter = Parameter("p", (NUMBER,), **fields)
-    assert parameter.range == text
+    assert parameter.range == snapshot
     assert all(map(parameter.takes, right))
     assert not any(map(parameter.takes, wrong))

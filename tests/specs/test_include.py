@@ -74,24 +74,21 @@ def test_the_text_of_the_whole_parses(write):
     assert parse(str(whole)).statements == whole.statements
 
 
-def test_a_wrong_type_in_an_included_file_is_shown_there(write, tmp_path):
+def test_a_wrong_type_in_an_included_file_is_shown_there(write, tmp_path, snapshot):
     message = refused(write(root=ROOT, lib__net='# one\nlet M = network("a")\nlet Q = box(1, "a")'))
-    assert message.splitlines()[:3] == [
-        f"{tmp_path}/lib/net.spec:3:16: 'upper' of box must be a number or a list of numbers, "
-        '"lib/a" is a text',
-        'let Q = box(1, "a")',
-        "               ^^^",
-    ]
+    assert message.startswith(f"{tmp_path}/lib/net.spec:3:16: ")
+    assert message.splitlines()[1:3] == ['let Q = box(1, "a")', "               ^^^"]
+    assert message == snapshot
 
 
-def test_an_error_behind_an_include_is_shown_in_the_first_file(write, tmp_path):
+def test_an_error_behind_an_include_is_shown_in_the_first_file(write, snapshot):
     message = refused(write(root=ROOT.replace("label(M", "label(Q"), lib__net=NET))
-    assert message.startswith(f"{tmp_path}/root.spec:4:50: unknown name 'Q'")
+    assert message == snapshot
 
 
-def test_a_syntax_error_is_shown_in_its_file(write, tmp_path):
+def test_a_syntax_error_is_shown_in_its_file(write, snapshot):
     message = refused(write(root=ROOT, lib__net="let M = network("))
-    assert message.startswith(f"{tmp_path}/lib/net.spec:1:16: this '(' is never closed")
+    assert message == snapshot
 
 
 @pytest.mark.parametrize(
@@ -102,27 +99,24 @@ def test_a_syntax_error_is_shown_in_its_file(write, tmp_path):
         ("guarantee g: 1 < 2\nlet M = 1", "root.spec:4:11: 'g' is defined twice"),
     ],
 )
-def test_what_two_files_define_is_refused_and_both_places_are_named(write, tmp_path, net, where):
+def test_what_two_files_define_is_refused_and_both_places_are_named(write, net, where, snapshot):
     message = refused(write(root=ROOT, lib__net=net))
     name = where.split("'")[1]
     row, text = next((i, t) for i, t in enumerate(net.splitlines(), 1) if f" {name}" in t)
-    assert message.startswith(f"{tmp_path}/{where}")
+    assert message == snapshot
     column = text.index(f" {name}") + 2
-    assert f"first at {tmp_path}/lib/net.spec:{row}:{column}" in message
+    assert f"{row}" in message
+    assert f"{column}" in message
 
 
-def test_files_that_include_each_other_are_refused(write, tmp_path):
+def test_files_that_include_each_other_are_refused(write, snapshot):
     message = refused(write(root=ROOT, lib__net='include "../root.spec"'))
-    assert message.splitlines()[0] == (
-        f"{tmp_path}/lib/net.spec:1:9: {tmp_path}/lib/../root.spec includes itself"
-    )
+    assert message.splitlines()[0] == snapshot
 
 
-def test_a_file_included_twice_is_refused(write, tmp_path):
+def test_a_file_included_twice_is_refused(write, snapshot):
     message = refused(write(root='include "lib/../lib/net.spec"\n' + ROOT, lib__net=NET))
-    assert message.startswith(
-        f"{tmp_path}/root.spec:2:9: {tmp_path}/lib/net.spec is included twice"
-    )
+    assert message == snapshot
 
 
 def test_a_missing_file_is_refused_where_it_is_named(write, tmp_path):
@@ -134,21 +128,22 @@ def test_a_missing_file_is_refused_where_it_is_named(write, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("root", "wrong"),
-    [('include ""', "'include' needs a path"), ('include "."', "is no specification")],
+    "root",
+    ['include ""', 'include "."'],
 )
-def test_what_is_no_file_is_refused(write, root, wrong):
-    assert wrong in refused(write(root=root))
+def test_what_is_no_file_is_refused(write, root, snapshot):
+    assert refused(write(root=root)) == snapshot
 
 
-def test_too_many_files_are_refused(write):
+def test_too_many_files_are_refused(write, snapshot):
     files = {f"f{i}": f'include "f{i + 1}.spec"' for i in range(MOST + 1)}
-    assert f"more than {MOST} files" in refused(write(root='include "f0.spec"', **files))
+    assert refused(write(root='include "f0.spec"', **files)) == snapshot
 
 
-def test_without_a_folder_an_include_is_refused():
-    with pytest.raises(SpecError, match="nothing says which folder"):
+def test_without_a_folder_an_include_is_refused(snapshot):
+    with pytest.raises(SpecError) as told:
         check(parse('include "a.spec"\nguarantee g: 1 < 2'))
+    assert str(told.value) == snapshot
 
 
 def test_a_tree_built_in_python_includes_too(write, tmp_path):
@@ -159,24 +154,22 @@ def test_a_tree_built_in_python_includes_too(write, tmp_path):
     assert list(check(whole).lets) == ["M"]
 
 
-def test_a_variable_inside_a_claim_with_the_name_of_a_let_of_another_file(write, tmp_path):
+def test_a_variable_inside_a_claim_with_the_name_of_a_let_of_another_file(write, snapshot):
     root = 'include "lib/net.spec"\nguarantee g: 1 < 2 => (forall M in box(0, 1): 1 < 2)\n'
     shown = refused(write(root=root, lib__net=NET))
-    assert shown.startswith(f"{tmp_path}/root.spec:2:31: 'M' is defined twice")
-    assert f"first at {tmp_path}/lib/net.spec:2:5; give one of them another name" in shown
+    assert shown == snapshot
 
 
-def test_a_let_further_down_in_another_file_is_named(write, tmp_path):
+def test_a_let_further_down_in_another_file_is_named(write, snapshot):
     root = 'let K = M\ninclude "lib/net.spec"\nguarantee g: 1 < 2\n'
     shown = refused(write(root=root, lib__net=NET))
-    assert shown.startswith(f"{tmp_path}/root.spec:1:9: 'M' is used before it is defined")
-    assert f"its 'let' is at {tmp_path}/lib/net.spec:2:5: move it up" in shown
+    assert shown == snapshot
 
 
-def test_a_find_s_variable_with_the_name_of_a_let_of_another_file(write, tmp_path):
+def test_a_find_s_variable_with_the_name_of_a_let_of_another_file(write, snapshot):
     root = 'include "lib/net.spec"\nfind g: least M such that M > 1\n'
     shown = refused(write(root=root, lib__net=NET))
-    assert f"first at {tmp_path}/lib/net.spec:2:5" in shown
+    assert shown == snapshot
 
 
 SECRET = "root:x:0:0:secret:/root:/bin/sh"
@@ -245,15 +238,17 @@ def test_no_text_of_what_is_no_specification_of_this_folder_is_shown(tmp_path, k
 
 
 @pytest.mark.parametrize("kind", ["above", "absolute", "a link out of the folder"])
-def test_a_folder_that_is_allowed_is_included_from(tmp_path, kind):
+def test_a_folder_that_is_allowed_is_included_from(tmp_path, kind, snapshot):
     (tmp_path / "spec").mkdir()
     root = tmp_path / "spec" / "root.spec"
     root.write_text(f'include "{_secret_at(tmp_path, kind)}"\nguarantee g: a < 2\n')
     (tmp_path / "elsewhere.spec").write_text("let a = 1")
     assert list(check(load(root, [tmp_path])).lets) == ["a"]
-    with pytest.raises(SpecError, match=r"root\.spec:1:9: .*lies outside .*/spec"):
+    with pytest.raises(SpecError) as told:
         load(root, [tmp_path / "spec"])
-    with pytest.raises(SpecError, match="is no folder to include"):
+    assert str(told.value) == snapshot
+    with pytest.raises(SpecError) as told:
         load(root, [tmp_path / "absent"])
+    assert str(told.value) == snapshot
     assert leaveout.verify(root, allow_include=[tmp_path]).results[0].verdict == "proved"
     assert plan(root, allow_include=[str(tmp_path)]).statements[0].name == "g"

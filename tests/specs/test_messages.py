@@ -48,11 +48,11 @@ def test_what_a_terminal_would_obey_is_not_printed():
     assert all(character.isprintable() for character in shown.replace("\n", ""))
 
 
-def test_of_a_long_line_only_the_part_around_the_token_is_shown():
+def test_of_a_long_line_only_the_part_around_the_token_is_shown(snapshot):
     first, line, carets, *_ = message(
         "guarantee g: " + "1 + " * 150 + "zz" + " + 1" * 30 + " < 2"
     ).split("\n")
-    assert first == "patient.spec:1:614: unknown name 'zz'"
+    assert first == snapshot
     assert len(line) < 130
     assert line[carets.index("^") : len(carets)] == "zz"
 
@@ -62,8 +62,8 @@ def test_a_token_over_several_lines_is_underlined_on_its_first():
     assert (line, carets) == ("guarantee g: f(", " " * 13 + "^")
 
 
-def test_a_no_break_space_is_named():
-    assert message("guarantee g: 1 <\u00a02").endswith("write a plain space")
+def test_a_no_break_space_is_named(snapshot):
+    assert message("guarantee g: 1 <\u00a02") == snapshot
 
 
 def test_a_long_name_does_not_fill_the_screen():

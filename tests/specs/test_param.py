@@ -50,32 +50,34 @@ def test_nothing_set_changes_nothing():
     "value",
     ["", "x", "1 let b = 2", "box(0, 1)", "1 / 0", True, math.nan, math.inf, None, [1], 10**400],
 )
-def test_what_is_no_number_is_refused(value):
-    with pytest.raises(SpecError, match=r"the param 'eps' is a number, as in eps = 0\.1; got"):
+def test_what_is_no_number_is_refused(value, snapshot):
+    with pytest.raises(SpecError) as told:
         with_params(parse(SPEC), {"eps": value})
+    assert str(told.value) == snapshot
 
 
-def test_what_is_no_text_is_refused():
-    with pytest.raises(
-        SpecError, match=r'the param .file. is a text, as in file = "full.onnx"; got 3'
-    ):
+def test_what_is_no_text_is_refused(snapshot):
+    with pytest.raises(SpecError) as told:
         with_params(parse(SPEC), {"file": 3})
+    assert str(told.value) == snapshot
 
 
-def test_an_unknown_param_is_refused_and_the_known_ones_are_named():
-    with pytest.raises(
-        SpecError, match=r"no param 'epz' in <text>: its params are eps = 0\.1, half"
-    ):
+def test_an_unknown_param_is_refused_and_the_known_ones_are_named(snapshot):
+    with pytest.raises(SpecError) as told:
         with_params(parse(SPEC), {"epz": 1})
-    with pytest.raises(SpecError, match="it has none; a param is written"):
+    assert str(told.value) == snapshot
+    with pytest.raises(SpecError) as told:
         with_params(parse("let a = 1"), {"a": 1})
+    assert str(told.value) == snapshot
 
 
-def test_a_value_that_breaks_the_rules_of_a_function_is_refused():
-    with pytest.raises(SpecError, match="this box is empty"):
+def test_a_value_that_breaks_the_rules_of_a_function_is_refused(snapshot):
+    with pytest.raises(SpecError) as told:
         check(with_params(parse(SPEC), {"eps": -1}))
+    assert str(told.value) == snapshot
 
 
-def test_two_params_of_one_name_are_refused_as_lets_are():
-    with pytest.raises(SpecError, match="'a' is defined twice"):
+def test_two_params_of_one_name_are_refused_as_lets_are(snapshot):
+    with pytest.raises(SpecError) as told:
         check(parse("param a = 1 let a = 2 guarantee g: a < 1"))
+    assert str(told.value) == snapshot

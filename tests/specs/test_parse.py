@@ -153,9 +153,10 @@ def test_positions_and_sources_do_not_count_in_equality():
     assert hash(parse("let a = 1")) == hash(Spec((Let("a", Number(1)),)))
 
 
-def test_a_number_built_in_python_must_be_finite():
-    with pytest.raises(SpecError, match="a number must be finite, got nan"):
+def test_a_number_built_in_python_must_be_finite(snapshot):
+    with pytest.raises(SpecError) as told:
         Number(float("nan"))
+    assert str(told.value) == snapshot
 
 
 def test_a_text_built_in_python_must_be_able_to_name_a_file():
@@ -164,32 +165,34 @@ def test_a_text_built_in_python_must_be_able_to_name_a_file():
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "message"),
+    ("name", "content"),
     [
-        ("missing.spec", None, "no such file"),
-        ("empty.spec", b" \n\t", "the specification is empty, expected a statement such as 'let'"),
-        ("network.onnx", b"\x08\x07\xff\xfe", "is not UTF-8 text (byte 2)"),
-        ("long.spec", b"#" * (LONGEST + 1), "too long for a specification, at most 200,000 "),
+        ("missing.spec", None),
+        ("empty.spec", b" \n\t"),
+        ("network.onnx", b"\x08\x07\xff\xfe"),
+        ("long.spec", b"#" * (LONGEST + 1)),
     ],
 )
-def test_files_that_cannot_be_read(tmp_path, name, content, message):
+def test_files_that_cannot_be_read(tmp_path, name, content, snapshot):
     path = tmp_path / name
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(SpecError) as caught:
         load(path)
-    assert str(caught.value).startswith(f"{path}: {message}")
+    assert str(caught.value) == snapshot
     assert "\n" not in str(caught.value)
 
 
-def test_a_folder_is_refused(tmp_path):
-    with pytest.raises(SpecError, match="is a folder, expected a specification file"):
+def test_a_folder_is_refused(tmp_path, snapshot):
+    with pytest.raises(SpecError) as told:
         load(tmp_path)
+    assert str(told.value) == snapshot
 
 
-def test_a_path_with_a_nul_is_refused():
-    with pytest.raises(SpecError, match="is no file name"):
+def test_a_path_with_a_nul_is_refused(snapshot):
+    with pytest.raises(SpecError) as told:
         load("a\0b")
+    assert str(told.value) == snapshot
 
 
 def test_a_byte_order_mark_and_windows_line_ends_are_fine(tmp_path):
@@ -211,17 +214,18 @@ def test_a_byte_order_mark_and_windows_line_ends_are_fine(tmp_path):
     ],
     ids=lambda text: text[:10],
 )
-def test_deep_nesting_is_refused_by_name(text):
-    with pytest.raises(SpecError, match="this expression is nested more than 200 levels deep"):
+def test_deep_nesting_is_refused_by_name(text, snapshot):
+    with pytest.raises(SpecError) as told:
         parse(f"guarantee g: {text}")
+    assert str(told.value) == snapshot
 
 
 @pytest.mark.parametrize("text", ["(" * 10_000, "(" * 10_000 + "1" + ")" * 10_000 + " < 1"])
-def test_any_number_of_parentheses_ends(text):
+def test_any_number_of_parentheses_ends(text, snapshot):
     try:
         parse(f"guarantee g: {text}")
     except SpecError as error:
-        assert "never closed" in str(error)
+        assert str(error) == snapshot
 
 
 def test_importing_the_package_does_not_import_the_parser():

@@ -20,7 +20,7 @@ def invoke(*words):
     return CliRunner().invoke(app, [str(word) for word in words])
 
 
-def test_it_trains_and_says_what_comes_next(blobs, tmp_path):
+def test_it_trains_and_says_what_comes_next(blobs, tmp_path, snapshot):
     pytest.importorskip("torch")
     out = tmp_path / "out"
     words = [
@@ -50,39 +50,39 @@ def test_it_trains_and_says_what_comes_next(blobs, tmp_path):
 
     again = invoke(*words)
     assert again.exit_code == 0
-    assert "already complete" in again.stderr
+    assert again.stderr == snapshot
     assert "seconds" not in again.stdout
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    "words",
     [
-        (["--layers", "50,,50"], "--layers 50,,50: '' is not a width"),
-        (["--layers", "50x50"], "--layers 50x50: '50x50' is not a width"),
-        (["--layers", "50,-1"], "'-1' is not a width"),
-        (["--layers", "none,5"], "'none' is not a width"),
-        (["--optimizer", "lbfgs"], "--optimizer lbfgs: expected one of sgd, adam"),
-        (["--optimizer", "adam", "--momentum", "0.9"], "drop --momentum"),
-        (["--momentum", "1"], "--momentum 1.0: expected a number in [0, 1)"),
-        (["--schedule", "linear"], "expected one of constant, step, cosine"),
-        (["--step-every", "0"], "--step-every 0"),
-        (["--step-factor", "2"], "--step-factor 2.0"),
-        (["--class-weights", "1,x,2"], "--class-weights 1,x,2: expected balanced"),
-        (["--class-weights", "1,2"], "the data has 3 labels"),
-        (["--class-weights", "1,0,2"], "expected numbers above 0"),
-        (["--id", "patient"], "drop --id"),
-        (["--unit", "dose"], "--unit dose: expected COLUMN=UNIT"),
-        (["--unit", "dose=mg"], "drop --unit"),
-        (["--cnn", "--layers", "50"], "drop --layers"),
-        (["--batch", "0"], "--batch 0"),
-        (["--epochs", "0"], "--epochs 0"),
-        (["--lr", "-1"], "--lr -1"),
+        ["--layers", "50,,50"],
+        ["--layers", "50x50"],
+        ["--layers", "50,-1"],
+        ["--layers", "none,5"],
+        ["--optimizer", "lbfgs"],
+        ["--optimizer", "adam", "--momentum", "0.9"],
+        ["--momentum", "1"],
+        ["--schedule", "linear"],
+        ["--step-every", "0"],
+        ["--step-factor", "2"],
+        ["--class-weights", "1,x,2"],
+        ["--class-weights", "1,2"],
+        ["--class-weights", "1,0,2"],
+        ["--id", "patient"],
+        ["--unit", "dose"],
+        ["--unit", "dose=mg"],
+        ["--cnn", "--layers", "50"],
+        ["--batch", "0"],
+        ["--epochs", "0"],
+        ["--lr", "-1"],
     ],
 )
-def test_bad_flags_are_one_error_that_names_the_flag(blobs, tmp_path, words, said):
+def test_bad_flags_are_one_error_that_names_the_flag(blobs, tmp_path, words, snapshot):
     result = invoke(blobs, "-o", tmp_path / "out", *words)
     assert isinstance(result.exception, TrainingError)
-    assert said in str(result.exception)
+    assert str(result.exception) == snapshot
     assert not (tmp_path / "out").exists()
 
 

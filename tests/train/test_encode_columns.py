@@ -36,20 +36,24 @@ def test_columns_and_rows_give_the_same_bits(tmp_path):
 
 
 @pytest.mark.parametrize("column, cell", [("word", "z"), ("age", "old"), ("far", "inf")])
-def test_what_the_encoding_does_not_know_is_refused_by_its_row(tmp_path, column, cell):
+def test_what_the_encoding_does_not_know_is_refused_by_its_row(tmp_path, column, cell, snapshot):
     rows = [["1", "a", "7", "2", "no"], ["2", "b", "7", "3", "yes"]]
     encoding = read_columns(table(tmp_path, rows), "y").encoding
     rows[1][["age", "word", "flat", "far"].index(column)] = cell
     other = table(tmp_path, rows)
-    with pytest.raises(TrainingError, match=f"row 1, column '{column}'"):
+    with pytest.raises(TrainingError) as told:
         encode_columns(encoding, other.cells, 2)
+    assert str(told.value) == snapshot
 
 
-def test_what_this_machine_cannot_hold_is_refused_by_its_widest_column(tmp_path, monkeypatch):
+def test_what_this_machine_cannot_hold_is_refused_by_its_widest_column(
+    tmp_path, monkeypatch, snapshot
+):
     rows = [[str(row), f"w{row % 9}", "7", "1", "no" if row % 2 else "yes"] for row in range(40)]
     needed = 2 * 4 * 40 * (1 + 9 + 1 + 1)
     monkeypatch.setattr("leaveout.models.train.data.memory_size", lambda: needed)
     assert table_data(table(tmp_path, rows), "y").X.shape == (40, 12)
     monkeypatch.setattr("leaveout.models.train.data.memory_size", lambda: needed - 1)
-    with pytest.raises(TrainingError, match=r"12 features, 9 of them the words of 'word'.*GB"):
+    with pytest.raises(TrainingError) as told:
         table_data(table(tmp_path, rows), "y")
+    assert str(told.value) == snapshot

@@ -52,15 +52,15 @@ def told(clock, job, rate, start=0, block=1):
 @pytest.mark.parametrize(
     ("members", "rate", "expected"),
     [
-        (1_000_000, 0.15, "1,000,001 networks: about 77 days more"),
-        (100_000, 10.0, "100,001 networks: about 2.8 hours more"),
-        (1_000_000, 0.001, "1,000,001 networks: about 32 years more"),
-        (20, 0.01, "21 networks: about 35 minutes more"),
+        (1_000_000, 0.15, ("1,000,001", "77 days")),
+        (100_000, 10.0, ("100,001", "2.8 hours")),
+        (1_000_000, 0.001, ("1,000,001", "32 years")),
+        (20, 0.01, ("21", "35 minutes")),
         (20, 1.0, None),
     ],
 )
 def test_it_is_said_once_after_some_seconds_and_only_if_it_is_long(
-    tmp_path, clock, members, rate, expected
+    tmp_path, clock, members, rate, expected, snapshot
 ):
     said = told(clock, job_of(tmp_path, members=members, rows=10**6), rate)
     if expected is None:
@@ -68,38 +68,41 @@ def test_it_is_said_once_after_some_seconds_and_only_if_it_is_long(
     else:
         ((when, line),) = said
         assert when == 8
-        assert line.startswith(f"{expected}, by the first seconds; ")
-        assert "; stopped, the same command goes on from " in line
+        assert all(number in line for number in expected)
+        assert line == snapshot
 
 
-def test_who_leaves_out_all_of_many_rows_is_told_of_a_sample(tmp_path, clock):
+def test_who_leaves_out_all_of_many_rows_is_told_of_a_sample(tmp_path, clock, snapshot):
     ((_, line),) = told(clock, job_of(tmp_path, members=10_000, rows=10_000), 0.1)
-    assert "--sample 3000 takes 8.3 hours and" in line
+    assert line == snapshot
     ((_, line),) = told(clock, job_of(tmp_path, members=10_000, rows=10_001), 0.1)
     assert "--sample" not in line
 
 
-def test_it_is_said_how_long_a_stop_keeps_nothing_new(tmp_path, clock):
+def test_it_is_said_how_long_a_stop_keeps_nothing_new(tmp_path, clock, snapshot):
     job = job_of(tmp_path, members=100_000)
     ((_, line),) = told(clock, job, 2.0, block=64)
-    assert line.endswith("goes on from finished blocks, the first in about 26 seconds")
+    assert "26 seconds" in line
+    assert line == snapshot
     ((_, line),) = told(clock, job, 2.0, block=64, start=32)
-    assert line.endswith("goes on from finished blocks, the next in about 26 seconds")
+    assert "26 seconds" in line
+    assert line == snapshot
     ((_, line),) = told(clock, job, 2.0, block=4)
-    assert line.endswith("goes on from what is finished")
+    assert line == snapshot
 
 
-def test_what_was_behind_before_is_no_work_of_this_run(tmp_path, clock):
+def test_what_was_behind_before_is_no_work_of_this_run(tmp_path, clock, snapshot):
     ((_, line),) = told(clock, job_of(tmp_path, members=10_000), 0.1, start=9_000)
-    assert line.startswith("10,001 networks: about 2.8 hours more")
+    assert line == snapshot
+    assert "2.8 hours" in line
 
 
-def test_a_disk_that_is_too_small_is_told_before(tmp_path, monkeypatch):
+def test_a_disk_that_is_too_small_is_told_before(tmp_path, monkeypatch, snapshot):
     free = 4000 * (90 + 101) + 2000  # rows of members, and a manifest that says little
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free))
     assert opening_notes(job_of(tmp_path), 90) == ""
     line = opening_notes(job_of(tmp_path), 91)
-    assert line.startswith(f"{tmp_path}: 0.769 MB are written until the family is complete, and")
+    assert line == snapshot
 
 
 def test_names_of_rows_take_room_on_the_disk_too(tmp_path, monkeypatch):
@@ -114,9 +117,9 @@ def test_names_of_rows_take_room_on_the_disk_too(tmp_path, monkeypatch):
         assert bool(opening_notes(job, 101)) == is_told
 
 
-def test_a_column_of_very_many_words_is_named(tmp_path):
+def test_a_column_of_very_many_words_is_named(tmp_path, snapshot):
     few = CategoryColumn("ward", tuple(map(str, range(500))))
     many = CategoryColumn("admitted", tuple(map(str, range(2016))))
     line = opening_notes(job_of(tmp_path, columns=(few, NumberColumn("age", 0, 1), many)), 1)
-    assert line.startswith("column 'admitted' has 2,016 words")
+    assert line == snapshot
     assert "ward" not in line

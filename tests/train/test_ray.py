@@ -73,7 +73,7 @@ def test_orders_are_given_ahead_and_each_is_answered_once():
     assert driver.given == list(range(9))
 
 
-def test_a_block_whose_worker_died_is_given_again_and_it_is_said():
+def test_a_block_whose_worker_died_is_given_again_and_it_is_said(snapshot):
     def answer(given: Given, turn: int):
         dies = given.number == 3 and turn < 3
         return [Lost(3, "killed") if dies else Came(given.number, Done())]
@@ -81,25 +81,27 @@ def test_a_block_whose_worker_died_is_given_again_and_it_is_said():
     driver, said, blocks = worked(answer)
     notes = [(order, event.words) for order, event in said if isinstance(event, Noted)]
     assert [order for order, _ in notes] == [blocks[3]] * 2
-    assert "the members without rows 11-14: its worker died" in notes[0][1]
+    assert notes[0][1] == snapshot
     assert {order.networks for order, event in said if event == Done()} == {
         block.networks for block in blocks
     }
     assert driver.given.count(3) == 3
 
 
-def test_a_block_that_kills_its_worker_three_times_is_named():
-    with pytest.raises(TrainingError, match="without rows 0-2: 3 workers of Ray died at it") as at:
+def test_a_block_that_kills_its_worker_three_times_is_named(snapshot):
+    with pytest.raises(TrainingError) as at:
         worked(lambda given, turn: [Lost(given.number, "killed")], orders=1)
+    assert str(at.value) == snapshot
     assert "\n" not in str(at.value)
 
 
-def test_a_program_that_fails_is_not_tried_again():
-    with pytest.raises(TrainingError, match="a worker of Ray failed: KeyError: 1"):
+def test_a_program_that_fails_is_not_tried_again(snapshot):
+    with pytest.raises(TrainingError) as told:
         worked(lambda given, turn: [Lost(given.number, "KeyError: 1", fault=True)], orders=1)
+    assert str(told.value) == snapshot
 
 
-def test_a_machine_of_other_bits_is_named_and_one_is_needed():
+def test_a_machine_of_other_bits_is_named_and_one_is_needed(snapshot):
     facts = {**bits_of_this_machine(), "torch": "9.9"}
 
     def answer(given: Given, turn: int):
@@ -108,10 +110,11 @@ def test_a_machine_of_other_bits_is_named_and_one_is_needed():
     left = True
     _, said, _ = worked(answer, orders=1)
     (note,) = [event.words for _, event in said if isinstance(event, Noted)]
-    assert note.startswith("far (10.0.0.7) (torch 9.9, here ")
+    assert note == snapshot
     left = False
-    with pytest.raises(TrainingError, match=r"no machine of the Ray cluster .* far \(10.0.0.7\)"):
+    with pytest.raises(TrainingError) as told:
         worked(answer, orders=1)
+    assert str(told.value) == snapshot
 
 
 def test_a_check_tells_other_bits_from_the_same():
@@ -126,12 +129,14 @@ def test_a_check_tells_other_bits_from_the_same():
     assert digest() != digest(recipe=Recipe(layers=(20, 20), batch=4, learning_rate=0.1000001))
 
 
-def test_an_executor_is_refused_in_a_line(blobs, tmp_path, monkeypatch):
-    with pytest.raises(TrainingError, match="--executor dask: expected one of processes, ray"):
+def test_an_executor_is_refused_in_a_line(blobs, tmp_path, monkeypatch, snapshot):
+    with pytest.raises(TrainingError) as told:
         run(blobs, tmp_path / "out", executor="dask")
+    assert str(told.value) == snapshot
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(TrainingError, match=r"ray needs ray: pip install 'leaveout\[ray\]'"):
+    with pytest.raises(TrainingError) as told:
         run(blobs, tmp_path / "out", executor="ray")
+    assert str(told.value) == snapshot
 
 
 def test_an_address_where_nobody_is_is_refused_at_once(blobs, tmp_path, monkeypatch):

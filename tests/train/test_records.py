@@ -199,17 +199,15 @@ def test_a_number_is_printed_with_no_more_digits_than_it_takes(ends, feature) ->
             assert encode_rows(alone, [{"a": fewer}])[0, 0] != np.float32(feature)
 
 
-def test_whole_numbers_too_many_to_be_listed_are_still_whole(tmp_path) -> None:
+def test_whole_numbers_too_many_to_be_listed_are_still_whole(tmp_path, snapshot) -> None:
     rows = [{"income": "8", "label": "0"}, {"income": "82000000", "label": "1"}]
     data = _read(rows, tmp_path)
     manifest = Manifest(recipe={"encoding": msgspec.to_builtins(data.encoding)})
     (cell,) = cells_of(manifest, np.array([0.00123], np.float32))
     assert (cell.value, cell.nearest) == (100868.0, True)
-    assert _words(np.array([0.00123], np.float32), manifest).endswith(
-        "income is not a whole number"
-    )
+    assert _words(np.array([0.00123], np.float32), manifest) == snapshot
     text = spec_text(data.facts(), "table.csv", True, data.encoding)
-    assert "so these stay ranges: income\n" in text
+    assert text == snapshot
     assert "integers" not in text
 
 
@@ -246,26 +244,25 @@ def test_what_can_be_no_record_is_what_enumeration_says(x) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "why"),
+    "changes",
     [
-        ({"koeln": 0.6}, "city is not one category"),
-        ({"koeln": 0.0}, "city is not one category"),
-        ({"bonn": 1.0}, "city is not one category"),
-        ({"age": 0.5123}, "age is not a whole number"),
-        ({"age": 1.5}, "age is outside the training data's range"),
-        ({"income": -0.1}, "income is outside the training data's range"),
-        ({"bonn": 0.4, "age": 0.5123}, "age is not a whole number, city is not one category"),
+        {"koeln": 0.6},
+        {"koeln": 0.0},
+        {"bonn": 1.0},
+        {"age": 0.5123},
+        {"age": 1.5},
+        {"income": -0.1},
+        {"bonn": 0.4, "age": 0.5123},
     ],
 )
-def test_a_witness_that_is_no_record_is_worded_as_nearest_to_one(changes, why) -> None:
+def test_a_witness_that_is_no_record_is_worded_as_nearest_to_one(changes, snapshot) -> None:
     words = _words(_point(**changes))
-    assert "where x is nearest to (age = " in words
-    assert words.endswith(f") but no possible record: {why}")
+    assert words == snapshot
 
 
-def test_a_witness_that_a_record_can_be_is_worded_as_that_record() -> None:
+def test_a_witness_that_a_record_can_be_is_worded_as_that_record(snapshot) -> None:
     words = _words(_point())
-    assert words.endswith("where x is (age = 30, city = Koeln, income = 200.5)")
+    assert words == snapshot
     assert [each.nearest for each in cells_of(_manifest(), _point())] == [False, False, False]
     shown = [each.nearest for each in cells_of(_manifest(), _point(koeln=0.5))]
     assert shown == [False, True, False]
@@ -337,7 +334,7 @@ def test_a_specification_of_very_many_or_very_fine_columns_can_be_read(tmp_path)
         assert "too many values to list them all, so these stay ranges: " in text
 
 
-def test_whether_all_rows_are_listed_is_known_of_a_table(tmp_path) -> None:
+def test_whether_all_rows_are_listed_is_known_of_a_table(tmp_path, snapshot) -> None:
     path = tmp_path / "table.csv"
     path.write_text("age,city,label\n17,Bonn,0\n19,Koeln,1\n")
     data = read_csv(path, "label")
@@ -348,7 +345,7 @@ def test_whether_all_rows_are_listed_is_known_of_a_table(tmp_path) -> None:
     fewer = Box(box.lower, box.upper, (Choices(np.array([0]), np.array([0.0, 1.0])),))
     said = outside_box(cast(Instance, SimpleNamespace(family=family, box=fewer)))
     assert said is not None
-    assert "is not known" in said
+    assert said == snapshot
 
 
 def test_decoding_still_tells_the_numbers_themselves() -> None:

@@ -36,9 +36,10 @@ def test_batches_lack_the_row_and_are_the_same_otherwise(total, size, seed, data
     assert len(every) == -(-total // size)
 
 
-def test_a_batch_has_rows():
-    with pytest.raises(ValueError, match="batches of 0 rows; expected at least 1"):
+def test_a_batch_has_rows(snapshot):
+    with pytest.raises(ValueError) as told:
         Rows(4).batches(0, 0)
+    assert str(told.value) == snapshot
 
 
 def test_a_loader_of_torch_takes_them():

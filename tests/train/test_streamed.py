@@ -46,7 +46,7 @@ def test_the_family_file_is_that_of_the_family_in_memory(tmp_path, ends):
     assert all(np.array_equal(found.parameters[name], stacks[name]) for name in SHAPES)
 
 
-def test_parts_that_are_not_the_array_leave_what_was_there(tmp_path):
+def test_parts_that_are_not_the_array_leave_what_was_there(tmp_path, snapshot):
     target = tmp_path / "family.npz"
     target.write_bytes(b"before")
 
@@ -58,8 +58,9 @@ def test_parts_that_are_not_the_array_leave_what_was_there(tmp_path):
     for shape, part in [((3, 3), rows), ((2, 2), rows), ((2, 3), rows.astype(np.float64))]:
         with pytest.raises(ValueError, match="Streamed"):
             written(shape, part)
-    with pytest.raises(FamilyError, match="may not be named 'removed'"):
+    with pytest.raises(FamilyError) as told:
         save_members(target, np.arange(2), Manifest(), {"removed": rows})
+    assert str(told.value) == snapshot
     assert target.read_bytes() == b"before"
     assert [path.name for path in tmp_path.iterdir()] == ["family.npz"]
 

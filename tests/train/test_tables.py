@@ -55,71 +55,73 @@ def test_a_bom_blank_lines_and_quoted_cells_are_read(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "label", "said"),
+    ("text", "label"),
     [
-        ("", "b", "is empty"),
-        ("\n", "b", "is empty"),
-        ("a,b\n", "b", "0 rows below the header, expected at least 2"),
-        ("a;b\n1;0\n2;1\n", "b", "separate columns by commas"),
-        ("a,b\n1,0\n", "b", "1 row below the header, expected at least 2"),
-        ("a,b\n1,0\n2\n", "b", "line 3: 1 cells, expected 2"),
-        ("a,b\n1,0\n2,1,9\n", "b", "line 3: 3 cells, expected 2"),
-        ("a,b\n1,0\n,1\n", "b", "line 3, column 'a': the value is missing"),
-        ("a,b\n1,0\n1,\n", "b", "line 3, column 'b': the value is missing"),
-        ("a,b\n1,0\nnan,1\n", "b", "line 3, column 'a': 'nan' is not a finite number"),
-        ("a,b\n1,0\n-inf,1\n", "b", "line 3, column 'a': '-inf' is not a finite number"),
-        ("a,b\n1,0\n2,1\n?,1\n", "b", "line 4, column 'a': the value is missing ('?' among"),
-        ("a,b\n1,0\n2,nan\n", "b", "line 3, column 'b': the label is missing"),
-        ("a,b\n1,0\n2,0\n", "b", "every row has the label '0'"),
-        ("a,price,b\n1,2,0\n2,3,1\n", "prise", "no column 'prise' (did you mean 'price'?)"),
-        ("a,b\n1,0\n2,1\n", None, "say which column holds the label"),
-        ("a,a\n1,0\n2,1\n", "a", "line 1: two columns are named 'a'"),
-        ("a,\n1,0\n2,1\n", "a", "line 1: column 2 has no name"),
-        ("b\n1\n2\n", "b", "no column beside the label"),
-        ("a,b\n-1e308,0\n1e308,1\n", "b", "column 'a': the range"),
-        (b"a,b\n\xff,0\n2,1\n", "b", "not UTF-8"),
-        ('a,b\n"1"x,0\n2,1\n', "b", "line 2: not CSV"),
-        ("a,b\n" + "".join(f"{i},{i / 64}\n" for i in range(64)), "b", "look like measurements"),
-        ("a,b\n" + "".join(f"{i},P{i}\n" for i in range(64)), "b", "64 of 64 rows have a label of"),
-        ("a,b\n" + "".join(f"{i},{i % 2}\n" for i in range(64)) + "6x,1\n", "b", "line 66, column"),
+        ("", "b"),
+        ("\n", "b"),
+        ("a,b\n", "b"),
+        ("a;b\n1;0\n2;1\n", "b"),
+        ("a,b\n1,0\n", "b"),
+        ("a,b\n1,0\n2\n", "b"),
+        ("a,b\n1,0\n2,1,9\n", "b"),
+        ("a,b\n1,0\n,1\n", "b"),
+        ("a,b\n1,0\n1,\n", "b"),
+        ("a,b\n1,0\nnan,1\n", "b"),
+        ("a,b\n1,0\n-inf,1\n", "b"),
+        ("a,b\n1,0\n2,1\n?,1\n", "b"),
+        ("a,b\n1,0\n2,nan\n", "b"),
+        ("a,b\n1,0\n2,0\n", "b"),
+        ("a,price,b\n1,2,0\n2,3,1\n", "prise"),
+        ("a,b\n1,0\n2,1\n", None),
+        ("a,a\n1,0\n2,1\n", "a"),
+        ("a,\n1,0\n2,1\n", "a"),
+        ("b\n1\n2\n", "b"),
+        ("a,b\n-1e308,0\n1e308,1\n", "b"),
+        (b"a,b\n\xff,0\n2,1\n", "b"),
+        ('a,b\n"1"x,0\n2,1\n', "b"),
+        ("a,b\n" + "".join(f"{i},{i / 64}\n" for i in range(64)), "b"),
+        ("a,b\n" + "".join(f"{i},P{i}\n" for i in range(64)), "b"),
+        ("a,b\n" + "".join(f"{i},{i % 2}\n" for i in range(64)) + "6x,1\n", "b"),
     ],
 )
 def test_what_cannot_be_used_is_refused_in_one_line_that_names_the_place(
-    tmp_path, text, label, said
+    tmp_path, text, label, snapshot
 ):
     path = write(tmp_path, text)
     with pytest.raises(TrainingError) as caught:
         read_data(path, label)
     assert str(caught.value).startswith(str(path))
-    assert said in str(caught.value)
+    assert str(caught.value) == snapshot
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("read", [read_data, read_forest_data])
 @pytest.mark.parametrize(
-    ("label", "identity", "units", "said"),
+    ("label", "identity", "units"),
     [
-        ("il", None, None, "line 1: there is no column 'il' (did you mean 'ill'?)"),
-        (None, None, None, "say which column holds the label"),
-        ("ill", "patent", None, "line 1: there is no column 'patent' (did you mean 'patient'?)"),
-        ("ill", "ill", None, "'ill' cannot be both the label and the rows' id"),
-        ("ill", "patient", {"doze": "mg"}, "no column of features (did you mean 'dose'?)"),
+        ("il", None, None),
+        (None, None, None),
+        ("ill", "patent", None),
+        ("ill", "ill", None),
+        ("ill", "patient", {"doze": "mg"}),
     ],
 )
 def test_a_wrong_name_of_a_column_is_told_before_any_row_is_read(
-    tmp_path, read, label, identity, units, said
+    tmp_path, read, label, identity, units, snapshot
 ):
     path = write(tmp_path, "patient,dose,ill\na,1,no\nthis is no row\n")
     with pytest.raises(TrainingError) as caught:
         read(path, label, identity, units)
-    assert said in str(caught.value)
+    assert str(caught.value) == snapshot
 
 
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(TrainingError, match=r"none\.csv: no such file"):
+def test_a_missing_file_is_named(tmp_path, snapshot):
+    with pytest.raises(TrainingError) as told:
         read_data(tmp_path / "none.csv", "b")
-    with pytest.raises(TrainingError, match="cannot be read"):
+    assert str(told.value) == snapshot
+    with pytest.raises(TrainingError) as told:
         read_data(tmp_path, "b")
+    assert str(told.value) == snapshot
 
 
 names = st.text("abcxyz", min_size=1, max_size=4)
@@ -158,7 +160,7 @@ def test_decoding_undoes_encoding(data):
 
 @pytest.mark.parametrize("rows", [19, 20, 60])
 @pytest.mark.parametrize("alone", [0.0, 0.5, 0.6, 1.0])
-def test_a_column_that_names_its_rows_is_refused(tmp_path, rows, alone):
+def test_a_column_that_names_its_rows_is_refused(tmp_path, rows, alone, snapshot):
     own = round(alone * rows)
     words = [f"P{row}" if row < own else f"ward{row % 2}" for row in range(rows)]
     counts = {word: words.count(word) for word in words}
@@ -166,10 +168,10 @@ def test_a_column_that_names_its_rows_is_refused(tmp_path, rows, alone):
     text = "".join(f"{word},{row},{row % 2}\n" for row, word in enumerate(words))
     path = write(tmp_path, f"patient,age,ill\n{text}")
     if rows >= 20 and 2 * lonely > rows:
-        with pytest.raises(
-            TrainingError, match=rf"'patient'.*{lonely} of {rows} rows.*drop the co"
-        ):
+        with pytest.raises(TrainingError) as told:
             read_data(path, "ill")
+        assert str(told.value) == snapshot
+        assert f"{lonely}" in str(told.value)
     else:
         assert len(read_data(path, "ill").X) == rows
 
@@ -182,19 +184,23 @@ def test_an_encoding_survives_the_manifest(tmp_path):
     assert encoding_of(Manifest()) is None
 
 
-def test_rows_encode_as_in_training_and_what_is_new_is_refused(tmp_path):
+def test_rows_encode_as_in_training_and_what_is_new_is_refused(tmp_path, snapshot):
     data = read_data(write(tmp_path, PATIENTS), "ill")
     row = {"age": "40", "clinic": "North", "dose": -1.5, "same": 7}
     assert np.array_equal(encode_rows(data.encoding, [row])[0], data.X[2])
     assert encode_rows(data.encoding, [{**row, "age": 70}])[0, 0] == 2
-    with pytest.raises(TrainingError, match=r"row 0, column 'clinic': 'Norht' .*mean 'North'"):
+    with pytest.raises(TrainingError) as told:
         encode_rows(data.encoding, [{**row, "clinic": "Norht"}])
-    with pytest.raises(TrainingError, match="row 0, column 'age': 'old' is not a finite number"):
+    assert str(told.value) == snapshot
+    with pytest.raises(TrainingError) as told:
         encode_rows(data.encoding, [{**row, "age": "old"}])
-    with pytest.raises(TrainingError, match="row 1: column 'age' is missing"):
+    assert str(told.value) == snapshot
+    with pytest.raises(TrainingError) as told:
         encode_rows(data.encoding, [row, {"clinic": "North"}])
-    with pytest.raises(TrainingError, match=r"shape \(2,\), expected \(5,\)"):
+    assert str(told.value) == snapshot
+    with pytest.raises(TrainingError) as told:
         decode_row(data.encoding, [0.0, 1.0])
+    assert str(told.value) == snapshot
 
 
 @pytest.mark.parametrize(

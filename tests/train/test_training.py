@@ -129,18 +129,19 @@ def test_the_same_command_again_says_it_is_complete_and_touches_nothing(trained)
     assert {path: path.stat().st_mtime_ns for path in report.files} == before
 
 
-def test_another_run_in_a_finished_directory_is_refused(trained):
+def test_another_run_in_a_finished_directory_is_refused(trained, snapshot):
     table, report, _ = trained
     before = contents(report.directory)
     other = Recipe(layers=(9, 5), epochs=4, batch=8, seed=2)
-    with pytest.raises(
-        TrainingError, match=r"epochs is 3 there and 4 here; seed is .*another folder"
-    ):
+    with pytest.raises(TrainingError) as told:
         run(table, report.directory, label="bought", recipe=other, device="cpu")
-    with pytest.raises(TrainingError, match="members is 40 there and 5 here"):
+    assert str(told.value) == snapshot
+    with pytest.raises(TrainingError) as told:
         run(table, report.directory, label="bought", recipe=RECIPE, members=5, device="cpu")
-    with pytest.raises(TrainingError, match="the data differ"):
+    assert str(told.value) == snapshot
+    with pytest.raises(TrainingError) as told:
         run(table, report.directory, label="month", recipe=RECIPE, device="cpu")
+    assert str(told.value) == snapshot
     assert contents(report.directory) == before
 
 
@@ -178,60 +179,64 @@ def test_a_box_of_the_data_is_given_where_the_data_leaves_the_unit_box(tmp_path)
 
 
 @needs_torch
-def test_training_that_diverges_is_an_error_and_leaves_nothing(tmp_path):
+def test_training_that_diverges_is_an_error_and_leaves_nothing(tmp_path, snapshot):
     rng = np.random.default_rng(0)
     np.savez(tmp_path / "d.npz", X=rng.random((20, 3)) * 1e30, y=np.arange(20) % 2)
-    with pytest.raises(
-        TrainingError, match=r"training diverged: the network on all rows has weights.*--lr"
-    ):
+    with pytest.raises(TrainingError) as told:
         run(tmp_path / "d.npz", tmp_path / "out", recipe=RECIPE, workers=1, device="cpu")
+    assert str(told.value) == snapshot
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    "change",
     [
-        ({"members": 62}, "--members 62: .* has 61 rows"),
-        ({"members": 0}, "--members 0"),
-        ({"block": 0}, "--block 0"),
-        ({"workers": -1}, "--workers -1"),
-        ({"device": "tpu"}, "--device tpu: expected one of auto, cpu, cuda"),
-        ({"label": "ill"}, "drop --label"),
+        {"members": 62},
+        {"members": 0},
+        {"block": 0},
+        {"workers": -1},
+        {"device": "tpu"},
+        {"label": "ill"},
     ],
 )
 @needs_torch
-def test_bad_settings_write_nothing(blobs, tmp_path, change, said):
-    with pytest.raises(TrainingError, match=said):
+def test_bad_settings_write_nothing(blobs, tmp_path, change, snapshot):
+    with pytest.raises(TrainingError) as told:
         run(blobs, tmp_path / "out", **{"device": "cpu", **change})
+    assert str(told.value) == snapshot
     assert not (tmp_path / "out").exists()
 
 
 @needs_torch
-def test_the_convolutions_need_five_features(tmp_path):
+def test_the_convolutions_need_five_features(tmp_path, snapshot):
     np.savez(tmp_path / "d.npz", X=np.eye(4), y=np.arange(4) % 2)
-    with pytest.raises(TrainingError, match=r"at least 5 features .*, the data has 4"):
+    with pytest.raises(TrainingError) as told:
         run(tmp_path / "d.npz", tmp_path / "out", recipe=Recipe(cnn=True))
+    assert str(told.value) == snapshot
 
 
 @needs_torch
-def test_an_output_that_is_not_ours_is_left_alone(blobs, tmp_path):
+def test_an_output_that_is_not_ours_is_left_alone(blobs, tmp_path, snapshot):
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(TrainingError, match="is a file; choose another folder"):
+    with pytest.raises(TrainingError) as told:
         run(blobs, tmp_path / "file", recipe=RECIPE)
+    assert str(told.value) == snapshot
     (tmp_path / "full.onnx").write_text("mine")
-    with pytest.raises(TrainingError, match=r"full\.onnx is there already"):
+    with pytest.raises(TrainingError) as told:
         run(blobs, tmp_path, recipe=RECIPE)
+    assert str(told.value) == snapshot
     (tmp_path / "family.npz").write_text("mine")
-    with pytest.raises(TrainingError, match="not a family that leaveout train wrote"):
+    with pytest.raises(TrainingError) as told:
         run(blobs, tmp_path, recipe=RECIPE)
+    assert str(told.value) == snapshot
     assert (tmp_path / "full.onnx").read_text() == "mine"
 
 
-def test_without_torch_one_line_says_what_to_install(blobs, tmp_path, monkeypatch):
+def test_without_torch_one_line_says_what_to_install(blobs, tmp_path, monkeypatch, snapshot):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(TrainingError) as caught:
         run(blobs, tmp_path / "out")
-    assert str(caught.value) == "leaveout train needs torch: pip install 'leaveout[train]'"
+    assert str(caught.value) == snapshot
     assert caught.value.exit_code == 2
 
 
@@ -300,7 +305,7 @@ def test_crypto_trains_to_the_accuracy_of_the_paper(shared, tmp_path):
 
 
 @needs_torch
-def test_a_family_is_extended_to_the_bytes_of_one_run(blobs, tmp_path):
+def test_a_family_is_extended_to_the_bytes_of_one_run(blobs, tmp_path, snapshot):
     short, long = tmp_path / "short", tmp_path / "long"
     settings = {"recipe": RECIPE, "workers": 1, "device": "cpu"}
     run(blobs, long, members=12, **settings)
@@ -309,19 +314,21 @@ def test_a_family_is_extended_to_the_bytes_of_one_run(blobs, tmp_path):
     report = run(blobs, short, members=12, block=3, on_progress=seen.append, **settings)
     assert (seen[0].finished, report.members, report.complete_before) == (6, 12, False)
     assert contents(short) == contents(long)
-    with pytest.raises(TrainingError, match="members is 12 there and 5 here"):
+    with pytest.raises(TrainingError) as told:
         run(blobs, short, members=5, **settings)
+    assert str(told.value) == snapshot
 
 
 @needs_torch
-def test_what_cannot_be_extended_is_left_alone(blobs, tmp_path):
+def test_what_cannot_be_extended_is_left_alone(blobs, tmp_path, snapshot):
     settings = {"recipe": RECIPE, "workers": 1, "device": "cpu"}
     out = tmp_path / "out"
     run(blobs, out, members=5, **settings)
     (out / "full.onnx").write_bytes(b"damaged")
     before = contents(out)
-    with pytest.raises(TrainingError, match="the family there cannot be extended"):
+    with pytest.raises(TrainingError) as told:
         run(blobs, out, members=12, **settings)
+    assert str(told.value) == snapshot
     assert contents(out) == before
 
 
@@ -331,7 +338,7 @@ TABLE = "patient,dose,ward,ill\n" + "".join(
 
 
 @needs_torch
-def test_names_of_rows_and_units_are_kept_and_are_no_features(tmp_path):
+def test_names_of_rows_and_units_are_kept_and_are_no_features(tmp_path, snapshot):
     table = tmp_path / "ward.csv"
     table.write_text(TABLE)
     settings = {"label": "ill", "recipe": RECIPE, "workers": 1, "device": "cpu", "members": 2}
@@ -343,25 +350,27 @@ def test_names_of_rows_and_units_are_kept_and_are_no_features(tmp_path):
     assert len(manifest.data.ids) == 30
     assert manifest.data.units == {"dose": "mg"}
     assert [column.name for column in encoding_of(manifest).columns] == ["dose", "ward"]
-    with pytest.raises(TrainingError, match="the names or units of rows"):
+    with pytest.raises(TrainingError) as told:
         run(table, out, identity="patient", units={"dose": "g"}, **settings)
+    assert str(told.value) == snapshot
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    "change",
     [
-        ({"identity": "pateint"}, r"no column 'pateint' \(did you mean 'patient'\?\); --id"),
-        ({"identity": "dose"}, r"line 8, column 'dose': '3' names the row of line 7 too"),
-        ({"identity": "ill"}, "'ill' cannot be both the label and the rows' id|names the row of"),
-        ({"units": {"doze": "mg"}}, r"unit is given for 'doze', .*did you mean 'dose'"),
-        ({}, "'patient': 30 of 30 rows have a word of their own.*name it as the rows' id"),
+        {"identity": "pateint"},
+        {"identity": "dose"},
+        {"identity": "ill"},
+        {"units": {"doze": "mg"}},
+        {},
     ],
 )
-def test_names_that_are_none_are_refused(tmp_path, change, said):
+def test_names_that_are_none_are_refused(tmp_path, change, snapshot):
     table = tmp_path / "ward.csv"
     table.write_text(TABLE)
-    with pytest.raises(TrainingError, match=said):
+    with pytest.raises(TrainingError) as told:
         run(table, tmp_path / "out", label="ill", **change)
+    assert str(told.value) == snapshot
     assert not (tmp_path / "out").exists()
 
 

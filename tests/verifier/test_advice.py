@@ -17,6 +17,7 @@ from leaveout.verifier.records import BoxRecord, TraceRecord
 from leaveout.verifier.report import Result
 
 from support.clinic import write_clinic
+from support.snapshots import passages
 
 
 @pytest.fixture(scope="module")
@@ -66,12 +67,11 @@ def test_of_what_is_known_nothing_is_said(clinic):
         assert advice(unknown(verdict=verdict), Case(box(), family.manifest)) == ()
 
 
-def test_a_bare_box_over_one_hot_columns_is_named(clinic):
+def test_a_bare_box_over_one_hot_columns_is_named(clinic, snapshot):
     _, family = clinic
     bare = said(unknown(), Case(box(), family.manifest))
-    assert "column 'ward' takes one category in each record" in bare
+    assert bare == snapshot
     assert "one_hot(X, at = [1, 2, 3])" in bare
-    assert "column 'age' takes whole numbers in the training data" in bare
     ward = Choices(np.array([1, 2, 3]), np.eye(3))
     age = Choices(np.array([0]), np.linspace(0, 1, 61).astype(np.float32)[:, None].astype(float))
     listed = said(unknown(), Case(box(choices=(ward,)), family.manifest))
@@ -89,13 +89,13 @@ def test_what_one_hot_advice_says_makes_the_set_smaller(tmp_path):
         assert narrow.lower <= wide.upper
 
 
-def test_a_box_wider_than_the_data_is_named_by_its_columns(clinic):
+def test_a_box_wider_than_the_data_is_named_by_its_columns(clinic, snapshot):
     _, family = clinic
     ward = Choices(np.array([1, 2, 3]), np.eye(3))
     wide = Box(np.array([-1.0, 0, 0, 0]), np.array([2.0, 1, 1, 1]), (ward,))
-    assert "is wider than the training data in age:" in said(unknown(), Case(wide, family.manifest))
+    assert said(unknown(), Case(wide, family.manifest)) == snapshot
     own = Case(box(choices=(ward,)), family.manifest)
-    assert "wider than" not in said(unknown(), own)
+    assert said(unknown(), own) == snapshot
 
 
 @pytest.mark.parametrize(
@@ -110,24 +110,24 @@ def test_of_time_what_the_second_half_of_the_search_did_is_said(moments, words):
     assert re.search(words, said(unknown(trace(*moments)), Case(box())))
 
 
-def test_of_other_reasons_nothing_is_said_of_time():
+def test_of_other_reasons_nothing_is_said_of_time(snapshot):
     assert "--time" not in said(unknown(reason="numerical: close"), Case(box()))
-    assert "had no time" in said(unknown(), Case(box()))
-    assert "drop --engine" in said(unknown(engine="lucid"), Case(box()))
+    assert said(unknown(), Case(box())) == snapshot
+    assert said(unknown(engine="lucid"), Case(box())) == snapshot
 
 
-def test_of_a_guarantee_that_only_rounding_keeps_open_a_tie_is_named():
+def test_of_a_guarantee_that_only_rounding_keeps_open_a_tie_is_named(snapshot):
     reason = "numerical: float32 rounding may move what is asked by 5e-07"
     told = said(unknown(kind="guarantee", reason=reason), Case(box()))
     assert "equality" in told
-    assert "more --time does not help" in told
+    assert told == snapshot
     assert "equality" not in said(unknown(reason=reason), Case(box()))
 
 
-def test_of_a_guarantee_that_was_searched_it_is_not_said_that_it_was_not():
+def test_of_a_guarantee_that_was_searched_it_is_not_said_that_it_was_not(snapshot):
     reason = "time: stopped after its share of 8 s"
     told = said(unknown(kind="guarantee", reason=reason), Case(box()))
-    assert "had no time" not in told
+    assert told == snapshot
     assert "find" in told
 
 
@@ -143,15 +143,15 @@ def test_neurons_without_a_phase_are_counted(clinic):
     assert free >= seen
 
 
-def test_it_is_shown_wherever_the_reason_is(tmp_path, capsys):
+def test_it_is_shown_wherever_the_reason_is(tmp_path, capsys, snapshot):
     from leaveout.verifier.cli.app import run
 
     spec = write_clinic(tmp_path, box="box(0, 1)", spread=0.4)
     assert run(["verify", str(spec), "--time", "0.01", "--json", str(tmp_path / "r.json")]) == 3
     out = capsys.readouterr().out
-    assert "to know more: column 'ward' takes one category" in out
+    assert passages(out, "'ward'") == snapshot
     (loaded,) = load([str(tmp_path / "r.json")])
     assert any(each.advice for each in loaded.report.results)
-    assert "To know more: " in document(Page((loaded,)))
-    assert "to know more: " in loaded.report._repr_html_()
+    assert passages(document(Page((loaded,))), "'ward'") == snapshot
+    assert passages(loaded.report._repr_html_(), "'ward'") == snapshot
     assert loaded.report.to_json() == (tmp_path / "r.json").read_bytes()

@@ -22,6 +22,7 @@ from leaveout.verifier.points.given import DataError
 
 from support.clinic import write_clinic
 from support.files import BOUND, write_question
+from support.snapshots import passages
 
 LEAK = "confidence(N, x) > b => label(M, x) == label(N, x)"
 
@@ -50,7 +51,7 @@ def inside(x, low=0.0, high=1.0):
 
 
 @pytest.mark.parametrize("seed", [4, 6, 8])
-def test_no_member_answers_otherwise_where_nothing_is_owed(tmp_path, seed):
+def test_no_member_answers_otherwise_where_nothing_is_owed(tmp_path, seed, snapshot):
     spec = write_question(tmp_path, seed=seed)
     x = points(tmp_path, seed=seed)
     report = leaveout.verify(spec, data=x)
@@ -73,7 +74,8 @@ def test_no_member_answers_otherwise_where_nothing_is_owed(tmp_path, seed):
         assert each.owe_nothing == (own & free).sum()
         assert each.not_above == (own & ~free & ~outside).sum()
         assert each.outside == (own & outside).sum()
-    assert found.words.startswith(f"{free.sum():,} of the 150 answers to data owe nothing to any")
+    assert found.words == snapshot
+    assert f"{free.sum():,}" in found.words
 
 
 def test_what_is_counted_holds_under_any_deadline(tmp_path):
@@ -189,15 +191,13 @@ def test_every_shape_of_a_statement_about_leaks_counts_soundly(tmp_path, shape, 
                 assert (state == "owes nothing") == (found.confidences[at] > result.upper)
 
 
-def test_records_without_a_member_are_said(tmp_path):
+def test_records_without_a_member_are_said(tmp_path, snapshot):
     spec = write_question(tmp_path, rows=2800)
     family = load_family(tmp_path / "family.npz", load_network(tmp_path / "full.onnx"))
     (found,) = leaveout.verify(spec, data=points(tmp_path, 5)).answers
     assert found.rows == 2800
-    assert found.words.endswith(
-        f"to any one of the {len(family)} records that were left out, of 2,800; of the others "
-        "nothing is claimed"
-    )
+    assert found.words == snapshot
+    assert f"{len(family)}" in found.words
 
 
 def test_two_questions_are_answered_one_by_one(tmp_path):
@@ -231,14 +231,13 @@ def clinic_answers(clinic, tmp_path, text):
     return leaveout.verify(clinic / "idp.spec", data=tmp_path / "rows.csv").answers[0]
 
 
-def test_a_table_is_read_in_its_units_and_so_is_what_lies_outside(clinic, tmp_path):
+def test_a_table_is_read_in_its_units_and_so_is_what_lies_outside(clinic, tmp_path, snapshot):
     found = clinic_answers(clinic, tmp_path, TABLE)
     assert found.data == "rows.csv"
     assert found.states[2] == "outside"
-    assert found.outside == ("line 4: age = 95 years is above 80 years",)
-    assert "outside the set of inputs, where nothing is proved" in " ".join(
-        each.words for each in found.labels
-    )
+    assert found.outside == snapshot
+    assert "line 4: age = 95 years" in found.outside[0] and "80 years" in found.outside[0]
+    assert " ".join(each.words for each in found.labels) == snapshot
 
 
 def test_a_data_frame_an_array_and_files_give_the_same(clinic, tmp_path):
@@ -255,59 +254,60 @@ def test_a_data_frame_an_array_and_files_give_the_same(clinic, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    "text",
     [
-        ("", "is empty; expected a header line"),
-        ("ward,age\n", "there is no row below the header"),
-        ("ward,age\na,nan\n", "line 2, column 'age': 'nan' is not a finite number"),
-        ("ward,age\na,\n", "line 2, column 'age': the value is missing"),
-        ("ward,age\nz,30\n", "line 2, column 'ward': 'z' is not a category of the training data"),
-        ("ward,aged\na,30\n", "column 'age' is missing (did you mean 'aged'?)"),
-        ("ward,age,age\na,1,2\n", "two columns are named 'age'"),
-        ("ward,age\na\n", "line 2: 1 cells, expected 2"),
-        ("PK\x03\x04", "is damaged"),
-        ("ward;age\na;30\n", "column 'age' is missing; separate columns by commas"),
+        "",
+        "ward,age\n",
+        "ward,age\na,nan\n",
+        "ward,age\na,\n",
+        "ward,age\nz,30\n",
+        "ward,aged\na,30\n",
+        "ward,age,age\na,1,2\n",
+        "ward,age\na\n",
+        "PK\x03\x04",
+        "ward;age\na;30\n",
     ],
 )
 def test_tables_that_do_not_fit_are_refused_in_a_line_before_the_search(
-    clinic, tmp_path, capsys, text, said
+    clinic, tmp_path, capsys, text, snapshot
 ):
     (tmp_path / "rows.csv").write_text(text)
     words = ["verify", str(clinic / "idp.spec"), "--data", str(tmp_path / "rows.csv")]
     assert run(words) == 2
     out, err = capsys.readouterr()
-    assert said in err
+    assert err == snapshot
     assert f"--data {tmp_path / 'rows.csv'}" in err
     assert err.count("\n") == 1
     assert out == ""
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    "data",
     [
-        (np.ma.masked_array(np.zeros((2, 4)), True), "is an array with a mask"),
-        ([[1.0], [1.0, 2.0]], "as many features each"),
-        (np.zeros((2, 3)), "a point has 3 features"),
-        (np.zeros((0, 4)), "expected numbers, a row a point"),
-        (np.full((2, 4), np.nan), "row 0 holds what is no finite float32"),
-        ("gone.csv", "cannot be read: No such file or directory"),
-        (3, "expected numbers, a row a point"),
+        np.ma.masked_array(np.zeros((2, 4)), True),
+        [[1.0], [1.0, 2.0]],
+        np.zeros((2, 3)),
+        np.zeros((0, 4)),
+        np.full((2, 4), np.nan),
+        "gone.csv",
+        3,
     ],
 )
-def test_what_is_no_points_is_refused(clinic, data, said):
+def test_what_is_no_points_is_refused(clinic, data, snapshot):
     with pytest.raises(DataError) as caught:
         leaveout.verify(clinic / "idp.spec", data=data)
-    assert said in str(caught.value)
+    assert str(caught.value) == snapshot
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
     ("name", "content"), [("r.xlsx", b"PK\x03\x04z"), ("r.npy", b"\x93NUMPY"), ("r.json", b"{}\n")]
 )
-def test_files_of_other_kinds_are_told_what_is_expected(clinic, tmp_path, name, content):
+def test_files_of_other_kinds_are_told_what_is_expected(clinic, tmp_path, name, content, snapshot):
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(DataError, match=r"; a CSV or an NPZ is expected$"):
+    with pytest.raises(DataError) as told:
         leaveout.verify(clinic / "idp.spec", data=tmp_path / name)
+    assert str(told.value) == snapshot
 
 
 def test_columns_that_are_not_read_may_hold_anything(clinic):
@@ -318,32 +318,32 @@ def test_columns_that_are_not_read_may_hold_anything(clinic):
     assert first.answers[0].confidences == second.answers[0].confidences
 
 
-def test_an_array_in_the_units_of_the_table_is_told_what_arrays_hold(clinic):
+def test_an_array_in_the_units_of_the_table_is_told_what_arrays_hold(clinic, snapshot):
     raw = np.array([[30.0, 1, 0, 0], [40.5, 0, 1, 0]])
     (found,) = leaveout.verify(clinic / "idp.spec", data=raw).answers
     assert set(found.states) == {"outside"}
-    assert found.outside[-1].endswith("give a CSV or a data frame")
+    assert found.outside[-1] == snapshot
 
 
-def test_frames_that_do_not_fit_are_refused_by_row_and_column(clinic):
+def test_frames_that_do_not_fit_are_refused_by_row_and_column(clinic, snapshot):
     pandas = pytest.importorskip("pandas")
     good = pandas.DataFrame({"ward": ["a", "b"], "age": [30, 40]})
     twice = pandas.concat([good, good[["age"]]], axis=1)
-    for frame, said in (
-        (good.assign(age=[1.0, np.nan]), "data, row 1, column 'age': the value is missing"),
-        (good.assign(age=[1, None]), "data, row 1, column 'age': the value is missing"),
-        (good.assign(ward=["a", "q"]), "data, row 1, column 'ward': 'q' is not a category"),
-        (good.drop(columns="age"), "column 'age' is missing"),
-        (good[:0], "the data frame has no row"),
-        (twice, "two columns are named 'age'"),
-        (good.assign(age=[[1], [2]]), "row 0, column 'age': '[1]' is not a finite number"),
+    for frame in (
+        good.assign(age=[1.0, np.nan]),
+        good.assign(age=[1, None]),
+        good.assign(ward=["a", "q"]),
+        good.drop(columns="age"),
+        good[:0],
+        twice,
+        good.assign(age=[[1], [2]]),
     ):
         with pytest.raises(DataError) as caught:
             leaveout.verify(clinic / "idp.spec", data=frame)
-        assert said in str(caught.value)
+        assert str(caught.value) == snapshot
 
 
-def test_without_a_bound_of_leaks_there_is_nothing_to_count(clinic, tmp_path, capsys):
+def test_without_a_bound_of_leaks_there_is_nothing_to_count(clinic, tmp_path, capsys, snapshot):
     spec = write_question(
         tmp_path,
         text='let N = network("full.onnx")\n'
@@ -352,13 +352,12 @@ def test_without_a_bound_of_leaks_there_is_nothing_to_count(clinic, tmp_path, ca
     np.savez(tmp_path / "rows.npz", X=points(tmp_path, 3))
     assert run(["verify", str(spec), "--data", str(tmp_path / "rows.npz")]) == 2
     err = capsys.readouterr().err
-    assert "no statement bounds the confidence of leaks of a family" in err
-    assert "add 'find bound: least b per label" in err
+    assert err == snapshot
     assert run(["verify", str(spec), "--dry-run", "--data", "rows.npz"]) == 2
-    assert "leave --data out" in capsys.readouterr().err
+    assert capsys.readouterr().err == snapshot
 
 
-def test_a_label_that_no_statement_is_about_is_said(tmp_path):
+def test_a_label_that_no_statement_is_about_is_said(tmp_path, snapshot):
     one = BOUND.replace(" per label", "").replace("confidence(N, x)", "confidence(N, x, 0)")
     spec = write_question(tmp_path, text=one)
     x = points(tmp_path, 60, low=0.0, high=1.0)
@@ -367,19 +366,21 @@ def test_a_label_that_no_statement_is_about_is_said(tmp_path):
     assert 1 in labels
     other = found.labels[1]
     assert other.outside == other.answers
-    assert "no statement bounds this label, so nothing is proved of" in other.words
+    assert other.words == snapshot
     free = np.array([state == "owes nothing" for state in found.states])
     assert not changed[free].any()
     assert not free[labels == 1].any()
 
 
-def test_the_last_lines_are_about_the_rows_and_the_results_hold_them(clinic, tmp_path, capsys):
+def test_the_last_lines_are_about_the_rows_and_the_results_hold_them(
+    clinic, tmp_path, capsys, snapshot
+):
     (tmp_path / "rows.csv").write_text(TABLE)
     out = tmp_path / "r.json"
     words = ["verify", str(clinic / "idp.spec"), "--data", str(tmp_path / "rows.csv")]
     assert run([*words, "--json", str(out)]) in (0, 3)
     shown = capsys.readouterr().out.rstrip().splitlines()
-    assert shown[-1] == "  outside: line 4: age = 95 years is above 80 years"
+    assert shown[-1] == snapshot
     report = msgspec.json.decode(out.read_bytes(), type=leaveout.Report)
     (found,) = report.answers
     assert found.words in shown
@@ -388,5 +389,6 @@ def test_the_last_lines_are_about_the_rows_and_the_results_hold_them(clinic, tmp
     page = tmp_path / "r.html"
     assert run(["report", str(out), "-o", str(page)]) == 0
     text = page.read_text()
-    assert f"<p>{found.words}.</p>" in text
-    assert "<li>line 4: age = 95 years is above 80 years</li>" in text
+    assert passages(text, ("2", "rows.csv")) == snapshot
+    assert f"{found.words}" in text
+    assert f"<li>{found.outside[0]}</li>" in text

@@ -24,7 +24,7 @@ def run(folder: Path, *arguments: str, **options) -> subprocess.CompletedProcess
     return children.run([sys.executable, "-m", "leaveout", *arguments], cwd=folder, **options)
 
 
-def test_all_proved_is_0_and_the_table_says_what_was_proved(tmp_path):
+def test_all_proved_is_0_and_the_table_says_what_was_proved(tmp_path, snapshot):
     write_question(tmp_path)
     done = run(tmp_path, "verify", "test.spec", "--workers", "1", "--json", "r.json")
     assert done.returncode == 0, done.stderr
@@ -32,8 +32,7 @@ def test_all_proved_is_0_and_the_table_says_what_was_proved(tmp_path):
     lines = done.stdout.splitlines()
     assert lines[0].split() == ["name", "label", "verdict", "lower", "upper", "seconds"]
     assert lines[1].split()[:5] == ["bound", "0", "(kind", "0)", "proved"]
-    assert "over 2 members and every x in [0, 1]^3" in done.stdout
-    assert "flips from 'kind 0' to 'kind 1'" in done.stdout
+    assert done.stdout == snapshot
     results = json.loads((tmp_path / "r.json").read_text())["results"]
     assert [result["verdict"] for result in results] == ["proved", "proved"]
 
@@ -65,11 +64,11 @@ def test_the_exit_status_is_that_of_the_verdicts_also_where_nobody_reads(
     assert target[-1] == "-" or json.loads((tmp_path / "r.json").read_text())["results"]
 
 
-def test_something_unknown_is_3(tmp_path):
+def test_something_unknown_is_3(tmp_path, snapshot):
     write_question(tmp_path)
     done = run(tmp_path, "verify", "test.spec", "--workers", "1", "--time", "0.01")
     assert done.returncode == 3
-    assert "unknown: time" in done.stdout
+    assert done.stdout == snapshot
 
 
 def _spec(old: str = "", new: str = ""):
@@ -283,12 +282,11 @@ def test_solvers_lists_what_is_installed(tmp_path):
     assert "MIT" in done.stdout
 
 
-def test_functions_are_listed_and_described(tmp_path):
+def test_functions_are_listed_and_described(tmp_path, snapshot):
     listed = run(tmp_path, "functions")
     assert listed.returncode == 0
-    assert (
-        "label(network: Network | Forest, point: Point) -> Label\n    The label a" in listed.stdout
-    )
+    assert "label(network: Network | Forest, point: Point) -> Label\n    " in listed.stdout
+    assert listed.stdout == snapshot
     described = run(tmp_path, "functions", "radius", "box")
     assert described.stdout.startswith("### `radius`\n\n```\nradius(votes: ")
     assert "\n\n### `box`\n" in described.stdout
@@ -296,15 +294,13 @@ def test_functions_are_listed_and_described(tmp_path):
     assert any("|answered_right|" in each.get("match", "") for each in coloured["patterns"])
     wrong = run(tmp_path, "functions", "confidnce")
     assert wrong.returncode == 2
-    assert wrong.stderr == (
-        "leaveout: there is no function 'confidnce'\ndid you mean 'confidence'?\n"
-    )
+    assert wrong.stderr == snapshot
 
 
-def test_help_teaches_and_starting_is_light(tmp_path):
+def test_help_teaches_and_starting_is_light(tmp_path, snapshot):
     done = run(tmp_path, "--help")
     assert done.returncode == 0
-    assert "0 all proved, 1 something refuted" in " ".join(done.stdout.split())
+    assert " ".join(done.stdout.split()) == snapshot
     code = (
         "import sys, leaveout.verifier.cli.app\n"
         "heavy = {'torch', 'onnxruntime', 'sklearn', 'highspy', 'scipy.optimize'}\n"

@@ -135,11 +135,10 @@ def test_a_decider_may_be_named(decide, monkeypatch):
     assert decide("guarantee g: parameters(N) == 2 * 4 + 4 + 4 * 3 + 3").verdict == "proved"
 
 
-def test_a_decider_that_is_not_there_is_named(decide):
-    with pytest.raises(
-        LeaveoutError, match=r"'parameters' \(of_a_plug_in\) failed: ModuleNotFound"
-    ):
+def test_a_decider_that_is_not_there_is_named(decide, snapshot):
+    with pytest.raises(LeaveoutError) as told:
         decide("guarantee g: parameters(N) < 9")
+    assert str(told.value) == snapshot
 
 
 def leave(*given):
@@ -172,10 +171,11 @@ def broken(decide, monkeypatch):
 @pytest.mark.parametrize(
     "forms", [leave, lambda *given: None, lambda *given: [1, 2], lambda *given: 7, "no_such:f"]
 )
-def test_forms_of_a_plug_in_that_fail_are_pointed_at(broken, forms, result):
+def test_forms_of_a_plug_in_that_fail_are_pointed_at(broken, forms, result, snapshot):
     claim = "odd(N, x)" if result == BOOLEAN else "odd(N, x) <= 1"
-    with pytest.raises(LeaveoutError, match=r"d\.spec:1:\d+: plug-in function 'odd' (failed|gave)"):
+    with pytest.raises(LeaveoutError) as told:
         broken(f"guarantee g: forall x in X: {claim}", forms=forms, result=result)
+    assert str(told.value) == snapshot
 
 
 @pytest.mark.parametrize(
@@ -183,13 +183,14 @@ def test_forms_of_a_plug_in_that_fail_are_pointed_at(broken, forms, result):
     [leave, slow, lambda *given: None, lambda *given: (5,), lambda *given: Listed((0,), [(0.0,)]),
      lambda *given: (Listed((0,), [("no",)]),)],
 )  # fmt: skip
-def test_lists_of_a_plug_in_that_fail_are_pointed_at(broken, lists):
+def test_lists_of_a_plug_in_that_fail_are_pointed_at(broken, lists, snapshot):
     parameters = (Parameter("inputs", (INPUTS,)),)
-    with pytest.raises(LeaveoutError, match=r"d\.spec:1:\d+: plug-in function 'odd' failed"):
+    with pytest.raises(LeaveoutError) as told:
         broken(
             "guarantee g: forall x in X: score(N, x, 0) <= 9", "odd(box(0, 1))",
             lists=lists, parameters=parameters, result=INPUTS,
         )  # fmt: skip
+    assert str(told.value) == snapshot
 
 
 def test_a_set_of_inputs_needs_no_parameter_but_the_inputs(broken, decide):
@@ -200,6 +201,7 @@ def test_a_set_of_inputs_needs_no_parameter_but_the_inputs(broken, decide):
     assert (own.lower, own.upper) == (spelled.lower, spelled.upper)
 
 
-def test_a_rule_of_a_plug_in_that_fails_is_pointed_at(broken):
-    with pytest.raises(LeaveoutError, match=r"d\.spec:1:\d+: the rule of plug-in function 'odd'"):
+def test_a_rule_of_a_plug_in_that_fails_is_pointed_at(broken, snapshot):
+    with pytest.raises(LeaveoutError) as told:
         broken("guarantee g: forall x in X: odd(N, x) <= 1", forms=gap, rule=leave)
+    assert str(told.value) == snapshot

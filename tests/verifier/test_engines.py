@@ -64,18 +64,19 @@ def test_a_statement_goes_to_the_first_engine_that_accepts_it(tmp_path, statemen
 
 
 @pytest.mark.parametrize(
-    ("statement", "engine", "says"),
+    ("statement", "engine"),
     [
-        ("guarantee g: forall x in X: score(N, x, 0) <= 1e6", "lucid", "decides leaks only"),
-        (f"guarantee g: {PAIR}", "lucid", "has another architecture than"),
-        ("guarantee g: 2 > 1 and (forall x in X: score(N, x, 0) > 0)", "native", "about no point"),
+        ("guarantee g: forall x in X: score(N, x, 0) <= 1e6", "lucid"),
+        (f"guarantee g: {PAIR}", "lucid"),
+        ("guarantee g: 2 > 1 and (forall x in X: score(N, x, 0) > 0)", "native"),
     ],
 )
 def test_what_none_accepts_is_refused_with_the_reason_of_the_last(
-    tmp_path, statement, engine, says
+    tmp_path, statement, engine, snapshot
 ):
-    with pytest.raises(LeaveoutError, match=says) as caught:
+    with pytest.raises(LeaveoutError) as caught:
         Statements(context(tmp_path, statement, engine))
+    assert str(caught.value) == snapshot
     assert "test.spec:5:" in str(caught.value) or "test.spec:2:" in str(caught.value)
 
 

@@ -40,14 +40,14 @@ def test_what_is_unlearned_is_what_training_anew_gives(folder):
     assert result(folder, "caches_sound(T) and caches_sound(U)").verdict == "proved"
 
 
-def test_a_forest_that_did_not_forget_is_refuted_with_the_place(folder, monkeypatch):
+def test_a_forest_that_did_not_forget_is_refuted_with_the_place(folder, monkeypatch, snapshot):
     monkeypatch.setattr(DareForestClassifier, "delete", lambda self, rows: self)
     found = result(folder, DELETIONS)
     assert found.verdict == "refuted"
     assert "number 0" in found.example.words
     found = result(folder, "T == U")
     assert found.verdict == "refuted"
-    assert found.example.words.startswith("T differs from U: ")
+    assert found.example.words == snapshot
 
 
 def test_rows_outside_the_box_of_a_claim_are_counted(folder):
@@ -79,24 +79,24 @@ def test_equal_answers_in_a_box(folder):
 
 
 @pytest.mark.parametrize(
-    ("table", "words"),
+    "table",
     [
-        ("rows\n3\n", "no one column 'row'"),
-        ("row\n3,4\n", "line 2: 2 cells"),
-        ("row,row\n3,4\n", "no one column 'row'"),
-        ("row\n1_0\n", "line 2"),
-        ("row\n", "no record"),
-        ("row\nx\n", "line 2: 'row' is 'x'"),
-        ("row\n-1\n", "line 2"),
-        ("row\n60\n", "60"),
-        ("row\n3 3\n", "3"),
+        "rows\n3\n",
+        "row\n3,4\n",
+        "row,row\n3,4\n",
+        "row\n1_0\n",
+        "row\n",
+        "row\nx\n",
+        "row\n-1\n",
+        "row\n60\n",
+        "row\n3 3\n",
     ],
 )
-def test_one_clear_error_for_deletions_that_cannot_be(folder, table, words):
+def test_one_clear_error_for_deletions_that_cannot_be(folder, table, snapshot):
     (folder / "deletions.csv").write_text(table)
     with pytest.raises(LeaveoutError) as caught:
         result(folder, DELETIONS)
-    assert words in str(caught.value).splitlines()[0]
+    assert str(caught.value).splitlines()[0] == snapshot
 
 
 def test_one_clear_error_for_a_damaged_forest(folder):
@@ -124,7 +124,7 @@ def test_a_forest_of_other_settings_than_it_was_trained_with_is_refuted(folder, 
 
 
 @pytest.mark.parametrize("make", [RandomForestClassifier, ExtraTreesClassifier])
-def test_forests_of_scikit_learn_are_compared(tmp_path, make):
+def test_forests_of_scikit_learn_are_compared(tmp_path, make, snapshot):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3))
     y = np.array(["no", "yes"])[(X.sum(axis=1) > 0).astype(int)]
@@ -135,7 +135,7 @@ def test_forests_of_scikit_learn_are_compared(tmp_path, make):
     assert result(tmp_path, "T == T").verdict == "proved"
     found = result(tmp_path, "T == U")
     assert found.verdict == "refuted"
-    assert "tree 0, node" in found.example.words
+    assert found.example.words == snapshot
     found = result(tmp_path, "same_function(T, U, box(-1, 1))")
     assert found.verdict == "refuted"
     x = np.array(eval(found.example.facts["x"]))
@@ -158,12 +158,13 @@ def test_an_exact_forest_is_compared_with_one_of_scikit_learn(tmp_path):
 
 
 @pytest.mark.parametrize("claim", ["caches_sound(T)", DELETIONS])
-def test_a_forest_of_scikit_learn_forgets_nothing(tmp_path, claim):
+def test_a_forest_of_scikit_learn_forgets_nothing(tmp_path, claim, snapshot):
     X, y = np.arange(8.0).reshape(4, 2), [0, 1, 0, 1]
     from_sklearn(RandomForestClassifier(2).fit(X, y)).save(tmp_path / "forest.npz")
     from_sklearn(RandomForestClassifier(2).fit(X, y)).save(tmp_path / "smaller.npz")
     (tmp_path / "deletions.csv").write_text("row\n3\n")
-    with pytest.raises(LeaveoutError, match="train a DareForestClassifier") as caught:
+    with pytest.raises(LeaveoutError) as caught:
         result(tmp_path, claim)
+    assert str(caught.value) == snapshot
     assert "RandomForestClassifier" in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1 or str(caught.value).count("^")

@@ -208,23 +208,24 @@ def test_per_label_gives_a_bound_a_label(tmp_path):
         assert result.upper is None or best <= result.upper
 
 
-REFUSED = {
-    "guarantee g: forall x in X: score(N, x, 0) * score(N, x, 1) > 0": "is not linear",
-    "guarantee g: forall x in X: score(N, x, 7) > 0": "label 7 is out of range",
-    "guarantee g: forall x in X: label(N, x) == 0 and feature(x, 2) > 0": "feature 2 is out of",
-    "find f: greatest d such that forall x in X: difference(N, Q, x) <= d": "did you mean 'least'",
-    "guarantee g: forall x in X: feature(x, 0) > 0": "no network is applied to 'x'",
-    "guarantee g: forall x in X: score(N, x, 0) <= 1e308 * 10": "this is no finite number",
-    "guarantee g: forall x in X: score(N, x, 0) + 1e308 <= -1e308": "too large or too small",
-    "guarantee g: forall x in X: score(N, x, 0) * 1e200 * 1e200 <= 1": "too large or too small",
-    "guarantee g: forall x in X: score(N, x, 0) / 1e200 <= 1": "too large or too small",
-}
+REFUSED = [
+    "guarantee g: forall x in X: score(N, x, 0) * score(N, x, 1) > 0",
+    "guarantee g: forall x in X: score(N, x, 7) > 0",
+    "guarantee g: forall x in X: label(N, x) == 0 and feature(x, 2) > 0",
+    "find f: greatest d such that forall x in X: difference(N, Q, x) <= d",
+    "guarantee g: forall x in X: feature(x, 0) > 0",
+    "guarantee g: forall x in X: score(N, x, 0) <= 1e308 * 10",
+    "guarantee g: forall x in X: score(N, x, 0) + 1e308 <= -1e308",
+    "guarantee g: forall x in X: score(N, x, 0) * 1e200 * 1e200 <= 1",
+    "guarantee g: forall x in X: score(N, x, 0) / 1e200 <= 1",
+]
 
 
 @pytest.mark.parametrize("claim", REFUSED)
-def test_what_cannot_be_decided_is_refused_with_its_place(tmp_path, claim):
-    with pytest.raises(SpecError, match=REFUSED[claim]) as caught:
+def test_what_cannot_be_decided_is_refused_with_its_place(tmp_path, claim, snapshot):
+    with pytest.raises(SpecError) as caught:
         World(tmp_path).verify(claim)
+    assert str(caught.value) == snapshot
     assert "claim.spec:5:" in str(caught.value)
 
 
@@ -297,12 +298,12 @@ def test_bounds_of_huge_scores_are_found(tmp_path):
     assert min(found) < -1e31
 
 
-def test_a_claim_that_holds_again_beyond_its_bound_says_so(tmp_path):
+def test_a_claim_that_holds_again_beyond_its_bound_says_so(tmp_path, snapshot):
     world = World(tmp_path)
     path = tmp_path / "claim.spec"
     world.verify("find f: least b such that forall x in X: score(N, x, 0) <= b or b <= -50")
     report = leaveout.verify(path, time=HANGS)
-    assert any("it may hold for some 'b' again" in note for note in report.notes)
+    assert report.notes == snapshot
 
 
 def value(number, at):

@@ -129,47 +129,47 @@ def test_values_can_be_those_of_the_data(tmp_path):
     assert box.contains(X.astype(float)).all()
 
 
-def test_listed_values_outside_the_box_are_left_out_and_that_is_said(tmp_path):
+def test_listed_values_outside_the_box_are_left_out_and_that_is_said(tmp_path, snapshot):
     box, notes = read("let X = circle(box(0, 1), at = [0, 2], points = 8)", tmp_path)
-    assert notes == [
-        "5 of the 8 listed values of features 0, 2 lie outside the box and are left out"
-    ]
+    assert notes == snapshot
     assert len(box.choices[0]) == 3
 
 
 @pytest.mark.parametrize(
-    ("text", "place", "said"),
+    ("text", "place"),
     [
-        ("grid(box(0, 1), at = 4, values = [0])", 30, "feature 4 is out of range"),
-        ("grid(box(0, 1), at = [1, 9], values = [0])", 30, "numbered 0 to 3"),
-        ("integers(box(0, 1), at = 7)", 34, "feature 7 is out of range"),
-        ("grid(one_hot(box(0, 1), at = [1, 2]), at = 2, values = [0])", 52, "already"),
-        ("one_hot(grid(box(0, 1), at = 2, values = [0]), at = [1, 2])", 61, "already"),
-        ("grid(box(0, 1), at = 2, values = [2, 3])", 9, "none of the 2 listed values"),
-        ("integers(box(0.1, 0.9), at = 2)", 38, "no whole number from 1 to 0"),
-        ('grid(box(0, 1), at = 2, values = "no.npz")', 42, "no.npz: no such file"),
-        ("integers(box(0, 1), at = 0.5)", 34, "a feature is a whole number"),
-        ("integers(box(0, 1), at = 2, zero = -1e308, one = 1e308)", 34, "too many whole numbers"),
-        ("integers(box(0, 1), at = 2, one = 1e8)", 34, "100,000,001 whole numbers"),
-        ("integers(box(0, 1), at = 2, one = 0)", 43, "are both 0"),
-        ("circle(box(-1, 1), at = [0, 1], points = 1, arc = 0.5)", 50, "at least 2 points"),
-        ("circle(box(-1, 1), at = [0, 1], points = 4, radius = -1)", 62, "is positive"),
-        ("circle(box(-1, 1), at = [0, 1], points = 4, centre = [1, 2, 3])", 62, "one or two"),
-        ("grid(box(0, 1), at = 0, values = [1 / 0])", 43, "divides by zero"),
+        ("grid(box(0, 1), at = 4, values = [0])", 30),
+        ("grid(box(0, 1), at = [1, 9], values = [0])", 30),
+        ("integers(box(0, 1), at = 7)", 34),
+        ("grid(one_hot(box(0, 1), at = [1, 2]), at = 2, values = [0])", 52),
+        ("one_hot(grid(box(0, 1), at = 2, values = [0]), at = [1, 2])", 61),
+        ("grid(box(0, 1), at = 2, values = [2, 3])", 9),
+        ("integers(box(0.1, 0.9), at = 2)", 38),
+        ('grid(box(0, 1), at = 2, values = "no.npz")', 42),
+        ("integers(box(0, 1), at = 0.5)", 34),
+        ("integers(box(0, 1), at = 2, zero = -1e308, one = 1e308)", 34),
+        ("integers(box(0, 1), at = 2, one = 1e8)", 34),
+        ("integers(box(0, 1), at = 2, one = 0)", 43),
+        ("circle(box(-1, 1), at = [0, 1], points = 1, arc = 0.5)", 50),
+        ("circle(box(-1, 1), at = [0, 1], points = 4, radius = -1)", 62),
+        ("circle(box(-1, 1), at = [0, 1], points = 4, centre = [1, 2, 3])", 62),
+        ("grid(box(0, 1), at = 0, values = [1 / 0])", 43),
     ],
 )
-def test_errors_point_at_what_is_wrong(text, place, said, tmp_path):
-    with pytest.raises(SpecError, match=re.escape(said)) as caught:
+def test_errors_point_at_what_is_wrong(text, place, tmp_path, snapshot):
+    with pytest.raises(SpecError) as caught:
         read(f"let X = {text}", tmp_path)
+    assert str(caught.value) == snapshot
     first = str(caught.value).splitlines()[0]
     assert re.match(r"patient\.spec:1:\d+: ", first), first
     assert first.startswith(f"patient.spec:1:{place}: "), first
 
 
-def test_a_file_of_another_width_is_refused(tmp_path):
+def test_a_file_of_another_width_is_refused(tmp_path, snapshot):
     np.savez(tmp_path / "data.npz", X=np.eye(3), y=np.asarray([0, 1, 1]))
-    with pytest.raises(SpecError, match=r"data\.npz has 3 features, the network reads 4"):
+    with pytest.raises(SpecError) as told:
         read('let X = grid(box(0, 1), at = 0, values = "data.npz")', tmp_path)
+    assert str(told.value) == snapshot
 
 
 def test_a_feature_may_each_be_refined_by_a_let_of_its_own(tmp_path):
@@ -219,7 +219,7 @@ DISCRETE = BOUND.replace(
 )
 
 
-def test_the_bound_over_a_discrete_set_is_that_of_every_point(tmp_path):
+def test_the_bound_over_a_discrete_set_is_that_of_every_point(tmp_path, snapshot):
     spec = write_question(tmp_path, text=DISCRETE)
     report = leaveout.verify(spec, workers=1)
     schema = Path(leaveout.verifier.__file__).parent / "report.schema.json"
@@ -250,21 +250,21 @@ def test_the_bound_over_a_discrete_set_is_that_of_every_point(tmp_path):
         if result.witness is not None:
             assert result.lower == pytest.approx(best, abs=1e-6)
             assert list(result.witness.x) in x.astype(float).tolist()
-    assert "a box of 3 features, 3 of which take listed values only" in _scope(report)[0]
+    assert _scope(report)[0] == snapshot
 
 
-def test_data_that_takes_other_values_is_reported(tmp_path):
+def test_data_that_takes_other_values_is_reported(tmp_path, snapshot):
     (note,) = leaveout.verify(write_question(tmp_path, text=DISCRETE), workers=1, time=1).notes
-    assert "whether all training data takes listed values is not known" in note
+    assert note == snapshot
     other = DISCRETE.replace("[0, 0.1", "[0.05, 0.1")
     report = leaveout.verify(write_question(tmp_path, text=other), workers=1, time=1)
     (note,) = report.notes
-    assert "takes the value 0, which is not listed (the nearest is 0.0500000007)" in note
+    assert note == snapshot
     between = DISCRETE.replace("let X = circle(Y", "let X = grid(Y, at = 0, values = [-1, 0.5, 2]")
     between = re.sub(r"values = \[-1.*", "values = [-1, 0.5, 2])", between)
     between = between.replace("box(0, 1)", "box(-1, 2)")
     (note,) = leaveout.verify(write_question(tmp_path, text=between), workers=1, time=1).notes
-    assert "feature 0 (feature 0) takes the value 0, which is not listed" in note
+    assert note == snapshot
 
 
 @given(st.floats(-9, 9), st.floats(0, 9) | st.sampled_from([0.0, 0.1, 5e-324]))
@@ -278,12 +278,10 @@ def test_around_holds_exactly_the_numbers_that_near(centre, radius):
 
 
 @pytest.mark.parametrize("text", ["box([0.1, 0], [0.1, 1])", "around([0.1, 0.5], radius = 0)"])
-def test_a_feature_fixed_at_no_float32_is_fixed_at_what_a_network_reads(tmp_path, text):
+def test_a_feature_fixed_at_no_float32_is_fixed_at_what_a_network_reads(tmp_path, text, snapshot):
     box, notes = read(f"let X = {text}", tmp_path, 2)
     point = box.sample(np.random.default_rng(0), 1)[0]
     point[0] = np.float32(0.1)
     assert box.contains(point[None]).all()
-    assert notes == [
-        "feature 0 is fixed at 0.1, which a network reads as 0.10000000149011612: the claim is "
-        "about that"
-    ]
+    assert len(notes) == 1 and "0.10000000149011612" in notes[0]
+    assert notes == snapshot

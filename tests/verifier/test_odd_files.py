@@ -162,7 +162,7 @@ def test_a_link_to_a_regular_file_is_that_file(tmp_path: Path) -> None:
 
 
 def test_what_becomes_a_pipe_between_looking_and_opening_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, snapshot
 ) -> None:
     path = tmp_path / "t.csv"
     path.write_text("a\n")
@@ -175,12 +175,13 @@ def test_what_becomes_a_pipe_between_looking_and_opening_is_refused(
         return real(name, flags, *rest)
 
     monkeypatch.setattr(os, "open", swapped)
-    with pytest.raises(UnusualFileError, match="is a pipe"):
+    with pytest.raises(UnusualFileError) as told:
         open_file(path, 10)
+    assert str(told.value) == snapshot
 
 
 def test_a_file_that_grows_while_it_is_read_is_read_no_further(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, snapshot
 ) -> None:
     path = tmp_path / "f"
     path.write_bytes(b"12345678")
@@ -188,20 +189,26 @@ def test_a_file_that_grows_while_it_is_read_is_read_no_further(
     monkeypatch.setattr(
         os, "fstat", lambda handle: os.stat_result((*real(handle)[:6], 0, *real(handle)[7:]))
     )
-    with pytest.raises(UnusualFileError, match="larger than 4 bytes"):
+    with pytest.raises(UnusualFileError) as told:
         read_whole(path, 4)
+    assert str(told.value) == snapshot
 
 
-def test_an_output_never_takes_the_place_of_what_is_no_regular_file(tmp_path: Path) -> None:
+def test_an_output_never_takes_the_place_of_what_is_no_regular_file(
+    tmp_path: Path, snapshot
+) -> None:
     path = tmp_path / "out"
     os.mkfifo(path)
-    with pytest.raises(UnusualFileError, match="is a pipe"), open_atomically(path):
+    with pytest.raises(UnusualFileError) as told, open_atomically(path):
         pass
+    assert str(told.value) == snapshot
     assert path.is_fifo()
     refuse_unusual(tmp_path / "absent")
 
 
-def test_a_pipe_in_place_of_weights_beside_a_network_is_refused_unopened(tmp_path: Path) -> None:
+def test_a_pipe_in_place_of_weights_beside_a_network_is_refused_unopened(
+    tmp_path: Path, snapshot
+) -> None:
     weights = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[2, 2])
     weights.data_location = TensorProto.EXTERNAL
     weights.external_data.add(key="location", value="weights.bin")
@@ -217,8 +224,9 @@ def test_a_pipe_in_place_of_weights_beside_a_network_is_refused_unopened(tmp_pat
     path.write_bytes(model.SerializeToString())
     # Opening a pipe would wait for its writer.
     os.mkfifo(tmp_path / "weights.bin")
-    with pytest.raises(LeaveoutError, match=r"weights\.bin: .*is a pipe, expected a regular"):
+    with pytest.raises(LeaveoutError) as told:
         load_network(path)
+    assert str(told.value) == snapshot
 
 
 def _bomb(path: Path) -> None:
@@ -233,7 +241,7 @@ def _bomb(path: Path) -> None:
 
 
 def test_an_archive_that_unpacks_to_too_much_is_refused_before_it_is_unpacked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, snapshot
 ) -> None:
     path = tmp_path / "f.npz"
     _bomb(path)
@@ -242,13 +250,14 @@ def test_an_archive_that_unpacks_to_too_much_is_refused_before_it_is_unpacked(
     for read in (load_family_file, load_ensemble, read_ballots, read_certificate, load_bounds):
         with pytest.raises(LeaveoutError):
             read(path)
-    with pytest.raises(ValueError, match="unpacks to more than 4 GiB"):
+    with pytest.raises(ValueError) as told:
         read_arrays(path)
+    assert str(told.value) == snapshot
     assert not unpacked
 
 
 def test_an_array_shorter_than_its_header_says_is_refused_before_memory_is_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, snapshot
 ) -> None:
     path = tmp_path / "f.npz"
     header = io.BytesIO()
@@ -258,43 +267,50 @@ def test_an_array_shorter_than_its_header_says_is_refused_before_memory_is_taken
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("x.npy", header.getvalue() + bytes(1000))
     monkeypatch.setattr(npy, "read_array", lambda *_, **__: pytest.fail("took the memory"))
-    with pytest.raises(ValueError, match="shorter than its header says"):
+    with pytest.raises(ValueError) as told:
         read_arrays(path)
+    assert str(told.value) == snapshot
 
 
-def test_arrays_that_are_not_asked_for_are_not_read(tmp_path: Path) -> None:
+def test_arrays_that_are_not_asked_for_are_not_read(tmp_path: Path, snapshot) -> None:
     path = tmp_path / "a.npz"
     np.savez(path, x=np.arange(3), odd=np.array([{}], dtype=object))
     assert read_archive(path, LeaveoutError, ("x",))["x"].tolist() == [0, 1, 2]
-    with pytest.raises(LeaveoutError, match="Python objects"):
+    with pytest.raises(LeaveoutError) as told:
         read_archive(path, LeaveoutError)
+    assert str(told.value) == snapshot
 
 
 def test_a_packed_query_is_unpacked_no_further_than_a_query_may_be_long(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, snapshot
 ) -> None:
     path = tmp_path / "q.vnnlib.gz"
     path.write_bytes(gzip.compress(bytes(100_000)))
     monkeypatch.setattr("leaveout.specs.vnnlib.text.LARGEST", 1000)
-    with pytest.raises(LeaveoutError, match="too long for a query"):
+    with pytest.raises(LeaveoutError) as told:
         load_problem(path)
+    assert str(told.value) == snapshot
 
 
-def test_a_checkpoint_that_is_a_pipe_is_refused(tmp_path: Path) -> None:
+def test_a_checkpoint_that_is_a_pipe_is_refused(tmp_path: Path, snapshot) -> None:
     from leaveout.bab.native.files.checkpoint import Checkpoints
 
     path = tmp_path / "c.checkpoint"
     os.mkfifo(path)
-    with pytest.raises(OSError, match="is a pipe"):
+    with pytest.raises(OSError) as told:
         Archive(path)
-    with pytest.raises(CheckpointError, match="is a pipe"):
+    assert str(told.value) == snapshot
+    with pytest.raises(CheckpointError) as told:
         Checkpoints(path, "1")
+    assert str(told.value) == snapshot
 
 
-def test_a_memory_of_answers_that_is_a_pipe_is_refused(tmp_path: Path) -> None:
+def test_a_memory_of_answers_that_is_a_pipe_is_refused(tmp_path: Path, snapshot) -> None:
     path = tmp_path / "answers.sqlite"
     os.mkfifo(path)
-    with pytest.raises(LeaveoutError, match="is a pipe"):
+    with pytest.raises(LeaveoutError) as told:
         Memory.read(path)
-    with pytest.raises(UnusualFileError, match="is a pipe"):
-        Memory._open_database(cast(Memory, SimpleNamespace(path=path)))
+    assert str(told.value) == snapshot
+    with pytest.raises(UnusualFileError) as told:
+        Memory._opened(cast(Memory, SimpleNamespace(path=path)))
+    assert str(told.value) == snapshot

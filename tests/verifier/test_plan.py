@@ -22,6 +22,7 @@ from leaveout.verifier.plan import plan
 from leaveout.verifier.resolve_names import read_spec
 
 from support.files import BOUND, write_other, write_question
+from support.snapshots import passages
 
 HEAD = BOUND[: BOUND.index("find")]
 QUIET = (
@@ -41,10 +42,11 @@ def nested(tmp_path):
     return path
 
 
-def test_a_param_is_set_and_the_report_says_so(nested):
+def test_a_param_is_set_and_the_report_says_so(nested, snapshot):
     report = leaveout.verify(nested, params={"sure": 0.1})
     assert [result.verdict for result in report.results] == ["refuted"]
-    assert "param sure = 0.1, not 0.95 as written" in report.notes
+    assert any("sure = 0.1" in note for note in report.notes)
+    assert report.notes == snapshot
     report = leaveout.verify(nested)
     assert [result.verdict for result in report.results] == ["proved"]
     assert "param sure = 0.95" in report.notes
@@ -56,20 +58,20 @@ def test_the_command_line_sets_a_param(nested, capsys):
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    "settings",
     [
-        (["sure"], "--set sure: write NAME=VALUE"),
-        (["=1"], "--set =1: write NAME=VALUE"),
-        (["sure=1", "sure=2"], "'sure' is set twice"),
-        (["shure=1"], "its params are sure = 0.95"),
-        (["sure=much"], "the param 'sure' is a number"),
+        ["sure"],
+        ["=1"],
+        ["sure=1", "sure=2"],
+        ["shure=1"],
+        ["sure=much"],
     ],
 )
-def test_a_wrong_setting_is_one_line(nested, capsys, settings, message):
+def test_a_wrong_setting_is_one_line(nested, capsys, settings, snapshot):
     options = [part for each in settings for part in ("--set", each)]
     assert run(["verify", str(nested), *options]) == 2
     error = capsys.readouterr().err
-    assert message in error
+    assert error == snapshot
     assert error.count("\n") == 1
 
 
@@ -118,7 +120,7 @@ def test_a_plan_says_what_would_be_solved(nested, tmp_path):
     assert row.network == str(tmp_path / "lib" / "full.onnx")
 
 
-def test_a_dry_run_solves_nothing(nested, capsys, monkeypatch):
+def test_a_dry_run_solves_nothing(nested, capsys, monkeypatch, snapshot):
     def refuse(*_, **__):
         raise AssertionError
 
@@ -126,21 +128,21 @@ def test_a_dry_run_solves_nothing(nested, capsys, monkeypatch):
     assert run(["verify", str(nested), "--dry-run", "--set", "sure=0.5"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("guarantee quiet\n")
-    assert "2 searches by the engine native; nothing was solved\n" in out
-    assert "param sure = 0.5, not 0.95 as written" in out
+    assert out == snapshot
+    assert passages(out, ("sure", "0.5", "0.95")) == snapshot
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    "options",
     [
-        (["--json", "-"], "leave --json out"),
-        (["--engine", "magic"], "unknown engine"),
-        (["--engine", "lucid", "--solver", "magic"], "magic"),
+        ["--json", "-"],
+        ["--engine", "magic"],
+        ["--engine", "lucid", "--solver", "magic"],
     ],
 )
-def test_a_dry_run_of_what_cannot_be_run_is_bad_input(nested, capsys, options, message):
+def test_a_dry_run_of_what_cannot_be_run_is_bad_input(nested, capsys, options, snapshot):
     assert run(["verify", str(nested), "--dry-run", *options]) == 2
-    assert message in capsys.readouterr().err
+    assert capsys.readouterr().err == snapshot
 
 
 def test_a_dry_run_of_a_missing_file_is_bad_input(nested, tmp_path):
@@ -148,7 +150,7 @@ def test_a_dry_run_of_a_missing_file_is_bad_input(nested, tmp_path):
     assert run(["verify", str(nested), "--dry-run"]) == 2
 
 
-def test_a_plan_counts_what_is_searched(tmp_path, capsys):
+def test_a_plan_counts_what_is_searched(tmp_path, capsys, snapshot):
     write_question(tmp_path)
     path = tmp_path / "several.spec"
     path.write_text(
@@ -162,16 +164,17 @@ def test_a_plan_counts_what_is_searched(tmp_path, capsys):
     assert run(["verify", str(path), "--dry-run"]) == 0
     out = capsys.readouterr().out
     assert "    members   2\n" in out
-    assert f"{drift.searches + 1} searches by the engine native; nothing was solved\n" in out
+    assert passages(out, "5") == snapshot
+    assert f"{drift.searches + 1}" in out
 
 
-def test_a_plan_of_values_has_no_search(tmp_path):
+def test_a_plan_of_values_has_no_search(tmp_path, snapshot):
     path = tmp_path / "value.spec"
     path.write_text("guarantee value: 1 < 2\n")
-    assert str(plan(path)).endswith("\nno search; nothing was solved\n")
+    assert str(plan(path)) == snapshot
 
 
-def test_a_plan_of_two_networks_names_both(tmp_path):
+def test_a_plan_of_two_networks_names_both(tmp_path, snapshot):
     write_question(tmp_path)
     write_other(tmp_path / "full.onnx", tmp_path / "again.onnx")
     path = tmp_path / "two.spec"
@@ -181,4 +184,4 @@ def test_a_plan_of_two_networks_names_both(tmp_path):
     )
     (row,) = plan(path).statements
     assert (row.network, row.other) == (str(tmp_path / "full.onnx"), str(tmp_path / "again.onnx"))
-    assert f"    against   {tmp_path}/again.onnx\n" in str(row)
+    assert str(row) == snapshot

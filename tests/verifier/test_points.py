@@ -103,11 +103,11 @@ def test_a_resumed_search_is_proved_again(tmp_path, claim):
     assert most < 0.0 if two.upper is None else two.upper <= most <= two.upper + 1e-4
 
 
-def test_members_applied_twice_are_claimed_one_by_one_and_all(tmp_path, capsys):
+def test_members_applied_twice_are_claimed_one_by_one_and_all(tmp_path, capsys, snapshot):
     spec, target = provable(tmp_path, "twice"), tmp_path / "c.cert"
     verify(spec, time=20.0, certificate=target)
     assert run(["check", str(target)]) == 0
-    assert "g is claimed of all" in capsys.readouterr().out
+    assert capsys.readouterr().out == snapshot
 
 
 SAME = HEAD + "guarantee g: forall x in X, M in F: label(M, x) == label(N, x)\n"
@@ -216,13 +216,14 @@ def test_killed_and_resumed_it_ends_as_it_would_have(tmp_path, claim, monkeypatc
     assert (last.verdict, last.lower, last.upper) == (again.verdict, again.lower, again.upper)
 
 
-def test_a_checkpoint_of_another_claim_is_refused(tmp_path):
+def test_a_checkpoint_of_another_claim_is_refused(tmp_path, snapshot):
     spec = written(tmp_path, "robust")
     verify(spec, time=20.0, resume=tmp_path / "state")
     other = spec.read_text().replace("<= 0.1", "<= 0.2")
     spec.write_text(other)
-    with pytest.raises(Exception, match="checkpoint of another question"):
+    with pytest.raises(Exception) as told:
         verify(spec, time=20.0, resume=tmp_path / "state")
+    assert str(told.value) == snapshot
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -263,13 +264,14 @@ def test_all_members_at_once_are_bounded_as_one_by_one(seed):
     assert found.lower <= found.upper
 
 
-def test_a_member_that_divides_by_zero_is_refused_by_number():
+def test_a_member_that_divides_by_zero_is_refused_by_number(snapshot):
     network, family = dividing()
     members = Members(network.graph, family)
     box = Box(np.zeros(2), np.ones(2))
     query = Query((box,), (Application(network, 0, family=0),), (), families=(members,))
-    with pytest.raises(FamilyError, match=r"member 1 \(row 7\).*divides by zero"):
+    with pytest.raises(FamilyError) as told:
         join_claim(query, [Case((), (Form((), ((0, 0, 1.0),)),))])
+    assert str(told.value) == snapshot
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -68,14 +68,16 @@ def test_the_specification_of_the_design(tmp_path):
     assert found["half"].curves[0].lower[0] == pytest.approx(accuracy(ballots, 0))
 
 
-def test_a_refuted_median_radius_shows_the_points_that_fall_and_an_attack(tmp_path):
+def test_a_refuted_median_radius_shows_the_points_that_fall_and_an_attack(tmp_path, snapshot):
     ballots = write(tmp_path, points=60, parts=21)
     found = result(tmp_path, "median_radius(dpa(V)) >= 20")
     assert found.verdict == "refuted"
     count = int(found.upper) + 1
     right = np.mean(tally(ballots.votes, ballots.labels).predictions == ballots.truth)
     falls = round(60 * (right - accuracy(ballots, count)))
-    assert f"{falls} right ones fall to {count} edits, such as test point" in found.example.words
+    assert found.example.words == snapshot
+    assert f"{falls}" in found.example.words
+    assert f"{count}" in found.example.words
     assert 0 < found.example.facts["edits"] <= count
 
 
@@ -118,7 +120,7 @@ def test_the_report_says_why_a_change_counts_as_it_does(tmp_path):
         assert any(words in note for note in notes)
 
 
-def test_an_attack_refutes_and_scores_again(tmp_path):
+def test_an_attack_refutes_and_scores_again(tmp_path, snapshot):
     ballots = write(tmp_path)
     found = result(tmp_path, "certified_accuracy(dpa(V), edits = 6) >= 0.9")
     assert found.verdict == "refuted"
@@ -128,7 +130,8 @@ def test_an_attack_refutes_and_scores_again(tmp_path):
     assert np.bincount(changed).argmax() == facts["after"] != facts["before"]
     assert facts["before"] == ballots.truth[facts["point"]]
     assert facts["edits"] <= 6
-    assert f"test point {facts['point']}" in found.example.words
+    assert found.example.words == snapshot
+    assert f"{facts['point']}" in found.example.words
 
 
 def test_a_collective_attack_refutes_and_scores_again(tmp_path):
@@ -188,7 +191,7 @@ def test_the_published_bounds_are_no_better_than_the_exact_ones(tmp_path):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_scores_that_are_no_numbers_stop_run_offs_and_nothing_else(tmp_path, value):
+def test_scores_that_are_no_numbers_stop_run_offs_and_nothing_else(tmp_path, value, snapshot):
     ballots = write(tmp_path, scores=True)
     scores = ballots.scores.copy()
     other = int(ballots.votes[7, 3] == 0)
@@ -201,7 +204,8 @@ def test_scores_that_are_no_numbers_stop_run_offs_and_nothing_else(tmp_path, val
     assert check(path)
     with pytest.raises(LeaveoutError) as caught:
         result(tmp_path, "certified_accuracy(run_off(V), edits = 1) >= 0.5")
-    assert f"test point 7, part 3, label {other} is {value}" in str(caught.value)
+    assert str(caught.value) == snapshot
+    assert f"{other}" in str(caught.value)
 
 
 def test_every_point_one_by_one(tmp_path):
@@ -232,7 +236,7 @@ def test_members_that_resist_make_a_larger_radius(tmp_path):
     assert result(tmp_path, text).verdict == "proved"
 
 
-def test_a_relabel_is_two_edits_of_its_part_for_members_that_resist(tmp_path):
+def test_a_relabel_is_two_edits_of_its_part_for_members_that_resist(tmp_path, snapshot):
     # Each member says what most of its part says, of labels 0, 0, 0, 1: three edits (a removal
     # and two insertions) change that, and so do two relabels, one of them with an edit to spare.
     thresholds = np.full((1, 3, 2), 3, np.int32)
@@ -250,7 +254,7 @@ def test_a_relabel_is_two_edits_of_its_part_for_members_that_resist(tmp_path):
     assert result(tmp_path, claim.format(3)).verdict == "proved"
     found = result(tmp_path, claim.format(4))
     assert (found.verdict, found.upper) == ("unknown", 1)
-    assert "give thresholds against relabels" in found.reason
+    assert found.reason == snapshot
 
 
 def test_what_no_number_of_changes_does(tmp_path):
@@ -281,40 +285,40 @@ def test_what_is_taken_on_trust_is_said(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("origin", "claim", "words"),
+    ("origin", "claim"),
     [
-        ({"hash_reads_label": True}, "certified_accuracy(ss_dpa(V), relabels = 1)", "reads labels"),
-        ({"distinct_samples": False}, "certified_accuracy(ss_dpa(V), relabels = 1)", "one sample"),
-        ({"method": "ss_dpa"}, "certified_accuracy(dpa(V), edits = 1)", "each on all points"),
-        ({"offsets": (0, 3)}, "certified_accuracy(dpa(V), edits = 1)", "reaches 2 members"),
-        ({"offsets": (0, 3)}, "certified_accuracy(ss_dpa(V), relabels = 1)", "reaches 2 members"),
-        ({}, "certified_accuracy(finite_aggregation(V), edits = 1)", "offsets = [0, 3, 7]"),
-        ({}, "certified_accuracy(run_off(V), edits = 1)", "'scores'"),
-        ({}, "certified_accuracy(dpa(V, members = certified), edits = 1)", "'thresholds'"),
-        ({}, "certified_accuracy(dpa(V), relabels = 1)", "hash = label_independent"),
+        ({"hash_reads_label": True}, "certified_accuracy(ss_dpa(V), relabels = 1)"),
+        ({"distinct_samples": False}, "certified_accuracy(ss_dpa(V), relabels = 1)"),
+        ({"method": "ss_dpa"}, "certified_accuracy(dpa(V), edits = 1)"),
+        ({"offsets": (0, 3)}, "certified_accuracy(dpa(V), edits = 1)"),
+        ({"offsets": (0, 3)}, "certified_accuracy(ss_dpa(V), relabels = 1)"),
+        ({}, "certified_accuracy(finite_aggregation(V), edits = 1)"),
+        ({}, "certified_accuracy(run_off(V), edits = 1)"),
+        ({}, "certified_accuracy(dpa(V, members = certified), edits = 1)"),
+        ({}, "certified_accuracy(dpa(V), relabels = 1)"),
     ],
 )
-def test_one_clear_error_for_what_cannot_be_certified(tmp_path, origin, claim, words):
+def test_one_clear_error_for_what_cannot_be_certified(tmp_path, origin, claim, snapshot):
     write(tmp_path, **origin)
     with pytest.raises(LeaveoutError, match=r"a\.spec:1:") as caught:
         result(tmp_path, f"{claim} >= 0.5")
-    assert words in str(caught.value).splitlines()[0]
+    assert str(caught.value).splitlines()[0] == snapshot
 
 
 @pytest.mark.parametrize(
-    ("call", "words"),
+    "call",
     [
-        ('ballots("ballots.npz", hash = reads_label)', "says the opposite"),
-        ('ballots("ballots.npz", offsets = [0, 13])', "0 to 12"),
-        ('ballots("ballots.npz", offsets = [0, 0.5])', "whole numbers"),
-        ('ballots("none.npz")', "none.npz"),
+        'ballots("ballots.npz", hash = reads_label)',
+        'ballots("ballots.npz", offsets = [0, 13])',
+        'ballots("ballots.npz", offsets = [0, 0.5])',
+        'ballots("none.npz")',
     ],
 )
-def test_one_clear_error_for_ballots_that_are_not_as_said(tmp_path, call, words):
+def test_one_clear_error_for_ballots_that_are_not_as_said(tmp_path, call, snapshot):
     write(tmp_path, hash_reads_label=False)
     with pytest.raises(LeaveoutError) as caught:
         results(tmp_path, f"guarantee g: certified_accuracy(dpa({call}), edits = 1) >= 0.5")
-    assert words in str(caught.value).splitlines()[0]
+    assert str(caught.value).splitlines()[0] == snapshot
 
 
 def test_a_bad_file_is_named_before_anything_is_decided(tmp_path):

@@ -30,31 +30,36 @@ def report(tmp_path_factory):
     return leaveout.verify(spec, data=x)
 
 
-def test_results_are_found_by_name(report):
+def test_results_are_found_by_name(report, snapshot):
     assert len(report) == len(report.results) == 3
     assert list(report) == list(report.results)
     assert [each.label for each in report["bound"]] == [0, 1]
     (high,) = report["high"]
     assert high.verdict == "proved"
     assert "high" in report and "low" not in report and high in report
-    with pytest.raises(KeyError, match=r"no statement is called .bond. .did you mean .bound"):
+    with pytest.raises(KeyError) as told:
         report["bond"]
+    assert str(told.value) == snapshot
 
 
-def test_a_report_without_results_is_still_one():
+def test_a_report_without_results_is_still_one(snapshot):
     empty = Report(leaveout="0", spec="s", results=())
-    assert empty and len(empty) == 0 and repr(empty) == "no results"
-    with pytest.raises(KeyError, match="there are none"):
+    assert empty
+    assert len(empty) == 0
+    assert repr(empty) == snapshot
+    with pytest.raises(KeyError) as told:
         empty["a"]
-    with pytest.raises(LeaveoutError, match="no result has a bound"):
+    assert str(told.value) == snapshot
+    with pytest.raises(LeaveoutError) as told:
         empty.plot()
+    assert str(told.value) == snapshot
 
 
-def test_it_is_shown_in_one_line_a_result(report):
+def test_it_is_shown_in_one_line_a_result(report, snapshot):
     told = repr(report).splitlines()
     assert len(told) == 4
-    assert told[0].startswith("bound, label 0 (kind 0): proved, ")
-    assert told[2].startswith("high: proved, ")
+    assert told[0] == snapshot
+    assert told[2] == snapshot
     assert told[3] == report.answers[0].words
 
 
@@ -86,10 +91,12 @@ def test_it_is_drawn_with_every_bound_and_row(report):
 
 
 @pytest.mark.parametrize(("library", "show"), [("pandas", "table"), ("matplotlib.pyplot", "plot")])
-def test_what_is_not_installed_is_said_with_a_cure(report, monkeypatch, library, show):
+def test_what_is_not_installed_is_said_with_a_cure(report, monkeypatch, library, show, snapshot):
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(LeaveoutError, match=rf"pip install {library.partition('.')[0]}"):
+    with pytest.raises(LeaveoutError) as told:
         getattr(report, show)()
+    assert str(told.value) == snapshot
+    assert f"{library.partition('.')[0]}" in str(told.value)
 
 
 class _Tags(HTMLParser):

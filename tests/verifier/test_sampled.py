@@ -150,17 +150,17 @@ def test_members_that_never_leak_refute_nothing(tmp_path, premise):
     assert verify(spec).results[0].verdict == "proved"
 
 
-def test_a_sample_that_is_too_small_says_which_would_do(tmp_path):
+def test_a_sample_that_is_too_small_says_which_would_do(tmp_path, snapshot):
     spec = write_question(tmp_path, text=SAMPLED, rows=10_000, sample=3)
     spec.write_text(SAMPLED.format(share=0.001, level=0.95))
     for result in verify(spec).results:
         assert (result.verdict, result.upper) == ("unknown", None)
-        assert "too small" in result.reason
+        assert result.reason == snapshot
         assert "--sample" in result.reason
 
 
 @pytest.mark.parametrize("forged", ["rows", "seed", "size", "none", "data"])
-def test_a_family_that_is_not_its_sample_is_refused(tmp_path, forged):
+def test_a_family_that_is_not_its_sample_is_refused(tmp_path, forged, snapshot):
     spec = write_question(tmp_path, text=SAMPLED, rows=40, sample=3)
     spec.write_text(SAMPLED.format(share=0.5, level=0.9))
     path = tmp_path / "family.npz"
@@ -174,47 +174,41 @@ def test_a_family_that_is_not_its_sample_is_refused(tmp_path, forged):
         changed = {forged: getattr(sample, forged) + 1}
         manifest = structs.replace(manifest, sample=structs.replace(sample, **changed))
     save_family_file(path, Family(family.parameters, family.removed, manifest))
-    with pytest.raises(SpecError, match=r"--sample|not the sample"):
+    with pytest.raises(SpecError) as told:
         verify(spec)
+    assert str(told.value) == snapshot
 
 
 LETS = 'let N = network("full.onnx")\nlet F = family("family.npz")\nlet X = box(0, 1)\n'
 
 
 @pytest.mark.parametrize(
-    ("claim", "match"),
+    "claim",
     [
-        ("forall x in X, M in F but 0.1: label(M, x) == 0", "holds with a confidence"),
-        (
-            "forall x in X but 0.1: label(N, x) == 0 with confidence 0.9",
-            "share of the rows",
-        ),
-        ("forall x in X, M in F but 1: label(M, x) == 0 with confidence 0.9", "in \\[0, 1\\)"),
-        ("forall x in X, M in F but 5: label(M, x) == 0 with confidence 0.9", "0.05 for 5 %"),
-        ("forall x in X, M in F but -1: label(M, x) == 0 with confidence 0.9", "in \\[0, 1\\)"),
-        (
-            "not (forall x in X, M in F but 0.1: label(M, x) == 0) with confidence 0.9",
-            "holds with a confidence",
-        ),
-        (
-            "forall x in X: forall M in F but 0.1: label(M, x) == 0 with confidence 0.9",
-            "holds with a confidence",
-        ),
+        "forall x in X, M in F but 0.1: label(M, x) == 0",
+        "forall x in X but 0.1: label(N, x) == 0 with confidence 0.9",
+        "forall x in X, M in F but 1: label(M, x) == 0 with confidence 0.9",
+        "forall x in X, M in F but 5: label(M, x) == 0 with confidence 0.9",
+        "forall x in X, M in F but -1: label(M, x) == 0 with confidence 0.9",
+        "not (forall x in X, M in F but 0.1: label(M, x) == 0) with confidence 0.9",
+        "forall x in X: forall M in F but 0.1: label(M, x) == 0 with confidence 0.9",
     ],
 )
-def test_a_share_is_left_out_of_a_whole_claim_alone(claim, match):
-    with pytest.raises(SpecError, match=match):
+def test_a_share_is_left_out_of_a_whole_claim_alone(claim, snapshot):
+    with pytest.raises(SpecError) as told:
         check(parse(f"{LETS}guarantee g: {claim}"))
+    assert str(told.value) == snapshot
 
 
-def test_a_share_is_left_out_of_leaks_alone(tmp_path):
+def test_a_share_is_left_out_of_leaks_alone(tmp_path, snapshot):
     spec = write_question(tmp_path, sample=3)
     spec.write_text(
         HEAD + "guarantee g: forall x in X, M in F but 0.1: score(M, x, 0) <= 100 "
         "with confidence 0.9\n"
     )
-    with pytest.raises(SpecError, match="leaks alone"):
+    with pytest.raises(SpecError) as told:
         verify(spec)
+    assert str(told.value) == snapshot
 
 
 def test_it_is_written_as_it_is_read():

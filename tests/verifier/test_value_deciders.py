@@ -57,13 +57,13 @@ def test_facts_of_a_call_that_is_repeated_are_all_kept():
     assert [each.facts["item"] for each in two.facts] == [3]
 
 
-def test_a_fact_that_no_file_can_hold_is_refused():
+def test_a_fact_that_no_file_can_hold_is_refused(snapshot):
     def telling(given):
         given.tell({"what": object()})
         return Bounds.exactly(1)
 
     said = refused("guarantee g: telling() <= 1", telling=function("telling", telling))
-    assert "a fact is a number, a text or whole numbers, not a object" in said
+    assert said == snapshot
 
 
 def test_a_decider_is_given_its_arguments(tmp_path):
@@ -87,14 +87,16 @@ def test_a_decider_is_given_its_arguments(tmp_path):
     assert (arguments.seconds, arguments.confidence) == (None, None)
 
 
-def test_arguments_of_another_kind_are_refused():
+def test_arguments_of_another_kind_are_refused(snapshot):
     given = Arguments({"a": 1.0, "b": "text"})
     assert given.number("a") == 1
     assert given.number("c", 2) == 2
-    with pytest.raises(TypeError, match="'b' is a str, no number"):
+    with pytest.raises(TypeError) as told:
         given.number("b")
-    with pytest.raises(TypeError, match="'a' is a float, no text"):
+    assert str(told.value) == snapshot
+    with pytest.raises(TypeError) as told:
         given.path("a")
+    assert str(told.value) == snapshot
 
 
 def test_networks_families_and_sets_of_inputs_are_loaded(tmp_path):
@@ -138,84 +140,79 @@ def test_a_label_compares_with_a_number():
     assert decide("guarantee g: chosen() != chosen()", chosen=chosen).verdict == "refuted"
 
 
-def test_an_argument_must_be_known():
+def test_an_argument_must_be_known(snapshot):
     result = decide("guarantee g: accuracy(at = between(1, 2)) >= 0")
     assert result.verdict == "unknown"
-    assert result.reason == (
-        "numerical: 'at' of accuracy must be known, between(1, 2) is between 1 and 2"
-    )
+    assert result.reason == snapshot
 
 
-def test_an_argument_must_be_in_range():
+def test_an_argument_must_be_in_range(snapshot):
     said = refused("guarantee g: accuracy(at = 5 / 2) >= 0")
-    assert "patient.spec:1:28: 'at' of accuracy is a whole number from 0 to 10, not 2.5" in said
+    assert said == snapshot
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    "answer",
     [
-        (Bounds(math.nan, 1), "a bound is not a number (NaN)"),
-        (Bounds(2, 1), "the lower bound 2 is above the upper 1"),
-        (Bounds(math.inf, math.inf), "a bound is infinite on the wrong side"),
-        (Bounds("1", 2), "a bound is a str, no number"),
-        (1.5, "expected Bounds, got a float"),
-        (None, "expected Bounds, got None"),
+        Bounds(math.nan, 1),
+        Bounds(2, 1),
+        Bounds(math.inf, math.inf),
+        Bounds("1", 2),
+        1.5,
+        None,
     ],
 )
-def test_bounds_that_cannot_be_right_are_refused(answer, said):
+def test_bounds_that_cannot_be_right_are_refused(answer, snapshot):
     text = refused("guarantee g: bad() > 0", bad=function("bad", lambda _: answer))
-    first = f"patient.spec:1:14: plug-in function 'bad' ({__name__}) gave no usable answer: {said}"
-    assert text.startswith(first)
+    assert text == snapshot
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    "answer",
     [
-        (Decided("maybe"), "there is no verdict 'maybe'"),
-        (Decided("refuted"), "'refuted' needs a witness"),
-        (True, "expected Decided, got a bool"),
+        Decided("maybe"),
+        Decided("refuted"),
+        True,
     ],
 )
-def test_verdicts_that_cannot_be_right_are_refused(answer, said):
+def test_verdicts_that_cannot_be_right_are_refused(answer, snapshot):
     bad = function("bad", lambda _: answer, result=BOOLEAN)
-    assert said in refused("guarantee g: bad()", bad=bad)
+    assert refused("guarantee g: bad()", bad=bad) == snapshot
 
 
-def test_a_decider_that_fails_is_named():
+def test_a_decider_that_fails_is_named(snapshot):
     def bad(given):
         raise KeyError("ballots\nand more")
 
     said = refused("guarantee g: 1 < 2 and bad() > 0", bad=function("bad", bad))
-    assert said.startswith(
-        f"patient.spec:1:24: plug-in function 'bad' ({__name__}) failed: KeyError:"
-    )
+    assert said == snapshot
     assert "Traceback" not in said
 
 
-def test_a_decider_that_ends_the_program_is_an_error():
+def test_a_decider_that_ends_the_program_is_an_error(snapshot):
     def bad(given):
         raise SystemExit(3)
 
-    assert "failed: SystemExit: 3" in refused("guarantee g: bad() > 0", bad=function("bad", bad))
+    assert refused("guarantee g: bad() > 0", bad=function("bad", bad)) == snapshot
 
 
-def test_what_a_decider_refuses_is_shown_as_it_is():
+def test_what_a_decider_refuses_is_shown_as_it_is(snapshot):
     def bad(given):
         raise SpecError("no such file")
 
     said = refused("guarantee g: bad() > 0", bad=function("bad", bad))
-    assert said.startswith("patient.spec:1:14: bad: no such file\n")
+    assert said == snapshot
 
 
-def test_values_that_do_not_compare():
+def test_values_that_do_not_compare(snapshot):
     arrays = function("arrays", lambda _: np.zeros(2), result=ITEM)
     said = refused("guarantee g: arrays() == arrays()", arrays=arrays)
-    assert "these values do not compare: ValueError" in said
+    assert said == snapshot
 
 
-def test_a_function_without_a_decider_is_refused():
+def test_a_function_without_a_decider_is_refused(snapshot):
     text = (GOOD / "poisoning.spec").read_text()
     undecided = replace(functions()["certified_accuracy"], decider=None)
     said = refused(text, certified_accuracy=undecided)
-    assert said.startswith("patient.spec:3:21: this version cannot decide 'certified_accuracy' yet")
+    assert said == snapshot
     assert len(said.splitlines()) == 3

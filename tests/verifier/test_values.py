@@ -75,23 +75,21 @@ def test_a_claim(claim, verdict):
         assert result.reason.startswith(("time: ", "solver: ", "numerical: "))
 
 
-def test_the_bounds_of_a_compared_value_are_reported():
+def test_the_bounds_of_a_compared_value_are_reported(snapshot):
     results, notes = decide_all(
         "guarantee a: between(1, 2) > 1.5 guarantee b: 3 < between(1, 2) "
         "guarantee c: between(1, 2) < between(4, 8) guarantee d: 0.1 < 0"
     )
     assert [(r.lower, r.upper) for r in results[:3]] == [(1, 2), (1, 2), (-7, -2)]
-    assert results[0].reason == "numerical: between(1, 2) is between 1 and 2; sampled"
+    assert results[0].reason == snapshot
     assert results[3].lower <= 0.1 <= results[3].upper
-    assert results[1].example.words == "between(1, 2) is between 1 and 2"
+    assert results[1].example.words == snapshot
     assert not notes
 
 
-def test_a_refuted_claim_says_why():
+def test_a_refuted_claim_says_why(snapshot):
     result = decide("guarantee g: forall i in items([7, 8]): amount(i) < 8")
-    assert result.example.words == (
-        "amount(i) is 8, where i = items([7, 8]), number 1 counted from 0"
-    )
+    assert result.example.words == snapshot
 
 
 def test_an_infinite_bound_is_null():
@@ -132,44 +130,40 @@ def test_what_is_nested_too_deep_is_refused():
         assert "this is nested too deep" in str(error) or "RecursionError" in str(error)
 
 
-def test_numbers_can_be_iterated():
+def test_numbers_can_be_iterated(snapshot):
     every = Type("Every", "some numbers", each=NUMBER)
     some = function("some", lambda _: (0.5, np.float32(1.5), 2), result=every)
     claim = "forall n in some(): n >= 0.5 and between(0, 2) * n <= 4"
     assert decide(f"guarantee g: {claim}", some=some).verdict == "proved"
     wrong = function("some", lambda _: (0.5, "a"), result=every)
-    assert "n is no number: a bound is a str" in refused(f"guarantee g: {claim}", some=wrong)
+    assert refused(f"guarantee g: {claim}", some=wrong) == snapshot
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    "text",
     [
-        ("guarantee g: 1 / (2 - 2) > 0", "division by zero"),
-        ("guarantee g: between(1, 2) / between(0, 0) > 0", "division by zero"),
-        (
-            "guarantee g: (forall i in items([1]): amount(i) < 2) with confidence 0.9",
-            "'with confidence' over many values",
-        ),
+        "guarantee g: 1 / (2 - 2) > 0",
+        "guarantee g: between(1, 2) / between(0, 0) > 0",
+        "guarantee g: (forall i in items([1]): amount(i) < 2) with confidence 0.9",
     ],
 )
-def test_claims_that_are_refused(text, said):
-    assert said in refused(text)
+def test_claims_that_are_refused(text, snapshot):
+    assert refused(text) == snapshot
 
 
-def test_without_time_left_nothing_is_asked():
+def test_without_time_left_nothing_is_asked(snapshot):
     result = decide("guarantee g: between(1, 2) > 0", seconds=0.0)
-    assert (result.verdict, result.reason) == (
-        "unknown",
-        "time: the time was over before between(1, 2)",
-    )
+    assert result.verdict == "unknown"
+    assert result.reason == snapshot
 
 
-def test_a_decider_may_run_out_of_time():
+def test_a_decider_may_run_out_of_time(snapshot):
     def slow(given):
         raise TimeoutError
 
     result = decide("guarantee g: slow() > 0", slow=function("slow", slow))
-    assert (result.verdict, result.reason) == ("unknown", "time: slow ran out of time")
+    assert result.verdict == "unknown"
+    assert result.reason == snapshot
 
 
 def test_an_interrupt_is_no_error():
@@ -180,7 +174,7 @@ def test_an_interrupt_is_no_error():
     assert (result.verdict, result.reason) == ("unknown", "time: interrupted")
 
 
-def test_a_confidence_is_shared_among_what_is_estimated():
+def test_a_confidence_is_shared_among_what_is_estimated(snapshot):
     seen = []
 
     def estimate(given):
@@ -190,7 +184,7 @@ def test_a_confidence_is_shared_among_what_is_estimated():
     table = {"estimate": function("estimate", estimate, number("of"))}
     results, notes = decide_all("guarantee g: estimate(1) <= 0.05 with confidence 0.95", **table)
     assert results[0].verdict == "proved"
-    assert notes == ["g: what was sampled holds with confidence 0.95"]
+    assert notes == snapshot
     text = "let a = estimate(1) guarantee g: a + estimate(2) - a <= 0.05 with confidence 0.9"
     decide_all(text, **table)
     assert seen == [0.95, pytest.approx(0.95), pytest.approx(0.95)]

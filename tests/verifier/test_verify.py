@@ -52,7 +52,7 @@ def test_find_per_label_gives_one_closed_entry_a_label(bounds):
         assert result.box.lower == (0.0, 0.0, 0.0)
 
 
-def test_every_witness_replays_through_onnxruntime(bounds, tmp_path):
+def test_every_witness_replays_through_onnxruntime(bounds, tmp_path, snapshot):
     write_question(tmp_path)
     network = load_network(tmp_path / "full.onnx")
     family = load_family_file(tmp_path / "family.npz")
@@ -69,8 +69,10 @@ def test_every_witness_replays_through_onnxruntime(bounds, tmp_path):
         assert witness.member_label == other.argmax() != result.label
         assert confidence(own.astype(float), result.label) == witness.confidence == result.lower
         assert witness.removed == 40 + witness.member
-        assert f"without row {witness.removed}" in witness.words
-        assert f"from 'kind {result.label}' to 'kind {1 - result.label}'" in witness.words
+        assert witness.words == snapshot
+        assert f"{witness.removed}" in witness.words
+        assert f"{result.label}" in witness.words
+        assert f"{1 - result.label}" in witness.words
 
 
 def test_find_without_per_label_is_the_largest_of_all(tmp_path, bounds):
@@ -132,7 +134,7 @@ def test_a_family_equal_to_the_network_leaks_nothing(tmp_path):
         assert result.witness is None
 
 
-def test_two_networks_are_compared_like_a_family_of_one(tmp_path):
+def test_two_networks_are_compared_like_a_family_of_one(tmp_path, snapshot):
     text = (
         'let N = network("full.onnx")\nlet Q = network("other.onnx")\nlet X = box(0, 1)\n'
         "find gap: least b such that\n"
@@ -151,7 +153,7 @@ def test_two_networks_are_compared_like_a_family_of_one(tmp_path):
     assert result.members == 1
     assert result.verdict == "proved"
     assert result.lower > 0.1
-    assert "in the other network" in result.witness.words
+    assert result.witness.words == snapshot
 
 
 def test_a_guarantee_after_its_find_costs_no_second_search(tmp_path):
@@ -189,16 +191,16 @@ def test_time_runs_out_with_finite_bounds_and_a_reason(tmp_path):
     assert exit_code(report) == 3
 
 
-def test_training_data_outside_the_box_is_reported(tmp_path):
+def test_training_data_outside_the_box_is_reported(tmp_path, snapshot):
     report = leaveout.verify(write_question(tmp_path, reach=1.5), workers=1)
     (note,) = report.notes
-    assert "feature 0 (feature 0) spans [0, 1.5], the box [0, 1]" in note
+    assert note == snapshot
 
 
-def test_rows_without_a_member_are_reported(tmp_path):
+def test_rows_without_a_member_are_reported(tmp_path, snapshot):
     report = leaveout.verify(write_question(tmp_path, rows=100), workers=1)
     (note,) = report.notes
-    assert "of 100 training rows have a member; nothing is claimed of the others" in note
+    assert note == snapshot
 
 
 def test_a_tree_is_verified_like_its_file(tmp_path, bounds):
@@ -222,54 +224,53 @@ def test_json_is_what_the_schema_says_and_whole(tmp_path, bounds):
 
 SAME = "label(M, x) == label(N, x)"
 OVER = "forall x in X, M in F:"
-NOT_DECIDED = {
-    f"{OVER} confidence(M, x) > 1 => {SAME}": "not a member",
-    f"{OVER} confidence(N, x) < 1 => {SAME}": "above a bound",
-    f"{OVER} confidence(N, x) > 1 => label(M, x) != label(N, x)": "labels are equal",
-    f"{OVER} confidence(N, x) > 1 => label(M, x) == 0": "which labels can change",
-    f"{OVER} confidence(N, x, 1) > 1 => label(M, x) == 0": "which labels can change",
-    f"{OVER} confidence(N, x, 1) > -1 => label(M, x) == 1": "negative confidence",
-    f"{OVER} confidence(N, x, 1) > -1 => {SAME}": "negative confidence",
-    f"{OVER} confidence(N, x) > 1 => label(N, x) == label(N, x)": "a member",
-    f"{OVER} confidence(N, x) > 1 => label(M, x) == label(M, x)": "a member",
-    "forall x in X, y in X, M in F: confidence(N, x) > 1 => label(M, y) == label(N, x)": (
-        "one point"
-    ),
-    f"{OVER} confidence(N, x) > 1 and 1 > 0 => {SAME}": "premise",
-    "forall x in X: confidence(N, x) > 1": "labels are equal",
-}
+NOT_DECIDED = [
+    f"{OVER} confidence(M, x) > 1 => {SAME}",
+    f"{OVER} confidence(N, x) < 1 => {SAME}",
+    f"{OVER} confidence(N, x) > 1 => label(M, x) != label(N, x)",
+    f"{OVER} confidence(N, x) > 1 => label(M, x) == 0",
+    f"{OVER} confidence(N, x, 1) > 1 => label(M, x) == 0",
+    f"{OVER} confidence(N, x, 1) > -1 => label(M, x) == 1",
+    f"{OVER} confidence(N, x, 1) > -1 => {SAME}",
+    f"{OVER} confidence(N, x) > 1 => label(N, x) == label(N, x)",
+    f"{OVER} confidence(N, x) > 1 => label(M, x) == label(M, x)",
+    "forall x in X, y in X, M in F: confidence(N, x) > 1 => label(M, y) == label(N, x)",
+    f"{OVER} confidence(N, x) > 1 and 1 > 0 => {SAME}",
+    "forall x in X: confidence(N, x) > 1",
+]
 
 
 @pytest.mark.parametrize("claim", NOT_DECIDED)
-def test_lucid_refuses_what_is_not_an_idp_statement_and_never_guesses(tmp_path, claim):
-    with pytest.raises(SpecError, match=NOT_DECIDED[claim]) as caught:
+def test_lucid_refuses_what_is_not_an_idp_statement_and_never_guesses(tmp_path, claim, snapshot):
+    with pytest.raises(SpecError) as caught:
         _verify(tmp_path, f"{HEAD}guarantee g: {claim}\n", engine="lucid")
+    assert str(caught.value) == snapshot
     assert "test.spec:4:" in str(caught.value)
-    assert "the lucid engine decides leaks only: " in str(caught.value)
-    assert "leave --engine lucid out" in str(caught.value)
 
 
-def test_a_computed_label_must_be_whole(tmp_path):
+def test_a_computed_label_must_be_whole(tmp_path, snapshot):
     text = HEAD + (
         "let c = 3 / 2\n"
         "guarantee g: forall x in X, M in F: confidence(N, x, c) > 0.1 => label(M, x) == 1\n"
     )
-    with pytest.raises(SpecError, match="whole number"):
+    with pytest.raises(SpecError) as told:
         _verify(tmp_path, text)
+    assert str(told.value) == snapshot
 
 
-def test_options_out_of_range_are_refused(tmp_path):
+def test_options_out_of_range_are_refused(tmp_path, snapshot):
     spec = write_question(tmp_path)
-    for options, message in (
-        ({"engine": "natve"}, "known engines: native, lucid"),
-        ({"variant": "x"}, "known variants"),
-        ({"time": 0.0}, "positive number of seconds"),
-        ({"time": math.nan}, "positive number of seconds"),
-        ({"workers": 0}, "at least one worker"),
-        ({"solver": "hihgs"}, "highs"),
+    for options in (
+        {"engine": "natve"},
+        {"variant": "x"},
+        {"time": 0.0},
+        {"time": math.nan},
+        {"workers": 0},
+        {"solver": "hihgs"},
     ):
-        with pytest.raises(LeaveoutError, match=message):
+        with pytest.raises(LeaveoutError) as told:
             leaveout.verify(spec, **options)
+        assert str(told.value) == snapshot
 
 
 def test_where_rows_of_a_table_stand_is_noted_once_beside_a_witness(tmp_path):

@@ -69,19 +69,18 @@ def test_what_follows(asserted, name, ends, narrow):
 
 
 @pytest.mark.parametrize(
-    ("asserted", "named"),
+    "asserted",
     [
-        ("(<= 0 X[0] 1) (<= X[0] X[1]) (<= 0 A[0] 1) (<= 0 A[1] 1)", "X[1] has no upper bound"),
-        ("(<= X[0] X[1]) (<= X[1] X[0]) (<= 0 A[0] 1) (<= 0 A[1] 1)", "X[0] has no lower bound"),
-        ("(<= 0 X[0] A[0] A[1] 1) (<= X[1] Y[0] X[1])", "X[1] has no lower bound"),
-        ("(<= 0 X[0] 1) (<= 0 A[0] 1) (<= 0 A[1] 1) (or (<= 0 X[1] 1) (<= 0 X[1]))",
-         "X[1] has no upper bound"),
+        "(<= 0 X[0] 1) (<= X[0] X[1]) (<= 0 A[0] 1) (<= 0 A[1] 1)",
+        "(<= X[0] X[1]) (<= X[1] X[0]) (<= 0 A[0] 1) (<= 0 A[1] 1)",
+        "(<= 0 X[0] A[0] A[1] 1) (<= X[1] Y[0] X[1])",
+        "(<= 0 X[0] 1) (<= 0 A[0] 1) (<= 0 A[1] 1) (or (<= 0 X[1] 1) (<= 0 X[1]))",
     ],
 )  # fmt: skip
-def test_what_does_not_follow_is_refused(asserted, named, narrow):
+def test_what_does_not_follow_is_refused(asserted, narrow, snapshot):
     with pytest.raises(SpecError) as caught:
         box_of(f"(assert (and {asserted}))", narrow)
-    assert named in str(caught.value)
+    assert str(caught.value) == snapshot
 
 
 @pytest.mark.parametrize(
@@ -269,7 +268,7 @@ def test_many_cases_with_relations_end_soon(narrow):
     assert time.process_time() - started < 30
 
 
-def test_huge_and_tiny_numbers_lose_nothing(narrow):
+def test_huge_and_tiny_numbers_lose_nothing(narrow, snapshot):
     for number in ("1e400", "1e-400", "-1e300", "4.9e-324", "0." + "0" * 330 + "7"):
         text = (
             f"(assert (and (<= 0 X[0] 1) (<= 0 A[0] 1) (<= 0 A[1] 1) (<= 0 X[1]) "
@@ -278,7 +277,7 @@ def test_huge_and_tiny_numbers_lose_nothing(narrow):
         try:
             ends, query = box_of(text, narrow)
         except SpecError as error:
-            assert "too large" in str(error)
+            assert str(error) == snapshot
             continue
         assert ends["X[1]"][0] == 0
         assert ends["X[1]"][1] >= 1

@@ -122,22 +122,19 @@ def test_options_are_passed_on(run):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    "arguments",
     [
-        (["no.vnnlib", "--network", "net.onnx"], "no such file"),
-        (
-            ["two.vnnlib", "--network", "net.onnx"],
-            "declares f, g, which need 2 network files, got 1",
-        ),
-        (["one.vnnlib", "--network", "g=net.onnx"], "declares no network g; it declares f"),
-        (["one.vnnlib", "--network", "net.onnx", "--result", "."], "is a folder"),
-        (["one.vnnlib", "--network", "net.onnx", "--result", "no/r"], "the folder does not exist"),
+        ["no.vnnlib", "--network", "net.onnx"],
+        ["two.vnnlib", "--network", "net.onnx"],
+        ["one.vnnlib", "--network", "g=net.onnx"],
+        ["one.vnnlib", "--network", "net.onnx", "--result", "."],
+        ["one.vnnlib", "--network", "net.onnx", "--result", "no/r"],
     ],
 )
-def test_bad_input(run, folder, arguments, message):
+def test_bad_input(run, folder, arguments, snapshot):
     done = run(*arguments)
     assert isinstance(done.exception, SpecError)
-    assert message in str(done.exception)
+    assert str(done.exception) == snapshot
     assert not run.asked
     assert not (folder / "r.txt").exists()
 
@@ -193,11 +190,11 @@ def test_the_scripts_of_the_competition(folder, programs, queries):
         assert (folder / "r.txt").read_text().split("\n")[0] == answer, done.stderr
 
 
-def test_the_scripts_report_errors(folder, programs):
+def test_the_scripts_report_errors(folder, programs, snapshot):
     pytest.importorskip("leaveout.verifier.points.query")
     assert script("run_instance.sh", programs, "v2").returncode == 1
     assert script("prepare_instance.sh", programs, "v1", "a", "x", "acas_1.vnnlib").returncode == 1
     done = script("run_instance.sh", programs, "v1", "a", "x", "acas_1.vnnlib", "r.txt", "30")
     assert done.returncode == 0
     assert (folder / "r.txt").read_text() == "error\n"
-    assert "x: no such file" in done.stderr
+    assert done.stderr == snapshot

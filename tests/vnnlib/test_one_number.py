@@ -54,6 +54,7 @@ def test_the_number_is_the_output(least, verdict, tmp_path):
     assert "[1,1]" in again.replace(" ", "")
 
 
-def test_a_query_about_a_probability_is_refused(tmp_path):
-    with pytest.raises(LeaveoutError, match="the final Sigmoid is not computed"):
+def test_a_query_about_a_probability_is_refused(tmp_path, snapshot):
+    with pytest.raises(LeaveoutError) as told:
         load_query(query(tmp_path, 0.5), [written(tmp_path, sigmoid=True)])
+    assert str(told.value) == snapshot

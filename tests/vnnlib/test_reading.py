@@ -170,7 +170,7 @@ def test_files_packed_or_not(tmp_path, queries, network):
     assert plain.points[0].lower.tolist() == packed.points[0].lower.tolist()
 
 
-def test_files_are_given_by_order_or_by_name(tmp_path, queries, network):
+def test_files_are_given_by_order_or_by_name(tmp_path, queries, network, snapshot):
     other = networks.dense(np.random.default_rng(5), (3, 4, 3))
     onnx.save(network.model, tmp_path / "a.onnx")
     onnx.save(other, tmp_path / "b.onnx")
@@ -182,17 +182,20 @@ def test_files_are_given_by_order_or_by_name(tmp_path, queries, network):
     for given in ([a], [a, b, a, b], [f"k={a}", a, b], [f"f={a}", f"f={a}", b]):
         with pytest.raises(SpecError):
             load_query(tmp_path / "q.vnnlib", given)
-    with pytest.raises(SpecError, match="h is not equal to f"):
+    with pytest.raises(SpecError) as told:
         load_query(tmp_path / "q.vnnlib", [a, b, b])
+    assert str(told.value) == snapshot
 
 
-def test_a_network_is_held_against_its_declaration(queries, network, narrow):
+def test_a_network_is_held_against_its_declaration(queries, network, narrow, snapshot):
     problem = parse_problem(queries["two"])
     wider = networks.dense(np.random.default_rng(5), (3, 5, 3))
-    with pytest.raises(SpecError, match="<text>:5:1: g is not isomorphic to f"):
+    with pytest.raises(SpecError) as told:
         query_of(problem, [network, network_from(wider, "wide"), network])
-    with pytest.raises(SpecError, match=r"<text>:2:1: Xf of f has shape \[3\], and in narrow.onnx"):
+    assert str(told.value) == snapshot
+    with pytest.raises(SpecError) as told:
         query_of(problem, [narrow, network, network])
+    assert str(told.value) == snapshot
     renamed = onnx.ModelProto()
     renamed.CopyFrom(network.model)
     for item in renamed.graph.initializer:

@@ -62,100 +62,102 @@ TWO = """\
         ("(assert (or (!= Y_0 1) (<= Y_0 1)))" * 1300, "more than 1,000 disjunctions"),
     ],
 )
-def test_version_1(added, message, narrow):
+def test_version_1(added, message, narrow, snapshot):
     if message is None:
         query_of(parse_problem(ONE + added), [narrow])
         return
     with pytest.raises(SpecError) as caught:
         query_of(parse_problem(ONE + added, "q.vnnlib"), [narrow])
-    assert message in str(caught.value)
+    assert str(caught.value) == snapshot
     assert str(caught.value).startswith("q.vnnlib:")
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "message"),
+    ("old", "new"),
     [
-        ("<2.0>", "<3.0>", "1:17: version '<3.0>' is not read; 1.0, 2.0 and 2.1 are"),
-        ("<2.0>", "2.0", "1:17: version '2.0' is not read"),
-        (" <2.0>", "", "1:1: expected '(vnnlib-version <2.0>)'"),
-        ("  (declare-output", HIDDEN + "  (declare-output", "no node of narrow.onnx gives 'h'"),
-        ("  (declare-output", HIDDEN.replace('"h"', '"z0"') + "  (declare-output", "has shape [7]"),
-        ("  (declare-output", HIDDEN.replace('"h"', "") + "  (declare-output", "needs its name in"),
-        ("  (declare-output", SECOND + "  (declare-output", "4:3: the network f has 2 inputs"),
-        ("float32", "int8", "3:20: X is of type int8, which is not read; declare it as real or"),
-        ("float32", "float64", "X is of type float64, which is not read; declare it as real, a"),
-        ("float32", "bfloat16", "export the network in float32 and declare it as float32"),
-        ("float32 [2]))", "real [2]))", "2:1: a query in both real and float32 is not read"),
-        ("X float32 [2]", "X float32 [2] initialized", "3:32: 'initialized' is not read; leave"),
-        ("X float32 [2]", "X float32 [2] odd", "3:32: expected ')' after the shape"),
-        ("X float32 [2]", "X float32", "3:20: expected '(declare-input X float32 [1,5])'"),
-        ("X float32 [2]", "X", "3:3: expected '(declare-input X float32 [1,5])'"),
-        ("X float32 [2]", "X float32 [0]", "3:20: '[0]' are no sizes; give whole numbers above 0"),
-        ("X float32 [2]", "X float32 [1 2]", "3:20: '[1 2]' are no sizes"),
-        ("X float32 [2]", "f float32 [2]", "3:18: the name f is declared twice"),
-        ("X float32 [2]", "not float32 [2]", "3:18: 'not' is a word of formulas, and no name"),
-        ("declare-input X", "declare-input 2X", "3:18: 'declare-input' needs a name of letters"),
-        ("declare-input", "declare-inputs", "3:3: 'declare-inputs' is no part of a network; did"),
-        ("X[0] 1.0", "X[5] 1.0", "5:32: X of shape [2] has no element [5]"),
-        ("X[0] 1.0", "X[0,0] 1.0", "5:32: X has 1 axes, found 2 indices"),
-        ("X[0] 1.0", "X 1.0", "5:32: X has 1 axes, found 0 indices"),
-        ("X[0] 1.0", "X[-1] 1.0", "5:32: '[-1]' are no indices; give whole numbers"),
-        ("X[0] 1.0", "X[0.5] 1.0", "5:32: '[0.5]' are no indices"),
-        ("X[0] 1.0", "X[0] 1e3f", "5:37: '1e3f' is no number and no declared variable"),
-        ("X[0] 1.0", "X[0] NaN", "5:37: 'NaN' is no number"),
-        ("X[0] 1.0", "X[0] (/ 1 X[1])", "5:37: division by a variable is not linear"),
-        ("X[0] 1.0", "(* X[0] Y[0]) 1.0", "5:32: the product of two variables is not linear"),
-        ("X[0] 1.0", "Z[0] 1.0", "5:32: 'Z[0]' is no number and no declared variable"),
-        ("X[0] 1.0", "X[0] 1e2001", "5:37: the number 1e2001... has too many digits"),
-        ("1.0)))", "1.0))", "5:1: this '(' is not closed"),
-        ("X[1] 1.0", "X[0] 1.0", "2:1: X[1] has no upper bound"),
-        ("(<= X[1] 1.0)", "(not (<= X[1] 1.0))", "2:1: X[1] has no upper bound"),
-        ("(<= X[1] 1.0)", "(<= X[1] Y[0])", "2:1: X[1] has no upper bound; every input needs"),
-        ("X float32 [2]", 'X float32 [2] "other"', "2:1: narrow.onnx has no 'other', but 'x'"),
-        ("X float32 [2]", "X float32 [3]", "2:1: X of f has shape [3], and in narrow.onnx [2]"),
-        ("(assert", f"(declare-network f {TENSORS})(assert", "5:18: the name f is declared twice"),
-        ("(assert", f"(declare-network g {LIKE_K} {TENSORS})(assert", "no network k is declared"),
-        ("(assert", f"(declare-network g {LIKE_F} {WIDE})(assert", "A of g has shape [3], and X"),
-        ("(assert", f"(declare-network g {LIKE_F}{LIKE_F} {TENSORS})(assert", "to two networks"),
-        ("(assert", f"(declare-network g {TENSORS} {LIKE_F})(assert", "stands too late; the order"),
-        ("(assert", "(check-sat)(assert", "5:2: the command 'check-sat' is not read"),
-        ("(assert", f"(assert true)(declare-network g {TENSORS})(assert", "after an assertion"),
-        ("(declare-network", "(assert true)(declare-network", "before any network is declared"),
+        ("<2.0>", "<3.0>"),
+        ("<2.0>", "2.0"),
+        (" <2.0>", ""),
+        ("  (declare-output", HIDDEN + "  (declare-output"),
+        ("  (declare-output", HIDDEN.replace('"h"', '"z0"') + "  (declare-output"),
+        ("  (declare-output", HIDDEN.replace('"h"', "") + "  (declare-output"),
+        ("  (declare-output", SECOND + "  (declare-output"),
+        ("float32", "int8"),
+        ("float32", "float64"),
+        ("float32", "bfloat16"),
+        ("float32 [2]))", "real [2]))"),
+        ("X float32 [2]", "X float32 [2] initialized"),
+        ("X float32 [2]", "X float32 [2] odd"),
+        ("X float32 [2]", "X float32"),
+        ("X float32 [2]", "X"),
+        ("X float32 [2]", "X float32 [0]"),
+        ("X float32 [2]", "X float32 [1 2]"),
+        ("X float32 [2]", "f float32 [2]"),
+        ("X float32 [2]", "not float32 [2]"),
+        ("declare-input X", "declare-input 2X"),
+        ("declare-input", "declare-inputs"),
+        ("X[0] 1.0", "X[5] 1.0"),
+        ("X[0] 1.0", "X[0,0] 1.0"),
+        ("X[0] 1.0", "X 1.0"),
+        ("X[0] 1.0", "X[-1] 1.0"),
+        ("X[0] 1.0", "X[0.5] 1.0"),
+        ("X[0] 1.0", "X[0] 1e3f"),
+        ("X[0] 1.0", "X[0] NaN"),
+        ("X[0] 1.0", "X[0] (/ 1 X[1])"),
+        ("X[0] 1.0", "(* X[0] Y[0]) 1.0"),
+        ("X[0] 1.0", "Z[0] 1.0"),
+        ("X[0] 1.0", "X[0] 1e2001"),
+        ("1.0)))", "1.0))"),
+        ("X[1] 1.0", "X[0] 1.0"),
+        ("(<= X[1] 1.0)", "(not (<= X[1] 1.0))"),
+        ("(<= X[1] 1.0)", "(<= X[1] Y[0])"),
+        ("X float32 [2]", 'X float32 [2] "other"'),
+        ("X float32 [2]", "X float32 [3]"),
+        ("(assert", f"(declare-network f {TENSORS})(assert"),
+        ("(assert", f"(declare-network g {LIKE_K} {TENSORS})(assert"),
+        ("(assert", f"(declare-network g {LIKE_F} {WIDE})(assert"),
+        ("(assert", f"(declare-network g {LIKE_F}{LIKE_F} {TENSORS})(assert"),
+        ("(assert", f"(declare-network g {TENSORS} {LIKE_F})(assert"),
+        ("(assert", "(check-sat)(assert"),
+        ("(assert", f"(assert true)(declare-network g {TENSORS})(assert"),
+        ("(declare-network", "(assert true)(declare-network"),
     ],
 )  # fmt: skip
-def test_version_2(old, new, message, narrow):
+def test_version_2(old, new, narrow, snapshot):
     text = TWO.replace(old, new, 2 if old in {"float32"} else 1)
     assert text != TWO
     with pytest.raises(SpecError) as caught:
         problem = parse_problem(text, "q.vnnlib")
         query_of(problem, [narrow] * len(problem.networks))
-    assert message in str(caught.value)
+    assert str(caught.value) == snapshot
     assert "\n" not in str(caught.value)
 
 
-def test_files_that_cannot_be_read(tmp_path):
+def test_files_that_cannot_be_read(tmp_path, snapshot):
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "half.gz").write_bytes(gzip.compress(ONE.encode())[:-6])
     bomb = gzip.compress(b" " * (LARGEST + 1), 1)
     (tmp_path / "bomb.gz").write_bytes(bomb)
-    for name, message in [
-        ("missing", "no such file"),
-        (".", "is a folder"),
-        ("binary", "is not UTF-8"),
-        ("half.gz", "is not a whole gzip file"),
-        ("bomb.gz", "too long for a query"),
+    for name in [
+        "missing",
+        ".",
+        "binary",
+        "half.gz",
+        "bomb.gz",
     ]:
-        with pytest.raises(SpecError, match=message):
+        with pytest.raises(SpecError) as told:
             load_problem(tmp_path / name)
+        assert str(told.value) == snapshot
 
 
-def test_empty_files():
-    for text, wrong in (
-        ("", "the query is empty"),
-        ("; nothing\n", "the query is empty"),
-        ("(vnnlib-version <2.0>)", "declares no network"),
-        ("(declare-const X_0 Real)", "Y_0 is not declared"),
+def test_empty_files(snapshot):
+    for text in (
+        "",
+        "; nothing\n",
+        "(vnnlib-version <2.0>)",
+        "(declare-const X_0 Real)",
     ):
-        with pytest.raises(SpecError, match=wrong):
+        with pytest.raises(SpecError) as told:
             parse_problem(text)
+        assert str(told.value) == snapshot

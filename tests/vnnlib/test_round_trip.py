@@ -109,7 +109,7 @@ def test_files_read_and_written(name, queries, network):
     ]
 
 
-def test_to_a_file(tmp_path):
+def test_to_a_file(tmp_path, snapshot):
     import onnx
 
     onnx.save(NETWORKS[0].model, tmp_path / "a.onnx")
@@ -121,23 +121,25 @@ def test_to_a_file(tmp_path):
     save_query(tmp_path / "q.vnnlib", query)
     again = load_query(tmp_path / "q.vnnlib", [tmp_path / "a.onnx"]).query
     assert again.cases == query.cases
-    with pytest.raises(SpecError, match="cannot be written"):
+    with pytest.raises(SpecError) as told:
         save_query(tmp_path / "no" / "q.vnnlib", query)
+    assert str(told.value) == snapshot
 
 
-def test_what_the_format_cannot_say_is_refused():
+def test_what_the_format_cannot_say_is_refused(snapshot):
     box = Box(np.zeros(2), np.ones(2))
     query = Query((box,), (Application(NETWORKS[0], 0),), ((),))
     listed = Box(box.lower, box.upper, (Choices(np.asarray([0]), np.asarray([[0.0], [1.0]])),))
     endless = Condition(Form((), ((0, 0, np.inf),), 0.0))
-    for changed, message in [
-        (replace(query, points=(listed,)), "listed values"),
-        (replace(query, worst=Form()), "worst"),
-        (replace(query, points=(box, box)), "no network reads"),
-        (replace(query, cases=((endless,),)), "inf"),
+    for changed in [
+        replace(query, points=(listed,)),
+        replace(query, worst=Form()),
+        replace(query, points=(box, box)),
+        replace(query, cases=((endless,),)),
     ]:
-        with pytest.raises(SpecError, match=message):
+        with pytest.raises(SpecError) as told:
             format_query(changed)
+        assert str(told.value) == snapshot
 
 
 @pytest.mark.parametrize("cases", [(), ((),), ((Condition(Form((), (), 1.0)),), ())])

@@ -144,49 +144,40 @@ def test_out_of_time_is_said_in_the_words_of_the_standard(folder, capsys, monkey
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    "arguments",
     [
-        (["verify", "sat.vnnlib"], "Missing option '--network'"),
-        (["verify", "sat.vnnlib", "--network", "h=net.onnx"], "declares no network h"),
-        (["verify", "no.vnnlib", "--network", "f=net.onnx"], "no such file"),
-        (
-            ["verify", "sat.vnnlib", "--network", "f=net.onnx", "--network", "g=net.onnx"],
-            "g need no file, being equal to another network",
-        ),
-        (
-            ["verify", "sat.vnnlib", "--network", "f=net.onnx", "--timeout", "1.5"],
-            "Invalid value for '--timeout'",
-        ),
-        (
-            ["verify", "sat.vnnlib", "--network", "f=net.onnx", "--assignments", "net.onnx"],
-            "is a file; give a folder",
-        ),
-        (["supports", "--hidden-nodes-theories"], "did you mean --hidden-node-theories?"),
-        (["supports"], "Missing argument"),
+        ["verify", "sat.vnnlib"],
+        ["verify", "sat.vnnlib", "--network", "h=net.onnx"],
+        ["verify", "no.vnnlib", "--network", "f=net.onnx"],
+        ["verify", "sat.vnnlib", "--network", "f=net.onnx", "--network", "g=net.onnx"],
+        ["verify", "sat.vnnlib", "--network", "f=net.onnx", "--timeout", "1.5"],
+        ["verify", "sat.vnnlib", "--network", "f=net.onnx", "--assignments", "net.onnx"],
+        ["supports", "--hidden-nodes-theories"],
+        ["supports"],
     ],
 )
-def test_errors_go_to_standard_error(folder, capsys, arguments, message):
+def test_errors_go_to_standard_error(folder, capsys, arguments, snapshot):
     assert run_solver(arguments) == 2
     told = capsys.readouterr()
     assert not told.out
-    assert message in told.err
+    assert told.err == snapshot
     assert told.err.count("\n") == 1
 
 
-def test_a_float64_query_needs_a_cure(folder, capsys):
+def test_a_float64_query_needs_a_cure(folder, capsys, snapshot):
     (folder / "wide.vnnlib").write_text(QUERY.format(type="float64", least="0.0"))
     assert run_solver(["verify", "wide.vnnlib", "--network", "f=net.onnx"]) == 2
-    assert "declare it as real" in capsys.readouterr().err
+    assert capsys.readouterr().err == snapshot
 
 
-def test_hidden_nodes_leave_no_certificate(folder, capsys):
+def test_hidden_nodes_leave_no_certificate(folder, capsys, snapshot):
     given = ["vnnlib", "unsat.vnnlib", "--network", "f=net.onnx", "--certificate", "c.cert"]
     assert run_leaveout(given) == 2
-    assert "leave --certificate out" in capsys.readouterr().err
+    assert capsys.readouterr().err == snapshot
     assert not (folder / "c.cert").exists()
 
 
-def test_one_output_leaves_a_certificate(tmp_path, capsys, monkeypatch):
+def test_one_output_leaves_a_certificate(tmp_path, capsys, monkeypatch, snapshot):
     onnx.save(networks.dense(np.random.default_rng(0), (2, 4, 1)), tmp_path / "one.onnx")
     text = (
         "(vnnlib-version <2.0>)(declare-network f (declare-input X float32 [2])"
@@ -202,4 +193,4 @@ def test_one_output_leaves_a_certificate(tmp_path, capsys, monkeypatch):
     assert "accepted" in told
     # What relates the inputs is a part of the claim, and what follows of it the range.
     assert "-x[0] + x[1] >= 0" in told
-    assert "features 0-1 are in [0, 1]" in told
+    assert told == snapshot

@@ -22,6 +22,8 @@ from leaveout.models.votes import (
 from leaveout.models.votes.source import read_lines
 from leaveout.verifier.cli.app import run
 
+from support.snapshots import passages
+
 TREE = make_learner("DecisionTreeClassifier", {"max_depth": 3})
 PARTS = 6
 
@@ -112,50 +114,54 @@ def test_a_return_within_a_line_makes_two_of_it(table, tmp_path):
     assert len(changed(elect(train, test), after)) in {1, 2}
 
 
-def test_a_cell_over_several_lines_is_no_row_and_swallows_none(table, tmp_path):
+def test_a_cell_over_several_lines_is_no_row_and_swallows_none(table, tmp_path, snapshot):
     train, test = table
     lines = train.read_bytes().splitlines()
     path = tmp_path / "poisoned.csv"
     path.write_bytes(b"\n".join([lines[0], b'1,"two', b'lines",2,good', *lines[1:], b'5,"open']))
     found, left_aside = read_lines(path)
     assert (len(found.rows), found.lines[0]) == (90, 4)
-    assert sorted(left_aside) == [
-        "1 line left aside: not 4 cells, as the header has (the first is line 3)",
-        "2 lines left aside: not CSV: unexpected end of data (the first is line 2)",
-    ]
+    assert sorted(left_aside) == snapshot
     assert not changed(elect(train, test), elect(path, test))
 
 
 @pytest.mark.parametrize(
     "name", sorted({*UNREADABLE} - {"another label", "the header", "blanks", "nothing"})
 )
-def test_by_default_such_a_line_is_refused_with_the_cure(table, tmp_path, name):
+def test_by_default_such_a_line_is_refused_with_the_cure(table, tmp_path, name, snapshot):
     train, test = table
     path = tmp_path / "poisoned.csv"
     path.write_bytes(train.read_bytes() + UNREADABLE[name] + b"\n")
     options = {"bad_rows": "refuse", "labels": None if name == "no label" else ["bad", "good"]}
-    with pytest.raises(TrainingError, match="with --bad-rows skip") as caught:
+    with pytest.raises(TrainingError) as caught:
         elect(path, test, **options)
+    assert str(caught.value) == snapshot
     assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)
 
 
-def test_what_is_taken_for_granted_is_in_the_manifest(table, tmp_path):
+def _assumed(origin):
+    return [
+        f"{'checked' if each.checked else 'assumed'}: {each.text}" for each in origin.assumptions
+    ]
+
+
+def test_what_is_taken_for_granted_is_in_the_manifest(table, tmp_path, snapshot):
     train, test = table
     path = tmp_path / "poisoned.csv"
     path.write_bytes(train.read_bytes() + b"1,2\n1,2,3,\n")
     origin = elect(path, test).ballots.origin
-    assert origin.notes[0].startswith("1 line left aside: not 4 cells")
-    assert any("1 training rows have a label that is none" in note for note in origin.notes)
-    assert any("left aside by itself" in a.text and a.checked for a in origin.assumptions)
+    assert origin.notes == snapshot
+    assert _assumed(origin) == snapshot
     origin = elect(train, test, bad_rows="refuse").ballots.origin
-    assert any("no row that cannot be read" in a.text and not a.checked for a in origin.assumptions)
-    with pytest.raises(TrainingError, match="--bad-rows drop: expected refuse or skip"):
+    assert _assumed(origin) == snapshot
+    with pytest.raises(TrainingError) as told:
         read_samples(train, bad_rows="drop")
+    assert str(told.value) == snapshot
 
 
 @pytest.mark.parametrize("share", [0.3, 0.5])
-def test_a_line_that_is_held_out_to_test_on_stops_nothing_either(table, tmp_path, share):
+def test_a_line_that_is_held_out_to_test_on_stops_nothing_either(table, tmp_path, share, snapshot):
     train, _ = table
     options = {"test_share": share}
     before = elect(train, None, **options)
@@ -168,9 +174,10 @@ def test_a_line_that_is_held_out_to_test_on_stops_nothing_either(table, tmp_path
             held += any("held out to test on" in note for note in after.ballots.origin.notes)
             assert not changed(before, after)
     assert held > 1
-    with pytest.raises(TrainingError, match=r"no row is left|no row below"):
+    with pytest.raises(TrainingError) as told:
         path.write_bytes(b"radius,label\n1,worse\n2,worse\n")
         elect(path, None, **options)
+    assert str(told.value) == snapshot
 
 
 @given(
@@ -196,21 +203,21 @@ def test_tables_of_one_line_a_row_are_read_alike(tmp_path_factory, rows):
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    "content",
     [
-        (b"", "is empty"),
-        (b"\n1,2\n", "is empty"),
-        (b'"a,b\n1,2\n', "line 1: the header cannot be read: not CSV"),
-        (b"\xff,b\n1,2\n", "line 1: the header cannot be read: not UTF-8 text"),
-        (b"a,a\n1,2\n", "two columns are named 'a'"),
+        b"",
+        b"\n1,2\n",
+        b'"a,b\n1,2\n',
+        b"\xff,b\n1,2\n",
+        b"a,a\n1,2\n",
     ],
 )
-def test_a_header_that_is_none_is_refused(tmp_path, content, said):
+def test_a_header_that_is_none_is_refused(tmp_path, content, snapshot):
     path = tmp_path / "t.csv"
     path.write_bytes(content)
     with pytest.raises(TrainingError) as caught:
         read_lines(path)
-    assert said in str(caught.value)
+    assert str(caught.value) == snapshot
 
 
 # Arrays
@@ -223,7 +230,9 @@ def arrays(rows=90):
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300])
 @pytest.mark.parametrize("whole", [False, True])
-def test_a_row_of_an_array_that_is_not_finite_is_left_aside_by_itself(tmp_path, value, whole):
+def test_a_row_of_an_array_that_is_not_finite_is_left_aside_by_itself(
+    tmp_path, value, whole, snapshot
+):
     X, y, X_test, y_test = arrays()
     bad = np.full((1, 30), value) if whole else X[:1].copy()
     bad[0, 3] = value
@@ -236,15 +245,18 @@ def test_a_row_of_an_array_that_is_not_finite_is_left_aside_by_itself(tmp_path, 
         found.append(hold_election(read_samples(path, bad_rows="skip"), recipe))
     for place, after in zip((0, 50, 90), found[1:], strict=True):
         assert not changed(found[0], after)
-        assert "1 row of 'X_train' left aside: not all finite" in after.ballots.origin.notes[0]
-        assert f"(the first is row {place})" in after.ballots.origin.notes[0]
-    with pytest.raises(TrainingError, match="'X_train' row 90, column"):
+        assert after.ballots.origin.notes[0] == snapshot
+        assert f"{place}" in after.ballots.origin.notes[0]
+    with pytest.raises(TrainingError) as told:
         read_samples(path)
+    assert str(told.value) == snapshot
 
 
 @pytest.mark.parametrize("method", ["dpa", "ss_dpa"])
 @pytest.mark.parametrize("label", [np.nan, -1, 0.5, 2**40, np.inf])
-def test_a_label_of_an_array_that_is_none_leaves_other_samples_where_they_are(method, label):
+def test_a_label_of_an_array_that_is_none_leaves_other_samples_where_they_are(
+    method, label, snapshot
+):
     X, y, X_test, y_test = arrays()
     recipe = PartRecipe(parts=PARTS, learner=TREE, method=method)
     before = hold_election(samples_from_arrays(X, y, X_test, y_test, bad_rows="skip"), recipe)
@@ -254,8 +266,9 @@ def test_a_label_of_an_array_that_is_none_leaves_other_samples_where_they_are(me
     after = hold_election(samples, recipe)
     assert after.partition.reached_members(33) == ()
     assert changed(before, after) <= {int(before.partition.base[33])}
-    with pytest.raises(TrainingError, match="'y_train' row 33 is"):
+    with pytest.raises(TrainingError) as told:
         samples_from_arrays(X, relabelled, X_test, y_test)
+    assert str(told.value) == snapshot
 
 
 def test_rows_of_an_array_to_hold_a_share_of_out_are_left_aside_too(tmp_path):
@@ -275,7 +288,9 @@ def test_rows_of_an_array_to_hold_a_share_of_out_are_left_aside_too(tmp_path):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_member_that_cannot_be_trained_votes_the_first_label_and_stops_no_other(workers):
+def test_a_member_that_cannot_be_trained_votes_the_first_label_and_stops_no_other(
+    workers, snapshot
+):
     X, y = load_iris(return_X_y=True)
     learner = make_learner("KNeighborsClassifier", {"n_neighbors": 16})
     recipe = PartRecipe(parts=5, learner=learner)
@@ -292,12 +307,13 @@ def test_a_member_that_cannot_be_trained_votes_the_first_label_and_stops_no_othe
     assert changed(clean, after) == {part}
     assert set(after.ballots.votes[:, part]) == {0}
     (why,) = after.findings.failed
-    assert why.startswith(f"part {part} (12 rows, ")
-    assert any("1 of 5 members cannot be trained" in n for n in after.ballots.origin.notes)
-    assert any("stops no other" in a.text and a.checked for a in after.ballots.origin.assumptions)
+    assert why == snapshot
+    assert f"{part}" in why
+    assert after.ballots.origin.notes == snapshot
+    assert _assumed(after.ballots.origin) == snapshot
 
 
-def test_scores_that_are_no_numbers_are_that_members_failure(monkeypatch):
+def test_scores_that_are_no_numbers_are_that_members_failure(monkeypatch, snapshot):
     from leaveout.models.votes import member
 
     X, y, X_test, y_test = arrays()
@@ -318,20 +334,20 @@ def test_scores_that_are_no_numbers_are_that_members_failure(monkeypatch):
     after = hold_election(samples, recipe)
     assert changed(before, after) == {2}
     assert set(after.ballots.votes[:, 2]) == {0}
-    assert "scores that are not finite numbers" in after.findings.failed[0]
+    assert after.findings.failed[0] == snapshot
 
 
-def test_the_command_skips_and_says_so(table, tmp_path, capsys):
+def test_the_command_skips_and_says_so(table, tmp_path, capsys, snapshot):
     train, test = table
     path = tmp_path / "poisoned.csv"
     path.write_bytes(train.read_bytes() + b'1,"2\n1,2\n7,8\n')
     words = ["partition", str(path), "--label", "label", "--test", str(test), "--parts", "3"]
     words += ["--no-onnx", "--workers", "1", "--learner", "GaussianNB", "-o", str(tmp_path / "o")]
     assert run(words) == 2
-    assert "with --bad-rows skip" in capsys.readouterr().err
+    assert capsys.readouterr().err == snapshot
     assert run([*words, "--bad-rows", "skip"]) == 0
     out = capsys.readouterr().out
-    assert "2 lines left aside: not 4 cells, as the header has (the first is line 93)" in out
+    assert passages(out, "93") == snapshot
 
 
 def test_rows_that_cannot_be_read_move_no_threshold_of_another_member(table, tmp_path):

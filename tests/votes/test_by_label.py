@@ -96,32 +96,30 @@ def test_the_worst_attack_on_one_label_is_another_one_than_on_all(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("claim", "said"),
+    "claim",
     [
-        (
-            'certified_accuracy(dpa(V), edits = 1, label = "yess") >= 0',
-            "no label \"yess\" (did you mean 'yes'?)",
-        ),
-        ("certified_accuracy(dpa(V), edits = 1, label = 3) >= 0", "its labels are 0 to 2"),
-        ('median_radius(dpa(V), label = "both") >= 0', "no test point has the true label 2 (both)"),
-        ('collective_accuracy(dpa(V), edits = 1, label = "both") >= 0', "no share of them"),
-        ('targeted_robustness(dpa(V), to = "maybe", edits = 1) >= 0', 'no label "maybe"'),
-        ('targeted_robustness(dpa(V), to = 1, edits = 1, label = "yes") >= 0', "no share of the"),
+        'certified_accuracy(dpa(V), edits = 1, label = "yess") >= 0',
+        "certified_accuracy(dpa(V), edits = 1, label = 3) >= 0",
+        'median_radius(dpa(V), label = "both") >= 0',
+        'collective_accuracy(dpa(V), edits = 1, label = "both") >= 0',
+        'targeted_robustness(dpa(V), to = "maybe", edits = 1) >= 0',
+        'targeted_robustness(dpa(V), to = 1, edits = 1, label = "yes") >= 0',
     ],
 )
-def test_a_label_that_is_not_there_is_refused_in_a_line(tmp_path, claim, said):
+def test_a_label_that_is_not_there_is_refused_in_a_line(tmp_path, claim, snapshot):
     votes = np.array([[0, 0, 0], [1, 1, 1]], np.int32)
     kept(tmp_path, votes, np.array([0, 1], np.int32), 3, label_names=NAMES)
     with pytest.raises(LeaveoutError) as error:
         decided(tmp_path, claim)
-    assert said in str(error.value)
+    assert str(error.value) == snapshot
 
 
-def test_a_number_that_names_another_label_is_refused(tmp_path):
+def test_a_number_that_names_another_label_is_refused(tmp_path, snapshot):
     votes = np.array([[0, 0, 0], [1, 1, 1]], np.int32)
     kept(tmp_path, votes, np.array([0, 1], np.int32), 2, label_names=("1", "2"))
-    with pytest.raises(LeaveoutError, match=r"the label called 1, or number 1"):
+    with pytest.raises(LeaveoutError) as told:
         decided(tmp_path, "certified_accuracy(dpa(V), edits = 1, label = 1) >= 0")
+    assert str(told.value) == snapshot
     (result,) = decided(tmp_path, 'certified_accuracy(dpa(V), edits = 1, label = "1") >= 0').results
     assert [each.label for each in result.accuracies[0].labels] == [0]
 
@@ -147,12 +145,12 @@ def test_results_of_earlier_versions_are_read(tmp_path):
     assert msgspec.convert(raw, Report).results[0].accuracies == ()
 
 
-def test_labels_are_named_in_attacks(tmp_path):
+def test_labels_are_named_in_attacks(tmp_path, snapshot):
     votes, truth = np.zeros((1, 3), np.int32), np.zeros(1, np.int32)
     kept(tmp_path, votes, truth, 2, label_names=NAMES[:2])
     (result,) = decided(tmp_path, "certified_accuracy(dpa(V), edits = 2) >= 1").results
-    assert "turn label 0 (no) into 1 (yes)" in result.example.words
+    assert result.example.words == snapshot
     (forced,) = decided(
         tmp_path, 'forall p in test_points(V): radius(dpa(V), p, to = "yes") >= 2'
     ).results
-    assert "turn label 0 (no) into 1 (yes)" in forced.example.words
+    assert forced.example.words == snapshot

@@ -101,7 +101,7 @@ def test_one_family_is_a_plain_partition_and_two_are_twice_as_weak():
 @pytest.mark.parametrize(
     "origin", [Origin(method="hash_bagging"), Origin(families=(3, 3)), Origin(families=(1, 5))]
 )
-def test_other_votes_refuse_its_ballots_here_and_in_the_checker(tmp_path, origin):
+def test_other_votes_refuse_its_ballots_here_and_in_the_checker(tmp_path, origin, snapshot):
     votes, truth = random_ballots(np.random.default_rng(0), 5, 6, 3)
     scores = np.eye(3)[votes]
     ballots = Ballots(votes, truth, 3, scores=scores, origin=origin)
@@ -110,23 +110,27 @@ def test_other_votes_refuse_its_ballots_here_and_in_the_checker(tmp_path, origin
         (tmp_path / "a.spec").write_text(
             f'let V = ballots("b.npz") guarantee g: certified_accuracy({vote}, edits = 1) >= 0'
         )
-        with pytest.raises(LeaveoutError, match=r"one edit reaches a member of each family"):
+        with pytest.raises(LeaveoutError) as told:
             verify(tmp_path / "a.spec")
+        assert str(told.value) == snapshot
     (tmp_path / "a.spec").write_text(
         'let V = ballots("b.npz") guarantee g: certified_accuracy(ss_dpa(V), relabels = 1) >= 0'
     )
-    with pytest.raises(LeaveoutError, match=r"one relabel reaches a member of each family"):
+    with pytest.raises(LeaveoutError) as told:
         verify(tmp_path / "a.spec")
-    with pytest.raises(RejectedError, match="hash bagging"):
+    assert str(told.value) == snapshot
+    with pytest.raises(RejectedError) as told:
         refuse_for_edits(ballots)
-    with pytest.raises(RejectedError, match="hash bagging"):
+    assert str(told.value) == snapshot
+    with pytest.raises(RejectedError) as told:
         refuse_for_edits(ballots, spread=True)
+    assert str(told.value) == snapshot
     refuse_for_edits(ballots, families=True)
     with pytest.raises(RejectedError, match="families"):
         refuse_for_relabels(ballots)
 
 
-def test_families_are_of_the_manifest_or_said_and_must_agree(tmp_path):
+def test_families_are_of_the_manifest_or_said_and_must_agree(tmp_path, snapshot):
     votes, truth = random_ballots(np.random.default_rng(1), 9, 6, 2)
     write_ballots(Ballots(votes, truth, 2), tmp_path / "b.npz")
     write_ballots(Ballots(votes, truth, 2, origin=Origin(families=(3, 3))), tmp_path / "c.npz")
@@ -135,10 +139,12 @@ def test_families_are_of_the_manifest_or_said_and_must_agree(tmp_path):
         (tmp_path / "a.spec").write_text(f"let V = ballots({said}) guarantee g: {claim}")
         return verify(tmp_path / "a.spec", certificate=tmp_path / "a.cert").results[0]
 
-    with pytest.raises(LeaveoutError, match=r"is not known; say ballots\(\.\.\., families"):
+    with pytest.raises(LeaveoutError) as told:
         decided('"b.npz"')
-    with pytest.raises(LeaveoutError, match="leave 'families' out"):
+    assert str(told.value) == snapshot
+    with pytest.raises(LeaveoutError) as told:
         decided('"c.npz", families = [2, 4]')
+    assert str(told.value) == snapshot
     with pytest.raises(LeaveoutError, match="6 together"):
         decided('"b.npz", families = [2, 3]')
     assert decided('"b.npz", families = [3, 3]').lower == decided('"c.npz"').lower
@@ -147,7 +153,7 @@ def test_families_are_of_the_manifest_or_said_and_must_agree(tmp_path):
     assert [each.name for each in check(tmp_path / "a.cert")] == ["g"]
 
 
-def test_what_forces_one_answer_is_refused_here_and_in_the_checker(tmp_path):
+def test_what_forces_one_answer_is_refused_here_and_in_the_checker(tmp_path, snapshot):
     votes, truth = random_ballots(np.random.default_rng(1), 9, 6, 3)
     ballots = Ballots(votes, truth, 3, origin=Origin(families=(3, 3)))
     write_ballots(ballots, tmp_path / "b.npz")
@@ -155,18 +161,21 @@ def test_what_forces_one_answer_is_refused_here_and_in_the_checker(tmp_path):
         'let V = ballots("b.npz") '
         "guarantee g: targeted_robustness(hash_bagging(V), edits = 1, to = 1) >= 0"
     )
-    with pytest.raises(LeaveoutError, match="is not counted of hash_bagging"):
+    with pytest.raises(LeaveoutError) as told:
         verify(tmp_path / "a.spec")
-    with pytest.raises(RejectedError, match="hash bagging"):
+    assert str(told.value) == snapshot
+    with pytest.raises(RejectedError) as told:
         Vote("hash_bagging", ballots).bounds_to(1, {})
+    assert str(told.value) == snapshot
 
 
-def test_ballots_have_offsets_or_families_and_every_member_is_in_one():
+def test_ballots_have_offsets_or_families_and_every_member_is_in_one(snapshot):
     votes, truth = random_ballots(np.random.default_rng(1), 3, 6, 2)
-    for origin, wrong in (
-        (Origin(families=(2, 3)), "6 together"),
-        (Origin(families=(6, 0)), "at least 1"),
-        (Origin(families=(3, 3), offsets=(0, 1)), "drop one"),
+    for origin in (
+        Origin(families=(2, 3)),
+        Origin(families=(6, 0)),
+        Origin(families=(3, 3), offsets=(0, 1)),
     ):
-        with pytest.raises(BallotError, match=wrong):
+        with pytest.raises(BallotError) as told:
             Ballots(votes, truth, 2, origin=origin)
+        assert str(told.value) == snapshot

@@ -163,144 +163,132 @@ def text(value):
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    "changes",
     [
-        ({"ballots": None}, "no array 'ballots' (it has labels, truth); expected ballots, truth"),
-        ({"truth": None}, "no array 'truth'"),
-        ({"labels": None}, "no array 'labels'"),
-        ({"ballots": NEGATIVE}, "'ballots' of test point 1, part 0 is -1"),
-        ({"truth": np.array([0, 3])}, "'truth' of test point 1 is 3, expected a label 0 to 2"),
-        ({"ballots": VOTES.astype(float)}, "'ballots' holds float64, expected integers"),
-        ({"ballots": VOTES > 0}, "'ballots' holds bool, expected integers"),
-        ({"ballots": VOTES.astype(object)}, "holds an array of Python objects"),
-        ({"ballots": VOTES.astype(str)}, "'ballots' holds <U11, expected integers"),
-        ({"ballots": HUGE}, "'ballots' at (1, 2) is 1099511627776"),
-        ({"ballots": VOTES[:, :1]}, "1 part: one edit could change every answer"),
-        ({"ballots": VOTES[0]}, "ballots of shape (3,)"),
-        ({"ballots": VOTES[:1]}, "truth of shape (2,)"),
-        ({"ballots": VOTES[:0], "truth": TRUTH[:0]}, "there is no test point"),
-        ({"labels": np.array(2)}, "'ballots' of test point 0, part 2 is 2"),
-        ({"labels": np.array(1)}, "'labels' is 1"),
-        ({"labels": np.array(10**9)}, "'labels' is 1000000000"),
-        ({"labels": np.array(2**40)}, "'labels' is 1099511627776, expected how many labels there"),
-        ({"labels": np.array([3, 3])}, "'labels' has shape (2,)"),
-        ({"labels": np.array(3.0)}, "'labels' holds float64"),
-        ({"scores": np.zeros((2, 3, 2))}, "'scores' has shape (2, 3, 2)"),
-        ({"scores": np.zeros((2, 3, 3), dtype=int)}, "'scores' holds int64"),
-        ({"score": np.zeros(3)}, "unknown array 'score' (did you mean 'scores'?)"),
-        ({"thresholds": np.ones((2, 3, 3), dtype=int)}, "'thresholds' of test point 0, part 0"),
-        (
-            {"thresholds": FAR},
-            "'thresholds' at (0, 1, 2) is 1099511627776, no threshold; expected the edits it takes",
-        ),
-        ({"thresholds": FAR - 2**41}, "at most 2,147,483,647, or -1 where none suffice"),
-        ({"manifest": text(SHORT)}, "2 sizes of 3 parts are given; expected one a part, or none"),
-        ({"manifest": text(NAMELESS)}, "2 names of 3 labels are given; expected one a label"),
-        ({"manifest": np.array([1.0])}, "'manifest' holds float64"),
-        ({"manifest": text("{")}, "the manifest is damaged"),
-        ({"manifest": text('{"version":2,"origin":{}}')}, "the manifest is of version 2"),
-        ({"manifest": text('{"version":1,"origin":{"x":1}}')}, "unknown field `x`"),
-        ({"manifest": text('{"version":1,"origin":{"method":"x"}}')}, "the manifest is damaged"),
-        (
-            {"manifest": text('{"version":1,"origin":{"thresholds_against":"changes"}}')},
-            "the manifest is damaged",
-        ),
-        (
-            {"manifest": text('{"version":1,"origin":{"thresholds_exact_to":-1}}')},
-            "thresholds are said to be exact to -1; expected a whole number from 0",
-        ),
-        (
-            {
-                "manifest": text('{"version":1,"origin":{"thresholds_exact_to":2}}'),
-                "thresholds": ballots().thresholds,
-            },
-            "part 0, label 1 is 4, but the manifest says that they are exact to 2; expected at "
-            "most 3",
-        ),
+        {"ballots": None},
+        {"truth": None},
+        {"labels": None},
+        {"ballots": NEGATIVE},
+        {"truth": np.array([0, 3])},
+        {"ballots": VOTES.astype(float)},
+        {"ballots": VOTES > 0},
+        {"ballots": VOTES.astype(object)},
+        {"ballots": VOTES.astype(str)},
+        {"ballots": HUGE},
+        {"ballots": VOTES[:, :1]},
+        {"ballots": VOTES[0]},
+        {"ballots": VOTES[:1]},
+        {"ballots": VOTES[:0], "truth": TRUTH[:0]},
+        {"labels": np.array(2)},
+        {"labels": np.array(1)},
+        {"labels": np.array(10**9)},
+        {"labels": np.array(2**40)},
+        {"labels": np.array([3, 3])},
+        {"labels": np.array(3.0)},
+        {"scores": np.zeros((2, 3, 2))},
+        {"scores": np.zeros((2, 3, 3), dtype=int)},
+        {"score": np.zeros(3)},
+        {"thresholds": np.ones((2, 3, 3), dtype=int)},
+        {"thresholds": FAR},
+        {"thresholds": FAR - 2**41},
+        {"manifest": text(SHORT)},
+        {"manifest": text(NAMELESS)},
+        {"manifest": np.array([1.0])},
+        {"manifest": text("{")},
+        {"manifest": text('{"version":2,"origin":{}}')},
+        {"manifest": text('{"version":1,"origin":{"x":1}}')},
+        {"manifest": text('{"version":1,"origin":{"method":"x"}}')},
+        {"manifest": text('{"version":1,"origin":{"thresholds_against":"changes"}}')},
+        {"manifest": text('{"version":1,"origin":{"thresholds_exact_to":-1}}')},
+        {
+            "manifest": text('{"version":1,"origin":{"thresholds_exact_to":2}}'),
+            "thresholds": ballots().thresholds,
+        },
     ],
 )
-def test_bad_arrays_are_one_error_that_names_them(tmp_path, changes, said):
+def test_bad_arrays_are_one_error_that_names_them(tmp_path, changes, snapshot):
     path = tmp_path / "bad.npz"
     np.savez(path, **arrays(**changes))
     with pytest.raises(BallotError) as caught:
         read_ballots(path)
-    assert said in str(caught.value)
+    assert str(caught.value) == snapshot
     assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    "content",
     [
-        ("", "is empty"),
-        ("\n\n", "is empty"),
-        ("truth,part_0,part_1\n", "there is no row below the header"),
-        ("part_0,part_1\n0,1\n", "line 1: the first column is 'part_0', expected 'truth'"),
-        ("truth,part_1,part_0\n0,1,1\n", "line 1: column 2 is 'part_1', expected 'part_0'"),
-        ("truth,part_0,part_0\n0,1,1\n", "column 3 is 'part_0' (it is there twice)"),
-        ("truth,part_0,part_2\n0,1,1\n", "column 3 is 'part_2', expected 'part_1'"),
-        ("truth,part_0\n0,1\n", "1 part: one edit could change every answer"),
-        ("truth,part_0,part_1\n0,1,1\n0,1\n", "line 3: 2 cells, expected 3"),
-        ("truth,part_0,part_1\n0,1\n0,1\n", "line 2: 2 cells, expected 3"),
-        ("truth,part_0,part_1\n0,1,1,1\n", "line 2: 4 cells, expected 3"),
-        ("truth,part_0,part_1\n0,1,1.0\n", "line 2, column 'part_1': the label is '1.0'"),
-        ("truth,part_0,part_1\n\n0,nan,1\n", "line 3, column 'part_0': the label is 'nan'"),
-        ("truth,part_0,part_1\n,1,1\n", "line 2, column 'truth': the label is missing"),
-        ("truth,part_0,part_1\n0,1,-1\n", "'ballots' of test point 0, part 1 is -1"),
-        ("truth,part_0,part_1\n0,1,9999999999\n", "'part_1' of test point 0 is 9999999999"),
-        (f"truth,part_0,part_1\n0,1,{-(2**63)}\n", f"'part_1' of test point 0 is {-(2**63)}"),
-        (f"truth,part_0,part_1\n0,1,{2**63 - 1}\n", f"'part_1' of test point 0 is {2**63 - 1}"),
-        ("truth,part_0,part_1\n0,1,32768\n", "'part_1' of test point 0 is 32768, far beyond any"),
-        (f"truth,part_0,part_1\n0,1,{'9' * 40}\n", "column 'part_1': the label is"),
-        ("# labels = 2\ntruth,part_0,part_1\n0,1,2\n", "'ballots' of test point 0, part 1 is 2"),
-        ("# labels = two\ntruth,part_0,part_1\n0,1,2\n", "line 1: '# labels = two' is not"),
-        ("# labels = 2\nx,part_0,part_1\n0,1,2\n", "line 2: the first column is 'x'"),
-        ("# labels = 99999\ntruth,part_0,part_1\n0,1,2\n", "'labels' is 99999"),
+        "",
+        "\n\n",
+        "truth,part_0,part_1\n",
+        "part_0,part_1\n0,1\n",
+        "truth,part_1,part_0\n0,1,1\n",
+        "truth,part_0,part_0\n0,1,1\n",
+        "truth,part_0,part_2\n0,1,1\n",
+        "truth,part_0\n0,1\n",
+        "truth,part_0,part_1\n0,1,1\n0,1\n",
+        "truth,part_0,part_1\n0,1\n0,1\n",
+        "truth,part_0,part_1\n0,1,1,1\n",
+        "truth,part_0,part_1\n0,1,1.0\n",
+        "truth,part_0,part_1\n\n0,nan,1\n",
+        "truth,part_0,part_1\n,1,1\n",
+        "truth,part_0,part_1\n0,1,-1\n",
+        "truth,part_0,part_1\n0,1,9999999999\n",
+        f"truth,part_0,part_1\n0,1,{-(2**63)}\n",
+        f"truth,part_0,part_1\n0,1,{2**63 - 1}\n",
+        "truth,part_0,part_1\n0,1,32768\n",
+        f"truth,part_0,part_1\n0,1,{'9' * 40}\n",
+        "# labels = 2\ntruth,part_0,part_1\n0,1,2\n",
+        "# labels = two\ntruth,part_0,part_1\n0,1,2\n",
+        "# labels = 2\nx,part_0,part_1\n0,1,2\n",
+        "# labels = 99999\ntruth,part_0,part_1\n0,1,2\n",
     ],
 )
-def test_a_bad_table_is_one_error_with_line_and_column(tmp_path, content, said):
+def test_a_bad_table_is_one_error_with_line_and_column(tmp_path, content, snapshot):
     path = tmp_path / "bad.csv"
     path.write_text(content)
     with pytest.raises(BallotError) as caught:
         read_ballots(path)
-    assert said in str(caught.value)
+    assert str(caught.value) == snapshot
     assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("scores", "said"),
+    "scores",
     [
-        (None, "there are no scores; a run-off needs an array 'scores' (points, parts, labels)"),
-        (NAN, "'scores' of test point 0, part 1, label 1 is nan, but a run-off compares them"),
-        (np.where(np.isnan(NAN), -np.inf, 0), "part 1, label 1 is -inf, but a run-off"),
-        (np.zeros((2, 3, 3)), "test point 0, part 1 votes 1, but its scores are highest for 0"),
+        None,
+        NAN,
+        np.where(np.isnan(NAN), -np.inf, 0),
+        np.zeros((2, 3, 3)),
     ],
 )
-def test_scores_are_refused_where_they_are_compared_and_not_before(tmp_path, scores, said):
+def test_scores_are_refused_where_they_are_compared_and_not_before(tmp_path, scores, snapshot):
     path = tmp_path / "v.npz"
     np.savez(path, **arrays(scores=scores))
     read = read_ballots(path)
     assert np.array_equal(read.votes, VOTES)
     with pytest.raises(BallotError) as caught:
         read.scores_of("a run-off")
-    assert said in str(caught.value)
+    assert str(caught.value) == snapshot
     assert str(caught.value).startswith(f"{path}: ")
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("right", "fine"), [(None, True), (0, True), (2, True), (3, False)])
-def test_what_the_undefended_model_answers_is_remembered(tmp_path, right, fine):
+def test_what_the_undefended_model_answers_is_remembered(tmp_path, right, fine, snapshot):
     origin = Origin(undefended_right=right)
     if fine:
         write_ballots(ballots(origin=origin), tmp_path / "b.npz")
         assert read_ballots(tmp_path / "b.npz").origin.undefended_right == right
         return
-    with pytest.raises(BallotError, match="said to answer 3 of 2 test points right"):
+    with pytest.raises(BallotError) as told:
         ballots(origin=origin)
+    assert str(told.value) == snapshot
 
 
-def test_damaged_files_are_one_error(tmp_path):
+def test_damaged_files_are_one_error(tmp_path, snapshot):
     whole, cut = tmp_path / "whole.npz", tmp_path / "cut.npz"
     write_ballots(ballots(), whole)
     content = whole.read_bytes()
@@ -316,31 +304,35 @@ def test_damaged_files_are_one_error(tmp_path):
         archive.writestr("ballots.npy", b"not an array")
     with pytest.raises(BallotError, match="damaged"):
         read_ballots(cut)
-    with pytest.raises(BallotError, match="no such file"):
+    with pytest.raises(BallotError) as told:
         read_ballots(tmp_path / "absent.npz")
-    with pytest.raises(BallotError, match="cannot be read"):
+    assert str(told.value) == snapshot
+    with pytest.raises(BallotError) as told:
         read_ballots(tmp_path)
+    assert str(told.value) == snapshot
     (tmp_path / "empty.npz").touch()
-    with pytest.raises(BallotError, match="is empty"):
+    with pytest.raises(BallotError) as told:
         read_ballots(tmp_path / "empty.npz")
+    assert str(told.value) == snapshot
     (tmp_path / "latin.csv").write_bytes(b"truth,part_0,part_1\n\xff")
-    with pytest.raises(BallotError, match="byte 20 is not UTF-8"):
+    with pytest.raises(BallotError) as told:
         read_ballots(tmp_path / "latin.csv")
+    assert str(told.value) == snapshot
 
 
-HEADERS = {
-    "(10000000000000, 10)": "is damaged or was cut short",
-    "(100000000000000000000, 10)": "is damaged or was cut short",
-    "(-1, 10)": "is damaged or was cut short",
-    "(3": "is damaged or was cut short",
-    "(3,), 3: 4": "is damaged or was cut short",
-    "(2,)" + " " * 20_000: "is damaged or was cut short",
-}
+HEADERS = [
+    "(10000000000000, 10)",
+    "(100000000000000000000, 10)",
+    "(-1, 10)",
+    "(3",
+    "(3,), 3: 4",
+    "(2,)" + " " * 20_000,
+]
 
 
-@pytest.mark.parametrize(("shape", "said"), HEADERS.items(), ids=range(len(HEADERS)))
+@pytest.mark.parametrize("shape", HEADERS, ids=range(len(HEADERS)))
 @pytest.mark.parametrize("read", [read_ballots, read_samples])
-def test_headers_that_claim_what_is_not_there_are_one_error(tmp_path, read, shape, said):
+def test_headers_that_claim_what_is_not_there_are_one_error(tmp_path, read, shape, snapshot):
     header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}"
     header += "}\n" if shape != "(3" else "\n"
     content = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode()
@@ -350,16 +342,17 @@ def test_headers_that_claim_what_is_not_there_are_one_error(tmp_path, read, shap
         archive.writestr("ballots.npy", content + bytes(100_000))
     with pytest.raises((BallotError, TrainingError)) as caught:
         read(path)
-    assert str(caught.value).startswith(f"{path}: {said}")
+    assert str(caught.value) == snapshot
     assert "\n" not in str(caught.value)
 
 
-def test_a_failed_write_leaves_what_was_there(tmp_path):
+def test_a_failed_write_leaves_what_was_there(tmp_path, snapshot):
     path = tmp_path / "b.npz"
     write_ballots(ballots(), path)
     before = path.read_bytes()
-    with pytest.raises(BallotError, match="cannot be written"):
+    with pytest.raises(BallotError) as told:
         write_ballots(ballots(), tmp_path / "absent" / "b.npz")
+    assert str(told.value) == snapshot
     assert path.read_bytes() == before
     assert [each.name for each in tmp_path.iterdir()] == ["b.npz"]
 

@@ -262,7 +262,7 @@ def test_no_more_is_closed_than_is_needed():
     assert (upper[0] < loose.upper) == (radius < loose.upper)
 
 
-def test_given_bounds_are_where_it_starts():
+def test_given_bounds_are_where_it_starts(snapshot):
     votes, labels, offsets = hard()
     radius = int(finite_exact(votes[None], labels, offsets)[0][0])
     idle = Stopped(-np.inf)
@@ -273,8 +273,9 @@ def test_given_bounds_are_where_it_starts():
         with pytest.raises(SpecError, match="contradict"):
             finite_exact(votes[None], labels, offsets, solver=idle, **wrong)
     for odd in ([1, 2], [0.5]):
-        with pytest.raises(SpecError, match="expected 1 integers"):
+        with pytest.raises(SpecError) as told:
             finite_exact(votes[None], labels, offsets, lower=odd)
+        assert str(told.value) == snapshot
 
 
 def test_an_attack_of_one_bucket_more_changes_the_prediction():
@@ -319,31 +320,34 @@ def test_no_points_have_no_radii():
 
 
 @pytest.mark.parametrize(
-    ("votes", "labels", "offsets", "message"),
+    ("votes", "labels", "offsets"),
     [
-        ([0, 1, 1], 2, [0], "votes have the shape"),
-        ([[]], 2, [0], "at least one member"),
-        ([[0, 1, 2]], 2, [0], "a vote for 2"),
-        ([[0, 1, -1]], 2, [0], "a vote for -1"),
-        ([[0.0, 1.0]], 2, [0], "expected integers"),
-        ([[0, 0, 0]], 1, [0], "two labels"),
-        ([[0, 1, 1]], 2, [], "flat list"),
-        ([[0, 1, 1]], 2, [[0, 1]], "flat list"),
-        ([[0, 1, 1]], 2, [0.5], "flat list"),
-        ([[0, 1, 1]], 2, [1, 1], "distinct"),
-        ([[0, 1, 1]], 2, [0, 3], "from 0 to 2"),
-        ([[0, 1, 1]], 2, [-1], "from 0 to 2"),
+        ([0, 1, 1], 2, [0]),
+        ([[]], 2, [0]),
+        ([[0, 1, 2]], 2, [0]),
+        ([[0, 1, -1]], 2, [0]),
+        ([[0.0, 1.0]], 2, [0]),
+        ([[0, 0, 0]], 1, [0]),
+        ([[0, 1, 1]], 2, []),
+        ([[0, 1, 1]], 2, [[0, 1]]),
+        ([[0, 1, 1]], 2, [0.5]),
+        ([[0, 1, 1]], 2, [1, 1]),
+        ([[0, 1, 1]], 2, [0, 3]),
+        ([[0, 1, 1]], 2, [-1]),
     ],
 )
-def test_bad_ballots_are_refused_with_one_error(votes, labels, offsets, message):
+def test_bad_ballots_are_refused_with_one_error(votes, labels, offsets, snapshot):
     for function in (finite_published, finite_exact):
-        with pytest.raises(SpecError, match=message):
+        with pytest.raises(SpecError) as told:
             function(np.array(votes), labels, offsets)
+        assert str(told.value) == snapshot
 
 
-def test_bad_targets_are_refused():
+def test_bad_targets_are_refused(snapshot):
     for target in (0, 2, -1):
-        with pytest.raises(SpecError, match="cannot be the target"):
+        with pytest.raises(SpecError) as told:
             finite_problem(np.array([0, 0, 1]), 2, [0], target)
-    with pytest.raises(SpecError, match="leave none"):
+        assert str(told.value) == snapshot
+    with pytest.raises(SpecError) as told:
         finite_problem(np.array([0, 0, 1]), 2, [0], 1, least=2, most=1)
+    assert str(told.value) == snapshot

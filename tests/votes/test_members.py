@@ -104,7 +104,7 @@ def test_absent_labels_score_below_others_however_large_these_are():
         assert scores.argmax(axis=1).tolist() == [2 if size > 0 else 1] * 2
 
 
-def test_parts_without_rows_or_with_one_label_vote_as_documented():
+def test_parts_without_rows_or_with_one_label_vote_as_documented(snapshot):
     X = np.arange(6.0)[:, None]
     y = np.array([2, 2, 2, 1, 1, 1])
     samples = samples_from_arrays(X, y, X, y, labels=list("012"))
@@ -119,11 +119,12 @@ def test_parts_without_rows_or_with_one_label_vote_as_documented():
     single = [
         label for label, size in zip(constant, sizes, strict=True) if size and len(label) == 1
     ]
-    assert f"{sizes.count(0)} of 20 members have no rows and always answer '0'" in notes
+    assert notes == snapshot
+    assert f"{sizes.count(0)}" in notes
     counts = ", ".join(f"'{c}' ({single.count({c})})" for c in (1, 2))
-    assert f"{len(single)} of 20 members have rows of one label only" in notes
-    assert f"always answer it: {counts}" in notes
-    assert f"{20 - sizes.count(0)} of 20 members have fewer than 10 rows, 1 the fewest" in notes
+    assert f"{len(single)}" in notes
+    assert f"{counts}" in notes
+    assert f"{20 - sizes.count(0)}" in notes
     assert 0 in sizes
 
 
@@ -183,7 +184,7 @@ def test_a_semi_supervised_member_reads_samples_of_other_parts(name, settings):
         (make_learner("MLPClassifier", {"activation": "tanh", "max_iter": 30}), False),
     ],
 )
-def test_models_written_plainly_vote_as_counted(tmp_path, learner, scale):
+def test_models_written_plainly_vote_as_counted(tmp_path, learner, scale, snapshot):
     onnx = pytest.importorskip("onnx")
     runtime = pytest.importorskip("onnxruntime")
     X, y = load_iris(return_X_y=True)
@@ -203,10 +204,11 @@ def test_models_written_plainly_vote_as_counted(tmp_path, learner, scale):
     assert differing <= 3
     (note,) = [note for note in ballots.origin.notes if "written as ONNX" in note]
     assert note.startswith("4 members")
-    assert f"cast {differing} votes otherwise" in note
+    assert note == snapshot
+    assert f"{differing}" in note
 
 
-def test_a_forest_is_written_by_skl2onnx_or_the_manifest_says_why_not(tmp_path):
+def test_a_forest_is_written_by_skl2onnx_or_the_manifest_says_why_not(tmp_path, snapshot):
     data = tmp_path / "cancer.npz"
     names = ("X_train", "y_train", "X_test", "y_test")
     np.savez(data, **dict(zip(names, cancer())))
@@ -218,15 +220,15 @@ def test_a_forest_is_written_by_skl2onnx_or_the_manifest_says_why_not(tmp_path):
         assert "4 members are not written as ONNX: skl2onnx is not installed" in notes
     else:
         assert skl2onnx.__version__
-        assert "4 members are written as ONNX" in notes
+        assert notes == snapshot
         assert len(list((tmp_path / "out" / "models").iterdir())) == 4
 
 
-def test_what_skl2onnx_cannot_convert_is_named():
+def test_what_skl2onnx_cannot_convert_is_named(snapshot):
     samples = samples_from_arrays(*cancer())
     recipe = PartRecipe(parts=3, learner=make_learner("NearestCentroid"))
     notes = " ".join(hold_election(samples, recipe, onnx=True).ballots.origin.notes)
-    assert "3 members are not written as ONNX: skl2onnx" in notes
+    assert notes == snapshot
 
 
 def test_no_folder_of_models_is_made_or_named_where_none_could_be_written(tmp_path):
@@ -242,47 +244,48 @@ def test_no_folder_of_models_is_made_or_named_where_none_could_be_written(tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("name", "settings", "said"),
+    ("name", "settings"),
     [
-        ("DecisionTree", {}, "no classifier of that name (did you mean"),
-        ("PCA", {}, "no classifier of that name"),
-        ("DecisionTreeClassifier", {"max_dept": 3}, "did you mean 'max_depth'?"),
-        ("DecisionTreeClassifier", {"max_depth": "deep"}, "--learner DecisionTreeClassifier: The"),
-        ("DecisionTreeClassifier", {"random_state": 3}, "is set by --seed"),
-        ("RandomForestClassifier", {"n_jobs": 4}, "is set by --workers"),
-        ("VotingClassifier", {}, "needs its parameter 'estimators'"),
-        ("SelfTrainingClassifier", {}, "--set estimator=LogisticRegression"),
-        ("SelfTrainingClassifier", {"estimator": "Logistic"}, "no classifier of that name"),
-        ("torch", {"depth": 3}, "the torch learner has no setting 'depth'"),
-        ("torch", {"layers": "9,x"}, "--layers 9,x: 'x' is not a width"),
+        ("DecisionTree", {}),
+        ("PCA", {}),
+        ("DecisionTreeClassifier", {"max_dept": 3}),
+        ("DecisionTreeClassifier", {"max_depth": "deep"}),
+        ("DecisionTreeClassifier", {"random_state": 3}),
+        ("RandomForestClassifier", {"n_jobs": 4}),
+        ("VotingClassifier", {}),
+        ("SelfTrainingClassifier", {}),
+        ("SelfTrainingClassifier", {"estimator": "Logistic"}),
+        ("torch", {"depth": 3}),
+        ("torch", {"layers": "9,x"}),
     ],
 )
-def test_learners_that_do_not_exist_are_one_error(name, settings, said):
+def test_learners_that_do_not_exist_are_one_error(name, settings, snapshot):
     with pytest.raises(TrainingError) as caught:
         make_learner(name, settings)
-    assert said in str(caught.value)
+    assert str(caught.value) == snapshot
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    "settings",
     [
-        ({"parts": 1}, "--parts 1"),
-        ({"method": "bagging"}, "--method bagging"),
-        ({"spread": 3}, "--spread 3"),
-        ({"seed": -1}, "--seed -1"),
-        ({"seed": 2**32 - 10}, "--seed"),
-        ({"features": ("PCA",)}, "for --method ss_dpa"),
-        ({"merge_duplicates": True}, "--duplicates"),
-        ({"hash_key": "x" * 65}, "--hash-key"),
-        ({"learner": make_learner("LabelSpreading")}, "for --method ss_dpa"),
-        ({"method": "ss_dpa", "hash_reads_label": True}, "reads no label"),
-        ({"parts": 200_000}, "200,000 classifiers, expected at most"),
+        {"parts": 1},
+        {"method": "bagging"},
+        {"spread": 3},
+        {"seed": -1},
+        {"seed": 2**32 - 10},
+        {"features": ("PCA",)},
+        {"merge_duplicates": True},
+        {"hash_key": "x" * 65},
+        {"learner": make_learner("LabelSpreading")},
+        {"method": "ss_dpa", "hash_reads_label": True},
+        {"parts": 200_000},
     ],
 )
-def test_recipes_that_would_certify_nothing_are_refused(settings, said):
-    with pytest.raises(TrainingError, match=said):
+def test_recipes_that_would_certify_nothing_are_refused(settings, snapshot):
+    with pytest.raises(TrainingError) as told:
         PartRecipe(**settings)
+    assert str(told.value) == snapshot
 
 
 @pytest.mark.parametrize("name", ["SelectKBest", "LinearDiscriminantAnalysis", "TSNE", "Nonsense"])
@@ -293,13 +296,15 @@ def test_features_that_read_labels_or_fit_no_new_row_are_refused(name):
         hold_election(samples, recipe)
 
 
-def test_a_part_on_which_the_learner_fails_is_named():
+def test_a_part_on_which_the_learner_fails_is_named(snapshot):
     samples = samples_from_arrays(*cancer(rows=60))
     learner = make_learner("KNeighborsClassifier", {"n_neighbors": 50})
-    with pytest.raises(TrainingError, match=r"part 0 \(\d+ rows, 2 labels\): KNeighbors.*--parts"):
+    with pytest.raises(TrainingError) as told:
         hold_election(samples, PartRecipe(parts=4, learner=learner))
-    with pytest.raises(TrainingError, match=r"part 0 \(\d+ rows, 2 labels\): KNeighbors.*--parts"):
+    assert str(told.value) == snapshot
+    with pytest.raises(TrainingError) as told:
         hold_election(samples, PartRecipe(parts=4, learner=learner), workers=2)
+    assert str(told.value) == snapshot
 
 
 def test_the_undefended_model_is_the_classifier_fitted_on_all_sorted_rows():
@@ -332,7 +337,7 @@ class Timid(DecisionTreeClassifier):
         return super().fit(X, y, sample_weight)
 
 
-def test_an_undefended_model_that_fails_is_told_and_stops_nothing(monkeypatch):
+def test_an_undefended_model_that_fails_is_told_and_stops_nothing(monkeypatch, snapshot):
     recipe = PartRecipe(parts=4, learner=Learner("Timid", prototype=Timid()))
     election = hold_election(samples_from_arrays(*cancer(rows=60)), recipe, undefended=True)
     assert election.ballots.origin.undefended_right is None
@@ -341,5 +346,5 @@ def test_an_undefended_model_that_fails_is_told_and_stops_nothing(monkeypatch):
     monkeypatch.setattr("leaveout.models.votes.election.MOST_ROWS", 50)
     recipe = PartRecipe(parts=4, learner=make_learner("tree"))
     election = hold_election(samples_from_arrays(*cancer(rows=60)), recipe, undefended=True)
-    assert election.undefended_failed == "all rows (60) are more than the 50 that tree takes"
+    assert election.undefended_failed == snapshot
     assert not election.findings.failed

@@ -77,7 +77,7 @@ def test_in_hash_bagging_an_edit_changes_one_member_of_each_family():
     assert "'leaveout f'" in origin.hash
 
 
-def test_a_boosted_member_adds_up_what_several_classifiers_of_its_part_score():
+def test_a_boosted_member_adds_up_what_several_classifiers_of_its_part_score(snapshot):
     samples = samples_from_arrays(*cancer())
     forest = make_learner("RandomForestClassifier", {"n_estimators": 3, "max_depth": 3})
     recipe = PartRecipe(method="boosted", parts=4, spread=3, learner=forest, seed=5)
@@ -93,24 +93,25 @@ def test_a_boosted_member_adds_up_what_several_classifiers_of_its_part_score():
     assert boosted.ballots.parts == 4
     origin = boosted.ballots.origin
     assert origin.method == "dpa"
-    assert origin.learner.startswith("the sum of the scores of 3 of RandomForestClassifier")
-    assert any("none is written as ONNX" in note for note in origin.notes)
+    assert origin.learner == snapshot
+    assert origin.notes == snapshot
     assert not boosted.exported
 
 
 @pytest.mark.parametrize(
-    ("given", "wrong"),
+    "given",
     [
-        ({"families": 2}, "--families 2 is of --method hash_bagging"),
-        ({"families": 0, "method": "hash_bagging"}, "--families 0: expected a whole number"),
-        ({"spread": 2}, "--spread 2 is of --method finite_aggregation or boosted"),
-        ({"spread": 2, "method": "hash_bagging"}, "--spread 2 is of"),
-        ({"spread": 5_000, "method": "boosted"}, "250,000 classifiers, expected at most"),
+        {"families": 2},
+        {"families": 0, "method": "hash_bagging"},
+        {"spread": 2},
+        {"spread": 2, "method": "hash_bagging"},
+        {"spread": 5_000, "method": "boosted"},
     ],
 )
-def test_families_and_classifiers_are_of_their_methods(given, wrong):
-    with pytest.raises(TrainingError, match=wrong):
+def test_families_and_classifiers_are_of_their_methods(given, snapshot):
+    with pytest.raises(TrainingError) as told:
         PartRecipe(**given)
+    assert str(told.value) == snapshot
 
 
 def test_ss_dpa_deals_the_sorted_samples_out_in_turn():
@@ -121,12 +122,13 @@ def test_ss_dpa_deals_the_sorted_samples_out_in_turn():
     assert division.base[order].tolist() == [rank % 10 for rank in range(103)]
 
 
-def test_ss_dpa_refuses_rows_that_are_one_sample_or_keeps_them_together():
+def test_ss_dpa_refuses_rows_that_are_one_sample_or_keeps_them_together(snapshot):
     X, y, X_test, y_test = cancer(rows=40)
     X, y = np.vstack([X, X[5:8]]), np.concatenate([y, 1 - y[5:8]])
     samples = samples_from_arrays(X, y, X_test, y_test)
-    with pytest.raises(TrainingError, match=r"rows \d+ and \d+ .* one sample, 6 rows .* merge"):
+    with pytest.raises(TrainingError) as told:
         divide(samples, PartRecipe(method="ss_dpa", parts=5))
+    assert str(told.value) == snapshot
     recipe = PartRecipe(method="ss_dpa", parts=5, merge_duplicates=True, learner=TREE)
     division = divide(samples, recipe)
     assert division.base[40:].tolist() == division.base[5:8].tolist()
@@ -153,7 +155,7 @@ def test_in_ss_dpa_a_relabel_to_no_label_shifts_no_other_sample():
 
 
 @pytest.mark.parametrize("method", ["dpa", "finite_aggregation"])
-def test_rows_of_other_labels_are_left_aside_one_by_one(method):
+def test_rows_of_other_labels_are_left_aside_one_by_one(method, snapshot):
     X, y, X_test, y_test = cancer(rows=120)
     recipe = PartRecipe(method=method, parts=5, learner=TREE)
     labels = ["0", "1"]
@@ -163,4 +165,4 @@ def test_rows_of_other_labels_are_left_aside_one_by_one(method):
     )
     poisoned = hold_election(more, recipe)
     assert np.array_equal(clean.ballots.scores, poisoned.ballots.scores)
-    assert "4 training rows have a label that is none" in poisoned.ballots.origin.notes[0]
+    assert poisoned.ballots.origin.notes[0] == snapshot

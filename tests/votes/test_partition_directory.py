@@ -30,7 +30,7 @@ def test_an_empty_directory_is_filled_where_it_is(arrays, tmp_path, capsys, monk
     assert {path.name for path in tmp_path.iterdir()} == {"out", "cancer.npz"}
 
 
-def test_names_that_are_no_text_are_written_as_far_as_they_are(table, tmp_path, capsys):
+def test_names_that_are_no_text_are_written_as_far_as_they_are(table, tmp_path, capsys, snapshot):
     strange = os.fsdecode(b"bad\xff")
     data, out = tmp_path / f"{strange}.csv", tmp_path / strange
     try:
@@ -41,42 +41,42 @@ def test_names_that_are_no_text_are_written_as_far_as_they_are(table, tmp_path, 
     words = [data, "--label", "answer", "--test-share", "0.25", *fast]
     code, stdout, stderr = invoke(capsys, *words, "-o", out)
     assert (code, stderr) == (0, "")
-    assert "of bad\ufffd.csv can change" in (out / "poisoning.spec").read_text(encoding="utf-8")
+    assert (out / "poisoning.spec").read_text(encoding="utf-8") == snapshot
     assumptions = read_ballots(out / "ballots.npz").origin.assumptions
     assert sum("bad\ufffd.csv" in each.text for each in assumptions) == 2
     assert "bad\ufffd/ballots.npz" in stdout
     for flag in ("--hash-key", "--labels"):
         code, _, stderr = invoke(capsys, *words, flag, f"good,{strange}", "-o", tmp_path / "new")
         assert code == 2
-        assert "is not UTF-8 text" in stderr
+        assert stderr == snapshot
         assert stderr.count("\n") == 1
 
 
 def test_a_directory_that_cannot_be_made_is_refused_before_training(
-    arrays, tmp_path, capsys, monkeypatch
+    arrays, tmp_path, capsys, monkeypatch, snapshot
 ):
     monkeypatch.setattr(partitioning, "hold_election", lambda *a, **k: pytest.fail("it trained"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("mine")
     (tmp_path / "circle").symlink_to("circle")
     before = set(tmp_path.iterdir())
-    for given, said in (
-        ("file/x", "file/x: cannot be made: file is not a directory"),
-        ("file/x/y", "file/x/y: cannot be made: file is not a directory"),
-        ("circle/x", "circle/x: "),
-        ("new/" + "x" * 300 + "/y", "File name too long"),
-        ("absent/..", "absent/..: the directory is not empty"),
-        ("/proc/x", "/proc/x: cannot be written: "),
+    for given in (
+        "file/x",
+        "file/x/y",
+        "circle/x",
+        "new/" + "x" * 300 + "/y",
+        "absent/..",
+        "/proc/x",
     ):
         code, stdout, stderr = invoke(capsys, arrays, "-o", given)
         assert (code, stdout) == (2, "")
-        assert said in stderr
+        assert stderr == snapshot
         assert stderr.count("\n") == 1
     assert set(tmp_path.iterdir()) == before
 
 
 def test_a_directory_without_permission_is_refused_before_training(
-    arrays, tmp_path, capsys, monkeypatch
+    arrays, tmp_path, capsys, monkeypatch, snapshot
 ):
     monkeypatch.setattr(partitioning, "hold_election", lambda *a, **k: pytest.fail("it trained"))
     make = os.mkdir
@@ -92,12 +92,13 @@ def test_a_directory_without_permission_is_refused_before_training(
     for given in ("theirs", "theirs/x", "theirs/x/y"):
         code, _, stderr = invoke(capsys, arrays, "-o", given)
         assert code == 2
-        assert f"leaveout: {given}: cannot be written: Permission denied; name" in stderr
+        assert stderr == snapshot
+        assert f"{given}" in stderr
         assert stderr.count("\n") == 1
 
 
 def test_what_fails_while_writing_is_told_of_the_directory_as_given(
-    arrays, tmp_path, capsys, monkeypatch
+    arrays, tmp_path, capsys, monkeypatch, snapshot
 ):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device", "/somewhere/else")
@@ -111,7 +112,7 @@ def test_what_fails_while_writing_is_told_of_the_directory_as_given(
                 (tmp_path / "out").mkdir()
             code, _, stderr = invoke(capsys, *words, "-o", "out")
             assert code == 2
-            assert stderr.startswith("leaveout: out: cannot be written: No space left on device")
+            assert stderr == snapshot
             if made:
                 (tmp_path / "out").rmdir()
             assert [path.name for path in tmp_path.iterdir()] == ["cancer.npz"]
@@ -164,24 +165,24 @@ def test_what_a_killed_run_left_half_written_is_no_content(arrays, tmp_path):
     assert not list((tmp_path / "out").glob(PARTIALS))
 
 
-def test_a_directory_that_holds_something_is_left_alone(arrays, tmp_path, capsys):
+def test_a_directory_that_holds_something_is_left_alone(arrays, tmp_path, capsys, snapshot):
     out = tmp_path / "out"
     out.mkdir()
     (out / "thesis.tex").write_text("mine")
     code, _, stderr = invoke(capsys, arrays, "-o", out)
     assert code == 2
-    assert "is not empty; name another one" in stderr
+    assert stderr == snapshot
     assert [path.name for path in out.iterdir()] == ["thesis.tex"]
     code, _, stderr = invoke(capsys, arrays, "-o", out / "thesis.tex")
     assert code == 2
-    assert "is not a directory" in stderr
+    assert stderr == snapshot
     code, _, stderr = invoke(capsys, tmp_path / "absent.npz", "-o", tmp_path / "new")
     assert code == 2
-    assert "absent.npz: no such file" in stderr
+    assert stderr == snapshot
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_stopped_from_the_keyboard_it_leaves_nothing(arrays, tmp_path, workers):
+def test_stopped_from_the_keyboard_it_leaves_nothing(arrays, tmp_path, workers, snapshot):
     told = []
 
     def stop(done, members):
@@ -189,16 +190,15 @@ def test_stopped_from_the_keyboard_it_leaves_nothing(arrays, tmp_path, workers):
         if done == 3:
             raise KeyboardInterrupt
 
-    with pytest.raises(
-        PartitionInterruptedError, match="interrupted; nothing was written"
-    ) as caught:
+    with pytest.raises(PartitionInterruptedError) as caught:
         partition(arrays, tmp_path / "out", workers=workers, on_progress=stop)
+    assert str(caught.value) == snapshot
     assert caught.value.exit_code == 130
     assert told == [(0, 51), (1, 51), (2, 51), (3, 51)]
     assert [path.name for path in tmp_path.iterdir()] == ["cancer.npz"]
 
 
-def test_stopped_while_it_still_loads_it_says_so(arrays, tmp_path, capsys, monkeypatch):
+def test_stopped_while_it_still_loads_it_says_so(arrays, tmp_path, capsys, monkeypatch, snapshot):
     name = "leaveout.models.votes.recipe"
 
     class Stop:
@@ -210,4 +210,4 @@ def test_stopped_while_it_still_loads_it_says_so(arrays, tmp_path, capsys, monke
     monkeypatch.setattr(sys, "meta_path", [Stop(), *sys.meta_path])
     code, stdout, stderr = invoke(capsys, arrays, "-o", tmp_path / "out")
     assert (code, stdout) == (130, "")
-    assert stderr == "leaveout: interrupted; nothing was written\n"
+    assert stderr == snapshot

@@ -10,6 +10,7 @@ from leaveout.encoders.votes.plurality import plurality_radii, tally
 from leaveout.models.votes import read_ballots
 
 from support.parts import invoke
+from support.snapshots import passages
 
 
 def bank(path, yes, no, test_yes, test_no, names=("no", "yes")):
@@ -29,19 +30,17 @@ def cells(stdout, label):
     return line.removeprefix(label).split()
 
 
-def test_an_ensemble_that_never_answers_a_label_is_not_called_accurate(tmp_path, capsys):
+def test_an_ensemble_that_never_answers_a_label_is_not_called_accurate(tmp_path, capsys, snapshot):
     words = bank(tmp_path, yes=30, no=1_000, test_yes=11, test_no=89)
     words += ["--parts", 60, "--learner", "DecisionTreeClassifier", "--set", "min_samples_leaf=9"]
     code, stdout, stderr = invoke(capsys, *words, "-o", tmp_path / "o")
     assert (code, stderr) == (0, "")
-    assert "majority        89.00%, by always answering no\n" in stdout
+    assert passages(stdout, "89.00%", "100.00%") == snapshot
     assert "ensemble        89.00%\n" in stdout
-    assert "undefended      100.00%, one model on all rows" in stdout
     assert cells(stdout, "no")[:3] == ["89", "100.0%", "100.0%"]
     assert cells(stdout, "yes") == ["11", *["0.0%"] * len(cells(stdout, "no")[1:])]
     text = " ".join(stdout.split())
-    assert "warning the ensemble (89.00% right) is no better than always answering 'no'" in text
-    assert "warning 'yes' is never answered and true of 11 test rows" in text
+    assert text == snapshot
     assert read_ballots(tmp_path / "o" / "ballots.npz").origin.undefended_right == 100
 
 
@@ -74,7 +73,9 @@ def test_each_label_has_a_row_of_what_is_right_and_what_is_certified(tmp_path, c
         assert cells(stdout, name) == [str(len(own)), *shares]
 
 
-def test_labels_without_rows_and_long_names_are_shown_within_eighty_columns(tmp_path, capsys):
+def test_labels_without_rows_and_long_names_are_shown_within_eighty_columns(
+    tmp_path, capsys, snapshot
+):
     names = ("a" * 60, "b c\td" * 9)
     words = bank(tmp_path, yes=300, no=300, test_yes=0, test_no=1_000_0, names=names)
     words[-1] += ",never seen"
@@ -86,25 +87,24 @@ def test_labels_without_rows_and_long_names_are_shown_within_eighty_columns(tmp_
     assert cells(stdout, "a" * 21 + "...")[0] == "10,000"
     assert set(cells(stdout, "never seen")) == {"0", "-"}
     text = " ".join(stdout.split())
-    assert "warning no training row has the label 'never seen'" in text
-    assert "warning no test row has the label 'b c" in text
+    assert text == snapshot
     assert "majority 100.00%" in text
 
 
-def test_parts_that_learn_little_are_told_of(tmp_path, capsys):
+def test_parts_that_learn_little_are_told_of(tmp_path, capsys, snapshot):
     words = bank(tmp_path, yes=20, no=60, test_yes=5, test_no=5)
     code, stdout, _ = invoke(capsys, *words, "--parts", 50, "-o", tmp_path / "o")
     assert code == 0
     text = " ".join(stdout.split())
     sizes = read_ballots(tmp_path / "o" / "ballots.npz").origin.sizes
     small = sum(0 < size < 10 for size in sizes)
-    assert f"warning {sizes.count(0)} of 50 members have no rows and always answer 'no'" in text
-    assert "of 50 members have rows of one label only and always answer it: 'no' (" in text
-    assert f"warning {small} of 50 members have fewer than 10 rows, 1 the fewest" in text
+    assert text == snapshot
+    assert f"{sizes.count(0)}" in text
+    assert f"{small}" in text
     assert text.count("have no rows") == 1
 
 
-def test_only_the_labels_answered_worst_are_shown_of_many(tmp_path, capsys):
+def test_only_the_labels_answered_worst_are_shown_of_many(tmp_path, capsys, snapshot):
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(30), 40)
     X = y[:, None] + rng.normal(0, np.where(y < 15, 0.01, 2))[:, None]
@@ -112,14 +112,14 @@ def test_only_the_labels_answered_worst_are_shown_of_many(tmp_path, capsys):
     words = [tmp_path / "d.npz", "--parts", 5, "--learner", "GaussianNB", "--workers", 1]
     code, stdout, _ = invoke(capsys, *words, "--no-onnx", "-o", tmp_path / "o")
     assert code == 0
-    assert "and 10 labels of higher recall, or no test row" in stdout
+    assert passages(stdout, "10") == snapshot
     shown = {int(line.split()[0]) for line in stdout.splitlines() if "%" in line and line[0] < "a"}
     assert len(shown) == 20
     assert shown > set(range(15, 30))
 
 
 @pytest.mark.parametrize("kind", ["csv", "npz"])
-def test_labels_that_hardly_any_two_rows_share_are_refused(tmp_path, capsys, kind):
+def test_labels_that_hardly_any_two_rows_share_are_refused(tmp_path, capsys, kind, snapshot):
     ages = np.random.default_rng(0).integers(100, 400, 500)
     words = [tmp_path / f"d.{kind}", "--test-share", 0.3, "-o", tmp_path / "o"]
     if kind == "csv":
@@ -130,6 +130,6 @@ def test_labels_that_hardly_any_two_rows_share_are_refused(tmp_path, capsys, kin
         np.savez(tmp_path / "d.npz", X=np.arange(500.0)[:, None], y=ages)
     code, _, stderr = invoke(capsys, *words)
     assert code == 2
-    assert "look like measurements, or names of the rows; predict a few classes" in stderr
+    assert stderr == snapshot
     assert stderr.count("\n") == 1
     assert not (tmp_path / "o").exists()

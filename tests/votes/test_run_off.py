@@ -313,37 +313,40 @@ def fine():
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    "change",
     [
-        (lambda v, s, n: (v[0], s, n), "votes have the shape"),
-        (lambda v, s, n: (v[:, :0], s[:, :0], n), "at least one part"),
-        (lambda v, s, n: (v, s[0], n), "scores have the shape"),
-        (lambda v, s, n: (v, s, 4), "scores have the shape"),
-        (lambda v, s, n: (v, s, 1), "two labels"),
-        (lambda v, s, n: (v - 1, s, n), "a vote for -1"),
-        (lambda v, s, n: (v + 1, s, n), "a vote for 3"),
-        (lambda v, s, n: (v * 1.0, s, n), "expected integers"),
-        (lambda v, s, n: (v, s.astype(int), n), "expected float16"),
-        (lambda v, s, n: (v, np.where(s == 0, np.nan, s), n), "member 0 gives point 0 .* NaN"),
-        (lambda v, s, n: (v, np.where(s == 1, np.nan, s), n), "member 0 gives point 0 .* NaN"),
-        (lambda v, s, n: (v, np.full_like(s, np.nan), n), "NaN"),
-        (lambda v, s, n: (v, s * 0, n), "member 1 does not vote at point 0"),
-        (lambda v, s, n: (v[:, ::-1], s, n), "member 0 does not vote at point 0"),
+        lambda v, s, n: (v[0], s, n),
+        lambda v, s, n: (v[:, :0], s[:, :0], n),
+        lambda v, s, n: (v, s[0], n),
+        lambda v, s, n: (v, s, 4),
+        lambda v, s, n: (v, s, 1),
+        lambda v, s, n: (v - 1, s, n),
+        lambda v, s, n: (v + 1, s, n),
+        lambda v, s, n: (v * 1.0, s, n),
+        lambda v, s, n: (v, s.astype(int), n),
+        lambda v, s, n: (v, np.where(s == 0, np.nan, s), n),
+        lambda v, s, n: (v, np.where(s == 1, np.nan, s), n),
+        lambda v, s, n: (v, np.full_like(s, np.nan), n),
+        lambda v, s, n: (v, s * 0, n),
+        lambda v, s, n: (v[:, ::-1], s, n),
     ],
 )
-def test_bad_ballots_are_refused_with_one_error(change, message):
+def test_bad_ballots_are_refused_with_one_error(change, snapshot):
     for function in (run_off_predictions, run_off_published, run_off_exact, run_off_plans):
-        with pytest.raises(SpecError, match=message):
+        with pytest.raises(SpecError) as told:
             function(*change(*fine()))
+        assert str(told.value) == snapshot
 
 
-def test_bad_pairs_of_finalists_are_refused():
+def test_bad_pairs_of_finalists_are_refused(snapshot):
     votes, scores, labels = fine()
     for t, s in ((1, 1), (-1, 0), (0, 3)):
-        with pytest.raises(SpecError, match="cannot be the finalists"):
+        with pytest.raises(SpecError) as told:
             run_off_problem(votes[0], scores[0], labels, t, s)
-    with pytest.raises(SpecError, match="leave none"):
+        assert str(told.value) == snapshot
+    with pytest.raises(SpecError) as told:
         run_off_problem(votes[0], scores[0], labels, 1, 0, least=3, most=2)
+    assert str(told.value) == snapshot
 
 
 def test_infinite_scores_are_compared_like_any():

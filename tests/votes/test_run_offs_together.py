@@ -85,7 +85,7 @@ def larger(seed, points=40, parts=14, labels=4):
 
 
 @pytest.mark.parametrize(("offsets", "budget"), [((0,), 3), ((0, 3), 1)])
-def test_a_search_that_is_cut_short_bounds_from_both_sides(monkeypatch, offsets, budget):
+def test_a_search_that_is_cut_short_bounds_from_both_sides(monkeypatch, offsets, budget, snapshot):
     votes, scores, winners = larger(2)
     stakes = run_off_stakes(votes, scores, 4, winners, np.arange(40), budget, offsets)
     whole = RunOffProblem(stakes)
@@ -96,7 +96,7 @@ def test_a_search_that_is_cut_short_bounds_from_both_sides(monkeypatch, offsets,
     monkeypatch.setattr("leaveout.bab.votes.collective_exact._SEARCH_SECONDS", 0.0)
     solved = worst_attack(whole, find_solver("highs"))
     assert (solved.lower, solved.upper) == (exact.lost, exact.lost)
-    assert solved.proof == "the dual bound of a MILP"
+    assert solved.proof == snapshot
     monkeypatch.setattr(together, "_LARGEST", 10)
     assert whole.programme(0) is None
 
@@ -126,8 +126,9 @@ def test_a_vote_leaves_out_what_survives_by_itself():
     assert vote.together(0).search().upper == 0
 
 
-def test_too_many_ways_to_be_lost_are_refused(monkeypatch):
+def test_too_many_ways_to_be_lost_are_refused(monkeypatch, snapshot):
     votes, scores, winners = larger(5)
     monkeypatch.setattr(stakes_file, "_MOST", 1000)
-    with pytest.raises(BallotError, match="count fewer test points"):
+    with pytest.raises(BallotError) as told:
         run_off_stakes(votes, scores, 4, winners, np.arange(40), 3)
+    assert str(told.value) == snapshot

@@ -119,12 +119,13 @@ def test_torch_members_are_the_same_with_any_number_of_workers_and_whatever_othe
         assert same == (part != touched)
 
 
-def test_a_worker_that_dies_is_one_error(monkeypatch):
+def test_a_worker_that_dies_is_one_error(monkeypatch, snapshot):
     samples = samples_from_arrays(*cancer(rows=60))
     monkeypatch.setenv("PYTHONPATH", "/nowhere")
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    with pytest.raises(TrainingError, match=r"a worker process ended .* nothing is written"):
+    with pytest.raises(TrainingError) as told:
         hold_election(samples, PartRecipe(parts=4, learner=TREE), workers=2)
+    assert str(told.value) == snapshot
     with pytest.raises(TrainingError, match="--workers 0"):
         hold_election(samples, PartRecipe(parts=4, learner=TREE), workers=0)
 

@@ -232,15 +232,15 @@ def run(table, out, **given):
     )
 
 
-def test_a_table_needs_an_encoding_of_its_own(table, tmp_path):
-    with pytest.raises(TrainingError, match="--encoding CSV, a table whose rows decide"):
+def test_a_table_needs_an_encoding_of_its_own(table, tmp_path, snapshot):
+    with pytest.raises(TrainingError) as told:
         run(table, tmp_path / "a")
+    assert str(told.value) == snapshot
     run(table, tmp_path / "a", encoding=table[1])
     ballots = read_ballots(tmp_path / "a" / "ballots.npz")
     assert ballots.thresholds is not None
     trusted = [each.text for each in ballots.origin.assumptions if not each.checked]
-    assert any("stay those of test.csv" in text for text in trusted)
-    assert any(text.startswith("thresholds of the members are those") for text in trusted)
+    assert trusted == snapshot
 
 
 def test_with_an_encoding_a_removed_row_moves_no_other(table, tmp_path):
@@ -262,18 +262,19 @@ def test_with_an_encoding_a_removed_row_moves_no_other(table, tmp_path):
     assert (reached[moved] == 1).all()
 
 
-def test_a_table_that_lacks_a_column_is_refused(table, tmp_path):
+def test_a_table_that_lacks_a_column_is_refused(table, tmp_path, snapshot):
     other = tmp_path / "other.csv"
     other.write_text("size,answer\n1,yes\n")
-    with pytest.raises(TrainingError, match=r"other\.csv, line 1: there is no column 'colour'"):
+    with pytest.raises(TrainingError) as told:
         run(table, tmp_path / "a", encoding=other)
+    assert str(told.value) == snapshot
 
 
 @pytest.mark.parametrize("given", [{}, {"learner": TREE, "exact_to": 1}])
-def test_its_specification_is_proved_and_checked_again(table, tmp_path, given):
+def test_its_specification_is_proved_and_checked_again(table, tmp_path, given, snapshot):
     out = tmp_path / "a"
     report = run(table, out, encoding=table[1], **given)
-    assert any("survive so many removals" in note for note in report.notes)
+    assert report.notes == snapshot
     text = (out / "poisoning.spec").read_text()
     assert "certified_accuracy(dpa(V, members = certified), removals = 1) >= 0.5" in text
     origin = read_ballots(out / "ballots.npz").origin
@@ -287,35 +288,36 @@ def test_its_specification_is_proved_and_checked_again(table, tmp_path, given):
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    "given",
     [
-        ({"learner": make_learner("GaussianNB")}, "--learner nearest or --learner tree"),
-        ({"learner": TREE, "survive": "edits"}, "take --survive removals or relabels"),
-        ({"learner": TREE, "survive": "insertions"}, "or --learner nearest"),
-        ({"survive": "changes"}, "expected one of edits, insertions, removals, relabels"),
-        ({"method": "ss_dpa"}, "read the samples of all parts"),
-        ({"method": "finite_aggregation", "spread": 2}, "reaches several members at once"),
-        ({"survive": None, "method": "boosted", "spread": 2}, "draws nothing; take --method dpa"),
-        ({"scale": True}, "scale the data file instead"),
-        ({"exact_to": 2}, "all thresholds of nearest are exact; drop it"),
-        ({"learner": TREE, "exact_to": 0}, "expected a whole number from 1"),
-        ({"survive": None, "exact_to": 1}, "is of --survive"),
-        ({"survive": "relabels", "hash_reads_label": True}, "the hash reads labels"),
+        {"learner": make_learner("GaussianNB")},
+        {"learner": TREE, "survive": "edits"},
+        {"learner": TREE, "survive": "insertions"},
+        {"survive": "changes"},
+        {"method": "ss_dpa"},
+        {"method": "finite_aggregation", "spread": 2},
+        {"survive": None, "method": "boosted", "spread": 2},
+        {"scale": True},
+        {"exact_to": 2},
+        {"learner": TREE, "exact_to": 0},
+        {"survive": None, "exact_to": 1},
+        {"survive": "relabels", "hash_reads_label": True},
     ],
 )
-def test_what_cannot_be_is_refused_with_the_cure(given, said):
+def test_what_cannot_be_is_refused_with_the_cure(given, snapshot):
     with pytest.raises(TrainingError) as caught:
         PartRecipe(**({"parts": 4, "learner": NEAREST, "survive": "removals"} | given))
-    assert said in str(caught.value)
+    assert str(caught.value) == snapshot
     assert "\n" not in str(caught.value)
 
 
-def test_one_part_will_do_where_its_member_survives_some():
+def test_one_part_will_do_where_its_member_survives_some(snapshot):
     data = small(4, rows=6)
     ballots = elect(data, PartRecipe(parts=1, learner=NEAREST, survive="removals")).ballots
     assert ballots.votes.shape == (6, 1)
-    with pytest.raises(TrainingError, match="unless the member itself survives some: --survive"):
+    with pytest.raises(TrainingError) as told:
         PartRecipe(parts=1, learner=NEAREST)
+    assert str(told.value) == snapshot
 
 
 def test_settings_are_whole_numbers_in_range():
@@ -330,18 +332,20 @@ def test_settings_are_whole_numbers_in_range():
     assert str(make_learner("tree")) == "tree(depth=2, leaf=1)"
 
 
-def test_a_search_without_end_is_refused_beforehand():
+def test_a_search_without_end_is_refused_beforehand(snapshot):
     rng = np.random.default_rng(0)
     data = rng.random((400, 2)), rng.integers(0, 2, 400), rng.random((3, 2)), np.zeros(3, int)
     recipe = PartRecipe(parts=2, learner=TREE, survive="removals", exact_to=4)
-    with pytest.raises(TrainingError, match="take a smaller --exact-to, or more --parts"):
+    with pytest.raises(TrainingError) as told:
         elect(data, recipe)
+    assert str(told.value) == snapshot
 
 
-def test_rows_with_a_label_of_none_are_no_ground_for_relabels():
+def test_rows_with_a_label_of_none_are_no_ground_for_relabels(snapshot):
     X, y, *tests = small(1)
     y[0] = 7
-    with pytest.raises(TrainingError, match="1 training rows have a label that is none of"):
+    with pytest.raises(TrainingError) as told:
         elect((X, y, *tests), PartRecipe(parts=2, learner=NEAREST, survive="relabels"))
+    assert str(told.value) == snapshot
     ballots = elect((X, y, *tests), PartRecipe(parts=2, learner=NEAREST, survive="edits")).ballots
     assert ballots.thresholds is not None and UNBOUNDED not in radii(ballots)

@@ -86,7 +86,7 @@ def test_thresholds_known_only_from_below_are_no_attack():
         assert (radii.lower[0], radii.upper[0]) == (5, upper)
 
 
-def test_members_of_families_are_refused_in_a_line(tmp_path):
+def test_members_of_families_are_refused_in_a_line(tmp_path, snapshot):
     # One edit reaches a member of each family: that of parts would be far too many edits.
     origin = Origin(families=(2, 2))
     held = Ballots(np.zeros((1, 4), np.int32), np.zeros(1, np.int32), 2, origin=origin)
@@ -95,13 +95,15 @@ def test_members_of_families_are_refused_in_a_line(tmp_path):
         'let V = ballots("b.npz") '
         "guarantee g: targeted_robustness(hash_bagging(V), to = 1, edits = 1) >= 0"
     )
-    with pytest.raises(LeaveoutError, match="not counted of hash_bagging"):
+    with pytest.raises(LeaveoutError) as told:
         verify(tmp_path / "a.spec")
-    with pytest.raises(LeaveoutError, match="not counted of hash bagging"):
+    assert str(told.value) == snapshot
+    with pytest.raises(LeaveoutError) as told:
         CheckedVote("hash_bagging", held).bounds_to(1, {})
+    assert str(told.value) == snapshot
 
 
-def test_a_vote_that_is_not_counted_this_way_is_refused_in_a_line():
+def test_a_vote_that_is_not_counted_this_way_is_refused_in_a_line(snapshot):
     class Other(Vote):
         name = "other"
         predictions = np.zeros(1, np.int32)
@@ -113,11 +115,12 @@ def test_a_vote_that_is_not_counted_this_way_is_refused_in_a_line():
             raise NotImplementedError
 
     votes = np.zeros((1, 2), np.int32)
-    with pytest.raises(LeaveoutError, match="not counted of other"):
+    with pytest.raises(LeaveoutError) as told:
         toward(Other(Ballots(votes, np.zeros(1, np.int32), 2)), 1)
+    assert str(told.value) == snapshot
 
 
-def test_the_share_is_of_points_that_are_answered_otherwise(tmp_path):
+def test_the_share_is_of_points_that_are_answered_otherwise(tmp_path, snapshot):
     rng = np.random.default_rng(3)
     checked = 0
     for _ in range(25):
@@ -136,8 +139,9 @@ def test_the_share_is_of_points_that_are_answered_otherwise(tmp_path):
                 f'let V = ballots("b.npz") find s: greatest s such that {text} >= s'
             )
             if not others.any():
-                with pytest.raises(LeaveoutError, match=r"no share|no test point"):
+                with pytest.raises(LeaveoutError) as told:
                     verify(tmp_path / "a.spec")
+                assert str(told.value) == snapshot
                 continue
             share = Fraction(
                 sum(survive[p] > edits for p in np.flatnonzero(others)), int(others.sum())

@@ -77,13 +77,13 @@ def test_the_checker_finds_the_interval_of_the_prover(tmp_path, seed, unit):
     [[(3, 10, 5, 9)], [(400, 400, 0, 400)], [(0, 1, 0, 1), (50, 70, 3, 90)], [(9, 500, 1, 3)]],
 )
 @pytest.mark.parametrize("level", [0.5, 0.95, 0.999999])
-def test_counted_events_have_the_interval_of_the_prover(tmp_path, events, level):
+def test_counted_events_have_the_interval_of_the_prover(tmp_path, events, level, snapshot):
     path, told = written(tmp_path, arrays_of(*events)), []
     claimed = advantage(read_audit(path), level)
     found = bounds(path, Fraction(repr(level)), told=told)
     assert abs(claimed.lower - found.lower) < OUTWARDS
     assert abs(claimed.upper - found.upper) < OUTWARDS
-    assert "independent trials" in told[0]
+    assert told[0] == snapshot
 
 
 @pytest.mark.parametrize("error", [Fraction(1, 2), Fraction(1, 20)])
@@ -237,79 +237,85 @@ def test_few_trials_say_nothing(tmp_path):
     assert (found.lower, found.upper) == (0, 1)
 
 
-def test_a_leak_shows_and_more_confidence_shows_less(tmp_path):
+def test_a_leak_shows_and_more_confidence_shows_less(tmp_path, snapshot):
     path, told = written(tmp_path, views_arrays(np.random.default_rng(1), 30, 40, 4.0)), []
     found = bounds(path, told=told)
     assert found.lower > Fraction(1, 2)
     surer = bounds(path, Fraction(999, 1000))
     assert surer.lower < found.lower
     assert surer.upper >= found.upper
-    assert "20 others count" in told[0]
-    assert "numbers were given before" in told[1]
+    assert told[0] == snapshot
+    assert told[1] == snapshot
     extreme = bounds(path, 1 - Fraction(1, 10**500))
     assert extreme.upper == 1
     assert extreme.lower == 0
     assert bounds(path, 1 - Fraction(1, 10**500), "records").upper == 1
 
 
-def test_what_cannot_be_asked_is_refused(tmp_path):
+def test_what_cannot_be_asked_is_refused(tmp_path, snapshot):
     path = written(tmp_path, arrays_of((1, 2, 1, 2)))
     for confidence in (None, Fraction(0), Fraction(1), Fraction(2)):
-        with pytest.raises(RejectedError, match=r"never certain|no confidence"):
+        with pytest.raises(RejectedError) as told:
             bounds(path, confidence)
-    with pytest.raises(RejectedError, match="no records"):
+        assert str(told.value) == snapshot
+    with pytest.raises(RejectedError) as told:
         bounds(path, unit="records")
-    with pytest.raises(RejectedError, match="none of trials, records"):
+    assert str(told.value) == snapshot
+    with pytest.raises(RejectedError) as told:
         bounds(path, unit="events")
-    with pytest.raises(RejectedError, match="is no audit"):
+    assert str(told.value) == snapshot
+    with pytest.raises(RejectedError) as told:
         membership_advantage(Given({"audit": "audit"}, {}, Fraction(1, 2)))
+    assert str(told.value) == snapshot
 
 
 @pytest.mark.parametrize(
-    ("change", "why"),
+    "change",
     [
-        ({"label": np.array([0, 1, 2, 0])}, "columns"),
-        ({"label": np.array([0, 1, -1, 0])}, "columns"),
-        ({"label": np.array([0, 1])}, "whole numbers"),
-        ({"trial": np.array([0.0, 0, 1, 1])}, "whole numbers"),
-        ({"trial": np.array([0, 0, 1, 2**63], dtype=np.uint64)}, "too large"),
-        ({"forgotten": np.array([1, 0, 2, 0])}, "truth value"),
-        ({"forgotten": np.array([True, False, False, False])}, "lacks a kind"),
-        ({"forgotten": np.array([True, True, True, False])}, "lacks a kind"),
-        ({"unlearned": np.full((4, 2), 0.6)}, "no probability"),
-        ({"unlearned": np.array([[np.nan, 1]] * 4)}, "no probability"),
-        ({"unlearned": np.array([[-0.5, 1.5]] * 4)}, "no probability"),
-        ({"unlearned": np.full((4, 3), 1 / 3)}, "columns"),
-        ({"unlearned": np.ones((4, 1))}, "no probabilities"),
-        ({"unlearned": np.full((4, 2), 1)}, "no probabilities"),
-        ({"unlearned": np.full((3, 2), 0.5)}, "no probabilities"),
-        ({"original": np.full((4, 3), 1 / 3)}, "columns"),
-        ({"more": np.zeros(3)}, "expected trial"),
+        {"label": np.array([0, 1, 2, 0])},
+        {"label": np.array([0, 1, -1, 0])},
+        {"label": np.array([0, 1])},
+        {"trial": np.array([0.0, 0, 1, 1])},
+        {"trial": np.array([0, 0, 1, 2**63], dtype=np.uint64)},
+        {"forgotten": np.array([1, 0, 2, 0])},
+        {"forgotten": np.array([True, False, False, False])},
+        {"forgotten": np.array([True, True, True, False])},
+        {"unlearned": np.full((4, 2), 0.6)},
+        {"unlearned": np.array([[np.nan, 1]] * 4)},
+        {"unlearned": np.array([[-0.5, 1.5]] * 4)},
+        {"unlearned": np.full((4, 3), 1 / 3)},
+        {"unlearned": np.ones((4, 1))},
+        {"unlearned": np.full((4, 2), 1)},
+        {"unlearned": np.full((3, 2), 0.5)},
+        {"original": np.full((4, 3), 1 / 3)},
+        {"more": np.zeros(3)},
     ],
 )
-def test_files_that_hold_no_trials_are_refused(tmp_path, change, why):
+def test_files_that_hold_no_trials_are_refused(tmp_path, change, snapshot):
     arrays = views_arrays(np.random.default_rng(0), 2, 1, original=False)
-    with pytest.raises(RejectedError, match=why):
+    with pytest.raises(RejectedError) as told:
         read_trials(written(tmp_path, arrays | change))
+    assert str(told.value) == snapshot
 
 
 @pytest.mark.parametrize(
-    ("change", "why"),
+    "change",
     [
-        ({"event": np.array(["a", "a"])}, "one name"),
-        ({"event": np.array([1, 2])}, "list of texts"),
-        ({"event": np.array([], dtype="U1")}, "list of texts"),
-        ({"unlearned_hits": np.array([3, 1])}, "cannot be counts"),
-        ({"unlearned_hits": np.array([-1, 1])}, "cannot be counts"),
-        ({"retrained_trials": np.array([0, 2]), "retrained_hits": np.array([0, 0])}, "cannot be"),
-        ({"retrained_trials": np.array([2])}, "whole numbers"),
-        ({"retrained_trials": np.array([2.0, 2.0])}, "whole numbers"),
+        {"event": np.array(["a", "a"])},
+        {"event": np.array([1, 2])},
+        {"event": np.array([], dtype="U1")},
+        {"unlearned_hits": np.array([3, 1])},
+        {"unlearned_hits": np.array([-1, 1])},
+        {"retrained_trials": np.array([0, 2]), "retrained_hits": np.array([0, 0])},
+        {"retrained_trials": np.array([2])},
+        {"retrained_trials": np.array([2.0, 2.0])},
     ],
 )
-def test_files_that_hold_no_counts_are_refused(tmp_path, change, why):
+def test_files_that_hold_no_counts_are_refused(tmp_path, change, snapshot):
     arrays = arrays_of((1, 2, 1, 2), (1, 2, 1, 2))
-    with pytest.raises(RejectedError, match=why):
+    with pytest.raises(RejectedError) as told:
         read_trials(written(tmp_path, arrays | change))
+    assert str(told.value) == snapshot
 
 
 def test_what_is_no_archive_cannot_be_read(tmp_path):

@@ -156,11 +156,11 @@ def test_on_1000_random_settings_the_checker_confirms_the_prover_and_no_more(tmp
 
 
 @pytest.mark.parametrize("text", [PRIVATE, PLAIN])
-def test_oblivious_updates_are_unlearned_exactly(tmp_path, text):
+def test_oblivious_updates_are_unlearned_exactly(tmp_path, text, snapshot):
     found, told = sharded(Given({"path": held(tmp_path, text)})), []
     assert claim(found, updates="oblivious", told=told, alpha=0, beta=0, gamma=0) is True
     assert any("Lemma 5.1" in line for line in told)
-    assert any("rests on" in line for line in told)
+    assert told == snapshot
 
 
 def test_a_claim_that_leaves_everything_out_holds(tmp_path):
@@ -171,17 +171,15 @@ def test_a_claim_that_leaves_everything_out_holds(tmp_path):
     assert claim(found, beta=almost, gamma=almost) is None
 
 
-def test_what_is_shown_and_what_it_rests_on_is_told(tmp_path):
+def test_what_is_shown_and_what_it_rests_on_is_told(tmp_path, snapshot):
     found, told = sharded(Given({"path": held(tmp_path, PRIVATE)})), []
     proof = {"route": np.array([3]), "bound": np.array([1.0]), "share": np.array([0.5])}
     assert claim(found, proof, told=told) is True
     text = "\n".join(told)
-    assert "alpha is at most 1 after 126 answers, by votes being near their mean" in text
-    assert "drawn by exponential" in text
-    assert "stay secret" in text
+    assert text == snapshot
     told = []
     assert claim(found, told=told) is None
-    assert "shows alpha of at most 12.61 by adding up" in told[0]
+    assert told[0] == snapshot
 
 
 def chance_that_it_fails(found, copies, points, alpha, beta):
@@ -249,43 +247,45 @@ def test_trials_happen_as_often_as_was_computed():
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    "text",
     [
-        (PLAIN + "epsilon = 1", "a majority vote has none"),
-        (PLAIN + "predictions = 3", "a majority vote has none"),
-        (PLAIN + "shard = 3", "expected only"),
-        (PLAIN.replace("3", "3.0"), "shards = 3.0: expected a whole number"),
-        (PLAIN.replace("3", "true"), "shards = True: expected a whole number"),
-        (PLAIN.replace("3", "0"), "shards = 0"),
-        (PLAIN.replace("3", "100001"), "shards = 100001"),
-        (PLAIN.replace("rows = 1000", ""), "rows = None"),
-        (PLAIN.replace("majority", "mean"), "expected one of"),
-        (PLAIN + "inclusion = 0.0", "inclusion"),
-        (PLAIN + "inclusion = 1.5", "inclusion"),
-        (PLAIN + "inclusion = nan", "inclusion"),
-        (PLAIN + "labels = 1", "labels = 1"),
-        (PLAIN + 'on_exhausted = "wait"', "expected retrain or refuse"),
-        (PRIVATE.replace("0.001", "0"), "epsilon = 0"),
-        (PRIVATE.replace("0.001", "-1.0"), "epsilon = -1.0"),
-        (PRIVATE.replace("0.001", "inf"), "epsilon = inf"),
-        (PRIVATE.replace("0.001", "50.0"), "epsilon = 50.0: expected above 0"),
-        (PRIVATE.replace("0.001", "1" + "0" * 400), "epsilon"),
-        (PRIVATE.replace("predictions = 126", ""), "predictions = None"),
-        (PRIVATE.replace("126", "0"), "predictions = 0"),
-        ("shards = ", "is no TOML"),
-        ("a = [" + "[" * 5000, "is no TOML"),
+        PLAIN + "epsilon = 1",
+        PLAIN + "predictions = 3",
+        PLAIN + "shard = 3",
+        PLAIN.replace("3", "3.0"),
+        PLAIN.replace("3", "true"),
+        PLAIN.replace("3", "0"),
+        PLAIN.replace("3", "100001"),
+        PLAIN.replace("rows = 1000", ""),
+        PLAIN.replace("majority", "mean"),
+        PLAIN + "inclusion = 0.0",
+        PLAIN + "inclusion = 1.5",
+        PLAIN + "inclusion = nan",
+        PLAIN + "labels = 1",
+        PLAIN + 'on_exhausted = "wait"',
+        PRIVATE.replace("0.001", "0"),
+        PRIVATE.replace("0.001", "-1.0"),
+        PRIVATE.replace("0.001", "inf"),
+        PRIVATE.replace("0.001", "50.0"),
+        PRIVATE.replace("0.001", "1" + "0" * 400),
+        PRIVATE.replace("predictions = 126", ""),
+        PRIVATE.replace("126", "0"),
+        "shards = ",
+        "a = [" + "[" * 5000,
     ],
 )
-def test_settings_of_which_nothing_is_known_are_refused(tmp_path, text, why):
-    with pytest.raises(RejectedError, match=why):
+def test_settings_of_which_nothing_is_known_are_refused(tmp_path, text, snapshot):
+    with pytest.raises(RejectedError) as told:
         sharded(Given({"path": held(tmp_path, text)}))
+    assert str(told.value) == snapshot
 
 
-def test_other_bytes_than_the_digest_says_are_refused(tmp_path):
+def test_other_bytes_than_the_digest_says_are_refused(tmp_path, snapshot):
     found = held(tmp_path, PRIVATE)
     found.path.write_text(PRIVATE.replace("0.001", "0.0001"))
-    with pytest.raises(RejectedError, match="not the file"):
+    with pytest.raises(RejectedError) as told:
         read_service(found.path, found.sha256)
+    assert str(told.value) == snapshot
 
 
 def test_an_epsilon_is_never_taken_for_less(tmp_path):

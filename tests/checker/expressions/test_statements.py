@@ -190,14 +190,16 @@ def test_the_least_number_is_sought_from_the_other_side(lower, upper, level):
         assert true
 
 
-def test_a_number_that_is_compared_is_held_against_both_ends():
+def test_a_number_that_is_compared_is_held_against_both_ends(snapshot):
     claim = BinaryPart(">=", call("vague", edits=of(3)), NamePart("b"))
     checked(claim, find=FindPart("greatest", "b", "6/10", "7/10"))
     for ends in (("61/100", "7/10"), ("6/10", "69/100"), (None, "69/100")):
-        with pytest.raises(RejectedError, match="the value is between"):
+        with pytest.raises(RejectedError) as told:
             checked(claim, find=FindPart("greatest", "b", *ends))
-    with pytest.raises(RejectedError, match="there is no least b"):
+        assert str(told.value) == snapshot
+    with pytest.raises(RejectedError) as told:
         checked(claim, find=FindPart("least", "b", "6/10", "7/10"))
+    assert str(told.value) == snapshot
 
 
 def test_two_calls_of_one_site_are_two_calls():
@@ -207,18 +209,19 @@ def test_two_calls_of_one_site_are_two_calls():
         checked(BinaryPart("and", BinaryPart(">=", few, of("1/2")), part))
 
 
-def test_what_the_prover_left_is_found_for_its_call_alone():
+def test_what_the_prover_left_is_found_for_its_call_alone(snapshot):
     claim = BinaryPart("==", call("proved", 4), of(7))
     arrays = {"a": {"value": np.array([7])}, "b": {"value": np.array([8])}}
     found = checked(claim, proofs={"4": "a", "5": "b"}, arrays=arrays)
-    assert found.told == ["rests on: nothing"]
+    assert found.told == snapshot
     with pytest.raises(RejectedError):
         checked(claim, proofs={"4": "b"}, arrays=arrays)
-    with pytest.raises(RejectedError, match="has no 'value'"):
+    with pytest.raises(RejectedError) as refused:
         checked(claim)
+    assert str(refused.value) == snapshot
 
 
-def test_several_sampled_numbers_share_the_risk():
+def test_several_sampled_numbers_share_the_risk(snapshot):
     one = BinaryPart("<=", call("sampled", 0), of("9/10"))
     checked(one, confidence="9/10")
     both = BinaryPart("and", one, BinaryPart("<=", call("sampled", 0, edits=of(1)), of("95/100")))
@@ -227,34 +230,38 @@ def test_several_sampled_numbers_share_the_risk():
     wider = BinaryPart("<=", call("sampled", 0), of("95/100"))
     other = BinaryPart("<=", call("sampled", 0, edits=of(1)), of("95/100"))
     checked(BinaryPart("and", wider, other), confidence="9/10")
-    with pytest.raises(RejectedError, match="never certain"):
+    with pytest.raises(RejectedError) as told:
         checked(one)
+    assert str(told.value) == snapshot
     over = ForAllPart((BinderPart("z", ListPart((of(1),))),), one)
-    with pytest.raises(RejectedError, match="many values"):
+    with pytest.raises(RejectedError) as told:
         checked(over, confidence="9/10")
-    with pytest.raises(RejectedError, match="no confidence"):
+    assert str(told.value) == snapshot
+    with pytest.raises(RejectedError) as told:
         checked(one, confidence="1")
+    assert str(told.value) == snapshot
 
 
 @pytest.mark.parametrize(
-    ("claim", "match"),
+    "claim",
     [
-        (NamePart("nothing"), "not defined"),
-        (NamePart("loop"), "by itself"),
-        (of(1), "a claim is none"),
-        (BinaryPart("<", ListPart(()), of(1)), "no number"),
-        (BinaryPart("and", of(1), of(1)), "a claim is none"),
-        (BinaryPart("<", BinaryPart("/", of(1), of(0)), of(1)), "may be 0"),
-        (BinaryPart("<", NumberPart("1/0"), of(1)), "no fraction"),
-        (BinaryPart("<", NumberPart("1e5"), of(1)), "no fraction"),
-        (BinaryPart("<", call("other"), of(1)), "no function that can be checked"),
-        (ForAllPart((BinderPart("z", of(1)),), of(1)), "goes over nothing"),
+        NamePart("nothing"),
+        NamePart("loop"),
+        of(1),
+        BinaryPart("<", ListPart(()), of(1)),
+        BinaryPart("and", of(1), of(1)),
+        BinaryPart("<", BinaryPart("/", of(1), of(0)), of(1)),
+        BinaryPart("<", NumberPart("1/0"), of(1)),
+        BinaryPart("<", NumberPart("1e5"), of(1)),
+        BinaryPart("<", call("other"), of(1)),
+        ForAllPart((BinderPart("z", of(1)),), of(1)),
     ],
 )
-def test_what_says_nothing_is_refused(claim, match):
+def test_what_says_nothing_is_refused(claim, snapshot):
     lets = {"loop": BinaryPart("<", NamePart("loop"), of(1))}
-    with pytest.raises(RejectedError, match=match):
+    with pytest.raises(RejectedError) as told:
         checked(claim, lets=lets)
+    assert str(told.value) == snapshot
 
 
 @settings(max_examples=200, deadline=None)
@@ -278,11 +285,11 @@ def test_numbers_are_shown_as_decimals_where_they_are():
         number("--1")
 
 
-def test_a_find_is_said_with_its_ends():
+def test_a_find_is_said_with_its_ends(snapshot):
     claim = BinaryPart(">=", call("share", edits=NamePart("r")), of("1/2"))
     find = FindPart("greatest", "r", "4", "5")
     statement = StatementPart("f", claim, "proved", find=find)
     (line,) = statement_lines(statement, {})
-    assert line == "f: the greatest r such that share(r) >= 0.5 is at least 4 and at most 5"
+    assert line == snapshot
     same = StatementPart("f", claim, "proved", find=FindPart("greatest", "r", "5", "5"))
     assert next(statement_lines(same, {})).endswith("is 5")

@@ -117,10 +117,11 @@ def checked(tmp_path):
     ],
 )
 def test_only_numbers_and_forests_are_held_against_each_other(
-    checked, left, right, operator, verdict
+    checked, left, right, operator, verdict, snapshot
 ):
-    with pytest.raises(RejectedError, match="compares what is neither"):
+    with pytest.raises(RejectedError) as told:
         checked(two(operator, left, right), verdict)
+    assert str(told.value) == snapshot
 
 
 def find(direction, lower, upper):
@@ -139,18 +140,21 @@ def find(direction, lower, upper):
         (two("<", share(name("r")), number(2)), find("least", "-3", "-1")),
     ],
 )
-def test_no_number_below_0_or_between_two_is_sought(checked, claim, asked):
-    with pytest.raises(RejectedError, match="is a whole number from 0"):
+def test_no_number_below_0_or_between_two_is_sought(checked, claim, asked, snapshot):
+    with pytest.raises(RejectedError) as told:
         checked(claim, find=asked)
+    assert str(told.value) == snapshot
 
 
-def test_a_find_claims_something(checked):
+def test_a_find_claims_something(checked, snapshot):
     claim = two(">=", share(name("r")), number("1/2"))
     assert checked(claim, find=find("greatest", "2", "2"))
-    with pytest.raises(RejectedError, match="nothing is claimed"):
+    with pytest.raises(RejectedError) as told:
         checked(claim, find=find("greatest", None, None))
-    with pytest.raises(RejectedError, match="nothing is claimed"):
+    assert str(told.value) == snapshot
+    with pytest.raises(RejectedError) as told:
         checked(two("<=", name("r"), share()), find=find("greatest", None, None))
+    assert str(told.value) == snapshot
 
 
 @pytest.mark.parametrize(
@@ -174,7 +178,7 @@ def test_what_would_be_read_as_another_claim_is_refused(checked, claim, lets):
         checked(claim, lets=lets)
 
 
-def test_numbers_are_printed_under_the_names_that_the_language_asks_for(checked):
+def test_numbers_are_printed_under_the_names_that_the_language_asks_for(checked, snapshot):
     lets = {"k": number(1)}
     (line,) = checked(two(">=", share(name("k")), number(1)), lets=lets)
     assert line.endswith(", edits = k) >= 1")
@@ -182,7 +186,7 @@ def test_numbers_are_printed_under_the_names_that_the_language_asks_for(checked)
     given = dict(reversed(service(0, 5)["given"].items()))
     held = call("unlearns", **given | {"updates": word("oblivious"), "gamma": name("k")})
     (line,) = checked(held, lets=lets)
-    assert "), updates = oblivious, alpha = 5, beta = 0, gamma = k)" in line
+    assert line == snapshot
 
 
 @pytest.mark.parametrize("function", [*FUNCTIONS, "abs"])
@@ -226,7 +230,7 @@ def test_what_would_not_end_is_refused(checked, claim, lets):
     assert "\n" not in str(caught.value)
 
 
-def test_more_values_than_a_proof_may_take_are_refused(checked, monkeypatch):
+def test_more_values_than_a_proof_may_take_are_refused(checked, monkeypatch, snapshot):
     take = Steps.take
 
     def hundredfold(steps):
@@ -235,21 +239,22 @@ def test_more_values_than_a_proof_may_take_are_refused(checked, monkeypatch):
 
     monkeypatch.setattr(Steps, "take", hundredfold)
     claim = over([(f"z{i}", items(*[number(1)] * 100)) for i in range(9)], TRUE)
-    with pytest.raises(RejectedError, match="more than 500,000 values") as caught:
+    with pytest.raises(RejectedError) as caught:
         checked(claim)
+    assert str(caught.value) == snapshot
     assert "\n" not in str(caught.value)
 
 
-def test_a_manifest_that_is_nested_or_claims_nothing_is_refused(checked, tmp_path):
+def test_a_manifest_that_is_nested_or_claims_nothing_is_refused(checked, tmp_path, snapshot):
     checked(TRUE)
     with np.load(tmp_path / "a.npz") as arrays:
         text = arrays["manifest"].tobytes().decode()
     one, deep = json.dumps(number(1)), '{"type": "list", "items": ['
     statements = json.dumps(json.loads(text)["values"]["statements"])
-    for false, match in (
-        (text.replace(one, deep * 10**5 + "]}" * 10**5, 1), "nested too deeply"),
-        (text.replace(statements, "[]"), "claims nothing"),
-        (text.replace("b.npz", "b" * 5000), "name too long"),
+    for false in (
+        text.replace(one, deep * 10**5 + "]}" * 10**5, 1),
+        text.replace(statements, "[]"),
+        text.replace("b.npz", "b" * 5000),
     ):
         if "bbb" in false:
             held = json.loads(false)
@@ -257,8 +262,9 @@ def test_a_manifest_that_is_nested_or_claims_nothing_is_refused(checked, tmp_pat
             false = json.dumps(held)
         assert false != text
         np.savez(tmp_path / "false.npz", manifest=np.frombuffer(false.encode(), np.uint8))
-        with pytest.raises(CertificateError, match=match):
+        with pytest.raises(CertificateError) as told:
             check(tmp_path / "false.npz")
+        assert str(told.value) == snapshot
 
 
 def test_long_numbers_are_printed(checked):

@@ -114,7 +114,7 @@ def test_scores_that_are_no_numbers_or_that_a_vote_contradicts_are_refused():
             assert agrees(np.array([[vote]], dtype=np.int32), scores) == highest, (row, vote)
 
 
-def test_no_run_off_is_held_over_scores_that_are_no_numbers():
+def test_no_run_off_is_held_over_scores_that_are_no_numbers(snapshot):
     rng = np.random.default_rng(2)
     votes, truth = random_ballots(rng, 6, 5, 3)
     scores = scored(rng, votes, 3)
@@ -127,5 +127,6 @@ def test_no_run_off_is_held_over_scores_that_are_no_numbers():
         if value is None:
             assert functions.run_off(given).kind == "run_off"
         else:
-            with pytest.raises(RejectedError, match="test point 4 are not all finite"):
+            with pytest.raises(RejectedError) as told:
                 functions.run_off(given)
+            assert str(told.value) == snapshot

@@ -34,7 +34,7 @@ def test_a_bound_of_a_solver_is_shown_again(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["guarantee", "find"])
-def test_one_that_is_not_is_noted(tmp_path, monkeypatch, kind):
+def test_one_that_is_not_is_noted(tmp_path, monkeypatch, kind, snapshot):
     monkeypatch.setattr(exact, "_SEARCH_SECONDS", 0.0)
     monkeypatch.setattr(proofs, "_WORK", 10.0)
     claim = {
@@ -45,12 +45,11 @@ def test_one_that_is_not_is_noted(tmp_path, monkeypatch, kind):
         tmp_path, f"{claim} guarantee other: certified_accuracy(dpa(V), edits = 2) >= 0"
     )
     (note,) = (note for note in report.notes if "not in the certificate" in note)
-    assert note.startswith("g is not in the certificate: that no attack loses more than")
-    assert note.endswith("is the dual bound of a MILP, and takes too long to be shown again")
+    assert note == snapshot
     assert [each.name for each in check(tmp_path / "a.cert")] == ["other"]
 
 
-def test_hash_values_without_a_log_are_noted(tmp_path, monkeypatch):
+def test_hash_values_without_a_log_are_noted(tmp_path, monkeypatch, snapshot):
     monkeypatch.setattr(proofs, "log_of", lambda *given: log_of(*given, most=3))
     votes = np.zeros((4, 19), np.int32)
     origin = Origin(offsets=(0, 3, 4, 14, 16))
@@ -62,5 +61,5 @@ def test_hash_values_without_a_log_are_noted(tmp_path, monkeypatch):
     report = verify(tmp_path / "a.spec", certificate=tmp_path / "a.cert")
     assert [each.verdict for each in report.results] == ["proved"]
     (note,) = (note for note in report.notes if "no certificate was written" in note)
-    assert "g is not in the certificate: no proof was found of what 4 points survive" in note
+    assert note == snapshot
     assert not (tmp_path / "a.cert").exists()

@@ -96,9 +96,10 @@ def test_two_labels_tie_as_the_estimator_decides():
     assert np.array_equal(network.runner().scores(X[:3]).argmax(axis=1), estimator.predict(X[:3]))
 
 
-def test_a_regression_is_no_classifier():
-    with pytest.raises(TrainingError, match="a fitted LinearRegression is no network"):
+def test_a_regression_is_no_classifier(snapshot):
+    with pytest.raises(TrainingError) as told:
         model_of(LinearRegression().fit(X, X[:, 0]), X, 2, "it")
+    assert str(told.value) == snapshot
 
 
 def modules(torch):
@@ -175,10 +176,11 @@ def test_an_onnx_model_is_taken_as_it_is(tmp_path):
         assert model_of(given, X, 3, "it") == content
 
 
-def test_an_onnx_model_of_float64_is_refused():
+def test_an_onnx_model_of_float64_is_refused(snapshot):
     model = onnx.load_from_string(model_of(fitted("logistic", "none", 3), X, 3, "it"))
     (weight, _) = model.graph.initializer
     value = onnx.numpy_helper.to_array(weight).astype(np.float64)
     weight.CopyFrom(onnx.numpy_helper.from_array(value, weight.name))
-    with pytest.raises(TrainingError, match=r"is float64: train in float32|not a valid ONNX model"):
+    with pytest.raises(TrainingError) as told:
         model_of(model, X, 3, "it")
+    assert str(told.value) == snapshot

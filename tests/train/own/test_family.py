@@ -136,7 +136,7 @@ def test_a_witness_over_words_is_a_possible_record(tmp_path, frame):
 
 
 @pytest.mark.usefixtures("here")
-def test_an_array_that_was_encoded_before_has_its_words_back(tmp_path):
+def test_an_array_that_was_encoded_before_has_its_words_back(tmp_path, snapshot):
     ward = np.eye(3)[np.arange(40) % 3]
     names = ["dose", "ward_north", "ward_south", "ward_west", "visits"]
     report = leave_one_out(
@@ -154,13 +154,14 @@ def test_an_array_that_was_encoded_before_has_its_words_back(tmp_path):
     found = [each.witness for each in result.results if each.witness is not None]
     assert found
     assert all(nearest_record(encoding, each.x)[1] == {} for each in found)
-    with pytest.raises(TrainingError, match="one_hot has feature 'ward_west' twice"):
+    with pytest.raises(TrainingError) as told:
         training_data(
             np.column_stack([ward, 1 - ward[:, 2]]),
             Y,
             features=["a", "b", "ward_west", "not"],
             one_hot={"ward": ["a", "b", "ward_west"], "other": ["ward_west", "not"]},
         )
+    assert str(told.value) == snapshot
 
 
 @pytest.mark.parametrize(
@@ -267,23 +268,24 @@ def test_rows_are_given_to_who_asks(tmp_path):
 
 
 @pytest.mark.usefixtures("here")
-def test_another_run_in_the_same_folder_is_refused(tmp_path):
+def test_another_run_in_the_same_folder_is_refused(tmp_path, snapshot):
     out = tmp_path / "out"
     leave_one_out(linear, X, Y, out=out, members=4)
     before = contents(out)
     assert leave_one_out(linear, X, Y, out=out, members=4).complete_before
     changes = [
-        (lambda X, y, seed: LogisticRegression(C=0.2).fit(X, y), {}, "all rows it gives another"),
-        (linear, {"seed": 1}, "seed is 0 there and 1 here"),
-        (linear, {"features": NAMES}, "the names or units of rows, features or labels differ"),
-        (linear, {"members": 3}, "members is 4 there and 3 here"),
+        (lambda X, y, seed: LogisticRegression(C=0.2).fit(X, y), {}),
+        (linear, {"seed": 1}),
+        (linear, {"features": NAMES}),
+        (linear, {"members": 3}),
     ]
-    for fit, settings, said in changes:
-        with pytest.raises(TrainingError, match=said) as caught:
+    for fit, settings in changes:
+        with pytest.raises(TrainingError) as caught:
             leave_one_out(fit, X, Y, out=out, **{"members": 4, **settings})
-        assert "choose another folder, or delete" in str(caught.value)
-    with pytest.raises(TrainingError, match="the data differ"):
+        assert str(caught.value) == snapshot
+    with pytest.raises(TrainingError) as told:
         leave_one_out(linear, X[::-1], Y, out=out, members=4)
+    assert str(told.value) == snapshot
     assert contents(out) == before
 
 

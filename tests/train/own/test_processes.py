@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -72,7 +73,7 @@ def contents(directory):
 
 
 @linux
-def test_killed_stopped_resumed_and_extended_gives_the_bytes_of_one_run(tmp_path):
+def test_killed_stopped_resumed_and_extended_gives_the_bytes_of_one_run(tmp_path, snapshot):
     out = tmp_path / "out"
     process = start(out, 60, 20)
     workers = children.children(process.pid)
@@ -88,8 +89,8 @@ def test_killed_stopped_resumed_and_extended_gives_the_bytes_of_one_run(tmp_path
     process.send_signal(signal.SIGINT)
     said = process.communicate(timeout=children.HANGS)[1]
     assert process.returncode == 130
-    assert "of 61 networks are finished and kept in" in said
-    assert "goes on from there" in said
+    assert " 61 " in said
+    assert re.sub(r" \d+ ", " SOME ", said, count=1) == snapshot
     assert len(said.splitlines()) == 1
     children.wait_until_gone(workers)
     assert kept < {path.name for path in (out / ".partial").glob("*.npy")}
@@ -106,7 +107,7 @@ def data():
     return X, (X[:, 0] > X[:, 1]).astype(int)
 
 
-def test_a_worker_that_ends_itself_is_one_line(tmp_path):
+def test_a_worker_that_ends_itself_is_one_line(tmp_path, snapshot):
     def fit(X, y, seed):
         import os
 
@@ -116,8 +117,9 @@ def test_a_worker_that_ends_itself_is_one_line(tmp_path):
 
         return LogisticRegression().fit(X, y)
 
-    with pytest.raises(TrainingError, match=r"worker process ended before .* \(exit code 3\)"):
+    with pytest.raises(TrainingError) as told:
         leaveout.leave_one_out(fit, *data(), out=tmp_path / "out", workers=1)
+    assert str(told.value) == snapshot
     assert not (tmp_path / "out").exists()
 
 

@@ -86,105 +86,103 @@ NAN = np.where(X[4, 1] == X, np.nan, X)
 
 
 @pytest.mark.parametrize(
-    ("fit", "said"),
+    "fit",
     [
-        (None, "fit is of type NoneType, expected a function fit(X, y, seed)"),
-        (LogisticRegression(), "fit is of type LogisticRegression, expected a function"),
-        (lambda X, y: None, "cannot be called as fit(X, y, seed) or fit(X, y, seed, rows)"),
-        (lambda X, y, seed: None, "fit returned None as the network on all rows: return the"),
-        (lambda X, y, seed: {"w": 1}, "fit returned a dict as the network on all rows: return"),
-        (lambda X, y, seed: b"onnx?", "not an ONNX model"),
-        (lambda X, y, seed: "gone.onnx", "fit returned the path gone.onnx: no such file"),
-        (lambda X, y, seed: LogisticRegression(), "LogisticRegression is not fitted: return est"),
-        (failing, "fit failed for the network on all rows ("),
-        (failing, "KeyError: 'dose'"),
-        (lambda X, y, seed: exit("enough"), "SystemExit: enough"),
-        (drops_a_label, "knows the labels [0, 1] of 0 to 2: fit it on the y it is given"),
-        (draws, "two different networks from the same rows and seed (layers.0.weight: "),
-        (by_the_clock, "draw all random numbers from seed, as in random_state=seed"),
-        (Unfinished(np.nan), "'layers.0.weight' has weights that are not finite: training diver"),
-        (Unfinished(1e60), "has weights that are not finite"),
-        (adding(RandomForestClassifier(2)), "a fitted RandomForestClassifier is no network that"),
-        (adding(MLPClassifier(activation="tanh", max_iter=1)), "take activation='relu'"),
-        (adding(PolynomialFeatures(), Perceptron()), "the pipeline's step PolynomialFeatures is"),
-        (adding(MinMaxScaler(clip=True), Perceptron()), "take clip=False"),
-        (with_lock(threading.Lock()), "fit cannot be sent to another process (TypeError: cannot"),
+        None,
+        LogisticRegression(),
+        lambda X, y: None,
+        lambda X, y, seed: None,
+        lambda X, y, seed: {"w": 1},
+        lambda X, y, seed: b"onnx?",
+        lambda X, y, seed: "gone.onnx",
+        lambda X, y, seed: LogisticRegression(),
+        failing,
+        failing,
+        lambda X, y, seed: exit("enough"),
+        drops_a_label,
+        draws,
+        by_the_clock,
+        Unfinished(np.nan),
+        Unfinished(1e60),
+        adding(RandomForestClassifier(2)),
+        adding(MLPClassifier(activation="tanh", max_iter=1)),
+        adding(PolynomialFeatures(), Perceptron()),
+        adding(MinMaxScaler(clip=True), Perceptron()),
+        with_lock(threading.Lock()),
     ],
 )
 @pytest.mark.usefixtures("here")
-def test_a_training_that_is_none(tmp_path, fit, said):
-    assert said in refused(tmp_path, fit)
+def test_a_training_that_is_none(tmp_path, fit, snapshot):
+    assert refused(tmp_path, fit) == snapshot
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    "change",
     [
-        ({"X": NAN}, "'X' row 4, column 1 is nan, expected a finite float32; fill it in"),
-        ({"X": X[0]}, "'X' has shape (3,), expected (rows, features) with at least 2 rows"),
-        ({"X": X[:0], "y": Y[:0]}, "'X' has shape (0, 3)"),
-        ({"X": X[:, :0]}, "'X' is float32 of shape (12, 0)"),
-        ({"X": X.astype(str)}, "expected numbers; give words as columns of a pandas DataFrame"),
-        ({"X": X.astype(object)}, "'X' is an array of object"),
-        ({"y": Y[:5]}, "'X' has 12 rows and 'y' 5; expected as many"),
-        ({"y": Y[:, None]}, "y has shape (12, 1), expected (rows,)"),
-        ({"y": Y * 0}, "every row has the label '0'; expected at least 2 labels"),
-        ({"y": np.where(Y == 2, np.nan, Y)}, "row 2, column 'y': the label is missing"),
-        ({"y": ["a", None] * 6}, "row 1, column 'y': the label is missing"),
-        ({"y": [{}] * 12}, "holds a dict, expected a number or a word"),
-        ({"y": np.array([*Y[:11], 7])}, "label '7' has one row, 11: without it no network can"),
-        ({"seed": -1}, "seed=-1: expected a whole number from 0"),
-        ({"seed": 0.5}, "seed=0.5: expected a whole number"),
-        ({"members": 13}, "members=13: the data has 12 rows; leave out at most all"),
-        ({"members": 0}, "members=0: expected a whole number of at least 1"),
-        ({"members": 2.0}, "members=2.0: expected a whole number of at least 1"),
-        ({"members": "3"}, "members='3': expected a whole number of at least 1"),
-        ({"members": True}, "members=True: expected a whole number of at least 1"),
-        ({"backend": "dask"}, "backend='dask': expected one of processes, ray"),
-        ({"executor": "dask"}, "executor='dask': expected one of processes, ray"),
-        ({"features": ["a", "b"]}, "features holds 2 names, X has 3 columns"),
-        ({"features": ["a", "b", "a"]}, "features names two columns 'a'; rename one"),
-        ({"units": {"dose": "mg"}}, "a unit is given for 'dose', which is no feature"),
-        ({"one_hot": {"a": ["x0", "x9"]}}, "one_hot 'a' has 'x9', which is no feature (did you"),
-        ({"one_hot": {"a": ["x0", "x2"]}}, "expected two or more beside each other, in the order"),
-        ({"one_hot": {"a": ["x0"]}}, "expected two or more beside each other"),
-        ({"one_hot": {"a": ["x0", "x1"]}}, "row 0 has not a single 1 in the features of one_hot"),
-        ({"ids": "name"}, "ids='name' names a column, and an array has none"),
-        ({"ids": ["P1"] * 12}, "ids name two rows 'P1'; names of rows must differ"),
-        ({"ids": ["P1"]}, "ids has 1 names, X has 12 rows"),
+        {"X": NAN},
+        {"X": X[0]},
+        {"X": X[:0], "y": Y[:0]},
+        {"X": X[:, :0]},
+        {"X": X.astype(str)},
+        {"X": X.astype(object)},
+        {"y": Y[:5]},
+        {"y": Y[:, None]},
+        {"y": Y * 0},
+        {"y": np.where(Y == 2, np.nan, Y)},
+        {"y": ["a", None] * 6},
+        {"y": [{}] * 12},
+        {"y": np.array([*Y[:11], 7])},
+        {"seed": -1},
+        {"seed": 0.5},
+        {"members": 13},
+        {"members": 0},
+        {"members": 2.0},
+        {"members": "3"},
+        {"members": True},
+        {"backend": "dask"},
+        {"executor": "dask"},
+        {"features": ["a", "b"]},
+        {"features": ["a", "b", "a"]},
+        {"units": {"dose": "mg"}},
+        {"one_hot": {"a": ["x0", "x9"]}},
+        {"one_hot": {"a": ["x0", "x2"]}},
+        {"one_hot": {"a": ["x0"]}},
+        {"one_hot": {"a": ["x0", "x1"]}},
+        {"ids": "name"},
+        {"ids": ["P1"] * 12},
+        {"ids": ["P1"]},
     ],
 )
 @pytest.mark.usefixtures("here")
-def test_data_and_settings_that_cannot_be_used(tmp_path, change, said):
-    assert said in refused(tmp_path, **change)
+def test_data_and_settings_that_cannot_be_used(tmp_path, change, snapshot):
+    assert refused(tmp_path, **change) == snapshot
 
 
 @pytest.mark.usefixtures("here")
-def test_measurements_are_no_labels(tmp_path):
+def test_measurements_are_no_labels(tmp_path, snapshot):
     rng = np.random.default_rng(0)
     said = refused(tmp_path, X=rng.random((40, 2)), y=rng.random(40))
-    assert "column 'y': 40 different labels" in said
-    assert "look like measurements; expected a few classes" in said
+    assert said == snapshot
 
 
 @pytest.mark.usefixtures("here")
-def test_a_folder_that_cannot_be_one(tmp_path):
+def test_a_folder_that_cannot_be_one(tmp_path, snapshot):
     (tmp_path / "file").write_text("mine")
-    assert "is a file; choose another folder" in refused(tmp_path, out=tmp_path / "file")
-    assert "cannot be written" in refused(tmp_path, out=tmp_path / "file" / "below")
+    assert refused(tmp_path, out=tmp_path / "file") == snapshot
+    assert refused(tmp_path, out=tmp_path / "file" / "below") == snapshot
 
 
 @pytest.mark.usefixtures("here")
-def test_a_member_of_another_architecture_is_named(tmp_path):
+def test_a_member_of_another_architecture_is_named(tmp_path, snapshot):
     said = refused(tmp_path, own_width)
-    assert said.startswith("the member without row 0 has not the architecture of the network on")
-    assert "'layers.0.weight' has shape (5, 3), expected (4, 3)" in said
+    assert said == snapshot
 
 
 @pytest.mark.usefixtures("here")
-def test_without_ray_one_line_says_what_to_install(tmp_path, monkeypatch):
+def test_without_ray_one_line_says_what_to_install(tmp_path, monkeypatch, snapshot):
     monkeypatch.setitem(sys.modules, "ray", None)
     said = refused(tmp_path, backend="ray")
-    assert said == "backend='ray' needs ray: pip install 'leaveout[ray]'"
+    assert said == snapshot
 
 
 def frame(**columns):
@@ -193,37 +191,37 @@ def frame(**columns):
 
 
 @pytest.mark.parametrize(
-    ("columns", "settings", "said"),
+    ("columns", "settings"),
     [
-        ({"when": [[1]] * 12}, {}, "row 0, column 'when': holds a list, expected a number or a w"),
-        ({"dose": [*X[:11, 0], np.nan]}, {}, "row 11, column 'dose': the value is missing; fill"),
-        ({"dose": [None, *X[1:, 0]]}, {}, "row 0, column 'dose': the value is missing"),
-        ({"ward": ["a", "b"] * 5 + ["a", None]}, {}, "row 11, column 'ward': the value is missing"),
-        ({" dose ": X[:, 1]}, {}, "two columns are named 'dose'; rename one"),
-        ({"": X[:, 1]}, {}, "column 2 has no name"),
-        ({}, {"features": ["a", "b"]}, "features are the columns of the data frame"),
-        ({}, {"one_hot": {"ward": ["a", "b"]}}, "one_hot is of arrays: leave the column of words"),
-        ({}, {"ids": "patient"}, "ids='patient' is no column of X"),
-        ({}, {"ids": "ward"}, "row 2, column 'ward': 'a' names the row of row 0 too"),
-        ({}, {"units": {"doze": "mg"}}, "a unit is given for 'doze', which is no column of featu"),
+        ({"when": [[1]] * 12}, {}),
+        ({"dose": [*X[:11, 0], np.nan]}, {}),
+        ({"dose": [None, *X[1:, 0]]}, {}),
+        ({"ward": ["a", "b"] * 5 + ["a", None]}, {}),
+        ({" dose ": X[:, 1]}, {}),
+        ({"": X[:, 1]}, {}),
+        ({}, {"features": ["a", "b"]}),
+        ({}, {"one_hot": {"ward": ["a", "b"]}}),
+        ({}, {"ids": "patient"}),
+        ({}, {"ids": "ward"}),
+        ({}, {"units": {"doze": "mg"}}),
     ],
 )
 @pytest.mark.usefixtures("here")
-def test_data_frames_that_cannot_be_used(tmp_path, columns, settings, said):
-    assert said in refused(tmp_path, X=frame(**columns), **settings)
+def test_data_frames_that_cannot_be_used(tmp_path, columns, settings, snapshot):
+    assert refused(tmp_path, X=frame(**columns), **settings) == snapshot
 
 
 @pytest.mark.usefixtures("here")
-def test_rows_and_labels_in_another_order(tmp_path):
+def test_rows_and_labels_in_another_order(tmp_path, snapshot):
     pandas = pytest.importorskip("pandas")
     said = refused(tmp_path, X=frame(), y=pandas.Series(Y)[::-1])
-    assert "X and y have different indexes, and rows go by position" in said
+    assert said == snapshot
 
 
 @pytest.mark.usefixtures("here")
-def test_an_empty_data_frame(tmp_path):
+def test_an_empty_data_frame(tmp_path, snapshot):
     pandas = pytest.importorskip("pandas")
-    assert "X has no columns" in refused(tmp_path, X=pandas.DataFrame())
+    assert refused(tmp_path, X=pandas.DataFrame()) == snapshot
     assert "0 rows" in refused(tmp_path, X=frame().iloc[:0], y=[])
 
 
@@ -279,7 +277,7 @@ def test_modules_that_cannot_be_read(tmp_path, torch):
 
 
 @pytest.mark.usefixtures("here")
-def test_a_constant_that_changes_with_the_rows_is_no_parameter(tmp_path, torch):
+def test_a_constant_that_changes_with_the_rows_is_no_parameter(tmp_path, torch, snapshot):
     class Centred(torch.nn.Linear):
         centre: float = 0.0
 
@@ -292,11 +290,11 @@ def test_a_constant_that_changes_with_the_rows_is_no_parameter(tmp_path, torch):
         return module
 
     said = refused(tmp_path, fit)
-    assert "the member without row 0 has not the architecture of the network on all rows" in said
+    assert said == snapshot
 
 
 @pytest.mark.usefixtures("here")
-def test_what_one_training_leaves_behind_is_no_matter_of_the_next(tmp_path, monkeypatch):
+def test_what_one_training_leaves_behind_is_no_matter_of_the_next(tmp_path, monkeypatch, snapshot):
     module = tmp_path / "keeps_state.py"
     module.write_text(
         "import numpy as np\n"
@@ -310,8 +308,9 @@ def test_what_one_training_leaves_behind_is_no_matter_of_the_next(tmp_path, monk
     import keeps_state
 
     for workers in (1, 2):
-        with pytest.raises(TrainingError, match="two different networks from the same rows"):
+        with pytest.raises(TrainingError) as told:
             leaveout.leave_one_out(keeps_state.fit, X, Y, out=tmp_path / "out", workers=workers)
+        assert str(told.value) == snapshot
 
 
 class Cautious(LogisticRegression):
@@ -322,16 +321,16 @@ class Cautious(LogisticRegression):
 
 
 @pytest.mark.usefixtures("here")
-def test_an_estimator_with_labels_of_its_own(tmp_path):
+def test_an_estimator_with_labels_of_its_own(tmp_path, snapshot):
     said = refused(tmp_path, lambda X, y, seed: Cautious(C=100).fit(X, y), y=(X[:, 0] > 0.5) * 1)
-    assert "Cautious labels row" in said
+    assert said == snapshot
 
 
 @pytest.mark.usefixtures("here")
-def test_one_number_that_is_cut_off(tmp_path, torch):
+def test_one_number_that_is_cut_off(tmp_path, torch, snapshot):
     module = torch.nn.Sequential(torch.nn.Linear(3, 1), torch.nn.Hardsigmoid())
     said = refused(tmp_path, lambda X, y, seed: module, y=TWO)
-    assert "ends in one number that is cut off" in said
+    assert said == snapshot
 
 
 @pytest.mark.usefixtures("here")
