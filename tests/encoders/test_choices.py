@@ -146,7 +146,7 @@ def test_rows_outside_the_box_are_dropped_and_the_box_shrinks_to_the_rest():
 @given(sets(), st.integers(-100, 300))
 def test_scaling_by_a_power_of_two_rounds_nothing(box, power):
     factors = np.full(box.dimension, 2.0**power)
-    scaled = box.scaled(factors)
+    scaled = box.scale_by(factors)
     np.testing.assert_array_equal(scaled.lower * factors, box.lower)
     np.testing.assert_array_equal(scaled.upper * factors, box.upper)
     for own, other in zip(box.choices, scaled.choices):

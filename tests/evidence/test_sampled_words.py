@@ -53,15 +53,15 @@ def report(proof):
 
 def test_no_lower_end_is_claimed(report):
     bound, quiet = report.results
-    assert bound.sampled and quiet.sampled
-    assert bound.lower is not None and bound.claimed == (None, bound.upper)
+    assert bound.is_sampled and quiet.is_sampled
+    assert bound.lower is not None and bound.claimed_bounds == (None, bound.upper)
 
 
 def test_the_page_and_its_summary_say_with_which_confidence(proof, snapshot):
     page = html.unescape(re.sub(r"<[^>]+>", " ", (proof / "report.html").read_text("utf-8")))
     assert "b is between" not in page
     assert not re.search(r"; no leak has a confidence above", page)
-    assert passages((proof / "report.html").read_text("utf-8"), "0.6", "b is") == snapshot
+    assert passages((proof / "report.html").read_text("utf-8"), "confidence 0.6", "b is") == snapshot
     rows = [
         line for line in (proof / "summary.md").read_text("utf-8").splitlines() if "| all |" in line
     ]

@@ -102,7 +102,7 @@ MASK = SHUFFLED.index == 17
     ],
     ids=["index", "series", "range", "frame", "mask", "list"],
 )
-@pytest.mark.parametrize("does", ["delete", "unlearned", "retrained"])
+@pytest.mark.parametrize("does", ["delete", "unlearn", "retrain"])
 def test_rows_are_not_named_by_the_index_of_a_table_or_a_mask(does, rows, snapshot):
     forest = DareForestClassifier(2, random_state=1).fit(SHUFFLED.to_numpy(), LABELS)
     before = forest.ensemble()

@@ -101,9 +101,9 @@ def test_what_is_said_of_copies_bounds_how_far_members_are(kind):
     crowd, copy = copied(
         question(networks.ALL[kind](np.random.default_rng(1)), 7, 60, (0.0, 1e-3, 0.02))
     )
-    layout, own = Layout.of(crowd.packed), crowd.packed.own
+    layout, own = Layout.of(crowd.packed_members), crowd.packed_members.own
     assert (copy.order[copy.places] == np.arange(60)).all()
-    apart = crowd.packed.apart(copy.order)
+    apart = crowd.packed_members.apart(copy.order)
     steps = copy.numbers.astype(np.float64)
     for layer in range(len(layout.blocks)):
         scale, off, moved = copy.sizes[:, layer].astype(np.float64).T

@@ -33,7 +33,7 @@ paces = st.builds(Pace, pad=st.floats(0.001, 1), effort=efforts)
 def test_there_is_time_for_the_most_work(pace, rows):
     effort = pace.effort
     assert pace.seconds(rows) >= rows * effort.row + effort.commit
-    assert 1 <= pace.taken(rows) <= pace.places
+    assert 1 <= pace.places_for(rows) <= pace.places
     # Where every place works on its own input, the machine and its disk keep up.
     all_at_once = pace.places * (effort.row / effort.cores + effort.commit)
     assert all_at_once <= pace.seconds(1) * (1 + 1e-9)
@@ -41,7 +41,7 @@ def test_there_is_time_for_the_most_work(pace, rows):
 
 @given(paces)
 def test_a_core_answers_one_batch_at_a_time(pace):
-    batches = pace.places // pace.taken(5000)
+    batches = pace.places // pace.places_for(5000)
     assert batches <= max(1, 2 * pace.effort.cores)
 
 

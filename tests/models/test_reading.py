@@ -61,7 +61,7 @@ def test_a_trailing_softmax_is_dropped_with_a_note_and_scores_come_before_it():
 
 
 def test_a_misread_operator_is_caught_by_onnxruntime(monkeypatch, file, snapshot):
-    monkeypatch.setitem(table.OPERATORS, "Relu", table.Modelled(lambda use: Identity()))
+    monkeypatch.setitem(table.OPERATORS, "Relu", table.SupportedOperator(lambda use: Identity()))
     with pytest.raises(ModelError) as told:
         load_network(file(networks.dense(np.random.default_rng(0))))
     assert str(told.value) == snapshot

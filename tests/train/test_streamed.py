@@ -67,12 +67,12 @@ def test_parts_that_are_not_the_array_leave_what_was_there(tmp_path, snapshot):
 
 def test_a_block_with_another_beginning_or_length_is_none(tmp_path):
     blocks = cut(tmp_path, (4, 8))
-    assert blocks.finished() == [range(4), range(4, 8), range(8, 12)]
+    assert blocks.finished_ranges() == [range(4), range(4, 8), range(8, 12)]
     first, second, _ = sorted(tmp_path.glob("*.npy"))
     second.write_bytes(b"x" * second.stat().st_size)
-    assert blocks.finished() == [range(4), range(8, 12)]
+    assert blocks.finished_ranges() == [range(4), range(8, 12)]
     first.write_bytes(first.read_bytes() + b"x")
-    assert blocks.finished() == [range(8, 12)]
+    assert blocks.finished_ranges() == [range(8, 12)]
     assert Blocks(tmp_path, SIZE + 1).finished_ranges() == []
 
 

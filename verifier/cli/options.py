@@ -9,14 +9,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import msgspec
 import typer
 
 from leaveout.errors import SpecError, TrainingError
 from leaveout.files import RESULTS, read_whole
-from leaveout.verifier.report import Report, write_json
+
+if TYPE_CHECKING:
+    from leaveout.verifier.report import Report
 
 LabelColumn: TypeAlias = Annotated[
     str | None,
@@ -99,6 +101,8 @@ class JsonTarget:
             sys.stdout.flush()
         elif self.path is not None:
             try:
+                from leaveout.verifier.report import write_json
+
                 write_json(report, self.path)
             except OSError as error:
                 raise SpecError(

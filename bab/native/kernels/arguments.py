@@ -6,11 +6,9 @@ and the hidden neurons are the *sources* (`leaveout.bab.native.kernels.interface
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from leaveout.bab.forms import Forms
@@ -156,22 +154,3 @@ def rows_of(forms: Forms) -> Rows:
         forms.has_inputs, forms.has_differences,
         forms.starts, forms.sums, forms.sum_starts,
     )  # fmt: skip
-
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-OPTIONS: dict[str, Any] = {
-    # Sums may be reordered, which the rounding bound allows; NaN and infinities keep their meaning.
-    "fastmath": {"reassoc", "contract", "nsz"},
-    "error_model": "numpy",
-}
-
-
-def jit_function(function: Function) -> Function:
-    """Compile a function called by other compiled functions."""
-    return cast(Function, njit(**OPTIONS)(function))
-
-
-def jit_inline(function: Function) -> Function:
-    """Compile a function inlined into each caller."""
-    return cast(Function, njit(inline="always", **OPTIONS)(function))

@@ -13,10 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from leaveout.bab.native.kernels.arguments import jit_function, jit_inline
 from leaveout.bab.native.kernels.interface import Floats
 from leaveout.bab.native.kernels.neuron_bounds import clear, through
-from leaveout.bab.native.kernels.pair_bounds import best_pair, best_z, branches
+from leaveout.bab.native.kernels.pair_bounds import (
+    best_pair,
+    best_z,
+    branches,
+    jit_function,
+    jit_inline,
+)
 
 EVEN = 1e-6
 """Values that differ by less than this share of their terms are equal: either may be taken."""

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from leaveout.bab.native.kernels.arguments import jit_function, jit_inline
 from leaveout.bab.native.kernels.interface import Floats
 from leaveout.bab.native.kernels.pair_bounds import (
     add_cut,
     best_pair,
     best_z,
+    jit_function,
+    jit_inline,
     largest,
     over_box,
     rule,

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from leaveout.bab.native.kernels import arguments, line_bounds, neuron_bounds, pair_bounds
-from leaveout.bab.native.kernels.arguments import OPTIONS, Members, Rows, jit_function
+from leaveout.bab.native.kernels.arguments import Members, Rows
 from leaveout.bab.native.kernels.interface import CLOSED, CUT, EMPTY, FARTHEST, OPEN, Floats
 from leaveout.bab.native.kernels.line_bounds import (
     SLOPE,
@@ -37,7 +37,14 @@ from leaveout.bab.native.kernels.neuron_bounds import (
     first_tied,
     tighten,
 )
-from leaveout.bab.native.kernels.pair_bounds import no_cuts, over_box, recall, remember
+from leaveout.bab.native.kernels.pair_bounds import (
+    OPTIONS,
+    jit_function,
+    no_cuts,
+    over_box,
+    recall,
+    remember,
+)
 from leaveout.compiling import cached_njit
 
 

@@ -7,12 +7,32 @@ multipliers ``cz`` and ``cd`` of the affine maps of z and dz. Its state is ``l <
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
+from numba import njit
 
-from leaveout.bab.native.kernels.arguments import jit_function, jit_inline
 from leaveout.bab.native.kernels.interface import Floats
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+OPTIONS: dict[str, Any] = {
+    # Sums may be reordered, which the rounding bound allows; NaN and infinities keep their meaning.
+    "fastmath": {"reassoc", "contract", "nsz"},
+    "error_model": "numpy",
+}
+
+
+def jit_function(function: Function) -> Function:
+    """Compile a function called by other compiled functions."""
+    return cast(Function, njit(**OPTIONS)(function))
+
+
+def jit_inline(function: Function) -> Function:
+    """Compile a function inlined into each caller."""
+    return cast(Function, njit(inline="always", **OPTIONS)(function))
+
 
 EQUAL_AREAS = 1.0 + 1e-9
 """Areas above a ReLU that differ by less than this factor are equal."""
