@@ -97,8 +97,9 @@ def _report_out_of_memory(error: BaseException) -> int:
     """Report in one line that memory ran out, and where; return the exit status."""
     said = " ".join(str(error).split())[:_LONGEST]
     sys.stderr.write(
-        f"leaveout: out of memory{f': {said}' if said else ''} (in {_place(error)}). Nothing is "
-        "concluded: take a machine with more, end other programs, or ask for less at once\n"
+        f"leaveout: out of memory{f': {said}' if said else ''} (in {_place(error)}). No verdict "
+        "was reached: use a machine with more memory, close other programs, or ask for less at "
+        "once\n"
     )
     return ExitCode.BAD_INPUT
 
@@ -113,8 +114,8 @@ def _report_internal_error(error: BaseException) -> int:
     said = f"{type(error).__name__}: {error}"
     shown = "the above" if wanted else f"what {_DEBUG}=1 in the environment shows"
     sys.stderr.write(
-        f"leaveout: {' '.join(said.split())[:_LONGEST]} (in {_place(error)}). Nobody foresaw this, "
-        f"and nothing is concluded: please report it, with {shown}\n"
+        f"leaveout: internal error: {' '.join(said.split())[:_LONGEST]} (in {_place(error)}). No "
+        f"verdict was reached. Please report it, with {shown}\n"
     )
     return ExitCode.UNFORESEEN
 

@@ -304,7 +304,7 @@ class ChildPool:
         """Return the error for a child that died or sent nonsense."""
         code = child.exit_status()
         if code is None:
-            return ChildLostError("what it says cannot be read")
+            return ChildLostError("its output cannot be read")
         return ChildLostError(
             f"signal {-code}" if code < 0 else child.last_words() or f"exit code {code}"
         )

@@ -26,7 +26,7 @@ def expect_tables(database: sqlite3.Connection, script: str) -> None:
     odd = {name for name, _ in _tables(database) ^ _made_by(script)}
     if odd:
         raise sqlite3.DatabaseError(
-            f"{_short_text(min(odd))} is missing, changed or of another program"
+            f"{_short_text(min(odd))} is missing, was changed, or belongs to another program"
         )
 
 
@@ -47,7 +47,7 @@ def blob(value: object, name: str, size: int) -> bytes:
     """Return a column value as ``size`` bytes."""
     if not isinstance(value, bytes) or len(value) != size:
         # Not what it is: such bytes are secrets.
-        raise sqlite3.DatabaseError(f"{name} is no text of {size} bytes")
+        raise sqlite3.DatabaseError(f"{name} is not a text of {size} bytes")
     return value
 
 

@@ -78,13 +78,13 @@ def open_file(path: Path, largest: int) -> BinaryIO:
         flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
         stream = os.fdopen(os.open(path, flags | getattr(os, "O_NOCTTY", 0)), "rb")
     except ValueError as error:
-        raise UnusualFileError(errno.EINVAL, f"is no file name: {error}", str(path)) from None
+        raise UnusualFileError(errno.EINVAL, f"is not a file name: {error}", str(path)) from None
     try:
         found = os.fstat(stream.fileno())
         _refuse(path, found.st_mode)
         if found.st_size > largest:
             raise UnusualFileError(
-                errno.EFBIG, f"is larger than {_size(largest)}, the most that is read", str(path)
+                errno.EFBIG, f"is larger than the limit of {_size(largest)}", str(path)
             )
     except BaseException:
         stream.close()
@@ -114,16 +114,16 @@ def why_unread(error: OSError) -> str:
     """Return why a file cannot be read, to follow its name in a message."""
     if isinstance(error, FileNotFoundError):
         return "no such file"
-    return f"cannot be read: {error.strerror or error}"
+    return f"cannot read: {error.strerror or error}"
 
 
 def _refuse(path: Path, mode: int) -> None:
     if stat.S_ISREG(mode):
         return
     if stat.S_ISDIR(mode):
-        raise IsADirectoryError(errno.EISDIR, "is a folder, expected a file", str(path))
+        raise IsADirectoryError(errno.EISDIR, "is a folder; expected a file", str(path))
     kind = _KINDS.get(stat.S_IFMT(mode), "something unusual")
-    raise UnusualFileError(errno.EINVAL, f"is {kind}, expected a regular file", str(path))
+    raise UnusualFileError(errno.EINVAL, f"is {kind}; expected a regular file", str(path))
 
 
 def _size(count: int) -> str:
@@ -211,7 +211,7 @@ def clear_partials(folder: Path) -> None:
             except PermissionError as error:
                 raise UnusualFileError(
                     errno.EPERM,
-                    f"{partial.name}, which a program left half-written, cannot be removed: "
+                    f"cannot remove {partial.name}, left half-written by an interrupted program: "
                     f"{error.strerror}",
                     str(partial),
                 ) from None
@@ -239,7 +239,7 @@ def commit(staged: Path, folder: Path, gone: Iterable[str] = ()) -> None:
         target = folder / each.name
         if target.is_symlink():
             raise UnusualFileError(
-                errno.ELOOP, f"{target.name} is a link; put what it leads to there", str(target)
+                errno.ELOOP, f"{target.name} is a link; replace it by its target", str(target)
             )
         _permit(each, target, stat.S_IMODE(each.stat().st_mode))
     _sync_all(staged)
@@ -301,7 +301,7 @@ def settle(folder: Path) -> None:
         except BlockingIOError:
             # Its program is at it.
             if time.monotonic() > end:
-                raise _unfinished_error(folder, "another program does not end it") from None
+                raise _unfinished_error(folder, "another program keeps it locked") from None
             time.sleep(_PAUSE)
         except UnusualFileError:
             raise
@@ -388,7 +388,7 @@ def _finish(folder: Path) -> None:
     # Whoever may not change the folder must not have it changed by whoever reads it.
     trusted = {folder.stat().st_uid, *([os.geteuid()] if hasattr(os, "geteuid") else [])}
     if not stat.S_ISDIR(found.st_mode) or found.st_uid not in trusted:
-        raise _unfinished_error(folder, f"{COMMIT} is of somebody else")
+        raise _unfinished_error(folder, f"{COMMIT} belongs to another user")
     gone = []
     for each in sorted(staged.iterdir()):
         if each.is_dir() and not each.is_symlink() and not any(each.iterdir()):
@@ -408,7 +408,7 @@ def _unfinished_error(folder: Path, why: str) -> UnusualFileError:
     """Return the error for a change of a folder that cannot be finished."""
     return UnusualFileError(
         errno.EBUSY,
-        f"a change of {folder} was cut short and cannot be finished: {why}",
+        f"an interrupted change of {folder} cannot be finished: {why}",
         str(folder),
     )
 

@@ -60,8 +60,8 @@ def refuse_unreachable(kind: type[LeaveoutError]) -> None:
         socket.create_connection((host.strip("[]"), int(port)), _KNOCK).close()
     except OSError as error:
         raise kind(
-            f"RAY_ADDRESS={given}: no cluster answers there ({error.strerror or error}); start one "
-            "with 'ray start --head', or unset RAY_ADDRESS for one of this machine's cores"
+            f"RAY_ADDRESS={given}: no cluster answers there ({error.strerror or error}); start "
+            "one with 'ray start --head', or unset RAY_ADDRESS to use this machine's cores"
         ) from None
 
 

@@ -92,8 +92,8 @@ def _key() -> bytes:
         return _read(path)
     except OSError as error:
         raise StateError(
-            f"{path}: the key that says which files are this user's own cannot be had: "
-            f"{error.strerror or error}; let XDG_STATE_HOME name a folder that can be written"
+            f"{path}: cannot create this user's key for marking files: "
+            f"{error.strerror or error}; set XDG_STATE_HOME to a writable folder"
         ) from None
 
 
@@ -103,11 +103,13 @@ def _read(path: Path) -> bytes:
         key = stream.read(_BYTES + 1)
     if os.name == "posix" and (found.st_mode & 0o077 or found.st_uid != os.geteuid()):
         raise StateError(
-            f"{path}: others could read this key, and so make files that pass for this user's own; "
-            "remove it, and what it marked is made again"
+            f"{path}: other users can read this key and could forge this user's files; remove it "
+            "and recreate the files it marked"
         )
     if not stat.S_ISREG(found.st_mode) or len(key) != _BYTES:
-        raise StateError(f"{path}: is no key of {_BYTES} bytes; remove it, and another is made")
+        raise StateError(
+            f"{path}: not a key of {_BYTES} bytes; remove it, and a new one is created"
+        )
     return key
 
 

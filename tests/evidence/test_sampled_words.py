@@ -61,7 +61,9 @@ def test_the_page_and_its_summary_say_with_which_confidence(proof, snapshot):
     page = html.unescape(re.sub(r"<[^>]+>", " ", (proof / "report.html").read_text("utf-8")))
     assert "b is between" not in page
     assert not re.search(r"; no leak has a confidence above", page)
-    assert passages((proof / "report.html").read_text("utf-8"), "confidence 0.6", "b is") == snapshot
+    assert (
+        passages((proof / "report.html").read_text("utf-8"), "confidence 0.6", "b is") == snapshot
+    )
     rows = [
         line for line in (proof / "summary.md").read_text("utf-8").splitlines() if "| all |" in line
     ]

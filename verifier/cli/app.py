@@ -29,9 +29,9 @@ from leaveout.version import VERSION
 
 app = typer.Typer(
     name="leaveout",
-    help="Prove what a trained model owes to any one training point.",
-    epilog="Exit status: 0 all proved, 1 something refuted, 3 something unknown, 2 bad input, "
-    "4 an error of leaveout itself (LEAVEOUT_DEBUG=1 in the environment shows where).",
+    help="Prove how much any one training record can change a model's answers.",
+    epilog="Exit status: 0 all proved, 1 something refuted, 3 something unknown, 2 bad input, 4 "
+    "internal error (LEAVEOUT_DEBUG=1 shows the traceback).",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",

@@ -12,14 +12,15 @@ import typer
 def attest(
     result: Annotated[
         Path | None,
-        typer.Argument(metavar="RESULT.json", help="What verify --json wrote.", show_default=False),
+        typer.Argument(
+            metavar="RESULT.json", help="Results, as verify --json writes them.", show_default=False
+        ),
     ] = None,
     key: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Private key to sign with, in PEM. Without one the statement is written as it "
-            "is, unsigned.",
+            help="Private key to sign with, in PEM. Without one, the statement is unsigned.",
             show_default=False,
         ),
     ] = None,
@@ -27,7 +28,7 @@ def attest(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="What verify --certificate wrote of the same run.",
+            help="The certificate of the same run, as verify --certificate writes it.",
             show_default=False,
         ),
     ] = None,
@@ -35,8 +36,7 @@ def attest(
         list[Path] | None,
         typer.Option(
             metavar="DIR",
-            help="The folder of the specification, if it is not where the results say. May be "
-            "repeated.",
+            help="The specification's folder, if it has moved. May be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -46,16 +46,17 @@ def attest(
             "-o",
             "--output",
             metavar="FILE",
-            help="The attestation. A file that exists is replaced only if it is one.",
-            show_default="attestation.json beside the results",
+            help="The attestation to write. An existing file is replaced only if it is an "
+            "attestation.",
+            show_default="attestation.json next to the results",
         ),
     ] = None,
     new_key: Annotated[
         Path | None,
         typer.Option(
             metavar="NAME",
-            help="Make a pair of keys instead: NAME.key, which its owner alone may read, to sign, "
-            "and NAME.pub to give to others.",
+            help="Create a key pair instead: NAME.key, the private key for signing, and "
+            "NAME.pub, the public key to share.",
             show_default=False,
         ),
     ] = None,
@@ -82,18 +83,22 @@ def attest(
 
     if new_key is not None:
         if any(each is not None for each in (result, key, certificate, files, output)):
-            raise SpecError("--new-key makes keys and attests nothing: leave all else out")
+            raise SpecError("--new-key only creates keys; remove the other arguments")
         keyid = make_keys(new_key)
         with reader_may_leave():
             sys.stdout.write(f"{new_key}.key and {new_key}.pub: key {keyid}\n")
         return
     if result is None:
-        raise SpecError("attest: name the results, what verify --json wrote")
+        raise SpecError("attest: name the results file that verify --json wrote")
     target = Target.open(output or result.parent / ATTESTATION, ATTESTED)
     signer = None if key is None else read_signer(key)
     found = run(result, target.path, signer=signer, certificate=certificate, files=files or ())
     target.write(found.content)
-    signed = f"signed by key {found.keyid}" if found.keyid else "not signed: give a key with --key"
+    signed = (
+        f"signed by key {found.keyid}"
+        if found.keyid
+        else ("not signed; pass a private key with --key to sign")
+    )
     with reader_may_leave():
         for note in found.notes:
             sys.stdout.write(f"note: {note}\n")

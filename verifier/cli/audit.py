@@ -84,14 +84,18 @@ def audit(
     output: Annotated[
         Path,
         typer.Option(
-            "-o", "--output", metavar="AUDIT.npz", help="Where it goes.", show_default=False
+            "-o",
+            "--output",
+            metavar="AUDIT.npz",
+            help="The audit file to write.",
+            show_default=False,
         ),
     ],
     model: Annotated[
         Path | None,
         typer.Argument(
             metavar="MODEL.onnx",
-            help="A network; its architecture is trained anew in every trial.",
+            help="A network; every trial retrains its architecture.",
             show_default=False,
         ),
     ] = None,
@@ -107,7 +111,7 @@ def audit(
         float | None,
         typer.Option(
             metavar="SHARE",
-            help="Share of the rows forgotten in each trial, drawn anew.",
+            help="Share of the rows to forget in each trial; each trial draws its own.",
             show_default="0.05",
         ),
     ] = None,
@@ -115,19 +119,19 @@ def audit(
         str | None,
         typer.Option(
             metavar="LABEL",
-            help="Instead of a share: forget all rows of this label in every trial.",
+            help="Forget all rows of this label in every trial, instead of a share.",
             show_default=False,
         ),
     ] = None,
     trials: Annotated[
-        int, typer.Option(help="Each trains an original and a retrained network.")
+        int, typer.Option(help="Trials; each trains an original and a retrained network.")
     ] = 20,
     unlearned: Annotated[
         Path | None,
         typer.Option(
             metavar="NPZ",
-            help="Instead of MODEL and data: posteriors of models that unlearned by any method, "
-            "with arrays trial, forgotten, label and posteriors.",
+            help="Posteriors of models unlearned by any method (arrays trial, forgotten, label, "
+            "posteriors), instead of MODEL and data.",
             show_default=False,
         ),
     ] = None,
@@ -135,7 +139,7 @@ def audit(
         Path | None,
         typer.Option(
             metavar="NPZ",
-            help="The same of retrained models, for the same rows.",
+            help="The same for retrained models, on the same rows.",
             show_default=False,
         ),
     ] = None,
@@ -143,22 +147,22 @@ def audit(
         Path | None,
         typer.Option(
             metavar="CSV|JSON",
-            help="Instead of MODEL and data: how often events happened in trials made elsewhere, "
-            "of any method or service, with columns event, unlearned_hits, unlearned_trials, "
-            "retrained_hits and retrained_trials, a row an event.",
+            help="Event counts from trials run elsewhere, one row per event with columns event, "
+            "unlearned_hits, unlearned_trials, retrained_hits and retrained_trials, "
+            "instead of MODEL and data.",
             show_default=False,
         ),
     ] = None,
     alpha: Annotated[
         float | None,
         typer.Option(
-            help="With --counts: of the claim of unlearning that is judged.",
-            show_default="whichever the counts refute",
+            help="With --counts: alpha of the unlearning claim to test.",
+            show_default="the largest that the counts refute",
         ),
     ] = None,
-    beta: Annotated[float, typer.Option(help="With --counts: of the same claim.")] = 0.0,
-    gamma: Annotated[float, typer.Option(help="With --counts: of the same claim.")] = 0.0,
-    rows: Annotated[int, typer.Option(help="Recorded of each kind in a trial, at most.")] = 500,
+    beta: Annotated[float, typer.Option(help="With --counts: the same claim's value.")] = 0.0,
+    gamma: Annotated[float, typer.Option(help="With --counts: the same claim's value.")] = 0.0,
+    rows: Annotated[int, typer.Option(help="Most rows of each kind recorded per trial.")] = 500,
     seconds: Annotated[
         float | None,
         typer.Option(help="No trial starts later than this.", show_default="no limit"),
@@ -166,10 +170,10 @@ def audit(
     same_seed: Annotated[
         bool,
         typer.Option(
-            "--same-seed", help="Retrain with the original's seed instead of a seed of its own."
+            "--same-seed", help="Retrain with the original's seed instead of a fresh one."
         ),
     ] = False,
-    rounds: Annotated[int, typer.Option(help="Rounds of the game that unlearns.")] = 100,
+    rounds: Annotated[int, typer.Option(help="Rounds of the unlearning game.")] = 100,
     leader_steps: LeaderSteps = 10,
     follower_steps: FollowerSteps = 1,
     game_batch: GameBatch = 500,
@@ -178,7 +182,7 @@ def audit(
     batch: BatchSize = 100,
     lr: LearningRate = 0.1,
     weight_decay: WeightDecay = 1e-5,
-    confidence: Annotated[float, typer.Option(help="Of what is printed.")] = 0.95,
+    confidence: Annotated[float, typer.Option(help="Confidence of the printed intervals.")] = 0.95,
     seed: Seed = 0,
 ) -> None:
     """Record what an attacker sees of unlearned models, beside retrained ones.
@@ -196,23 +200,23 @@ def audit(
     if not 0 < confidence < 1:
         raise AuditError(f"--confidence {confidence}: expected a number in (0, 1), as in 0.95")
     if output.exists():
-        raise AuditError(f"{output} is there already; choose another -o, or delete it")
+        raise AuditError(f"{output} already exists; choose another -o, or delete it")
     ready = unlearned is not None or retrained is not None
     if ready and (model is not None or forget is not None or forget_class is not None):
         raise AuditError(
-            "--unlearned and --retrained are answers that are there already: drop MODEL, the data, "
-            "--forget and --forget-class, or drop them"
+            "--unlearned and --retrained replace the trials: drop MODEL, the data, --forget and "
+            "--forget-class, or drop these two"
         )
     if counts is not None:
         if ready or model is not None or forget is not None:
             raise AuditError(
-                "--counts are of trials that were made already: drop MODEL, the data, --forget, "
-                "--unlearned and --retrained, or drop --counts"
+                "--counts replaces the trials: drop MODEL, the data, --forget, --unlearned and "
+                "--retrained, or drop --counts"
             )
         judge_counts(counts, output, (alpha, beta, gamma), confidence)
         return
     if alpha is not None or beta or gamma:
-        raise AuditError("--alpha, --beta and --gamma are of --counts; drop them, or give counts")
+        raise AuditError("--alpha, --beta and --gamma need --counts; drop them, or pass counts")
     from leaveout.verifier.audits.membership import join_arms, write_audit
 
     made: dict[str, object]
@@ -223,13 +227,13 @@ def audit(
                 if retrained is None
                 else ("--retrained", "--unlearned")
             )
-            raise AuditError(f"{given} needs {missing}: the two arms are compared")
+            raise AuditError(f"{given} needs {missing}: the audit compares both arms")
         found, made = join_arms(unlearned, retrained), {}
     else:
         if model is None or data is None:
             raise AuditError(
-                "give MODEL.onnx and its data, or --unlearned and --retrained; see leaveout audit "
-                "--help"
+                "name MODEL.onnx and its data, or pass --unlearned and --retrained; see "
+                "leaveout audit --help"
             )
         from leaveout.models.unlearning import Game, Schedule
         from leaveout.verifier.audits.membership.recording import record

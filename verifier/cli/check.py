@@ -17,7 +17,7 @@ def check(
         Path,
         typer.Argument(
             metavar="CERTIFICATE|ATTESTATION|DIR",
-            help="What verify --certificate, attest or verify --evidence wrote.",
+            help="A certificate, an attestation, or an evidence folder.",
             show_default=False,
         ),
     ],
@@ -25,22 +25,22 @@ def check(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Public key of whoever must have signed the attestation.",
+            help="Public key that must have signed the attestation.",
             show_default=False,
         ),
     ] = None,
     network: Annotated[
         list[Path] | None,
         typer.Option(
-            help="A network, if it is not where it was; it must be the same file. Of several, give "
-            "all.",
+            help="A network that has moved; it must be the same file. If there are several, "
+            "name all.",
             show_default=False,
         ),
     ] = None,
     family: Annotated[
         list[Path] | None,
         typer.Option(
-            help="A family, if it is not where it was; it must be the same. Of several, give all.",
+            help="A family that has moved; it must be the same. If there are several, name all.",
             show_default=False,
         ),
     ] = None,
@@ -48,8 +48,8 @@ def check(
         list[Path] | None,
         typer.Option(
             metavar="PATH",
-            help="A file that has moved, such as ballots; or a folder to look in, such as the "
-            "specification's own where it lies now. May be repeated.",
+            help="A file that has moved, such as ballots, or a folder to search, such as the "
+            "specification's new one. May be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -57,9 +57,9 @@ def check(
         bool,
         typer.Option(
             "--exact",
-            help="Compute sums and products of claims over networks in integers, so that no "
-            "rounding error is estimated but that of the network's own float32; some ten times "
-            "slower. What is kept between two formulas is rounded outwards to float64.",
+            help="Compute sums and products of claims over networks in integers, so that only "
+            "the network's own float32 rounding is estimated; about ten times slower. "
+            "Values kept between two formulas are rounded outwards to float64.",
         ),
     ] = False,
 ) -> None:
@@ -101,7 +101,7 @@ def check(
     attestation = _attestation(evidence)
     if attestation is None and key is not None:
         raise SpecError(
-            f"--key {key}: is of attestations; {evidence} is none, and has no signature"
+            f"--key {key}: only attestations are signed; {evidence} is not an attestation"
         )
     console, status_code = Console(), ExitCode.PROVED
     if live is not None:

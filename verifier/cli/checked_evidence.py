@@ -29,27 +29,25 @@ def _head(found: CheckedEvidence) -> Iterator[str]:
         yield f"signature: by key {found.keyid}, verified"
     elif found.signers:
         yield (
-            f"signature: NOT verified; said to be by key {', '.join(found.signers)}, which anybody "
-            "can say: give the public key of whom you trust with --key"
+            f"signature: NOT verified; it claims to be by key {', '.join(found.signers)}: pass "
+            "the signer's public key with --key to verify it"
         )
     else:
-        yield "signature: none; who made this is not known"
-    yield f"digests: all {found.digests} are those of the files"
+        yield "signature: none; the author is unknown"
+    yield f"digests: all {found.digests} match the files"
     if found.unnamed:
         yield (
-            f"not attested: {', '.join(found.unnamed)}: the attestation does not name what lies "
-            "beside it there; believe nothing that stands in it"
+            f"not attested: {', '.join(found.unnamed)}: the attestation does not name these "
+            "files; do not trust them"
         )
     yield (
-        "results: what the attestation says is what the results say; pages and tables beside them "
-        "are as they were made, and were not made again"
+        "results: they match the attestation; the pages and tables next to them match their "
+        "digests, but were not regenerated"
     )
     if found.params:
-        yield f"params: not as the specification has them: {', '.join(found.params)}"
+        yield f"params: set differently from the specification: {', '.join(found.params)}"
     again, total = sum(each.proved for each in found.standings), len(found.standings)
-    counted = (
-        f"{again} of {total} results are proved again" if again else "no result is proved again"
-    )
+    counted = f"{again} of {total} results proved again" if again else "no result was proved again"
     yield f"certificate: {'accepted' if found.checked else 'none'}; {counted}"
 
 
@@ -67,4 +65,4 @@ def _standing_line(standing: Standing) -> str:
         return f"{told}; {result.verdict} again"
     if standing.proved:
         return f"{told}; proved again: {standing.words}"
-    return f"{told}; of this the certificate proves only: {standing.words}"
+    return f"{told}; the certificate proves only: {standing.words}"

@@ -12,10 +12,10 @@ import typer
 def fmt(
     files: Annotated[
         list[str],
-        typer.Argument(metavar="FILE", help="Specifications; '-' reads one from standard input."),
+        typer.Argument(metavar="FILE", help="Specifications to format; '-' reads standard input."),
     ],
     check: Annotated[
-        bool, typer.Option("--check", help="Change nothing; name the files that would change.")
+        bool, typer.Option("--check", help="Only list the files that would change.")
     ] = False,
 ) -> None:
     """Lay specifications out in the one usual way; comments and meaning stay.
@@ -48,5 +48,5 @@ def fmt(
         try:
             write_whole(Path(name), after.encode())
         except OSError as error:
-            raise SpecError(f"{name}: cannot be written: {error.strerror}") from None
+            raise SpecError(f"{name}: cannot write: {error.strerror}") from None
     raise typer.Exit(1 if check and changed else 0)

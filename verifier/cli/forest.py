@@ -14,21 +14,21 @@ if TYPE_CHECKING:
 
 
 forest = typer.Typer(
-    help="Random forests that forget rows exactly: train one, delete rows from it, add others.\n\n"
-    "After any deletions the forest equals, bit for bit, the one trained on the rows left: "
-    "deleting is retraining, in milliseconds. So the forests without each single row need no "
-    "training, and what one row can change is decided for every row and every input: leaveout "
-    "verify DIR/forest.spec.",
+    help="Random forests that forget rows exactly: train one, delete rows, add rows.\n\nAfter "
+    "any deletion the forest equals, bit for bit, one trained on the remaining rows; a "
+    "deletion takes milliseconds. The forests without each single row therefore need no "
+    "training, and leaveout verify DIR/forest.spec decides what one row can change, for "
+    "every row and every input.",
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
 
-_EARLIER = ", by an earlier run that was ended before it said so"
+_EARLIER = ", by an earlier run that was interrupted before reporting it"
 
 Folder = Annotated[
     Path,
     typer.Argument(
-        metavar="DIR", help="A folder that leaveout forest train wrote.", show_default=False
+        metavar="DIR", help="A folder made by leaveout forest train.", show_default=False
     ),
 ]
 
@@ -39,9 +39,9 @@ def train(
         Path,
         typer.Argument(
             metavar="CSV|NPZ",
-            help="A CSV with a header line, or an NPZ with X_train and y_train (and X_test, y_test "
-            "to report test accuracy) or X and y. A CSV's numbers are used as they are, and its "
-            "words one-hot encoded.",
+            help="A CSV with a header line, or an NPZ with X_train and y_train (and X_test, "
+            "y_test to report test accuracy) or X and y. Numbers in a CSV are used "
+            "unchanged; words are one-hot encoded.",
             show_default=False,
         ),
     ],
@@ -51,7 +51,7 @@ def train(
             "-o",
             "--output",
             metavar="DIR",
-            help="Where forest.npz, forest.json (what the columns are) and forest.spec go.",
+            help="Folder for forest.npz, forest.json (the columns) and forest.spec.",
             show_default=False,
         ),
     ],
@@ -61,42 +61,44 @@ def train(
         typer.Option(
             "--id",
             metavar="COLUMN",
-            help="The CSV's column that names the rows: no feature, kept to delete rows by it.",
-            show_default="rows are numbers from 0",
+            help="CSV column with row names: not a feature, used to name rows to delete.",
+            show_default="rows are numbered from 0",
         ),
     ] = None,
     unit: Units = None,
     trees: Annotated[
         int,
-        typer.Option(help="How many; the more there are, the less a row moves their mean.", min=1),
+        typer.Option(
+            help="Number of trees; with more trees, one row moves their mean less.", min=1
+        ),
     ] = 50,
     depth: Annotated[
         int,
         typer.Option(
-            help="Deepest level of a leaf. Try less before more: leaves of a shallow forest hold "
-            "many rows, so it owes less to any one of them, often at no loss of accuracy.",
+            help="Maximum depth. Try shallow trees first: their leaves hold many rows, so one "
+            "row changes less, often without losing accuracy.",
             min=1,
         ),
     ] = 10,
     share: Annotated[
         float,
         typer.Option(
-            help="Share of the trees that hold a row, chosen by a hash of it. With 0.1 no row can "
-            "change an answer whose confidence is above 0.2, however deep the trees; deleting is "
-            "faster, too.",
+            help="Share of the trees that a row trains, chosen by its hash. With 0.1, no row "
+            "can change an answer whose confidence exceeds 0.2, whatever the depth; "
+            "deletions are faster, too.",
         ),
     ] = 1.0,
     thresholds: Annotated[
-        int, typer.Option(help="How many are sampled for each column of a node.", min=1)
+        int, typer.Option(help="Thresholds sampled per column at each node.", min=1)
     ] = 10,
     seed: Annotated[
-        int, typer.Option(help="Of everything random; written into the file.", min=0)
+        int, typer.Option(help="Seed of all randomness; saved in the file.", min=0)
     ] = 0,
     test_share: Annotated[
         float,
         typer.Option(
-            help="Share of the rows without which a second forest is trained, to measure accuracy "
-            "on them; 0: none. The forest that is written holds all rows.",
+            help="Share of the rows held out from a second forest, to measure accuracy; 0 for "
+            "none. The saved forest is trained on all rows.",
         ),
     ] = 0.2,
 ) -> None:
@@ -136,8 +138,8 @@ def delete(
         list[str] | None,
         typer.Argument(
             metavar="ROW",
-            help="What the column of --id calls them; without one, numbers counted from 0 in the "
-            "table as it was, which no deletion shifts.",
+            help="Names from the --id column; without one, numbers counted from 0 in the "
+            "original table, which deletions do not shift.",
             show_default=False,
         ),
     ] = None,
@@ -153,7 +155,7 @@ def delete(
     check: Annotated[
         bool,
         typer.Option(
-            "--check", help="Also train anew on the rows left, and compare: bit for bit the same."
+            "--check", help="Also retrain on the remaining rows and compare, bit for bit."
         ),
     ] = False,
 ) -> None:
@@ -178,13 +180,13 @@ def _say_deleted(done: Deletion) -> None:
         ("seconds", f"{done.seconds:.4f}"),
     ]
     if done.retraining is None:
-        lines.append(("equal", "to training anew on the rows left; --check compares"))
+        lines.append(("equal", "to retraining on the remaining rows; --check compares"))
     else:
-        lines.append(("equal", "bit for bit to training anew on the rows left"))
+        lines.append(("equal", "bit for bit to retraining on the remaining rows"))
     typer.echo(_lines([*lines, *_files(done.files)]))
-    _say_kept(done.kept, "; see that it says nothing of the rows deleted")
+    _say_kept(done.kept, "; make sure it contains nothing about the deleted rows")
     for path in done.naming:
-        typer.echo(f"note: {path} still names a row that is deleted", err=True)
+        typer.echo(f"note: {path} still names a deleted row", err=True)
 
 
 @forest.command()
@@ -194,7 +196,7 @@ def add(
         Path,
         typer.Argument(
             metavar="CSV",
-            help="Rows with the columns of the table that the forest was trained on.",
+            help="Rows with the columns of the forest's training table.",
             show_default=False,
         ),
     ],
@@ -238,7 +240,7 @@ def _training_table(report: ForestReport) -> str:
         ("trees", f"{report.trees:,}, {depth}"),
     ]
     if report.test_accuracy is not None:
-        said = f" (a forest without {report.tested:,} of the rows, on these)"
+        said = f" (of a forest trained without {report.tested:,} of the rows, measured on these)"
         rows.append(("test accuracy", f"{report.test_accuracy:.2%}{said * report.held_out}"))
     rows += [("seconds", f"{report.seconds:.1f}"), *_files(report.files)]
     rows.append(("next", f"leaveout verify {report.directory / 'forest.spec'}"))
@@ -261,4 +263,4 @@ def _some(rows: tuple[str, ...], shown: int = 5) -> str:
 
 def _say_kept(kept: Path | None, more: str = "") -> None:
     if kept is not None:
-        typer.echo(f"note: {kept} is not as it was written, and stays as it is{more}", err=True)
+        typer.echo(f"note: {kept} was edited and is left unchanged{more}", err=True)

@@ -10,11 +10,13 @@ import typer
 def functions(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME", help="Functions to describe; by default all are listed."),
+        typer.Argument(metavar="NAME", help="Functions to describe; without any, all are listed."),
     ] = None,
     grammar: Annotated[
         bool,
-        typer.Option("--grammar", help="Print the TextMate grammar that editors colour by."),
+        typer.Option(
+            "--grammar", help="Print the TextMate grammar for syntax highlighting in editors."
+        ),
     ] = False,
 ) -> None:
     """List the functions of the language, including those of installed packages.

@@ -28,8 +28,8 @@ def guard(
         Path,
         typer.Argument(
             metavar="DIR",
-            help="A folder of leaveout train, with the bounds.npz that leaveout verify --bounds "
-            "wrote; or one with a forest.npz.",
+            help="A folder made by leaveout train, with the bounds.npz that leaveout verify "
+            "--bounds writes, or a folder with a forest.npz.",
             show_default=False,
         ),
     ],
@@ -37,15 +37,17 @@ def guard(
         Path | None,
         typer.Argument(
             metavar="ROWS",
-            help="Rows to answer: a CSV in the table's own units, a header first, or an NPZ with "
-            "X_test (or X) as the model reads them; '-' or nothing for a CSV on standard input.",
+            help="Rows to answer: a CSV with a header in the table's own units, or an NPZ with "
+            "X_test (or X) as the model reads them. '-' or nothing reads a CSV from "
+            "standard input.",
             show_default=False,
         ),
     ] = None,
     epsilon: Annotated[
         float | None,
         typer.Option(
-            help="How much a noised answer may depend on any one training point; 0: not at all.",
+            help="Privacy budget of a noised answer: how much it may depend on any one training "
+            "point; 0 for not at all.",
             show_default=False,
         ),
     ] = None,
@@ -55,7 +57,7 @@ def guard(
             "-o",
             "--output",
             metavar="FILE",
-            help="Write the labels there, all or none.",
+            help="File for the labels; all are written or none.",
             show_default="standard output",
         ),
     ] = None,
@@ -63,50 +65,50 @@ def guard(
         str,
         typer.Option(
             metavar="refuse|noise",
-            help="Inputs outside the verified box: refuse them (an empty label), or noise them. "
-            "Of a forest there are none.",
+            help="Inputs outside the verified box: refuse (an empty label) or noise. Forests "
+            "have no such inputs.",
         ),
     ] = "refuse",
     memory: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="SQLite file that remembers noised answers; never delete it while the model "
-            "answers.",
+            help="SQLite file that stores noised answers; never delete it while the model is in "
+            "use.",
             show_default="DIR/answers.sqlite",
         ),
     ] = None,
     cap: Annotated[
         float | None,
         typer.Option(
-            help="What the epsilons of all noised answers may add up to.", show_default="no limit"
+            help="Cap on the sum of the epsilons of all noised answers.", show_default="no limit"
         ),
     ] = None,
     when_spent: Annotated[
         str,
         typer.Option(
             metavar="refuse|uniform",
-            help="Once the cap is reached: refuse everything, or draw further noised answers "
-            "uniformly, which costs nothing.",
+            help="When the cap is reached: refuse everything, or draw further noised answers "
+            "uniformly, at no cost.",
         ),
     ] = "refuse",
     remember: Annotated[
-        int, typer.Option(help="Noised answers that may be kept; then everything is refused.")
+        int, typer.Option(help="Most noised answers to store; beyond that everything is refused.")
     ] = 1_000_000,
     seed: Annotated[
         int | None,
         typer.Option(
-            help="For experiments only: who knows it can take the noise away.",
-            show_default="randomness of the operating system",
+            help="For experiments only: whoever knows the seed can remove the noise.",
+            show_default="the operating system's randomness",
         ),
     ] = None,
     serve: Annotated[
-        bool, typer.Option("--serve", help="Answer over HTTP instead (extra 'serve').")
+        bool, typer.Option("--serve", help="Serve over HTTP (extra 'serve').")
     ] = False,
     host: Annotated[
         str,
         typer.Option(
-            help="With --serve: address to listen on; one that others can reach is warned of."
+            help="With --serve: address to listen on. A warning is printed if others can reach it."
         ),
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="With --serve.", min=0, max=65535)] = 8000,
@@ -114,8 +116,8 @@ def guard(
         float,
         typer.Option(
             metavar="SECONDS",
-            help="With --serve: answers leave at multiples of this and a little later, so that "
-            "time does not tell which inputs were noised; 0 turns it off.",
+            help="With --serve: send answers at multiples of this time, slightly jittered, so "
+            "that timing does not reveal which inputs were noised; 0 turns padding off.",
             min=0,
         ),
     ] = 0.05,
@@ -123,25 +125,24 @@ def guard(
         int,
         typer.Option(
             metavar="N",
-            help="With --serve: answer in so many processes, which share the socket, the memory "
-            "and what was loaded; one that dies is started again. Linux.",
+            help="With --serve: number of processes; they share the socket, the memory file and "
+            "the loaded model, and are restarted when they die. Linux only.",
         ),
     ] = 1,
     keys: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="With --serve: answer only who sends Authorization: Bearer KEY with a key of this "
-            "file, which holds name:sha256 lines; see --new-key. A changed file is read again.",
-            show_default="everybody is answered",
+            help="With --serve: require Authorization: Bearer KEY with a key from this file of "
+            "name:sha256 lines; see --new-key. Changes are picked up while running.",
+            show_default="no key required",
         ),
     ] = None,
     new_key: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Answer nothing: make a key, add its digest to the file of --keys, and print it, "
-            "once.",
+            help="Only create a key: add its digest to the --keys file and print the key once.",
             show_default=False,
         ),
     ] = None,
@@ -149,8 +150,8 @@ def guard(
         float | None,
         typer.Option(
             metavar="ROWS",
-            help="With --serve: rows a second that each key may ask for, or without keys each "
-            "address; more is refused with 429.",
+            help="With --serve: rows per second for each key (without keys: each address); the "
+            "excess gets 429.",
             show_default="no limit",
         ),
     ] = None,
@@ -158,60 +159,57 @@ def guard(
         float | None,
         typer.Option(
             metavar="ROWS",
-            help="With --rate: rows that may be asked for at once.",
-            show_default="ten seconds of the rate",
+            help="With --rate: rows allowed in one burst.",
+            show_default="ten seconds' worth",
         ),
     ] = None,
     allow_host: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="With --serve: a name under which it may be asked, such as that of a proxy, "
-            "beside localhost and what --host says; may be given again. * allows any.",
+            help="With --serve: an allowed host name, such as a proxy's, besides localhost and "
+            "--host. May be repeated; * allows any.",
             show_default=False,
         ),
     ] = None,
     most_rows: Annotated[
-        int, typer.Option(metavar="N", help="With --serve: rows of one request.")
+        int, typer.Option(metavar="N", help="With --serve: most rows in one request.")
     ] = 1000,
     most_bytes: Annotated[
-        int, typer.Option(metavar="N", help="With --serve: bytes of one request.")
+        int, typer.Option(metavar="N", help="With --serve: most bytes in one request.")
     ] = 1 << 20,
     most_waiting: Annotated[
         int,
-        typer.Option(
-            metavar="N", help="With --serve: requests that may wait; others are refused with 503."
-        ),
+        typer.Option(metavar="N", help="With --serve: most waiting requests; others get 503."),
     ] = 1000,
     grace: Annotated[
         float,
         typer.Option(
             metavar="SECONDS",
-            help="With --serve: how long requests under way are still answered after SIGTERM.",
+            help="With --serve: seconds to finish running requests after SIGTERM.",
         ),
     ] = 30.0,
     drain: Annotated[
         float,
         typer.Option(
             metavar="SECONDS",
-            help="With --serve: how long new requests are still taken after SIGTERM, while /health "
-            "says 503, so that a balancer sends no more.",
+            help="With --serve: seconds to keep accepting requests after SIGTERM while /health "
+            "returns 503, so that load balancers can drain.",
         ),
     ] = 0.0,
     adopt: Annotated[
         bool,
         typer.Option(
             "--adopt",
-            help="Take bounds.npz and the memory as they are, though they were not written by this "
-            "user here, or were changed since; each is named.",
+            help="Trust bounds.npz and the memory file although this user did not write them "
+            "here, or they changed since; each is named.",
         ),
     ] = False,
     account: Annotated[
         bool,
         typer.Option(
             "--account",
-            help="Answer nothing: say how many inputs were noised and what that cost. Keep it to "
-            "yourself.",
+            help="Only report how many inputs were noised and what that cost. Keep this private.",
         ),
     ] = False,
 ) -> None:
@@ -241,7 +239,8 @@ def guard(
         epsilon = None
     elif epsilon is None:
         raise GuardError(
-            "say how much a noised answer may depend on one training point, as in --epsilon 0.2"
+            "--epsilon is required: how much a noised answer may depend on one training point, "
+            "e.g. --epsilon 0.2"
         )
     for name, value, known in (
         ("--outside", outside, ("refuse", "noise")),
@@ -269,7 +268,7 @@ def guard(
         for note in opened.notes:
             sys.stderr.write(f"leaveout: {note}\n")
         if seed is not None:
-            sys.stderr.write("leaveout: the noise is seeded: for experiments only\n")
+            sys.stderr.write("leaveout: the noise is seeded; use this for experiments only\n")
         if serve:
             _serve(
                 opened,
@@ -294,8 +293,8 @@ def guard(
         shown = ", ".join(map(str, refused[:_LISTED])) + ", ..." * (len(refused) > _LISTED)
         unit = "row" if _is_archive(rows) else "line"
         sys.stderr.write(
-            f"leaveout: {len(refused):,} row{'s' * (len(refused) != 1)} outside the verified "
-            f"inputs refused ({unit} {shown}); nothing is proved of them\n"
+            f"leaveout: refused {len(refused):,} row{'s' * (len(refused) != 1)} outside the "
+            f"verified inputs ({unit} {shown}); nothing is proved about them\n"
         )
         raise typer.Exit(_REFUSED)
 
@@ -348,7 +347,7 @@ def _refuse_to_replace(
         return
     needed = [*files_of(folder), *([memory] if memory else []), *([rows] if rows else [])]
     if output.resolve() in {path.resolve() for path in needed}:
-        raise GuardError(f"-o {output}: would replace a file that the guard reads; name another")
+        raise GuardError(f"-o {output}: the guard reads this file; choose another name")
 
 
 @contextmanager
@@ -363,7 +362,7 @@ def _open_rows(rows: Path | None) -> Iterator[tuple[str, TextIO]]:
         with open_text_file(rows, TABLE) as stream:
             yield str(rows), stream
     except OSError as error:
-        raise GuardError(f"{rows}: cannot be read: {error.strerror}") from None
+        raise GuardError(f"{rows}: cannot read: {error.strerror}") from None
 
 
 @contextmanager
@@ -374,7 +373,7 @@ def _target(output: Path | None) -> Iterator[TextIO]:
         yield sys.stdout
         return
     if output.is_dir():
-        raise GuardError(f"-o {output}: is a folder; give a file name")
+        raise GuardError(f"-o {output}: is a folder; name a file")
     try:
         with open_atomically(output) as stream:
             text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
@@ -382,7 +381,7 @@ def _target(output: Path | None) -> Iterator[TextIO]:
             text.flush()
             text.detach()
     except OSError as error:
-        raise GuardError(f"-o {output}: cannot be written: {error.strerror}") from None
+        raise GuardError(f"-o {output}: cannot write: {error.strerror}") from None
 
 
 def _serve(guard: Guard, host: str, port: int, **settings: Any) -> None:
@@ -401,7 +400,7 @@ def _new_key(keys: Path | None, name: str) -> str:
     from leaveout.verifier.guard.server_keys import add_key
 
     if keys is None:
-        raise GuardError("--new-key: name the file of digests, as in --keys keys.txt")
+        raise GuardError("--new-key needs --keys, the file of key digests, e.g. --keys keys.txt")
     return f"{add_key(keys, name)}\n"
 
 
@@ -410,7 +409,7 @@ def _account(folder: Path, memory: Path | None, adopt: bool) -> str:
     from leaveout.verifier.guard.memory import Memory
 
     if not folder.is_dir():
-        raise GuardError(f"{folder}: there is no such folder")
+        raise GuardError(f"{folder}: no such folder")
     found = Memory.read(memory or folder / MEMORY, adopt=adopt)
     lines = [f"noised inputs  {found.answers:,}", f"epsilon spent  {found.epsilon:g}"]
     for epsilon, count in found.spent:

@@ -22,40 +22,40 @@ if TYPE_CHECKING:
 
 LabelColumn: TypeAlias = Annotated[
     str | None,
-    typer.Option(metavar="COLUMN", help="The CSV's column to predict.", show_default=False),
+    typer.Option(metavar="COLUMN", help="CSV column to predict.", show_default=False),
 ]
 Units: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         metavar="COLUMN=UNIT",
-        help="What a column's numbers are measured in, as in dose=mg; may be given again.",
+        help="Unit of a column, e.g. dose=mg. May be repeated.",
         show_default=False,
     ),
 ]
 """Read by `units.read_units`."""
 
 LeaderSteps: TypeAlias = Annotated[
-    int, typer.Option(help="Steps a round towards retraining and accuracy.")
+    int, typer.Option(help="Steps per round towards retraining and accuracy.")
 ]
-FollowerSteps: TypeAlias = Annotated[int, typer.Option(help="Steps a round against the attack.")]
-GameBatch: TypeAlias = Annotated[int, typer.Option(help="Rows a step of the leader.")]
+FollowerSteps: TypeAlias = Annotated[int, typer.Option(help="Steps per round against the attack.")]
+GameBatch: TypeAlias = Annotated[int, typer.Option(help="Batch size of the leader.")]
 GameRate: TypeAlias = Annotated[float, typer.Option(help="Learning rate of both players.")]
 
-Epochs: TypeAlias = Annotated[int, typer.Option(help="Of training from scratch.")]
-BatchSize: TypeAlias = Annotated[int, typer.Option(help="Rows a step of training from scratch.")]
+Epochs: TypeAlias = Annotated[int, typer.Option(help="Epochs of training from scratch.")]
+BatchSize: TypeAlias = Annotated[int, typer.Option(help="Batch size of training from scratch.")]
 LearningRate: TypeAlias = Annotated[
     float, typer.Option(help="Learning rate of training from scratch.")
 ]
 WeightDecay: TypeAlias = Annotated[
-    float, typer.Option(help="Added to the gradient, times each weight and bias.")
+    float, typer.Option(help="Weight decay, applied to weights and biases.")
 ]
-Seed: TypeAlias = Annotated[int, typer.Option(help="Of everything random.")]
+Seed: TypeAlias = Annotated[int, typer.Option(help="Seed of all randomness.")]
 
 Cores: TypeAlias = Annotated[
     int | None, typer.Option(help="Cores to use at most.", show_default="all", min=1)
 ]
 CounterExampleSeed: TypeAlias = Annotated[
-    int, typer.Option(help="Of the search for counter-examples.")
+    int, typer.Option(help="Seed of the search for counter-examples.")
 ]
 
 
@@ -65,7 +65,7 @@ def read_units(given: Sequence[str]) -> dict[str, str]:
     for text in given:
         column, separator, unit = text.rpartition("=")
         if not (separator and column.strip() and unit.strip()):
-            raise TrainingError(f"--unit {text}: expected COLUMN=UNIT, as in --unit dose=mg")
+            raise TrainingError(f"--unit {text}: expected COLUMN=UNIT, e.g. --unit dose=mg")
         units[column.strip()] = unit.strip()
     return units
 
@@ -91,7 +91,7 @@ class JsonTarget:
             with tempfile.TemporaryFile(prefix=".leaveout-", dir=path.resolve().parent):
                 pass
         except OSError as error:
-            raise SpecError(f"--json {path}: cannot be written: {error.strerror}") from None
+            raise SpecError(f"--json {path}: cannot write: {error.strerror}") from None
         return JsonTarget(path)
 
     def write(self, report: Report) -> None:
@@ -105,9 +105,7 @@ class JsonTarget:
 
                 write_json(report, self.path)
             except OSError as error:
-                raise SpecError(
-                    f"--json {self.path}: cannot be written: {error.strerror}"
-                ) from None
+                raise SpecError(f"--json {self.path}: cannot write: {error.strerror}") from None
 
 
 @contextmanager
@@ -124,13 +122,13 @@ def reader_may_leave() -> Iterator[None]:
 def _refuse_unusable(path: Path) -> None:
     """Raise on folders, devices and files that are not earlier results."""
     if path.is_dir():
-        raise SpecError(f"--json {path}: is a folder; give a file name")
+        raise SpecError(f"--json {path}: is a folder; name a file")
     if not path.resolve().parent.is_dir():
-        raise SpecError(f"--json {path}: the folder does not exist; make it first")
+        raise SpecError(f"--json {path}: no such folder; create it first")
     if not path.exists():
         return
     if not path.is_file():
-        raise SpecError(f"--json {path}: is not an ordinary file; '-' writes to standard output")
+        raise SpecError(f"--json {path}: not a regular file; '-' writes to standard output")
     content = read_whole(path, RESULTS) if path.stat().st_size < RESULTS else b"{"
     try:
         known = not content or {"leaveout", "results"} <= set(msgspec.json.decode(content))
@@ -138,5 +136,5 @@ def _refuse_unusable(path: Path) -> None:
         known = False
     if not known:
         raise SpecError(
-            f"--json {path}: exists and holds no results; choose another name, or remove it"
+            f"--json {path}: exists and is not a results file; choose another name, or remove it"
         )

@@ -32,7 +32,7 @@ def partition(
             "-o",
             "--output",
             metavar="DIR",
-            help="Where ballots.npz, parts.csv, poisoning.spec and models/ (if any) go.",
+            help="Folder for ballots.npz, parts.csv, poisoning.spec and, if asked for, models/.",
             show_default=False,
         ),
     ],
@@ -40,8 +40,8 @@ def partition(
         int,
         typer.Option(
             metavar="K",
-            help="A member sees about 1/K of the rows. More parts: larger certificates, weaker "
-            "members.",
+            help="Number of parts; a member sees about 1/K of the rows. More parts give larger "
+            "certificates and weaker members.",
         ),
     ] = 50,
     method: Annotated[
@@ -59,27 +59,28 @@ def partition(
         int | None,
         typer.Option(
             metavar="D",
-            help="Members a row reaches in finite_aggregation; classifiers of a part in boosted.",
+            help="finite_aggregation: members that each row reaches; boosted: classifiers per "
+            "part.",
             show_default="4",
         ),
     ] = None,
     families: Annotated[
         int | None,
-        typer.Option(metavar="F", help="Times hash_bagging divides all rows.", show_default="4"),
+        typer.Option(
+            metavar="F", help="hash_bagging: how many times all rows are divided.", show_default="4"
+        ),
     ] = None,
     label: LabelColumn = None,
     test: Annotated[
         Path | None,
-        typer.Option(
-            metavar="CSV", help="Rows to test on, with the same columns.", show_default=False
-        ),
+        typer.Option(metavar="CSV", help="Test rows, with the same columns.", show_default=False),
     ] = None,
     test_share: Annotated[
         float | None,
         typer.Option(
             metavar="SHARE",
-            help="Hold out this share of the rows instead: a hash of a row says whether it is held "
-            "out, whatever the other rows are.",
+            help="Hold out this share of the rows instead, chosen by each row's hash, "
+            "independent of the other rows.",
             show_default=False,
         ),
     ] = None,
@@ -203,7 +204,7 @@ def partition(
     ] = "",
     workers: Annotated[
         int | None,
-        typer.Option(help="Processes; changes speed, never the result.", show_default="one a core"),
+        typer.Option(help="Number of processes; affects speed only.", show_default="one a core"),
     ] = None,
     onnx: Annotated[
         bool, typer.Option("--onnx/--no-onnx", help="Write the members as ONNX where possible.")
@@ -212,8 +213,8 @@ def partition(
         bool,
         typer.Option(
             "--undefended/--no-undefended",
-            help="Train one model on all rows as well, to see what the partition costs in "
-            "accuracy; it comes last, and may take as long as all members.",
+            help="Also train one model on all rows, to see what the partition costs in "
+            "accuracy. It runs last and may take as long as all members.",
         ),
     ] = True,
 ) -> None:

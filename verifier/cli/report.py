@@ -16,8 +16,8 @@ def report(
         list[str],
         typer.Argument(
             metavar="RESULT.json",
-            help="What verify --json wrote; several are shown on one page, their curves in one "
-            "chart. '-' reads standard input.",
+            help="Results, as verify --json writes them. Several share one page and their "
+            "curves one chart; '-' reads standard input.",
             show_default=False,
         ),
     ],
@@ -27,9 +27,9 @@ def report(
             "-o",
             "--output",
             metavar="FILE",
-            help="The page; if the name ends in .md, its summary in Markdown, for a model card; in "
-            ".sarif, SARIF for code scanning; in .cdx.json, a CycloneDX ML-BOM. A file that exists "
-            "is replaced only if it is such a one.",
+            help="Output file: an HTML page, or by its suffix .md (a summary for a model card), "
+            ".sarif (SARIF for code scanning) or .cdx.json (a CycloneDX ML-BOM). An "
+            "existing file is replaced only if it is of that kind.",
         ),
     ] = "report.html",
     data: Annotated[
@@ -37,8 +37,8 @@ def report(
         typer.Option(
             "--data",
             metavar="FILE",
-            help="Points to hold against the bounds: an NPZ with X_test (or X), and y_test (or y) "
-            "if the labels are known, or a CSV in the units of the training data.",
+            help="Points to compare with the bounds: an NPZ with X_test (or X) and, if known, "
+            "y_test (or y), or a CSV in the units of the training data.",
             show_default=False,
         ),
     ] = None,
@@ -47,8 +47,8 @@ def report(
         typer.Option(
             "--date",
             metavar="DATE",
-            help="When results were found that do not say so themselves, as in 2026-11-23, for "
-            "the first page; without it there is a line to write it on.",
+            help="Date of results that do not state it, e.g. 2026-11-23, for the first page; "
+            "without it the page leaves a blank line for it.",
             show_default=False,
         ),
     ] = "",
@@ -73,7 +73,7 @@ def report(
 
     if is_export(output):
         if data is not None:
-            raise SpecError("--data: is shown on a page; leave it out, or name a page with -o")
+            raise SpecError("--data needs an HTML page: drop it, or name a page with -o")
         export(results, output)
         with reader_may_leave():
             sys.stdout.write(f"{output}\n")

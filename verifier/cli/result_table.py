@@ -64,7 +64,7 @@ def _labels(table: AccuracyTable) -> Iterator[RenderableType]:
         return
     if any(_spread(record) > _MUCH for _, record in table.columns):
         yield _table(table, order[:_WORST])
-        yield Text(f"  and {len(order) - _WORST:,} labels of which more is certified")
+        yield Text(f"  and {len(order) - _WORST:,} labels with more certified")
         return
     for name, record in table.columns:
         worst = least(record) or record.labels[0]
@@ -202,16 +202,12 @@ def _alone(found: list[Checked]) -> Iterator[str]:
                 known.setdefault((name, path, members), set()).add(member)
     for (name, path, members), own in known.items():
         which = "all" if len(own) == members else f"{runs(sorted(own))} of"
-        yield f"{name} is claimed of {which} {members:,} members of family {path}"
+        yield f"{name} is claimed for {which} {members:,} members of family {path}"
 
 
 def _advice(report: Report) -> list[str]:
     """Return advice on unknown results, once if several labels share it."""
-    said = [
-        f"{result.name}: to know more: {each}"
-        for result in report.results
-        for each in result.advice
-    ]
+    said = [f"{result.name}: advice: {each}" for result in report.results for each in result.advice]
     return list(dict.fromkeys(said))
 
 

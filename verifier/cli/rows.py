@@ -29,14 +29,16 @@ class _Order(StrEnum):
 def rows(
     result: Annotated[
         Path,
-        typer.Argument(metavar="RESULT.json", help="What verify --json wrote.", show_default=False),
+        typer.Argument(
+            metavar="RESULT.json", help="Results, as verify --json writes them.", show_default=False
+        ),
     ],
     data: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Points, as verify --data takes them: of each row, which of the answers to them "
-            "its absence changes. Every member is asked.",
+            help="Points, as for verify --data: report which answers to them change without "
+            "each row. Every member is evaluated.",
             show_default=False,
         ),
     ] = None,
@@ -59,44 +61,42 @@ def rows(
     sort: Annotated[
         _Order,
         typer.Option(
-            help="What comes first: the highest bound, the worst known leak, the most answers "
-            "changed, or rows by their number or name.",
+            help="Sort order: highest bound, worst known leak, most answers changed, or row "
+            "number or name.",
         ),
     ] = _Order.BOUND,
     row: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Show this row alone, by name or number, and all that is known of it.",
+            help="Show only this row, by name or number, with everything known about it.",
             show_default=False,
         ),
     ] = None,
-    top: Annotated[int, typer.Option(help="How many rows the table shows.", min=1)] = 20,
+    top: Annotated[int, typer.Option(help="Rows to show in the table.", min=1)] = 20,
     time: Annotated[
         float | None,
         typer.Option(
-            help="Seconds to search rows one at a time, the highest bounds first: gives each a "
-            "bound and a leak of its own.",
+            help="Seconds to search rows one at a time, highest bounds first, for a bound and a "
+            "leak of their own.",
             show_default="no search",
             min=0,
         ),
     ] = None,
     update: Annotated[
         bool,
-        typer.Option("--update", help="Write what --time found into RESULT.json."),
+        typer.Option("--update", help="Write what --time finds into RESULT.json."),
     ] = False,
     network: Annotated[
         Path | None,
         typer.Option(
-            help="The network, or forest, if it is not where it was; it must be the same.",
+            help="The network or forest, if it has moved; it must be the same.",
             show_default=False,
         ),
     ] = None,
     family: Annotated[
         Path | None,
-        typer.Option(
-            help="The family, if it is not where it was; it must be the same.", show_default=False
-        ),
+        typer.Option(help="The family, if it has moved; it must be the same.", show_default=False),
     ] = None,
 ) -> None:
     """List what is proved of each training row: its bound, and the worst leak known.
@@ -119,7 +119,7 @@ def rows(
     from leaveout.verifier.rows.known import rows as every
 
     if update and time is None:
-        raise SpecError("--update: writes what --time SECONDS finds; give --time too")
+        raise SpecError("--update needs --time SECONDS: it writes what that search finds")
     if json == "-" and csv == "-":
         raise SpecError("--json - and --csv -: only one can be standard output")
     as_json, as_csv = TextTarget.open("--json", json), TextTarget.open("--csv", csv)
@@ -195,7 +195,7 @@ def _write(report: Report, path: Path) -> None:
     try:
         write_json(report, path)
     except OSError as error:
-        raise SpecError(f"{path}: cannot be written: {error.strerror}") from None
+        raise SpecError(f"{path}: cannot write: {error.strerror}") from None
 
 
 @dataclass(frozen=True)
@@ -215,16 +215,16 @@ class TextTarget:
         path = Path(text)
         try:
             if path.is_dir():
-                raise SpecError(f"{option} {path}: is a folder; give a file name")
+                raise SpecError(f"{option} {path}: is a folder; name a file")
             if path.exists() and not path.is_file():
-                raise SpecError(f"{option} {path}: is not an ordinary file")
+                raise SpecError(f"{option} {path}: not a regular file")
             if not path.resolve().parent.is_dir():
-                raise SpecError(f"{option} {path}: the folder does not exist; make it first")
+                raise SpecError(f"{option} {path}: no such folder; create it first")
             # What would fail in the end fails now.
             with tempfile.TemporaryFile(prefix=".leaveout-", dir=path.resolve().parent):
                 pass
         except OSError as error:
-            raise SpecError(f"{option} {path}: cannot be written: {error.strerror}") from None
+            raise SpecError(f"{option} {path}: cannot write: {error.strerror}") from None
         return TextTarget(option, path)
 
     def write(self, content: bytes) -> None:
@@ -236,6 +236,4 @@ class TextTarget:
         try:
             write_whole(self.path, content)
         except OSError as error:
-            raise SpecError(
-                f"{self.option} {self.path}: cannot be written: {error.strerror}"
-            ) from None
+            raise SpecError(f"{self.option} {self.path}: cannot write: {error.strerror}") from None

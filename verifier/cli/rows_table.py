@@ -38,7 +38,7 @@ def render_rows(report: Report, records: Sequence[RowRecord], top: int, console:
     if len(records) > top:
         more = count_noun(len(records) - top, "more row")
         lines += [
-            Text(f"and {more}; --top {len(records)} shows all, --csv FILE keeps them"),
+            Text(f"and {more}; --top {len(records)} shows all, --csv FILE saves them"),
             Text(),
         ]
     lines += [Text(line) for line in _summary(report, records)]
@@ -93,7 +93,9 @@ def _summary(report: Report, records: Sequence[RowRecord]) -> Iterator[str]:
         change = "changes" if harmless == 1 else "change"
         yield f"{count_noun(harmless, 'row')} {change} no answer of a confidence above 0"
     if missing:
-        yield f"{count_noun(missing, 'row')} not retrained: nothing is proved of {_them(missing)}"
+        yield (
+            f"{count_noun(missing, 'row')} not retrained: nothing is proved about {_them(missing)}"
+        )
     yield from _of_points(left_out)
 
 

@@ -32,8 +32,8 @@ def service(
         typer.Argument(
             metavar="CSV|NPZ",
             help="A CSV with a header line, or an NPZ with X_train and y_train (and X_test, "
-            "y_test) or X and y. A CSV's numbers are scaled into [0, 1] and its words one-hot "
-            "encoded; an NPZ is used as it is.",
+            "y_test) or X and y. In a CSV, numbers are scaled to [0, 1] and words one-hot "
+            "encoded; an NPZ is used unchanged.",
             show_default=False,
         ),
     ],
@@ -43,7 +43,7 @@ def service(
             "-o",
             "--output",
             metavar="DIR",
-            help="Where plan.csv, accuracy.svg, service.toml and service.spec go.",
+            help="Folder for plan.csv, accuracy.svg, service.toml and service.spec.",
             show_default=False,
         ),
     ],
@@ -51,24 +51,24 @@ def service(
     alpha: Annotated[
         float,
         typer.Option(
-            help="Nats: after deletions chosen by someone who saw all answers, no models are e to "
-            "this times likelier than after retraining."
+            help="In nats: after deletions chosen by someone who saw all answers, no set of "
+            "models is more than e^alpha times as likely as after retraining."
         ),
     ] = 1.0,
-    beta: Annotated[float, typer.Option(help="Probability that alpha leaves out.")] = 1e-3,
-    gamma: Annotated[float, typer.Option(help="Share of update sequences left out.")] = 1e-3,
+    beta: Annotated[float, typer.Option(help="Probability outside the alpha bound.")] = 1e-3,
+    gamma: Annotated[
+        float, typer.Option(help="Probability of update sequences not covered.")
+    ] = 1e-3,
     shards: Annotated[
         str,
         typer.Option(
             metavar="K,...",
-            help="Numbers of shards to try: each trains so many models on 1/K of the rows.",
+            help="Numbers of shards to try; each shard trains a model on 1/K of the rows.",
         ),
     ] = "6,30,100,300",
     predictions: Annotated[
         str,
-        typer.Option(
-            metavar="N,...", help="Answers to be given before everything is trained anew."
-        ),
+        typer.Option(metavar="N,...", help="Answers to give before everything is retrained."),
     ] = "1,3,10,100,1000",
     learner: Annotated[
         str | None,
@@ -83,17 +83,17 @@ def service(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="A parameter of the learner, as in max_depth=3. May be given again.",
+            help="A parameter of the learner, e.g. max_depth=3. May be repeated.",
             show_default=False,
         ),
     ] = None,
     test_share: Annotated[
         float,
         typer.Option(
-            metavar="SHARE", help="Share of the rows held out, where the file has no test rows."
+            metavar="SHARE", help="Share of the rows to hold out if the file has no test rows."
         ),
     ] = 0.2,
-    seed: Annotated[int, typer.Option(help="Of shards and of rows held out.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of shards and held-out rows.", min=0)] = 0,
 ) -> None:
     """Choose how many shards a service has, and how much its answers may tell.
 
@@ -199,7 +199,7 @@ def _train_all(
     from leaveout.models.sharded.planning import votes_held_out
 
     notes = [
-        f"{shards:,} shards are left out: less than {_LEAST_ROWS} rows each"
+        f"{shards:,} shards skipped: fewer than {_LEAST_ROWS} rows each"
         for shards in tried
         if len(rows[1]) < _LEAST_ROWS * shards
     ]
@@ -221,7 +221,7 @@ def _train_all(
                     votes_held_out(estimator, rows, held, shards, seed=seed, on_model=on_model)
                 )
             except ShardedError as error:
-                notes.append(f"{shards:,} shards are left out: {error}")
+                notes.append(f"{shards:,} shards skipped: {error}")
                 done = before + shards
     if not found:
         raise ShardedError("; ".join(notes))

@@ -24,7 +24,7 @@ def read_settings(texts: Sequence[str]) -> dict[str, str]:
     for text in texts:
         name, equals, value = (part.strip() for part in text.partition("="))
         if not (name and equals and value):
-            raise SpecError(f"--set {text}: write NAME=VALUE, as in --set eps=0.2")
+            raise SpecError(f"--set {text}: expected NAME=VALUE, e.g. --set eps=0.2")
         if name in values:
             raise SpecError(f"--set {text}: '{name}' is set twice")
         values[name] = value

@@ -58,8 +58,8 @@ _WORDS = {"timeout": "timed-out"}
 
 application = typer.Typer(
     name="leaveout-vnnlib",
-    help="Decide VNN-LIB queries, as the standard of VNN-LIB asks of solvers.",
-    epilog="Exit status: 0 answered, 2 bad input, 4 an error of leaveout itself.",
+    help="Decide VNN-LIB queries with the command line that the VNN-LIB standard defines.",
+    epilog="Exit status: 0 answered, 2 bad input, 4 internal error.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -118,18 +118,20 @@ def supports(
 
 @application.command()
 def verify(
-    query: Annotated[Path, typer.Argument(help="A VNN-LIB query, or a .gz.", show_default=False)],
+    query: Annotated[
+        Path, typer.Argument(help="A VNN-LIB query, possibly gzipped (.gz).", show_default=False)
+    ],
     network: Annotated[
         list[str],
         typer.Option(
             metavar="NAME=FILE",
-            help="The ONNX file of a declared network; once for each that is equal to no other.",
+            help="The ONNX file of a declared network; once per distinct network.",
             show_default=False,
         ),
     ],
     timeout: Annotated[
         int | None,
-        typer.Option(help="Seconds for everything.", show_default="no limit", min=0),
+        typer.Option(help="Time limit in seconds.", show_default="no limit", min=0),
     ] = None,
     serialise: Annotated[
         Path | None,
@@ -137,8 +139,8 @@ def verify(
             "--serialise-assignments",
             "--assignments",
             metavar="FOLDER",
-            help="Write a counter-example there, as a TensorProto NAME.pb a variable, and not to "
-            "standard output.",
+            help="Write the counter-example to this folder, one TensorProto NAME.pb per "
+            "variable, instead of standard output.",
             show_default=False,
         ),
     ] = None,
@@ -201,7 +203,7 @@ def _refuse_unusable(folder: Path) -> None:
     from leaveout.errors import SpecError
 
     if folder.exists() and not folder.is_dir():
-        raise SpecError(f"--serialise-assignments {folder}: is a file; give a folder")
+        raise SpecError(f"--serialise-assignments {folder}: is a file; name a folder")
 
 
 def run_solver(arguments: Sequence[str] | None = None) -> int:

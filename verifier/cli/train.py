@@ -18,9 +18,9 @@ def train(
         Path,
         typer.Argument(
             metavar="CSV|NPZ",
-            help="A CSV with a header line, or an NPZ with X_train and y_train (and X_test, y_test "
-            "to report test accuracy) or X and y. A CSV's numbers are scaled into [0, 1] and its "
-            "words one-hot encoded; an NPZ is used as it is.",
+            help="A CSV with a header line, or an NPZ with X_train and y_train (and X_test, "
+            "y_test to report test accuracy) or X and y. In a CSV, numbers are scaled to "
+            "[0, 1] and words one-hot encoded; an NPZ is used unchanged.",
             show_default=False,
         ),
     ],
@@ -30,7 +30,7 @@ def train(
             "-o",
             "--output",
             metavar="DIR",
-            help="Where full.onnx, family.npz and idp.spec go.",
+            help="Folder for full.onnx, family.npz and idp.spec.",
             show_default=False,
         ),
     ],
@@ -40,7 +40,7 @@ def train(
         typer.Option(
             "--id",
             metavar="COLUMN",
-            help="The CSV's column that names the rows: no feature, kept to name them in results.",
+            help="CSV column with row names: not a feature, used to name rows in results.",
             show_default=False,
         ),
     ] = None,
@@ -49,7 +49,8 @@ def train(
         str | None,
         typer.Option(
             metavar="WIDTHS",
-            help="Widths of the hidden ReLU layers, as in 50,50; none is logistic regression.",
+            help="Widths of the hidden ReLU layers, e.g. 50,50; without any it is logistic "
+            "regression.",
             show_default="50,50",
         ),
     ] = None,
@@ -61,19 +62,17 @@ def train(
             "dense to 2, dense to the labels.",
         ),
     ] = False,
-    epochs: Annotated[int, typer.Option(help="Passes over the data.")] = 50,
+    epochs: Annotated[int, typer.Option(help="Training epochs.")] = 50,
     batch: Annotated[int, typer.Option(help="Rows a step.")] = 100,
     lr: Annotated[float, typer.Option(help="Learning rate.")] = 0.1,
-    optimizer: Annotated[str, typer.Option(metavar="sgd|adam", help="What takes the steps.")] = (
-        "sgd"
-    ),
+    optimizer: Annotated[str, typer.Option(metavar="sgd|adam", help="Optimiser.")] = ("sgd"),
     momentum: Annotated[float, typer.Option(help="Of sgd.")] = 0.0,
     schedule: Annotated[
         str,
         typer.Option(
             metavar="constant|step|cosine",
-            help="How the learning rate falls: not, by --step-factor each --step-every epochs, or "
-            "as half a cosine wave down to 0.",
+            help="Learning-rate schedule: constant, multiplied by --step-factor every "
+            "--step-every epochs, or a half cosine down to 0.",
         ),
     ] = "constant",
     step_every: Annotated[int, typer.Option(help="Epochs.")] = 10,
@@ -82,8 +81,8 @@ def train(
         str | None,
         typer.Option(
             metavar="balanced|NUMBERS",
-            help="What each label counts in the loss, as in 1,4.5 in the order of the labels; "
-            "balanced: the less, the more rows have it.",
+            help="Class weights in the loss, e.g. 1,4.5 in label order, or balanced: inversely "
+            "proportional to the class frequencies.",
             show_default="all alike",
         ),
     ] = None,
@@ -91,18 +90,19 @@ def train(
     dropout: Annotated[
         float | None,
         typer.Option(
-            help="Share of hidden values dropped in training; one mask a batch for all members.",
+            help="Dropout probability of hidden values; all members share one mask per batch.",
             show_default="0.1 with --cnn, else 0",
         ),
     ] = None,
     seed: Annotated[
-        int, typer.Option(help="Of initial weights, shuffles and dropout; shared by all members.")
+        int,
+        typer.Option(help="Seed of initial weights, shuffles and dropout, shared by all members."),
     ] = 0,
     members: Annotated[
         int | None,
         typer.Option(
             metavar="K",
-            help="Leave out each of the first K rows only; more of them later extend the family.",
+            help="Leave out each of the first K rows only; a larger K later extends the family.",
             show_default="all rows",
         ),
     ] = None,
@@ -110,9 +110,9 @@ def train(
         int | None,
         typer.Option(
             metavar="K",
-            help="Leave out each of K rows drawn uniformly by --seed: what a specification then "
-            "says of all rows, M in F but a share of them, holds with a confidence. The draw is "
-            "made once; the family is not extended.",
+            help="Leave out each of K rows drawn uniformly with --seed. Statements about all "
+            "rows (M in F but a share of them) then hold with a confidence. The rows are "
+            "drawn once; the family cannot be extended.",
             show_default=False,
         ),
     ] = None,
@@ -120,8 +120,8 @@ def train(
         int | None,
         typer.Option(
             metavar="M",
-            help="With --sample: so many samples are planned, this one and fresh ones after a "
-            "look at it. They share what a confidence leaves open in equal parts.",
+            help="With --sample: number of samples planned, this one and fresh ones later. They "
+            "share the failure probability equally.",
             show_default="1",
         ),
     ] = None,
@@ -129,35 +129,36 @@ def train(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="With --sample: draw the next of the samples that were planned, after the one in "
-            "this folder, of the same table and training.",
+            help="With --sample: draw the next planned sample after the one in this folder, "
+            "with the same table and training.",
             show_default=False,
         ),
     ] = None,
     block: Annotated[
         int | None,
         typer.Option(
-            help="Networks trained together by one process; changes speed, never the result.",
-            show_default="32 on a CPU, all that fit on a GPU",
+            help="Networks that one process trains together; affects speed only.",
+            show_default="32 on a CPU, as many as fit on a GPU",
         ),
     ] = None,
     workers: Annotated[
         int | None,
         typer.Option(
-            help="Processes, or blocks at once on Ray; changes speed, never the result.",
-            show_default="one a core, on Ray all the cluster has",
+            help="Number of processes, or of concurrent blocks on Ray; affects speed only.",
+            show_default="one per core; on Ray, the whole cluster",
         ),
     ] = None,
     executor: Annotated[
         str,
         typer.Option(
             metavar="processes|ray",
-            help="Where workers run: here, or on the Ray cluster that RAY_ADDRESS names.",
+            help="Where workers run: on this machine, or on the Ray cluster that RAY_ADDRESS "
+            "names.",
         ),
     ] = "processes",
     device: Annotated[
         str,
-        typer.Option(metavar="auto|cpu|cuda", help="auto takes a GPU where torch sees one."),
+        typer.Option(metavar="auto|cpu|cuda", help="auto uses a GPU if torch sees one."),
     ] = "auto",
 ) -> None:
     """Train a network, and once more without each row: the family that verify needs.
@@ -172,7 +173,7 @@ def train(
     from leaveout.models.train.report import progress_bar
 
     if cnn and layers is not None:
-        raise TrainingError("--cnn has layers of its own: drop --layers, or drop --cnn")
+        raise TrainingError("--cnn fixes the layers: drop --layers, or drop --cnn")
     recipe = Recipe(
         layers=parse_layers("50,50" if layers is None else layers),
         cnn=cnn,

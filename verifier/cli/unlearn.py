@@ -38,7 +38,7 @@ def unlearn(
         Path,
         typer.Argument(
             metavar="NPZ",
-            help="What it was trained on, with test rows: an NPZ with X_train, y_train, X_test and "
+            help="Its training data with test rows: an NPZ with X_train, y_train, X_test and "
             "y_test.",
             show_default=False,
         ),
@@ -49,7 +49,7 @@ def unlearn(
             "-o",
             "--output",
             metavar="DIR",
-            help="Where unlearned.onnx and unlearning.json go.",
+            help="Folder for unlearned.onnx and unlearning.json.",
             show_default=False,
         ),
     ],
@@ -57,8 +57,8 @@ def unlearn(
         str | None,
         typer.Option(
             metavar="ROWS",
-            help="What to forget: a CSV of row numbers counted from 0, the numbers themselves as "
-            "in 3,17, or a share as in 0.05, drawn by the seed.",
+            help="Rows to forget: a CSV of row numbers counted from 0, the numbers themselves "
+            "(3,17), or a share (0.05) drawn with the seed.",
             show_default=False,
         ),
     ] = None,
@@ -66,31 +66,32 @@ def unlearn(
         str | None,
         typer.Option(
             metavar="LABEL",
-            help="Instead of --forget: all rows of this label, as in 3. The network keeps its "
-            "score for it; retrained networks (--retrain) show what that is worth.",
+            help="Forget all rows of this label instead. The network keeps a score for the "
+            "label; networks retrained with --retrain show what it is worth.",
             show_default=False,
         ),
     ] = None,
-    rounds: Annotated[int, typer.Option(help="Rounds of the game.")] = 100,
+    rounds: Annotated[int, typer.Option(help="Rounds of the unlearning game.")] = 100,
     leader_steps: LeaderSteps = 10,
     follower_steps: FollowerSteps = 1,
     game_batch: GameBatch = 500,
     game_lr: GameRate = 0.05,
     target: Annotated[
-        float, typer.Option(help="What the follower wants the attack to answer.")
+        float, typer.Option(help="The answer that the follower pushes the attack towards.")
     ] = 0.5,
     share: Annotated[
-        float, typer.Option(help="Of the kept rows, to train the alternative model on.")
+        float, typer.Option(help="Share of the kept rows that trains the alternative model.")
     ] = 0.2,
     third: Annotated[
         float,
-        typer.Option(help="Share of the test rows for the game; the others judge its result."),
+        typer.Option(help="Share of the test rows used in the game; the rest evaluate the result."),
     ] = 0.5,
     retrain: Annotated[
         int,
         typer.Option(
             metavar="K",
-            help="Also train K networks from scratch without the rows, as retrained_SEED.onnx.",
+            help="Also train K networks from scratch without the rows, saved as "
+            "retrained_SEED.onnx.",
         ),
     ] = 0,
     epochs: Epochs = 50,
@@ -133,7 +134,7 @@ def unlearn(
         )
     if report.record.labels_lost:
         names = ", ".join(report.record.labels_lost)
-        typer.echo(f"note: no row is left with the label {names}", err=True)
+        typer.echo(f"note: no row with the label {names} is left", err=True)
     if report.record.undrawn:
         typer.echo(undrawn_note(report.record.undrawn), err=True)
     if note := _other_recipe(report.record):
@@ -149,17 +150,17 @@ def _other_recipe(record: Record) -> str:
     if before is None or not anew or sum(anew) / len(anew) >= before - _FAR:
         return ""
     return (
-        f"note: networks trained anew are right on {sum(anew) / len(anew):.2%} of the other rows, "
-        f"MODEL on {before:.2%}: they are no yardstick; give --epochs, --batch and --lr as MODEL "
-        "was trained with"
+        f"note: retrained networks are right on {sum(anew) / len(anew):.2%} of the other rows, "
+        f"MODEL on {before:.2%}, so they are not a fair baseline; pass the --epochs, --batch and "
+        "--lr that trained MODEL"
     )
 
 
 def undrawn_note(names: Sequence[str]) -> str:
     """Return a note on networks that are not retrained completely."""
     return (
-        f"note: {', '.join(names)} in MODEL belong to no dense or convolutional layer: networks "
-        "trained anew start from the values that they have there"
+        f"note: {', '.join(names)} in MODEL belong to no dense or convolutional layer; retrained "
+        "networks start from MODEL's values there"
     )
 
 

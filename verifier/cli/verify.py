@@ -23,41 +23,46 @@ def verify(
     engine: Annotated[
         str,
         typer.Option(
-            help="How to search: native (branch and bound of its own, exact and fast) or lucid "
-            "(the paper's: one MILP a set of members)."
+            help="Search engine: native (leaveout's own branch and bound, exact and fast) or "
+            "lucid (the paper's algorithm, one MILP per set of members)."
         ),
     ] = "native",
     variant: Annotated[
         str,
-        typer.Option(help="Of the lucid engine: naive, H, HM, HMRiS, HMB or LUCID (everything)."),
+        typer.Option(
+            help="Variant of the lucid engine: naive, H, HM, HMRiS, HMB or LUCID (all techniques)."
+        ),
     ] = "LUCID",
     time: Annotated[
         float | None,
         typer.Option(
-            help="Seconds for the whole specification; then the best sound bounds are given.",
+            help="Time limit in seconds for the whole specification; the best sound bounds so "
+            "far are reported.",
             show_default="no limit",
         ),
     ] = None,
     workers: Annotated[
         int | None,
         typer.Option(
-            help="Processes: of native, each with its share of the cores; of lucid, solvers.",
-            show_default="native 1, lucid one a core",
+            help="Number of processes: search processes for native, solver processes for lucid.",
+            show_default="1 for native, one per core for lucid",
         ),
     ] = None,
     executor: Annotated[
-        str, typer.Option(help="Where several workers of native run: processes or ray.")
+        str, typer.Option(help="Where native's workers run: processes or ray.")
     ] = "processes",
     kernel: Annotated[
         str,
-        typer.Option(help="What computes native's bounds: cpu, or a plug-in's kernel, as torch."),
+        typer.Option(
+            help="Kernel that computes native's bounds: cpu, or one from a plug-in, e.g. torch."
+        ),
     ] = "cpu",
-    seed: Annotated[int, typer.Option(help="Of the search for witnesses.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the search for witnesses.")] = 0,
     json: Annotated[
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Write the results as JSON; '-' for standard output.",
+            help="Write the results as JSON; '-' writes to standard output.",
             show_default=False,
         ),
     ] = None,
@@ -65,8 +70,8 @@ def verify(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Keep a checkpoint there every minute, and go on from it if it exists (native "
-            "engine).",
+            help="Save a checkpoint to this file every minute, and resume from it if it exists "
+            "(native engine).",
             show_default=False,
         ),
     ] = None,
@@ -74,7 +79,7 @@ def verify(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write what proves the bounds, for 'leaveout check' (native engine).",
+            help="Write a certificate of the bounds for 'leaveout check' (native engine).",
             show_default=False,
         ),
     ] = None,
@@ -82,9 +87,8 @@ def verify(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Write everything that shows what was proved into a folder: results, "
-            "certificate, attestation, page and reports for other programs. Check it with "
-            "'leaveout check DIR'.",
+            help="Write a folder of evidence: results, certificate, attestation, page and "
+            "machine-readable reports. 'leaveout check DIR' checks it.",
             show_default=False,
         ),
     ] = None,
@@ -92,8 +96,8 @@ def verify(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Private key that signs the attestation of --evidence; 'leaveout attest "
-            "--new-key' makes one.",
+            help="Private key to sign the --evidence attestation; 'leaveout attest --new-key' "
+            "creates one.",
             show_default=False,
         ),
     ] = None,
@@ -101,7 +105,7 @@ def verify(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write what is proved of each member, for 'leaveout guard'.",
+            help="Write the bound of each member, for 'leaveout guard'.",
             show_default=False,
         ),
     ] = None,
@@ -109,8 +113,8 @@ def verify(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Rows to count at the end: how many answers to them owe nothing to any one "
-            "record. A CSV in the units of the training data, or an NPZ with X_test (or X).",
+            help="Rows to evaluate: report how many answers to them no single record can "
+            "change. A CSV in the units of the training data, or an NPZ with X_test (or X).",
             show_default=False,
         ),
     ] = None,
@@ -119,7 +123,7 @@ def verify(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="Another value for a param of the specification; may be repeated.",
+            help="Set a param of the specification. May be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -127,15 +131,14 @@ def verify(
         list[Path] | None,
         typer.Option(
             metavar="DIR",
-            help="A folder that specifications may be included from, beside this one's own; may "
-            "be repeated.",
+            help="A further folder that specifications may include files from. May be repeated.",
             show_default=False,
         ),
     ] = None,
     dry_run: Annotated[
         bool,
         typer.Option(
-            "--dry-run", help="Load everything and say what would be solved; solve nothing."
+            "--dry-run", help="Load everything and show what would be solved, without solving it."
         ),
     ] = False,
 ) -> None:
@@ -192,9 +195,9 @@ def verify(
         )
         raise typer.Exit(0)
     if key is not None and evidence is None:
-        raise SpecError("--key: signs what --evidence writes; give --evidence DIR too")
+        raise SpecError("--key needs --evidence DIR: it signs that folder's attestation")
     if evidence is not None and certificate is not None:
-        raise SpecError("--certificate: --evidence writes one into its folder; leave it out")
+        raise SpecError("--certificate: drop it; --evidence already writes one into its folder")
     target = JsonTarget.open(json)
     with _evidence_folder(evidence, engine, key) as folder, Display() as display:
         report = run(

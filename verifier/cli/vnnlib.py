@@ -56,7 +56,7 @@ def status_of(decision: Decision) -> Status:
 def keep_to(workers: int) -> None:
     """Restrict this process to some cores, different ones for each process."""
     if not hasattr(os, "sched_setaffinity"):
-        say("--workers has no say on this system, which binds no process to cores")
+        say("--workers has no effect on this system, which cannot bind processes to cores")
     else:
         cores = sorted(os.sched_getaffinity(0))
         start = os.getpid() % len(cores)
@@ -69,26 +69,28 @@ _EXIT = {"unsat": 0, "sat": 1, "unknown": 3, "timeout": 3}
 def vnnlib(
     query: Annotated[
         Path,
-        typer.Argument(help="A VNN-LIB query, version 1.0 or 2.0, or a .gz.", show_default=False),
+        typer.Argument(
+            help="A VNN-LIB query, version 1.0 or 2.0, possibly gzipped (.gz).", show_default=False
+        ),
     ],
     network: Annotated[
         list[str],
         typer.Option(
             metavar="[NAME=]FILE",
-            help="A network of the query, as ONNX or .gz; without names in the order they are "
-            "declared.",
+            help="A network of the query, as ONNX (or .gz); without names, in the order of "
+            "declaration.",
             show_default=False,
         ),
     ],
     time: Annotated[
         float | None,
-        typer.Option(help="Seconds for everything.", show_default="no limit", min=0),
+        typer.Option(help="Time limit in seconds.", show_default="no limit", min=0),
     ] = None,
     result: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write the answer, and a counter-example if there is one, as VNN-COMP reads it.",
+            help="Write the answer, with a counter-example if there is one, in VNN-COMP's format.",
             show_default=False,
         ),
     ] = None,
@@ -96,7 +98,7 @@ def vnnlib(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write what proves unsat, for leaveout check.",
+            help="Write a certificate of unsat for leaveout check.",
             show_default=False,
         ),
     ] = None,
@@ -186,8 +188,8 @@ def _refuse_hidden(reading: Reading) -> None:
 
     if reading.problem.hidden_nodes:
         raise SpecError(
-            f"--certificate: {reading.problem.source} is about hidden nodes, and a certificate "
-            "about what networks give; leave --certificate out"
+            f"--certificate: {reading.problem.source} is about hidden nodes, but certificates "
+            "cover outputs only; drop --certificate"
         )
 
 
@@ -195,6 +197,6 @@ def _refuse_unusable(path: Path) -> None:
     from leaveout.errors import SpecError
 
     if path.is_dir():
-        raise SpecError(f"--result {path}: is a folder; give a file name")
+        raise SpecError(f"--result {path}: is a folder; name a file")
     if not path.resolve().parent.is_dir():
-        raise SpecError(f"--result {path}: the folder does not exist; make it first")
+        raise SpecError(f"--result {path}: no such folder; create it first")

@@ -37,11 +37,11 @@ def warm(
 
     if not can_keep():
         raise LeaveoutError(
-            "what is compiled cannot be kept: set NUMBA_CACHE_DIR to a folder that can be written"
+            "compiled code cannot be cached: set NUMBA_CACHE_DIR to a writable folder"
         )
     unknown = [name for name in kernels or [] if name not in KERNELS]
     if unknown:
-        raise LeaveoutError(f"no kernel {unknown[0]!r}; there are {', '.join(KERNELS)}")
+        raise LeaveoutError(f"unknown kernel {unknown[0]!r}; expected one of {', '.join(KERNELS)}")
     for name in kernels or KERNELS:
         sys.stderr.write(f"leaveout: compiling {name.replace('_', ' ')}\n")
         with watch_compiling() as found:

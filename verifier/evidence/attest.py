@@ -63,7 +63,7 @@ def attest(
     files: Sequence[Path] = (),
 ) -> Attestation:
     """Return a statement of what results rest on."""
-    content = read_bytes(result, "what verify --json wrote")
+    content = read_bytes(result, "a results file of verify --json")
     report = read_report(content, result)
     folder = target.resolve().parent
     made = [Made("result", relative_to(folder, result), hashlib.sha256(content).hexdigest())]
@@ -85,8 +85,8 @@ def statement_of(report: Report, made: Sequence[Made], unknown: Sequence[str] = 
     for each in report.files:
         if not each.sha256:
             raise EvidenceError(
-                f"{each.path}: was written to while it was verified, so that nothing can be said "
-                "of what it holds now; verify again"
+                f"{each.path}: changed during verification, so its present contents were not "
+                "verified; verify again"
             )
     own = [Subject(each.name, {"sha256": each.sha256}, Notes(each.kind)) for each in made]
     return Statement(
@@ -112,7 +112,7 @@ def _certificate(path: Path, folder: Path) -> Made:
     try:
         return Made("certificate", relative_to(folder, path), sha256_of(path))
     except OSError as error:
-        raise EvidenceError(f"--certificate {path}: cannot be read: {error.strerror}") from None
+        raise EvidenceError(f"--certificate {path}: cannot read: {error.strerror}") from None
 
 
 def _refuse_changed(report: Report, places: Places) -> None:
@@ -127,7 +127,7 @@ def _refuse_other(record: FileRecord, found: Path) -> None:
     try:
         digest = sha256_of(found)
     except OSError as error:
-        raise EvidenceError(f"{found}: cannot be read: {error.strerror}") from None
+        raise EvidenceError(f"{found}: cannot read: {error.strerror}") from None
     if digest != record.sha256:
         raise EvidenceError(
             f"{found}: is not the {record.kind} that was verified (SHA-256 {digest[:12]}, expected "
@@ -135,7 +135,7 @@ def _refuse_other(record: FileRecord, found: Path) -> None:
         )
 
 
-_WHEN = "is of now: the results do not say what it held when they were made"
+_WHEN = "describes the present file: the results do not record its contents at the time"
 
 
 def files_of_earlier(
@@ -143,17 +143,17 @@ def files_of_earlier(
 ) -> tuple[tuple[FileRecord, ...], list[str]]:
     """Return the files found that results rest on, and what is unknown."""
     if "\n" in report.spec:
-        return (), ["the specification was built in Python: what it reads is not known"]
+        return (), ["the specification was built in Python, so the files it reads are unknown"]
     spec = _find_spec(report, result.parent, given)
     if spec is None:
-        return (), [f"{report.spec}: not found as it was decided, and so nothing that it names"]
+        return (), [f"{report.spec}: missing or changed, and with it every file that it names"]
     # The language is loaded only where a specification has to be read again.
     from leaveout.verifier.resolve_names import read_spec
 
     try:
         reading = read_spec(spec)
     except LeaveoutError:
-        return (), [f"{report.spec}: cannot be read any more, and so nothing that it names"]
+        return (), [f"{report.spec}: no longer readable, and with it every file that it names"]
     origin = Origin.of(reading.checked, reading.folder, spec)
     files = origin.files()
     held = [f"{each.path}: its digest {_WHEN}" for each in files[1:]]

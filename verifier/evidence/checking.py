@@ -87,7 +87,7 @@ def check_evidence(
     """Check an attestation, its results, and the certificate that proves them."""
     # A key that cannot be used is no reason to read anything.
     public = None if key is None else (read_public(key), key)
-    content = read_bytes(attestation, "what leaveout attest wrote")
+    content = read_bytes(attestation, "an attestation of leaveout attest")
     envelope = open_envelope(content, str(attestation))
     keyid = _check_signature(envelope, public)
     statement = _statement(envelope)
@@ -97,7 +97,7 @@ def check_evidence(
     assert result is not None
     path = beside.find(result.name)
     _check_digest(result, path)
-    content = read_bytes(path, "what verify --json wrote")
+    content = read_bytes(path, "a results file of verify --json")
     report = read_report(content, path)
     _check_against_results(statement, report, attestation)
     places = Places(path.parent, report.folder, near)
@@ -150,14 +150,12 @@ def _statement(envelope: Envelope) -> Statement:
     try:
         statement = msgspec.convert(raw, Statement)
     except msgspec.ValidationError as error:
-        raise TamperedError(
-            f"{name}: is not laid out as a statement of leaveout: {error}"
-        ) from None
+        raise TamperedError(f"{name}: not a leaveout statement: {error}") from None
     for subject in statement.subject:
         if set(subject.digest) != {"sha256"}:
-            raise TamperedError(f"{name}: {subject.name!r} has another digest than sha256")
+            raise TamperedError(f"{name}: {subject.name!r} has a digest other than sha256")
         if not subject.name.isprintable():
-            raise TamperedError(f"{name}: {subject.name!r} is no name of a file")
+            raise TamperedError(f"{name}: {subject.name!r} is not a file name")
     return statement
 
 
@@ -173,7 +171,7 @@ def _check_against_results(statement: Statement, report: Report, attestation: Pa
             raise TamperedError(f"{attestation}: {_difference(own, other)}")
     for field in Predicate.__struct_fields__:
         if getattr(said, field) != getattr(expected, field):
-            raise TamperedError(f"{attestation}: its {field} are not those of the results")
+            raise TamperedError(f"{attestation}: its {field} differ from those of the results")
 
 
 def _difference(own: Proved, other: Proved) -> str:
@@ -196,9 +194,11 @@ def _same_files(statement: Statement, report: Report, attestation: Path) -> None
     for name in {**expected, **named}:
         if named.get(name) != expected.get(name):
             what = (
-                "is not as in the results" if name in named else "is missing, the results name it"
+                "differs from the results"
+                if name in named
+                else ("is missing, though the results name it")
             )
-            what = what if name in expected else "is in no record of the results"
+            what = what if name in expected else "is not in the results"
             raise TamperedError(f"{attestation}: subject {name!r} {what}")
 
 
@@ -227,15 +227,15 @@ def _check_digest(subject: Subject, path: Path) -> None:
         digest = sha256_of(path)
     except FileNotFoundError:
         raise EvidenceError(
-            f"{path}: no such file, which the attestation has as {subject.annotations.kind} "
-            f"{subject.name!r}; say where it is with --files DIR"
+            f"{path}: no such file; the attestation names it as {subject.annotations.kind} "
+            f"{subject.name!r}. If it has moved, pass --files DIR"
         ) from None
     except OSError as error:
-        raise EvidenceError(f"{path}: cannot be read: {error.strerror}") from None
+        raise EvidenceError(f"{path}: cannot read: {error.strerror}") from None
     if digest != subject.sha256:
         raise TamperedError(
-            f"{path}: is not the {subject.annotations.kind} that the attestation is about "
-            f"(SHA-256 {digest[:12]}, expected {subject.sha256[:12]})"
+            f"{path}: differs from the attested {subject.annotations.kind} (SHA-256 "
+            f"{digest[:12]}, expected {subject.sha256[:12]})"
         )
 
 

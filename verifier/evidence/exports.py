@@ -32,7 +32,7 @@ class Target:
         """Check that a file can be written."""
         what, keys = kind
         if path.is_dir():
-            raise EvidenceError(f"-o {path}: is a folder; give a file name")
+            raise EvidenceError(f"-o {path}: is a folder; name a file")
         if path.exists() and not _is_one(path, keys):
             raise EvidenceError(
                 f"-o {path}: exists and is not {what}; choose another name, or remove it"
@@ -54,7 +54,7 @@ class Target:
 
 def _write_error(path: Path, error: OSError) -> EvidenceError:
     """Return the error for a file that cannot be written."""
-    return EvidenceError(f"-o {path}: cannot be written: {error.strerror}")
+    return EvidenceError(f"-o {path}: cannot write: {error.strerror}")
 
 
 def _is_one(path: Path, keys: tuple[set[str], ...]) -> bool:
@@ -84,10 +84,10 @@ def export(results: Sequence[str], output: str) -> None:
     """Write results in the format that the file's name asks for."""
     kind, make = next(each for end, each in _MADE.items() if output.endswith(end))
     if kind is BOM and len(results) > 1:
-        raise EvidenceError(f"-o {output}: a bill of materials is of one file of results")
+        raise EvidenceError(f"-o {output}: a bill of materials covers one results file")
     target = Target.open(Path(output), kind)
     reports = []
     for name in results:
         path = Path(name)
-        reports.append(read_report(read_bytes(path, "what verify --json wrote"), path))
+        reports.append(read_report(read_bytes(path, "a results file of verify --json"), path))
     target.write(make(reports))

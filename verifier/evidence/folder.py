@@ -49,10 +49,10 @@ class Written:
 
     def words(self) -> str:
         """Describe what was written and whether it is signed."""
-        signed = "is not signed: give a key with --key"
+        signed = "is not signed; pass a private key with --key to sign"
         if self.attestation.keyid:
             signed = f"is signed by key {self.attestation.keyid}"
-        without = "" if CERTIFICATE in self.names else ", no certificate among them"
+        without = "" if CERTIFICATE in self.names else ", without a certificate"
         return (
             f"{self.folder}: {len(self.names)} files of evidence{without}; {ATTESTATION} has "
             f"{self.attestation.digests} digests and {signed}"
@@ -121,14 +121,12 @@ def _describe_file(path: Path) -> Made:
 
 
 def _unwritten(path: Path, error: OSError) -> EvidenceError:
-    return EvidenceError(f"--evidence {path}: cannot be written: {error.strerror or error}")
+    return EvidenceError(f"--evidence {path}: cannot write: {error.strerror or error}")
 
 
 def _refuse_unusable(path: Path) -> None:
     if not path.resolve().parent.is_dir():
-        raise EvidenceError(
-            f"--evidence {path}: there is no folder {path.parent} to put it in; make it first"
-        )
+        raise EvidenceError(f"--evidence {path}: no folder {path.parent}; create it first")
     if not path.exists():
         return
     if not path.is_dir():
@@ -137,12 +135,12 @@ def _refuse_unusable(path: Path) -> None:
     clear_partials(path)
     if Path.cwd().is_relative_to(path.resolve()):
         raise EvidenceError(
-            f"--evidence {path}: is the working directory, or holds it, and would be replaced; "
-            "name a folder in it"
+            f"--evidence {path}: is the working directory or contains it, and would be replaced; "
+            "name a folder inside it"
         )
     foreign = sorted({each.name for each in path.iterdir()} - NAMES)
     if foreign:
         raise EvidenceError(
-            f"--evidence {path}: exists and holds {foreign[0]!r}, which is no evidence; name "
-            "another folder, for this one would be replaced"
+            f"--evidence {path}: exists and contains {foreign[0]!r}, which is not evidence; it "
+            "would be replaced, so name another folder"
         )

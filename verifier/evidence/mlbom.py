@@ -22,9 +22,9 @@ _MODELS = {
     "network": "a neural network",
     "family": "networks of one architecture, each trained without one row",
     "forest": "a random forest",
-    "ballots": "votes of base classifiers, by what they answered to test points",
-    "service": "models on shards, by the settings of their service",
-    "audit": "models that unlearned and models that were retrained, by what attacks saw of them",
+    "ballots": "votes of base classifiers, given by their answers to test points",
+    "service": "models on shards, given by the settings of their service",
+    "audit": "unlearned and retrained models, given by what attacks saw of them",
 }
 """Kinds of files that stand for models, and what they are."""
 
@@ -146,7 +146,7 @@ def _data(record: TrainingRecord) -> Json:
         "type": "data",
         "bom-ref": _data_ref(record),
         "name": f"training rows of {record.path}",
-        "description": "the rows as they were trained on: features, then labels",
+        "description": "the rows as used in training: features, then labels",
         **_hashes(record.sha256),
         "data": [
             {

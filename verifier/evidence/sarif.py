@@ -54,7 +54,7 @@ def _run(report: Report) -> Json:
         },
         "columnKind": "unicodeCodePoints",
         "originalUriBaseIds": {
-            _ROOT: {"description": {"text": "The folder that the run was started in."}}
+            _ROOT: {"description": {"text": "The working directory of the run."}}
         },
         "artifacts": [_artifact(report, each.path, each.sha256) for each in report.files],
         "results": found,
@@ -135,7 +135,7 @@ def _message(result: Result) -> str:
 def _evidence_phrases(result: Result) -> Iterator[str]:
     """Yield phrases on the bounds, evidence and reason of a result."""
     if result.claimed_bounds != (None, None):
-        yield f"what it bounds is {span(*result.claimed_bounds)}"
+        yield f"its value is {span(*result.claimed_bounds)}"
     if result.witness is not None:
         yield result.witness.words
     if result.example is not None:

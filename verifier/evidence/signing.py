@@ -61,7 +61,7 @@ class Envelope:
 
         if self._file is None or not self.keyids:
             raise TamperedError(
-                f"{self.name}: is not signed, expected a signature by key {key.keyid} ({path})"
+                f"{self.name}: not signed; expected a signature by key {key.keyid} ({path})"
             )
         if key.keyid not in self.keyids:
             raise TamperedError(
@@ -73,8 +73,8 @@ class Envelope:
             sealed_one.verify([key], threshold=1)
         except (VerificationError, ValueError, KeyError) as error:
             raise TamperedError(
-                f"{self.name}: the signature by key {key.keyid} is not of what stands in it: "
-                f"payload, payloadType or signature were changed ({error})"
+                f"{self.name}: the signature by key {key.keyid} does not match the contents: "
+                f"payload, payloadType or signature was changed ({error})"
             ) from None
         # What is read below is what was verified.
         assert sealed_one.payload == self.payload
@@ -95,7 +95,7 @@ def decode_json(content: bytes, name: str) -> Any:
         refuse_repeated(content)
         return msgspec.json.decode(content)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise TamperedError(f"{name} is no JSON: {error}") from None
+        raise TamperedError(f"{name}: not valid JSON: {error}") from None
 
 
 def open_envelope(content: bytes, name: str) -> Envelope:
@@ -106,7 +106,7 @@ def open_envelope(content: bytes, name: str) -> Envelope:
     try:
         file = msgspec.convert(raw, _File)
     except msgspec.ValidationError as error:
-        raise TamperedError(f"{name}: is no DSSE envelope: {error}") from None
+        raise TamperedError(f"{name}: not a DSSE envelope: {error}") from None
     if file.payload_type != PAYLOAD_TYPE:
         raise TamperedError(
             f"{name}: payloadType is {file.payload_type!r}, expected {PAYLOAD_TYPE!r}"
@@ -151,7 +151,9 @@ def make_keys(name: Path) -> str:
     kept, given = Path(f"{name}{PRIVATE}"), Path(f"{name}{PUBLIC}")
     for path in (kept, given):
         if path.exists() or path.is_symlink():
-            raise EvidenceError(f"--new-key {name}: {path} exists; keys are never written over")
+            raise EvidenceError(
+                f"--new-key {name}: {path} exists; existing keys are never overwritten"
+            )
     try:
         _write_new(kept, private, _OWNER_ONLY)
         try:
@@ -160,7 +162,7 @@ def make_keys(name: Path) -> str:
             kept.unlink()
             raise
     except OSError as error:
-        raise EvidenceError(f"--new-key {name}: cannot be written: {error.strerror}") from None
+        raise EvidenceError(f"--new-key {name}: cannot write: {error.strerror}") from None
     return str(SSlibKey.from_crypto(public).keyid)
 
 
@@ -173,20 +175,20 @@ def read_signer(path: Path) -> CryptoSigner:
     content = _pem(path)
     if b"PUBLIC KEY-----" in content:
         raise EvidenceError(
-            f"--key {path}: is a public key; sign with the private one, whose name ends in "
+            f"--key {path}: is a public key; sign with the private key, whose name ends in "
             f"{PRIVATE}"
         )
     secret = _passphrase()
     try:
         return CryptoSigner(load_pem_private_key(content, secret))
     except TypeError:
-        said = "is locked: set its passphrase" if secret is None else "is not locked: unset"
+        said = "is encrypted: set its passphrase" if secret is None else "is not encrypted: unset"
         raise EvidenceError(f"--key {path}: {said} in {PASSPHRASE}") from None
     except Exception as error:
         # The library raises what it likes of a file that is none.
-        locked = f", or is locked with another passphrase than {PASSPHRASE}" if secret else ""
+        locked = f", or is encrypted with a passphrase other than {PASSPHRASE}" if secret else ""
         raise EvidenceError(
-            f"--key {path}: is no private key in PEM{locked} ({cause(error)}); make one with "
+            f"--key {path}: not a private key in PEM{locked} ({cause(error)}); create one with "
             "leaveout attest --new-key NAME"
         ) from None
 
@@ -200,14 +202,14 @@ def read_public(path: Path) -> SSlibKey:
     content = _pem(path)
     if b"PRIVATE KEY-----" in content:
         raise EvidenceError(
-            f"--key {path}: is a private key; check with the public one, whose name ends in "
-            f"{PUBLIC}, and give the private one to nobody"
+            f"--key {path}: is a private key; verify with the public key, whose name ends in "
+            f"{PUBLIC}, and never share the private key"
         )
     try:
         return SSlibKey.from_crypto(load_pem_public_key(content))
     except Exception as error:
         raise EvidenceError(
-            f"--key {path}: is no public key in PEM that can be used ({cause(error)})"
+            f"--key {path}: not a usable public key in PEM ({cause(error)})"
         ) from None
 
 
@@ -217,7 +219,7 @@ def _require() -> None:
         import securesystemslib.signer  # noqa: F401
     except ImportError as error:
         missing = error.name or "securesystemslib"
-        raise EvidenceError(f"signatures need {missing} and what it rests on; {_CURE}") from None
+        raise EvidenceError(f"signatures need {missing} and its dependencies; {_CURE}") from None
 
 
 def _passphrase() -> bytes | None:

@@ -37,7 +37,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         NIST,
         "privacy parameter",
-        "state epsilon, and what it is a bound on",
+        "state epsilon and what it bounds",
         ("guarded-access", "adaptive-deletion"),
     ),
     Row(
@@ -56,11 +56,11 @@ ROWS: tuple[Row, ...] = (
         "inputs",
         "declared",
     ),
-    Row(NIST, "composition", "account for every answer given out", ("adaptive-deletion",)),
+    Row(NIST, "composition", "account for every answer released", ("adaptive-deletion",)),
     Row(
         NIST,
         "implementation",
-        "show that the program does what the mathematics says, rounding included",
+        "show that the program matches the mathematics, including rounding",
         _ANSWERS,
         "certificate",
     ),
@@ -68,7 +68,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         EDPB,
         "queries",
-        "show how likely it is to obtain personal data of the training set from answers",
+        "show how likely answers are to reveal personal data from the training set",
         _ANSWERS,
     ),
     Row(
@@ -77,7 +77,7 @@ ROWS: tuple[Row, ...] = (
         "test the model with attacks such as membership inference",
         ("membership-audit",),
     ),
-    Row(EDPB, "measures on outputs", "limit what answers tell", ("guarded-access",)),
+    Row(EDPB, "measures on outputs", "limit what answers reveal", ("guarded-access",)),
     Row(
         EDPB,
         "removal from a model",
@@ -86,10 +86,10 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(EDPB, "documentation", "keep what is needed to check the claim", (), "files"),
     Row(AISVS, "1.1.3, 1.1.4", "notice changes of training data", (), "training"),
-    Row(AISVS, "1.3.5", "defend against training data that is poisoned unseen", ("poisoning",)),
+    Row(AISVS, "1.3.5", "defend against undetected poisoning of training data", ("poisoning",)),
     Row(AISVS, "3.1.2", "sign model artefacts", (), "attestation"),
     Row(AISVS, "6.1.3", "let the integrity of model artefacts be checked", (), "files"),
-    Row(AISVS, "6.2.1", "publish a bill of materials that programs can read", (), "bom"),
+    Row(AISVS, "6.2.1", "publish a machine-readable bill of materials", (), "bom"),
     Row(AISVS, "6.2.2", "sign it", (), "attestation"),
     Row(
         AISVS,
@@ -109,20 +109,22 @@ ROWS: tuple[Row, ...] = (
 
 _NOT_THAT = {
     ("privacy parameter", "guarded-access"): (
-        "epsilon is of iDP, for rows that have a member, not of differential privacy"
+        "epsilon refers to iDP, for rows with a member, not to differential privacy"
     ),
-    ("privacy parameter", "adaptive-deletion"): "epsilon is of one answer when a seed is replaced",
-    ("unit of privacy", "one-record"): "one training row, of those that have a member",
-    ("unit of privacy", "guarded-access"): "one training row, of those that have a member",
+    ("privacy parameter", "adaptive-deletion"): "epsilon refers to one answer when a seed is "
+    "replaced",
+    ("unit of privacy", "one-record"): "one training row with a member",
+    ("unit of privacy", "guarded-access"): "one training row with a member",
     ("threat model", "one-record"): "labels, for inputs of a stated set",
     ("threat model", "guarded-access"): "labels, for inputs of a stated set",
-    ("implementation", "one-record"): "of the bounds, float32 included",
-    ("implementation", "guarded-access"): "of the bounds; how noise is drawn is not proved",
-    ("queries", "one-record"): "that answers stay as they are without a row, not what they tell",
-    ("queries", "guarded-access"): "of labels alone",
-    ("1.3.5", "poisoning"): "of the test rows named; nothing is detected, answers survive it",
+    ("implementation", "one-record"): "for the bounds, including float32",
+    ("implementation", "guarded-access"): "for the bounds; the drawing of noise is not proved",
+    ("queries", "one-record"): "that answers do not change without a row, not what they reveal",
+    ("queries", "guarded-access"): "for labels only",
+    ("1.3.5", "poisoning"): "for the named test rows; poisoning is not detected, answers "
+    "survive it",
     ("6.2.1", ""): "licences and origins are not in it",
-    ("11.2.4", "guarded-access"): "another thing: the training is not private, answers are",
+    ("11.2.4", "guarded-access"): "a different goal: the answers are private, not the training",
     ("11.2.5", "membership-audit"): "compared with retraining, not with guessing",
 }
 """Of a row and a topic, or a fact: what is shown, where it is not just what is asked for."""
@@ -157,10 +159,10 @@ def standards(report: Report, held: frozenset[Fact] = frozenset()) -> str:
     lines = [
         "# What this run supports",
         "",
-        "*Proved*: holds for all inputs and rows that the statement names. *Measured*: was seen in "
-        "trials, and holds with the confidence named. *Declared*: is written down, with a digest, "
-        "and not checked by this run. Nothing here says that a product complies with anything: it "
-        "says which figures support which question, in our words.",
+        "*Proved*: holds for all inputs and rows that the statement names. *Measured*: was "
+        "observed in trials and holds with the stated confidence. *Declared*: is recorded with "
+        "a digest and not checked by this run. This table does not claim compliance; it lists "
+        "which figures support which question, in our words.",
         "",
     ]
     found = supports(report, held)
@@ -214,7 +216,7 @@ def _results(own: list[Result]) -> Iterator[str]:
 _HELD: dict[Fact, str] = {
     "attestation": "`attestation.json`, signed over the digests",
     "bom": "`mlbom.json`",
-    "certificate": "`certificate.npz`, which another program proves again",
+    "certificate": "`certificate.npz`, which an independent program checks",
 }
 
 

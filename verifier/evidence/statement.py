@@ -202,11 +202,13 @@ def read_report(content: bytes, path: Path) -> Report:
         # Which of two values another program reads, nobody knows.
         refuse_repeated(content)
         if not isinstance(raw, dict) or not {"leaveout", "results"} <= set(raw):
-            raise EvidenceError(f"{path}: holds no results, expected what verify --json wrote")
+            raise EvidenceError(
+                f"{path}: holds no results; expected a results file of verify --json"
+            )
         return msgspec.convert(raw, Report)
     except (ValueError, RecursionError) as no:
         raise EvidenceError(
-            f"{path}: does not hold results as this version knows them: {no}"
+            f"{path}: does not hold results that this version can read: {no}"
         ) from None
 
 
@@ -242,8 +244,8 @@ class Places:
         near = [each for each in near if self._may_open(each)]
         if "\0" in path or not near:
             raise EvidenceError(
-                f"{path!r}: is said to be {str(said)!r}, outside the evidence's folder and the "
-                "working directory; say with --files DIR that it may be opened"
+                f"{path!r}: refers to {str(said)!r}, outside the evidence folder and the working "
+                "directory; allow it with --files DIR"
             )
         return _short(next((each for each in near if each.exists()), near[0]))
 

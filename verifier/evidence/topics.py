@@ -27,8 +27,8 @@ TOPICS: tuple[Topic, ...] = (
     Topic(
         "guarded-access",
         "Labels from behind a guard",
-        "Labels that the guard hands out are epsilon-iDP: no single row that has a member changes "
-        "how likely an answer is by more than the factor e to the epsilon.",
+        "Labels from the guard are epsilon-iDP: no single row with a member changes the "
+        "probability of an answer by more than a factor of e^epsilon.",
         "Prove the bounds again with leaveout verify --bounds, and serve only with these.",
         "Several rows at once, rows without a member, scores, and how long an answer takes where "
         "padding is off are not covered.",
@@ -37,29 +37,29 @@ TOPICS: tuple[Topic, ...] = (
     Topic(
         "membership-audit",
         "Membership, as measured",
-        "In trials, no attack of the audit told deleted rows from rows never seen better than "
-        "stated, with the confidence named.",
+        "In trials, no attack of the audit distinguished deleted rows from unseen rows better "
+        "than stated, with the stated confidence.",
         "Look at the best attack that the notes name; unlearn more, or state a larger advantage.",
-        "It is measured, not proved: attacks that were not tried may do better.",
+        "This is measured, not proved: attacks that were not tried may do better.",
         frozenset({"audit", "membership_advantage"}),
     ),
     Topic(
         "adaptive-deletion",
         "Deletion from a service",
-        "What a service publishes after deletions, chosen by someone who sees its answers, is "
-        "close to what it would be had the points never been there.",
+        "What a service publishes after deletions, even if chosen by someone who sees its "
+        "answers, is close to what it would publish had it never seen the points.",
         "Answer fewer questions between two full retrainings, or lower epsilon.",
-        "That seeds and models stay secret, and that shards are drawn as declared, is assumed.",
+        "It is assumed that seeds and models stay secret and that shards are drawn as declared.",
         frozenset({"sharded", "unlearns"}),
     ),
     Topic(
         "poisoning",
         "Poisoned training data",
-        "Votes of base classifiers give the stated share of test points the right label whatever "
-        "is inserted, removed or relabelled, up to the stated number.",
+        "The stated share of test points is answered correctly whatever training rows are "
+        "inserted, removed or relabelled, up to the stated number.",
         "Train more parts, or state fewer changes.",
-        "It is about these test points, and holds as far as one change touches no "
-        "more parts than stated.",
+        "It covers these test points, and holds as long as one change touches no more parts "
+        "than stated.",
         frozenset(
             [
                 "ballots",
@@ -81,8 +81,8 @@ TOPICS: tuple[Topic, ...] = (
         "exact-deletion",
         "Deletion from a forest",
         "A forest after a deletion is the forest trained without the row, bit for bit.",
-        "The forest file is damaged or was made by another program: train it again.",
-        "What was made from the forest before the deletion, such as answers given out, stays.",
+        "The forest file is damaged or was made by another program: retrain it.",
+        "What was derived from the forest before the deletion, such as released answers, remains.",
         frozenset({"unlearn", "retrain", "caches_sound", "same_function", "points"}),
     ),
     Topic(
@@ -91,9 +91,9 @@ TOPICS: tuple[Topic, ...] = (
         "Above the stated confidence no answer, to any input of the set, changes when a single "
         "training row is left out.",
         "The witness is an input whose answer one row changes: guard the answers, or train so "
-        "that fewer depend on one row.",
+        "that fewer answers depend on one row.",
         "Several rows at once, inputs outside the set, rows without a member, and what scores "
-        "tell beyond the label are not covered.",
+        "reveal beyond the label are not covered.",
         frozenset({"family", "leave_one_out"}),
     ),
     Topic(

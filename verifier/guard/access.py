@@ -156,11 +156,11 @@ def load_bounds(path: Path) -> ProvedBounds:
         box = Box(_floats(arrays["lower"], 1), _floats(arrays["upper"], 1), choices)
         upper = _floats(arrays["member_upper"], 2)
     except KeyError as error:
-        raise GuardError(f"{path}: holds no bounds: there is no {error} in it") from None
+        raise GuardError(f"{path}: holds no bounds ({error} is missing)") from None
     except (SpecError, TypeError, ValueError) as error:
         raise GuardError(f"{path}: the bounds are damaged: {error}") from None
     if not (upper.size and (upper >= 0).all()):  # a NaN is neither
-        raise GuardError(f"{path}: the bounds are damaged: each must be a number from 0")
+        raise GuardError(f"{path}: the bounds are damaged: each must be a number of at least 0")
     return ProvedBounds(manifest.network, manifest.family, box, upper)
 
 
@@ -216,21 +216,21 @@ def _refuse_sample(folder: Path) -> None:
 def load_access(folder: Path) -> Access:
     """Read a folder and check its bounds against its network and family."""
     if not folder.is_dir():
-        what = "is no folder" if folder.exists() else "there is no such folder"
+        what = "is not a folder" if folder.exists() else "no such folder"
         raise GuardError(
-            f"{folder}: {what}; name one that leaveout train wrote, or one with a {FOREST}"
+            f"{folder}: {what}; name a folder of leaveout train, or one with a {FOREST}"
         )
     if (folder / FOREST).exists() and not (folder / NETWORK).exists():
         raise GuardError(
-            f"{folder}: holds a forest, of which a guard knows every deletion: there is no bound "
-            "to prove; ask find bound over leave_one_out for one"
+            f"{folder}: holds a forest; its guard knows every deletion and needs no bound. For a "
+            "bound, ask find bound over leave_one_out"
         )
     path = folder / BOUNDS
     if not path.exists():
         _refuse_sample(folder)
         raise GuardError(
-            f"{folder}: nothing is proved of it yet: there is no {BOUNDS}; make it with leaveout "
-            f"verify {folder / SPEC} --bounds {path}"
+            f"{folder}: nothing is proved about it yet ({BOUNDS} is missing); create it with "
+            f"leaveout verify {folder / SPEC} --bounds {path}"
         )
     bounds = load_bounds(path)
     network = load_network(folder / NETWORK)
@@ -241,14 +241,14 @@ def load_access(folder: Path) -> Access:
     ):
         if found != proved:
             raise GuardError(
-                f"{path}: was proved of another {file} than the one beside it; prove it again with "
-                f"leaveout verify {folder / SPEC} --bounds {path}"
+                f"{path}: was proved for a different {file}; prove it again with leaveout verify "
+                f"{folder / SPEC} --bounds {path}"
             )
     shape = (network.labels, len(family))
     if bounds.upper.shape != shape:
         raise GuardError(
-            f"{path}: the bounds are damaged: they are of {bounds.upper.shape} labels and members, "
-            f"expected {shape}"
+            f"{path}: the bounds are damaged: they cover {bounds.upper.shape} labels and "
+            f"members, expected {shape}"
         )
     return Access(folder, make_instance(network, family, bounds.box), bounds)
 

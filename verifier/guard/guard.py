@@ -159,8 +159,8 @@ class Guard:
         subject = load_subject(Path(folder), progress, adopt=adopt)
         if settings.outside == "noise" and not isinstance(subject.domain, BoxDomain):
             raise GuardError(
-                f"{folder}: no input lies outside what a forest answers, so there is none to "
-                "noise; leave outside as it is"
+                f"{folder}: a forest answers every input, so none lies outside to noise; leave "
+                "'outside' at its default"
             )
         path = subject.folder / MEMORY if memory is None else Path(memory)
         identity, labels = subject.identity, subject.labels
@@ -168,8 +168,10 @@ class Guard:
         opened = Memory(path, *identity, settings.epsilon, labels, adopt=adopted)
         if opened.adopted:
             subject.notes += (
-                f"{path}: was not written by this user here, or was changed since: it is taken as "
-                "it is",
+                (
+                    f"{path}: was not written by this user on this machine, or was changed; it is "
+                    "used unchanged"
+                ),
             )
         return cls(subject, settings, opened)
 
@@ -235,8 +237,10 @@ class Guard:
             return self.subject.notes
         return (
             *self.subject.notes,
-            f"{memory.path}: remembers {answers:,} noised answers, given by the forest before "
-            "rows were deleted or added, too; they stay as they were given",
+            (
+                f"{memory.path}: stores {answers:,} noised answers, including those from before "
+                "rows were deleted or added; they stay as given"
+            ),
         )
 
     def encode(self, rows: Any) -> NDArray[Any]:
@@ -419,13 +423,13 @@ class Guard:
         """Guard the current content of the folder."""
         if self.box is not None:
             raise GuardError(
-                f"{self.subject.folder}: a network does not follow deletions; train it again"
+                f"{self.subject.folder}: a network cannot follow deletions; retrain it"
             )
         subject = load_subject(self.subject.folder, progress)
         if subject.identity[:2] != self.subject.identity[:2]:
             raise GuardError(
-                f"{subject.folder}: the forest there has other settings or labels than the one "
-                "guarded so far; load a guard for it, with another memory"
+                f"{subject.folder}: this forest has other settings or labels than the guarded "
+                "one; load a new guard for it, with another memory"
             )
         # First: from here on the memory is asked before anything is answered.
         self._answering.move(subject.identity.inputs)

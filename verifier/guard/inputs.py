@@ -23,11 +23,11 @@ Numbers = type[np.float32] | type[np.float64]
 def read_numbers(given: ArrayLike, what: str, kind: Numbers) -> NDArray[Any]:
     """Return numbers of a dtype in any shape; what does not fit becomes infinite."""
     if np.ma.isMaskedArray(given):
-        raise GuardError(f"{what} must be numbers, got an array with a mask; fill it first")
+        raise GuardError(f"{what} must be numbers, got a masked array; fill it first")
     try:
         array = np.asarray(given)
     except ValueError:
-        raise GuardError(f"{what} must be numbers, as many features each") from None
+        raise GuardError(f"{what} must be numbers, with equally many features") from None
     if array.dtype.kind not in "fiu":
         raise GuardError(f"{what} must be numbers, got {array.dtype}")
     with np.errstate(over="ignore"):  # what does not fit is found to be infinite
@@ -45,7 +45,9 @@ def encode_inputs(rows: Any, encode: Callable[[list[Any]], NDArray[Any]]) -> NDA
     except TrainingError as error:
         raise GuardError(str(error)) from None
     except (TypeError, ValueError, OverflowError) as error:
-        raise GuardError(f"a row holds what is neither a number nor a text: {error}") from None
+        raise GuardError(
+            f"a row holds a value that is neither a number nor text: {error}"
+        ) from None
 
 
 def _row_list(rows: Any) -> list[Any]:
@@ -181,8 +183,8 @@ class Domain(ABC):
         points, count = read_numbers(X, "inputs", self.kind), self.dimension
         if points.ndim != 2 or points.shape[1] != count:
             raise GuardError(
-                f"inputs have shape {points.shape}, expected (n, {count}): a row each, "
-                f"{count} features"
+                f"inputs have shape {points.shape}, expected (n, {count}): one row each, {count} "
+                "features"
             )
         return points
 
@@ -232,12 +234,12 @@ class BoxDomain(Domain):
         """See `Domain.refusal`."""
         _, at = screen(point, self.box.lower, self.box.upper)
         if at < 0:
-            return "its features take no listed values; nothing is proved of it, so it is refused"
+            return "its features take unlisted values; nothing is proved about it, so it is refused"
         # Not its value: of a table's row it would tell the range its column was scaled by.
         low, high = self.box.lower[at], self.box.upper[at]
         return (
             f"feature {self._feature(at)} is outside the verified range [{low:.9g}, {high:.9g}]; "
-            "nothing is proved of it, so it is refused"
+            "nothing is proved there, so it is refused"
         )
 
     @property

@@ -87,19 +87,19 @@ def load_subject(
     if not (folder / FOREST).exists():
         subject, path = NetworkSubject(load_access(folder)), folder / BOUNDS
         if not are_own(path):
-            what = f"{path}: was not proved by this user here, or was changed since"
+            what = f"{path}: was not proved by this user on this machine, or was changed"
             if not adopt:
                 raise GuardError(
-                    f"{what}, and a bound that is none gives away what one record decides: prove "
-                    f"it with leaveout verify {folder / SPEC} --bounds {path}; or, if you know "
-                    "where it comes from, take it with --adopt"
+                    f"{what}, and a false bound reveals what one record decides: prove it with "
+                    f"leaveout verify {folder / SPEC} --bounds {path}, or, if you trust its "
+                    "source, accept it with --adopt"
                 )
-            subject.notes += (f"{what}: it is taken as it is",)
+            subject.notes += (f"{what}: it is used unchanged",)
         return subject
     if (folder / NETWORK).exists():
         raise GuardError(
-            f"{folder}: holds both a forest ({FOREST}) and a network ({NETWORK}); put one of them "
-            "into a folder of its own"
+            f"{folder}: contains both a forest ({FOREST}) and a network ({NETWORK}); move one of "
+            "them to its own folder"
         )
     return ForestSubject(load_forest_access(folder, progress))
 
@@ -107,7 +107,7 @@ def load_subject(
 def change_rows(subject: Subject, change: Callable[[DareForestClassifier], T]) -> T:
     """Delete rows of the forest in a folder, or add some."""
     if not isinstance(subject, ForestSubject):
-        raise GuardError(f"{subject.folder}: a network does not follow deletions; train it again")
+        raise GuardError(f"{subject.folder}: a network cannot follow deletions; retrain it")
 
     def apply_change(forest: DareForestClassifier) -> T:
         """Apply the change; raise if it changes the set of labels."""
@@ -115,9 +115,9 @@ def change_rows(subject: Subject, change: Callable[[DareForestClassifier], T]) -
         found = change(forest)
         if kind_digest(forest.ensemble()) != before:
             raise GuardError(
-                f"{subject.folder / FOREST}: after this change the forest would have other labels, "
-                "and the answers that are remembered are of those it has; change the forest "
-                "itself, and load a guard with another memory (what answers have cost stays spent)"
+                f"{subject.folder / FOREST}: this change would give the forest other labels than "
+                "those of the stored answers; change the forest itself and load a guard with "
+                "another memory (the cost of past answers stays spent)"
             )
         return found
 

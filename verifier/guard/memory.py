@@ -68,13 +68,12 @@ class Account:
             If it would cost more than the cap.
         """
         if self.answers >= remember:
-            raise FullError(
-                f"{path}: remembers {self.answers:,} answers, as many as it may; raise the limit"
-            )
+            raise FullError(f"{path}: stores {self.answers:,} answers, its limit; raise the limit")
         if cap is not None and self.exact + _decimal_fraction(epsilon) > _decimal_fraction(cap):
             raise SpentError(
-                f"{path}: noised answers cost epsilon = {self.epsilon:g}, one more would exceed "
-                f"the cap of {cap:g}; raise it, or let further ones be uniform"
+                f"{path}: noised answers have cost epsilon = {self.epsilon:g}, and one more "
+                f"would exceed the cap of {cap:g}; raise the cap, or let further answers be "
+                "uniform"
             )
 
 
@@ -218,7 +217,7 @@ class Memory:
                     raise GuardError(_not_own(path))
                 return _checked_account(database)
         except DAMAGED as error:
-            raise GuardError(f"{path}: is no memory of answers: {reason(error)}") from None
+            raise GuardError(f"{path}: not a memory of answers: {reason(error)}") from None
 
     def _answer_one(self, key: bytes, draw: Callable[[float], int], limits: _Limits) -> int:
         """Return a remembered answer, or draw, charge and store one."""
@@ -300,19 +299,19 @@ class Memory:
                 "SELECT format, network, family, box, epsilon, secret FROM guard"
             ).fetchone()
         if row is None:
-            raise sqlite3.DatabaseError("what it belongs to is missing")
+            raise sqlite3.DatabaseError("its owner record is missing")
         if whole(row[0], "the format") != _FORMAT:
-            raise GuardError(f"{self.path}: is of another version; name another file")
+            raise GuardError(f"{self.path}: was written by another version; name another file")
         if (row[1], row[2]) != (model, family):
             raise GuardError(
-                f"{self.path}: remembers answers of another network or family, or of a forest "
-                "with other settings or labels; name another file, or delete it if that one "
-                "answers no more"
+                f"{self.path}: stores answers of another network or family, or of a forest with "
+                "other settings or labels; name another file, or delete this one if that model "
+                "is retired"
             )
         if _read_epsilon(row[4]) != epsilon:
             raise GuardError(
-                f"{self.path}: remembers answers drawn with epsilon = {row[4]:g}, not {epsilon:g}; "
-                f"take that one, or name another file (what these answers cost stays spent)"
+                f"{self.path}: stores answers drawn with epsilon = {row[4]:g}, not {epsilon:g}; "
+                "use that epsilon, or name another file (the cost of these answers stays spent)"
             )
         if row[3] != inputs:
             self._forget_inputs()
@@ -343,9 +342,9 @@ class Memory:
         execute = self._database.execute
         row = execute("SELECT format, network, family, box, epsilon, secret FROM guard").fetchone()
         if row is None:
-            raise sqlite3.DatabaseError("what it belongs to is missing")
+            raise sqlite3.DatabaseError("its owner record is missing")
         if whole(row[0], "the format") > _FORMAT:
-            raise GuardError(f"{self.path}: is of another version; name another file")
+            raise GuardError(f"{self.path}: was written by another version; name another file")
         answers = [
             (blob(key, "an input", _MARK), whole(answer, "an answer", self._labels))
             for key, answer in execute("SELECT input, answer FROM answers")
@@ -385,8 +384,7 @@ class Memory:
         file = (now.st_dev, now.st_ino)
         if (self._file or file) != file or now.st_size < self._size:
             raise UnusableError(
-                f"{self.path}: is not the file any more that was opened; bring it back, and load "
-                "the guard again"
+                f"{self.path}: the opened file was replaced; restore it and load the guard again"
             )
         self._file, self._size = file, now.st_size
 
@@ -394,8 +392,7 @@ class Memory:
     def _errors(self) -> Iterator[None]:
         if os.getpid() != self._process:
             raise UnusableError(
-                f"{self.path}: was opened by the process that this one was forked from; load the "
-                "guard in each process"
+                f"{self.path}: was opened by the parent process; load the guard in each process"
             )
         try:
             if self._file is not None:
@@ -407,16 +404,16 @@ class Memory:
             raise UnusableError(str(error)) from None
         except DAMAGED as error:
             raise UnusableError(
-                f"{self.path}: cannot be used as a memory of answers: {reason(error)}; put "
-                "back what it was last, or name another file"
+                f"{self.path}: cannot be used as a memory of answers: {reason(error)}; restore "
+                "its last state, or name another file"
             ) from None
 
 
 def _not_own(path: Path) -> str:
     return (
-        f"{path}: was not written by this user here, or was changed since, so none of its answers "
-        "is given again: put back what it was, or take it as it is with --adopt; a new memory "
-        "would draw the same answers once more"
+        f"{path}: was not written by this user on this machine, or was changed, so none of its "
+        "answers is reused: restore it, or accept it with --adopt; a new memory would draw "
+        "these answers again"
     )
 
 

@@ -261,8 +261,8 @@ class Padding:
         self.missed += 1
         if self.missed & (self.missed - 1) == 0:  # at powers of two: a log must not fill a disk
             _log.warning(
-                "%d answers were not ready in their time, which may tell how they were found; "
-                "choose a longer pad, or a less busy machine",
+                "%d answers missed their deadline, which may reveal how they were found; choose "
+                "a longer pad, or a less busy machine",
                 self.missed,
             )
 

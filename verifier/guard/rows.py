@@ -81,8 +81,8 @@ def _rows(guard: Guard, stream: TextIO, source: str) -> Iterator[_Row]:
             line = reader.line_num
             if len(cells) != len(header):
                 raise GuardError(
-                    f"{source}, line {line}: {len(cells)} cells, expected {len(header)} as in the "
-                    "header; mend the line"
+                    f"{source}, line {line}: {len(cells)} cells, expected {len(header)} as in "
+                    "the header; correct the line"
                 )
             named = dict(zip(wanted, (cell.strip() for cell in cells), strict=True))
             try:
@@ -108,15 +108,15 @@ def _check_header(guard: Guard, header: list[str], source: str) -> list[str]:
     if unnamed and set(columns) - set(header):
         if len(header) != len(columns):
             raise GuardError(
-                f"{source}, line 1: {len(header)} columns, expected {len(columns)}: features have "
-                "no names, so that they are taken in order"
+                f"{source}, line 1: {len(header)} columns, expected {len(columns)}; features "
+                "have no names and are matched by order"
             )
         return list(columns)
     for name in columns:
         if name not in header:
             raise GuardError(
-                f"{source}, line 1: there is no column {name!r}{hint(name, header)}; the "
-                f"model reads {len(columns)} columns"
+                f"{source}, line 1: no column {name!r}{hint(name, header)}; the model reads "
+                f"{len(columns)} columns"
             )
         if header.count(name) > 1:
             raise GuardError(f"{source}, line 1: two columns are named {name!r}; rename one")

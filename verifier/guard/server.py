@@ -126,12 +126,12 @@ class StrictProtocol(H11Protocol):
 
 
 _EXPOSED = (
-    "--host %s: whoever reaches this machine may ask, in plain HTTP and without a password; put a "
-    "proxy that asks for one in front, give --keys, or listen on 127.0.0.1"
+    "--host %s: anyone who can reach this machine may ask, over plain HTTP and without a "
+    "password; put an authenticating proxy in front, pass --keys, or listen on 127.0.0.1"
 )
 _PLAIN = (
-    "--host %s: keys and questions travel in plain HTTP, which whoever is on the way can read; put "
-    "a proxy that encrypts in front"
+    "--host %s: keys and questions travel over plain HTTP, readable by anyone on the path; put "
+    "a TLS proxy in front"
 )
 
 _KEPT = 75
@@ -285,7 +285,7 @@ class _Server(uvicorn.Server):
         """End because the parent is gone and nobody would restart this."""
         assert self._orphaned is not None
         asyncio.get_running_loop().remove_reader(self._orphaned)
-        _log.error("the parent process has gone; this one ends")
+        _log.error("the parent process has exited; exiting")
         # Whoever starts a server anew needs the port: new requests are not taken for ``drain``.
         self._app.state.ending = True
         self._stop_at, self.should_exit = time.monotonic(), True
@@ -323,8 +323,7 @@ def _open_socket(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         listening.close()
         raise GuardError(
-            f"{host}:{port}: cannot be listened on: {_reason(error)}; choose another --host or "
-            "--port"
+            f"cannot listen on {host}:{port}: {_reason(error)}; choose another --host or --port"
         ) from None
     return listening
 

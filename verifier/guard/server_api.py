@@ -14,7 +14,7 @@ _WHOLE = 2**53
 
 Cell = Annotated[int, Meta(ge=-_WHOLE, le=_WHOLE)] | float | str
 
-Inputs = Annotated[list[float], Meta(description="As the model reads them, one a feature.")]
+Inputs = Annotated[list[float], Meta(description="As the model reads them, one per feature.")]
 
 Row = Annotated[
     dict[str, Cell], Meta(description="Column name to value, in the units of the table.")
@@ -94,16 +94,16 @@ class About(msgspec.Struct, frozen=True):
 
 
 _FAILURES = {
-    "400": "The body is no JSON.",
-    "401": "The server has keys, and none of them came.",
+    "400": "The body is not JSON.",
+    "401": "A valid key is required.",
     "408": "The body did not arrive.",
     "413": "The body or the number of inputs is too large.",
-    "415": "The body is not said to be JSON.",
-    "421": "The server is not known under the name that the request gives it.",
-    "422": "What is asked does not fit what is served, or lies outside the verified box.",
-    "429": "Too much was asked for; Retry-After says in how many seconds to ask again.",
-    "500": "A fault of the server.",
-    "503": "The guard is closed and answers nothing, it ends, or too many requests are waiting.",
+    "415": "The content type is not JSON.",
+    "421": "The host name in the request is not allowed.",
+    "422": "The inputs do not fit the model, or lie outside the verified box.",
+    "429": "The rate limit was exceeded; Retry-After gives the seconds to wait.",
+    "500": "An internal error.",
+    "503": "The guard is closed, the server is shutting down, or too many requests are waiting.",
 }
 
 _KEYED: list[dict[str, list[str]]] = [{"key": []}, {}]
@@ -123,8 +123,8 @@ def document() -> dict[str, Any]:
         "info": {
             "title": "leaveout guard",
             "version": VERSION,
-            "description": "Label-only access to a model that owes nothing to any one training "
-            "point.",
+            "description": "Label-only access to a model such that no single training point "
+            "changes the answers, or only a little.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "paths": {
@@ -136,7 +136,7 @@ def document() -> dict[str, Any]:
                     "responses": {
                         "200": _json("They are.", "Health"),
                         **_refusals("421", "429"),
-                        "503": _json("They are not, or not for long: the server ends.", "Health"),
+                        "503": _json("They are not, or the server is shutting down.", "Health"),
                     },
                 }
             },
@@ -183,10 +183,10 @@ def _metrics() -> dict[str, Any]:
     text = {"text/plain": {"schema": {"type": "string"}}}
     return {
         "operationId": "metrics",
-        "summary": "How much is asked, for Prometheus",
+        "summary": "Metrics for Prometheus",
         "security": _KEYED,
         "responses": {
-            "200": {"description": "Numbers, in its text format.", "content": text},
+            "200": {"description": "Metrics in its text format.", "content": text},
             **_refusals("401", "421", "429"),
         },
     }

@@ -59,7 +59,7 @@ from leaveout.verifier.guard.server_keys import Keys
 from leaveout.verifier.guard.server_processes import Shared
 from leaveout.verifier.guard.server_settings import MOST_BYTES, MOST_ROWS, ServeSettings
 
-_FORMS = 'give exactly one of "x" or "row" for one input, "X" or "rows" for several'
+_FORMS = 'send exactly one of "x" or "row" for one input, "X" or "rows" for several'
 
 
 class BadRequestError(GuardError):
@@ -88,7 +88,7 @@ class Inputs:
                 if len(point) != guard.inputs:
                     what = "x" if self.single else f"input {at} of X"
                     raise GuardError(
-                        f"{what} has {len(point)} numbers, expected {guard.inputs}, one a feature"
+                        f"{what} has {len(point)} numbers, expected {guard.inputs}, one per feature"
                     )
             return np.asarray(self.points, np.float64)
         assert self.rows is not None
@@ -96,9 +96,7 @@ class Inputs:
         for at, row in enumerate(self.rows):
             for name in row:
                 if name not in known:
-                    raise GuardError(
-                        f"row {at}: there is no column {name!r}{hint(name[:100], known)}"
-                    )
+                    raise GuardError(f"row {at}: no column {name!r}{hint(name[:100], known)}")
         return guard.encode(self.rows)
 
 
@@ -110,21 +108,21 @@ def read_question(body: bytes, most_rows: int) -> Inputs:
     except msgspec.ValidationError as error:
         raise BadRequestError(f"{error}; {_FORMS}") from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise BadRequestError(f"the body is no JSON that can be read: {error}", 400) from None
+        raise BadRequestError(f"the body is not valid JSON: {error}", 400) from None
     given = [
         form
         for form in (question.x, question.row, question.X, question.rows)
         if not isinstance(form, UnsetType)
     ]
     if len(given) != 1:
-        raise BadRequestError(f"{len(given)} of the four forms are there; {_FORMS}")
+        raise BadRequestError(f"{len(given)} of the four forms were sent; {_FORMS}")
     inputs = _inputs(question)
     if not len(inputs):
-        raise BadRequestError("no inputs are given; give at least one")
+        raise BadRequestError("no inputs were sent; send at least one")
     if len(inputs) > most_rows:
         raise BadRequestError(
-            f"{len(inputs):,} inputs are given, and at most {most_rows:,} are answered at once; "
-            "ask in parts",
+            f"{len(inputs):,} inputs were sent, but at most {most_rows:,} are answered at once; "
+            "split the request",
             413,
         )
     return inputs
@@ -136,7 +134,7 @@ def _refuse_repeated_keys(body: bytes) -> None:
     def distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
         found = dict(pairs)
         if len(found) < len(pairs):
-            raise BadRequestError("a key is there twice in one object; give each once")
+            raise BadRequestError("an object has a duplicate key")
         return found
 
     # Numbers stay as they are written: no more than the keys is read.
@@ -204,7 +202,7 @@ class Bodies:
                     parts.append(part)
                     self._held += len(part)
                     if self._held > max(_MOST_HELD, size):
-                        raise BusyError("too much is being asked at once; try again later")
+                        raise BusyError("too many requests at once; try again later")
         except TimeoutError:
             raise BadRequestError(
                 f"the body did not arrive within {_ARRIVAL:g} seconds", 408
@@ -212,7 +210,7 @@ class Bodies:
 
     def _too_large(self) -> BadRequestError:
         return BadRequestError(
-            f"the body is larger than {self._most_bytes:,} bytes; ask in parts", 413
+            f"the body is larger than {self._most_bytes:,} bytes; split the request", 413
         )
 
 
@@ -252,7 +250,7 @@ def start_line(
     """Return the line for the owner at the start, who alone may see what was spent."""
     settings = guard.settings
     cap = "no cap" if settings.cap is None else f"cap {settings.cap:g}"
-    timing = "answers are sent at once, so that their time tells how they were found"
+    timing = "answers are sent immediately, so their timing reveals how they were found"
     if pace is not None:
         timing = (
             f"1 input is answered after {pace.seconds(1):g} s, {most_rows:,} after "
@@ -260,11 +258,11 @@ def start_line(
         )
         if pace.processes > 1:
             timing += f" in {pace.processes} processes"
-    closed = "; it is closed: nothing is answered" if guard.is_closed else ""
+    closed = "; it is closed and answers nothing" if guard.is_closed else ""
     return (
         f"{address} answers for {guard.members:,} members over {guard.subject.domain.words}; "
-        f"epsilon = {settings.epsilon:g} a noised answer; {account.answers:,} noised so far cost "
-        f"{account.epsilon:g}, {cap}; {timing}{closed}"
+        f"epsilon = {settings.epsilon:g} per noised answer; {account.answers:,} noised so far at "
+        f"a cost of {account.epsilon:g}, {cap}; {timing}{closed}"
     )
 
 
@@ -282,9 +280,9 @@ def _promise(guard: Guard) -> str:
             else "; inputs outside the box are refused"
         )
     return (
-        f"{which}, the answer is the same whichever one of {guard.members:,} training points is "
-        f"left out, or it is {noised}; drawn answers are kept and given again, and the epsilons of "
-        f"different ones add up{outside}."
+        f"{which}, the answer is the same if any one of {guard.members:,} training points is "
+        f"left out, or it is {noised}; drawn answers are stored and repeated, and the epsilons "
+        f"of different ones add up{outside}."
     )
 
 
@@ -441,7 +439,7 @@ class _Service:
         except BusyError as error:
             failure = _failure(str(error), 503)
         except asyncio.CancelledError:  # the server is made to end at once
-            return _failure("the server ends", 503)
+            return _failure("the server is shutting down", 503)
         except Exception:
             failure = _fault()
         await self._padding.rest(start)
@@ -519,7 +517,7 @@ async def _http_failure(_: Request, error: Exception) -> Response:
 
 def _fault() -> Response:
     _log.exception("a label request failed")
-    return _failure("the server failed; its log says why", 500)
+    return _failure("internal error; see the server's log", 500)
 
 
 def _failure(message: str, status: int) -> Response:

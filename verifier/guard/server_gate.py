@@ -161,14 +161,19 @@ class Counts:
                 _metric("requests_total", "counter", "Requests, by status.", *requests),
                 _one("rows_answered_total", "counter", "Rows answered.", sums[_ROWS]),
                 _one("request_bytes_total", "counter", "Bytes of bodies received.", sums[_BYTES]),
-                _one("requests_in_flight", "gauge", "Requests under way.", sums[_IN_FLIGHT]),
-                _one("requests_waiting", "gauge", "Those that wait for a place.", sums[_WAITING]),
+                _one("requests_in_flight", "gauge", "Requests in progress.", sums[_IN_FLIGHT]),
+                _one("requests_waiting", "gauge", "Requests waiting for a slot.", sums[_WAITING]),
                 _one("processes", "gauge", "Processes that answer.", len(shared.counts)),
                 _one("process_restarts_total", "counter", "Processes restarted.", shared.restarts),
-                _one("closed", "gauge", "1 once everything is refused.", int(shared.any_closed)),
-                _one("places", "gauge", "Requests worked on at once; 0: unpadded.", places),
+                _one(
+                    "closed",
+                    "gauge",
+                    "1 once the guard refuses everything.",
+                    int(shared.any_closed),
+                ),
+                _one("places", "gauge", "Requests answered concurrently; 0 if unpadded.", places),
                 _one("pad_seconds", "gauge", "Answers leave at multiples of it.", seconds),
-                _one("start_time_seconds", "gauge", "When it started.", round(shared.started)),
+                _one("start_time_seconds", "gauge", "Start time.", round(shared.started)),
             ]
         )
 
@@ -287,8 +292,7 @@ class Gate:
     def _refusal(self, scope: Scope) -> Response | None:
         if self._hosts is not None and not self._hosts.knows(scope["headers"]):
             return _refuse(
-                "this server is not known under that name; whoever runs it adds it with "
-                "--allow-host",
+                "this host name is not allowed; the operator can add it with --allow-host",
                 421,
                 {},
             )
@@ -322,9 +326,7 @@ def allowance_of(state: State) -> Allowance:
 def too_many(seconds: float) -> Response:
     """Return the response that asks to wait ``seconds``."""
     wait = math.ceil(seconds)
-    return _refuse(
-        f"too many rows were asked for; ask again in {wait} s", 429, {"retry-after": str(wait)}
-    )
+    return _refuse(f"rate limit exceeded; try again in {wait} s", 429, {"retry-after": str(wait)})
 
 
 def _refuse(error: str, status: int, headers: dict[str, str]) -> Response:

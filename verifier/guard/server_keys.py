@@ -63,11 +63,11 @@ class Keys:
         try:
             if _stamp(os.stat(self._path)) != self._stamp:  # noqa: PTH116 (Path.stat is slower)
                 self._read()
-                _log.info("%s: read again, %d keys", self._path, len(self))
+                _log.info("%s: reloaded, %d keys", self._path, len(self))
         except (OSError, GuardError) as error:
             if self._stamp is not None:
                 self._stamp = None
-                _log.error("the keys are those read before: %s", error)
+                _log.error("keeping the previous keys: %s", error)
 
     def _read(self) -> None:
         try:
@@ -75,12 +75,11 @@ class Keys:
                 found = os.fstat(stream.fileno())
                 text = stream.read().decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            said = getattr(error, "strerror", None) or "is no UTF-8 text"
-            raise GuardError(f"{self._path}: keys cannot be read: {said}") from None
+            said = getattr(error, "strerror", None) or "is not UTF-8 text"
+            raise GuardError(f"{self._path}: cannot read keys: {said}") from None
         if os.name == "posix" and found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise GuardError(
-                f"{self._path}: others than its owner may write to it, and so add a key; take that "
-                "away with chmod go-w"
+                f"{self._path}: other users may write to it and add keys; run chmod go-w on it"
             )
         self._digests = _digests(self._path, text)
         self._stamp = _stamp(found)
@@ -90,11 +89,11 @@ def add_key(path: Path, name: str) -> str:
     """Make a key and append its digest to a file, owner-only if new."""
     if not _NAME.fullmatch(name):
         raise GuardError(
-            f"{name!r} cannot name a key: up to 64 letters, digits and . _ @ -, a letter or digit "
-            "first"
+            f"{name!r} is not a valid key name: use up to 64 letters, digits and . _ @ -, "
+            "starting with a letter or digit"
         )
     if path.exists() and name in Keys(path)._digests:
-        raise GuardError(f"{path}: there is a key of {name} already; remove its line first")
+        raise GuardError(f"{path}: already has a key for {name}; remove its line first")
     key = secrets.token_urlsafe(_BYTES)
     line = f"{name}:{hashlib.sha256(key.encode()).hexdigest()}\n"
     try:
@@ -104,7 +103,7 @@ def add_key(path: Path, name: str) -> str:
             stream.flush()
             os.fsync(stream.fileno())
     except OSError as error:
-        raise GuardError(f"{path}: a key cannot be added: {error.strerror}") from None
+        raise GuardError(f"{path}: cannot add a key: {error.strerror}") from None
     return key
 
 
@@ -124,15 +123,15 @@ def _digests(path: Path, text: str) -> dict[str, bytes]:
         if match is None:
             # Not what stands there: it may be a key.
             raise GuardError(
-                f"{path}, line {number}: is no name:digest; make such lines with leaveout guard "
+                f"{path}, line {number}: not name:digest; create such lines with leaveout guard "
                 f"DIR --keys {path} --new-key NAME"
             )
         if match["name"] in found:
-            raise GuardError(f"{path}, line {number}: {match['name']} is there twice")
+            raise GuardError(f"{path}, line {number}: duplicate name {match['name']}")
         found[match["name"]] = bytes.fromhex(match["digest"])
     if not found:
         raise GuardError(
-            f"{path}: holds no key; make one with leaveout guard DIR --keys {path} --new-key NAME"
+            f"{path}: holds no key; create one with leaveout guard DIR --keys {path} --new-key NAME"
         )
     return found
 

@@ -57,7 +57,7 @@ def in_child(work: Callable[[], bytes]) -> bytes:
     _, status = os.waitpid(pid, 0)
     if said[:1] == b"+":
         return said[1:]
-    raise GuardError(said[1:].decode() or f"a process {_exit_text(status)} while it measured")
+    raise GuardError(said[1:].decode() or f"a process {_exit_text(status)} during measurement")
 
 
 @dataclass
@@ -129,7 +129,7 @@ class Children:
         self._reap()
         now = time.monotonic()
         if self._kill_at is not None and now >= self._kill_at and self._running:
-            _log.error("%d processes did not end in time and are killed", len(self._running))
+            _log.error("killing %d processes that did not exit in time", len(self._running))
             self._kill_at = now + _SPARE
             for pid in self._running:
                 _send(pid, signal.SIGKILL)
@@ -215,7 +215,7 @@ class Children:
         """Replace a process that died; at the start, end all."""
         how = _exit_text(status)
         if not self._told:
-            self._failure = GuardError(f"process {child.index + 1} {how} before it answered")
+            self._failure = GuardError(f"process {child.index + 1} {how} before it was ready")
             self._end()
             return
         now = time.monotonic()
@@ -225,7 +225,7 @@ class Children:
         self._deaths[child.index] += 1
         self._due[child.index] = now + wait
         _log.warning(
-            "process %d (pid %d) %s; another is started in %g s",
+            "process %d (pid %d) %s; restarting it in %g s",
             child.index + 1,
             child.pid,
             how,
@@ -274,7 +274,7 @@ def _send(pid: int, number: int) -> None:
 def _exit_text(status: int) -> str:
     """Return how a process ended, in words."""
     code = os.waitstatus_to_exitcode(status)
-    return f"was ended by signal {-code}" if code < 0 else f"ended with status {code}"
+    return f"was killed by signal {-code}" if code < 0 else f"exited with status {code}"
 
 
 SLOTS = 8192

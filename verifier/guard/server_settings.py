@@ -45,7 +45,7 @@ class ServeSettings:
             raise GuardError(f"processes must be 1 to {_MOST_PROCESSES}, got {self.processes}")
         if self.processes > 1 and sys.platform != "linux":
             raise GuardError(
-                "several processes share one guard on Linux alone; leave --processes out, and "
+                "several processes can share one guard only on Linux; drop --processes, and "
                 "start several servers with one --memory instead"
             )
         for name in ("most_rows", "most_bytes", "most_waiting"):
@@ -57,11 +57,11 @@ class ServeSettings:
         for host in self.hosts:
             if not _HOST.fullmatch(host):
                 raise GuardError(
-                    f"{host!r} is no name of a host: give it as in labels.example.org, without a "
-                    "port; * for any"
+                    f"{host!r} is not a host name; write e.g. labels.example.org, without a "
+                    "port, or * for any"
                 )
         if self.rate is None and self.burst is not None:
-            raise GuardError("a burst is of a rate: give --rate, too")
+            raise GuardError("--burst needs --rate")
         for name in ("rate", "burst"):
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:

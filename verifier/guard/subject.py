@@ -102,19 +102,17 @@ class GuardSettings:
         if self.seed is not None:
             _refuse_other("a seed", self.seed, Integral)
         if not 0 <= self.epsilon <= _MOST_EPSILON:
-            raise GuardError(
-                f"epsilon must be a number from 0 to {_MOST_EPSILON:g}, got {self.epsilon}"
-            )
+            raise GuardError(f"epsilon must be between 0 and {_MOST_EPSILON:g}, got {self.epsilon}")
         if self.outside not in ("refuse", "noise"):
             raise GuardError(f"outside must be refuse or noise, got {self.outside!r}")
         if self.cap is not None and not 0 <= self.cap < math.inf:
-            raise GuardError(f"the cap must be a number from 0, got {self.cap}; None for no limit")
+            raise GuardError(f"the cap must be at least 0, got {self.cap}; None for no limit")
         if self.when_spent not in ("refuse", "uniform"):
             raise GuardError(f"when_spent must be refuse or uniform, got {self.when_spent!r}")
         if self.remember < 1:
-            raise GuardError(f"at least one answer must be remembered, got {self.remember}")
+            raise GuardError(f"at least one answer must be stored, got {self.remember}")
         if self.seed is not None and not -(2**63) <= self.seed < 2**63:
-            raise GuardError(f"a seed is a whole number of 64 bits, got {self.seed}")
+            raise GuardError(f"the seed must be a 64-bit whole number, got {self.seed}")
 
 
 def _refuse_other(name: str, value: object, kind: type[Real] | type[Integral]) -> None:

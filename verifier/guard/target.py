@@ -20,17 +20,17 @@ class BoundsTarget:
         self.path = path
         try:
             if path.is_dir():
-                raise SpecError(f"--bounds {path}: is a folder; give a file name")
+                raise SpecError(f"--bounds {path}: is a folder; name a file")
             if path.exists() and path.stat().st_size and not holds_arrays(path, ["member_upper"]):
                 raise SpecError(
-                    f"--bounds {path}: exists and holds no bounds; choose another name, or remove "
-                    "it"
+                    f"--bounds {path}: exists and is not a bounds file; choose another name, or "
+                    "remove it"
                 )
             # What would fail in the end fails now.
             with tempfile.TemporaryFile(prefix=".leaveout-", dir=path.resolve().parent):
                 pass
         except OSError as error:
-            raise SpecError(f"--bounds {path}: cannot be written: {error.strerror}") from None
+            raise SpecError(f"--bounds {path}: cannot write: {error.strerror}") from None
 
     def begin(self, jobs: Sequence[Job]) -> None:
         """Raise on specifications that are not about one family's members."""

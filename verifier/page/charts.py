@@ -454,7 +454,7 @@ def _ticks(axis: Axis) -> Html:
 
 
 def _legend(asked: float | None) -> list[str]:
-    return [] if asked is None else [f"; the dashed line is what is asked for, {plain(asked)}"]
+    return [] if asked is None else [f"; the dashed line is the requested value, {plain(asked)}"]
 
 
 def _exact(result: Result) -> bool:

@@ -54,8 +54,8 @@ def confidences(
         raise refused[0]
     if not found:
         raise PageError(
-            f"{given.place}: none of the results bounds the confidence of leaks of a family, "
-            "so there is nothing to hold points against"
+            f"{given.place}: no result bounds the confidence of leaks of a family, so there is "
+            "nothing to compare points with"
         )
     return tuple(found), tuple(str(error).removeprefix("--data").strip(": ") for error in refused)
 
@@ -107,7 +107,7 @@ def _read_run_spec(run: Run) -> Reading:
 
 def _unknown(run: Run, why: str) -> PageError:
     first = why.partition("\n")[0]
-    return PageError(f"--data: the network that {run.name} is about cannot be read: {first}")
+    return PageError(f"--data: cannot read the network of {run.name}: {first}")
 
 
 def _label_confidences(

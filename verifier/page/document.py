@@ -27,10 +27,10 @@ _SHEET = 4
 """Digests at the foot of a printed sheet."""
 
 _FOLDED = (
-    "Not printed, but in the file of this page: statements as they are written, bars of their "
-    "bounds, inputs at which one record changes an answer with the scores there, smaller groups of "
-    "members, bounds over time, every number of the charts, how each statement was decided, and "
-    "what the words mean."
+    "In the file of this page but not printed: the statements as written, charts of their "
+    "bounds, inputs where one record changes an answer with their scores, smaller groups of "
+    "members, bounds over time, all numbers of the charts, how each statement was decided, and "
+    "a glossary."
 )
 
 

@@ -29,7 +29,7 @@ _NAMES = {
     "edits": "Edits",
     "poisoned": "Parts poisoned",
     "members": "Members whose vote changes",
-    "votes": "What they vote then, in the same order",
+    "votes": "Their new votes, in the same order",
     "before": "Label before",
     "after": "Label after",
     "answer": "Answer",
@@ -80,7 +80,7 @@ def evidence(page: Page, result: Result) -> Html | None:
         block = _witness(result.witness, result.box)
         # Of a proved guarantee the worst leak lies below what was asked: no news.
         quiet = result.kind == "guarantee" and result.verdict == "proved"
-        summary = "The worst leak found, which is no counter-example"
+        summary = "The worst leak found (not a counter-example)"
         shown.append(collapsible(summary, block) if quiet else block)
     if result.example is not None:
         shown.append(_example(result.example, result.box))
@@ -114,7 +114,7 @@ def _witness(witness: WitnessRecord, box: BoxRecord) -> Html:
     own = _units(witness)
     read = _points({"x": witness.x}, box, _names(witness), text)
     if own is not None:
-        read = collapsible(f"x as the {model} reads it", read)
+        read = collapsible(f"x, as the {model} reads it", read)
     return join_children(_sentence(witness.words), scores, own, read)
 
 
@@ -146,7 +146,7 @@ def _units(witness: WitnessRecord) -> Html | None:
         [cell.name, _value(cell), ", ".join(text(witness.x[at]) for at in cell.at if at < width)]
         for cell in known[:_MOST]
     ]
-    title = "x in the units of the data"
+    title = "x, in the units of the data"
     if not witness.other:
         title += f"; the member lacks {row_name(witness.removed, witness.removed_id)}"
     columns = [Column("Column"), Column("Value", number=True)]
@@ -218,7 +218,7 @@ def _points(
     shown = table(caption, columns, rows, seen=count <= _OPEN)
     more = None
     if count > _MOST:
-        more = tag("p", f"{count - _MOST:,} more features are in the file of results.")
+        more = tag("p", f"The results file has {count - _MOST:,} more features.")
     return shown if count <= _OPEN else collapsible(caption, shown, more)
 
 
@@ -238,8 +238,8 @@ _Show = Callable[[Sequence[Facts]], object]
 
 _OPEN_ROWS = 30
 _ROUTES = {
-    "pure": "the privacy of all predictions added up",
-    "composed": "what answers tell bounded on average, prediction after prediction",
+    "pure": "the sum of the privacy losses of all predictions",
+    "composed": "the average information of the answers, bounded prediction by prediction",
 }
 
 
@@ -286,12 +286,12 @@ def guard_bounds(found: Sequence[Facts]) -> Html | None:
         [key.removeprefix("bound_"), _number(each, key, up=True)] for key in bounds
     ]
     said = (
-        f"Labels are given with epsilon = {_number(each, 'epsilon')}. Where the confidence is "
-        f"above the bound of its label, no one of {_number(each, 'members')} members answers "
-        "otherwise, and the label is given as it is"
+        f"Labels are returned with epsilon = {_number(each, 'epsilon')}. Where the confidence is "
+        f"above the bound of its label, none of the {_number(each, 'members')} members answers "
+        "differently, and the label is returned unchanged"
     )
     columns = [Column("Label"), Column("Bound", number=True)]
-    return _with_sentence(said, table("Bounds that the guard answers by", columns, rows))
+    return _with_sentence(said, table("Bounds that the guard relies on", columns, rows))
 
 
 def unlearns(found: Sequence[Facts]) -> Html | None:
@@ -307,7 +307,7 @@ def unlearns(found: Sequence[Facts]) -> Html | None:
         rows.append(["predictions", _number(each, "predictions"), f"at most {most} are safe"])
     columns = [Column("Quantity"), Column("Claimed", number=True), Column("Shown", number=True)]
     way = _ROUTES.get(str(each.get("route")))
-    title = "What the accounting shows"
+    title = "Result of the accounting"
     return _with_sentence(f"{title}, by {way}" if way else title, table(title, columns, rows))
 
 
@@ -339,8 +339,8 @@ def deletions(found: Sequence[Facts]) -> Html | None:
     ]
     trees = _number(found[0], "trees")
     title = (
-        f"Deletions from a forest of {trees} trees, each compared with training anew; rows "
-        "regrown are counted over all trees"
+        f"Deletions from a forest of {trees} trees, each compared with retraining; regrown rows "
+        "are counted over all trees"
     )
     shown = table("Deletions", columns, rows)
     return _with_sentence(
@@ -365,8 +365,10 @@ def caches(found: Sequence[Facts]) -> Html | None:
     if not all("trees" in each and "rows" in each for each in found):
         return None
     said = [
-        f"Every cached statistic of {_number(each, 'trees')} trees was computed again from "
-        f"{_number(each, 'rows')} rows, and the forest trained anew."
+        (
+            f"Every cached statistic of {_number(each, 'trees')} trees was recomputed from "
+            f"{_number(each, 'rows')} rows, and the forest retrained."
+        )
         for each in found
     ]
     return join_children(tag("p", each) for each in said)
@@ -375,10 +377,10 @@ def caches(found: Sequence[Facts]) -> Html | None:
 def same(found: Sequence[Facts]) -> Html | None:
     """Return a table of what was compared."""
     names = {
-        "trees": "Trees of the one",
-        "trees_other": "Trees of the other",
-        "features": "Features of an input",
-        "inputs_tried": "Inputs tried before all were reasoned about",
+        "trees": "Trees of the first",
+        "trees_other": "Trees of the second",
+        "features": "Features per input",
+        "inputs_tried": "Inputs tried before the exhaustive proof",
     }
     if not all(key in each for each in found for key in names):
         return None
@@ -400,16 +402,16 @@ def audit_arms(found: Sequence[Facts]) -> Html | None:
             happened, trials = counted
             rows.append([arm, f"{happened:,}", f"{trials:,}", percent(round(happened / trials, 4))])
     advantage = (
-        f"The membership advantage is between {_number(each, 'lower', up=False)} and "
-        f"{_number(each, 'upper', up=True)}; {_number(each, 'estimating')} of "
-        f"{_number(each, 'trials')} independent trials count, the others chose the attack."
+        f"The membership advantage lies between {_number(each, 'lower', up=False)} and "
+        f"{_number(each, 'upper', up=True)}, estimated from {_number(each, 'estimating')} of "
+        f"{_number(each, 'trials')} independent trials; the others selected the attack."
     )
     said = tag("p", advantage)
     if not rows:
         return said
     columns = [Column("Arm")]
     columns += [Column(title, number=True) for title in ("Happened", "Trials", "Share")]
-    title = "How often the event of the best attack happened"
+    title = "Frequency of the best attack's event"
     event = each.get("event")
     named = f"{title}: {event}" if isinstance(event, str) else title
     return join_children(said, _with_sentence(named, table(title, columns, rows)))

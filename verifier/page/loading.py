@@ -73,32 +73,34 @@ def _bytes(name: str) -> bytes:
     try:
         return read_whole(path, RESULTS)
     except IsADirectoryError:
-        raise PageError(f"{name}: is a folder, expected what verify --json wrote") from None
+        raise PageError(
+            f"{name}: is a folder; expected a results file from verify --json"
+        ) from None
     except FileNotFoundError:
         raise PageError(
             f"{name}: no such file; 'leaveout verify SPEC --json {name}' writes one"
         ) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise PageError(f"{name}: cannot be read: {reason}") from None
+        raise PageError(f"{name}: cannot read: {reason}") from None
 
 
 def _report(data: bytes, name: str) -> tuple[Report, tuple[str, ...]]:
-    expected = "expected what 'leaveout verify --json' wrote"
+    expected = "expected a results file from 'leaveout verify --json'"
     try:
         raw = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise PageError(f"{name}: is no JSON ({error}), {expected}") from None
+        raise PageError(f"{name}: not valid JSON ({error}), {expected}") from None
     except RecursionError:
         raise PageError(f"{name}: is nested too deeply, {expected}") from None
     if not isinstance(raw, dict) or not {"leaveout", "results"} <= set(raw):
-        raise PageError(f"{name}: is JSON but holds no results, {expected}")
+        raise PageError(f"{name}: JSON without results, {expected}")
     try:
         report = msgspec.convert(raw, Report)
     except (msgspec.ValidationError, RecursionError) as error:
         version = raw["leaveout"]
         by = f", written by leaveout {version[:20]!r}," if isinstance(version, str) else ""
-        wrong = f"does not hold results as this version knows them: {error}"
+        wrong = f"does not hold results that this version can read: {error}"
         raise PageError(f"{name}{by} {wrong}") from None
     for at, result in enumerate(report.results):
         where = f"result {at} ({result.name!r})"
@@ -119,9 +121,9 @@ def _check(curve: Curve, where: str) -> None:
             f"{len(curve.upper)} upper ends; expected as many of each"
         )
     if any(after <= before for before, after in pairwise(curve.at)):
-        raise PageError(f"{where} does not ascend, expected places in order")
+        raise PageError(f"{where} is not ascending")
     if any(abs(at) > 2**53 for at in curve.at):
-        raise PageError(f"{where} reaches further than can be drawn")
+        raise PageError(f"{where} extends beyond what can be drawn")
     if any(low > high for low, high in zip(curve.lower, curve.upper, strict=True)):
         raise PageError(f"{where} has a lower end above its upper end")
 
@@ -133,13 +135,15 @@ def _check_trace(trace: TraceRecord, where: str) -> None:
             f"{len(trace.upper)} upper bounds; expected two or more, and as many of each"
         )
     if any(after < before for before, after in pairwise(trace.seconds)) or trace.seconds[0] < 0:
-        raise PageError(f"{where} does not ascend, expected moments in order")
+        raise PageError(f"{where} has times that do not ascend")
 
 
 def _check_groups(tree: GroupsRecord, where: str) -> None:
     for at, group in enumerate(tree.groups):
         if not (group.parent == -1 if at == 0 else 0 <= group.parent < at):
-            raise PageError(f"{where} are no tree: group {at} is a part of group {group.parent}")
+            raise PageError(
+                f"{where} do not form a tree: group {at} is part of group {group.parent}"
+            )
     if len(tree.groups) > _GROUPS:
         raise PageError(f"{where} are {len(tree.groups):,}, at most {_GROUPS} can be drawn")
 
@@ -183,7 +187,7 @@ def day(text: str) -> str:
             return datetime.date.fromisoformat(text).isoformat()
     except ValueError:
         pass
-    raise PageError(f"--date {text!r}: is no day; write year, month and day, as in 2026-11-23")
+    raise PageError(f"--date {text!r}: not a date; expected year-month-day, e.g. 2026-11-23")
 
 
 def check_day(text: str, runs: Sequence[Run]) -> None:
@@ -191,6 +195,5 @@ def check_day(text: str, runs: Sequence[Run]) -> None:
     for run in runs:
         if text and run.day and run.day != text:
             raise PageError(
-                f"--date {text}: {run.name} says itself that it was found on {run.day}; leave "
-                "--date out"
+                f"--date {text}: {run.name} already states its date, {run.day}; drop --date"
             )

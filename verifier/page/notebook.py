@@ -49,5 +49,5 @@ def _result_notes(result: Result) -> list[str]:
     shown = [each.words for each in (result.witness, result.example) if each is not None]
     quiet = result.kind == "guarantee" and result.verdict == "proved"
     reasons = [] if result.reason is None else [f"unknown: {result.reason}"]
-    reasons += [f"to know more: {each}" for each in result.advice]
+    reasons += [f"advice: {each}" for each in result.advice]
     return [f"{head}: {each}" for each in (*(() if quiet else shown), *reasons)]

@@ -93,7 +93,7 @@ class _Prose:
             case Or(left, right):
                 return f"{self._part(left, Or)} or {self._part(right, Or)}"
             case Not(claim):
-                return f"it is not so that {self._part(claim)}"
+                return f"it is not true that {self._part(claim)}"
             case Compare(left, operator, right):
                 return f"{self._term(left)} {_COMPARED[operator]} {self._term(right)}"
             case Confident(claim, level):
@@ -122,6 +122,6 @@ def _every(binder: Binder) -> str:
     if binder.but is None:
         return f"every {binder.name} in {binder.domain}"
     return (
-        f"every {binder.name} that lacks one training row, but for a share of {binder.but} of the "
-        f"rows ({binder.domain} is a sample of them)"
+        f"every {binder.name} that lacks one training row, except for a share of {binder.but} of "
+        f"the rows ({binder.domain} is a sample)"
     )

@@ -39,7 +39,7 @@ def draw_plan(plan: Plan) -> Html:
     words = [
         (
             f"line c{at % _COLOURS}",
-            f"{each.shards:,} shards; their majority is right on {100 * each.majority:.1f} %",
+            f"{each.shards:,} shards; their majority is right for {100 * each.majority:.1f} %",
         )
         for at, each in enumerate(shown)
     ]
@@ -48,8 +48,8 @@ def draw_plan(plan: Plan) -> Html:
     )
     legend = [_entry(below + _LEGEND * at, *each) for at, each in enumerate(words)]
     said = (
-        f"Expected accuracy of private answers at alpha = {plan.claim.alpha:g} by how many are "
-        "given, for several numbers of shards"
+        f"Expected accuracy of private answers at alpha = {plan.claim.alpha:g} against the "
+        "number of answers, for several numbers of shards"
     )
     height = below + _LEGEND * len(words)
     return picture(_SIZE[0], height, said, axes(frame, always, lines), legend)

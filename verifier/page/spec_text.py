@@ -55,24 +55,24 @@ def read_specification(
             tree = parse(spec, "<text>")
             return _read(tree, spec.encode(), reading=_check_spec(tree, Path(), notes))
         except (LeaveoutError, RecursionError):
-            return Specification(missing="the results hold a text that is no specification")
+            return Specification(missing="the results contain a text that is not a specification")
     path = _find_spec(spec, folder)
     if path is None:
-        return Specification(missing=f"there is no file {spec} beside the results")
+        return Specification(missing=f"the file {spec} is not next to the results")
     try:
         # No message of the parser is shown: it would quote a file that may be another one.
         data = read_bytes(path)
         if digest and hashlib.sha256(data).hexdigest() != digest:
-            return Specification(missing=f"{spec} was changed since it was decided")
+            return Specification(missing=f"{spec} has changed since it was decided")
         tree = load(path)
         for each in tree.source.included:
             now = hashlib.sha256(read_bytes(each.name)).hexdigest()
             if included is not None and now not in included:
                 name = Path(each.name).name
-                return Specification(missing=f"{name} was changed since {spec} was decided")
+                return Specification(missing=f"{name} has changed since {spec} was decided")
         return _read(tree, data, path, _check_spec(path, path.parent, notes))
     except (LeaveoutError, OSError, RecursionError):
-        return Specification(missing=f"{spec} does not parse, or cannot be read")
+        return Specification(missing=f"{spec} cannot be read or parsed")
 
 
 def overridden_params(notes: Sequence[str], written: Mapping[str, Value]) -> dict[str, str]:

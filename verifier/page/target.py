@@ -33,7 +33,7 @@ class PageTarget:
         """Read the value of ``--output``."""
         path = Path(text)
         if text in {"", "-"}:
-            raise PageError(f"-o {text}: give a file name")
+            raise PageError(f"-o {text}: name a file")
         try:
             _refuse_unusable(path)
             with tempfile.TemporaryFile(prefix=".leaveout-", dir=path.resolve().parent):
@@ -54,7 +54,7 @@ class PageTarget:
 
 def _write_error(path: Path, error: OSError | ValueError) -> PageError:
     """Return the error for a page that cannot be written."""
-    return PageError(f"-o {path}: cannot be written: {getattr(error, 'strerror', None) or error}")
+    return PageError(f"-o {path}: cannot write: {getattr(error, 'strerror', None) or error}")
 
 
 def _is_markdown(path: Path) -> bool:
@@ -63,17 +63,17 @@ def _is_markdown(path: Path) -> bool:
 
 def _refuse_unusable(path: Path) -> None:
     if path.is_dir():
-        raise PageError(f"-o {path}: is a folder; give a file name")
+        raise PageError(f"-o {path}: is a folder; name a file")
     if not path.resolve().parent.is_dir():
-        raise PageError(f"-o {path}: the folder does not exist; make it first")
+        raise PageError(f"-o {path}: no such folder; create it first")
     if not path.exists():
         return
     if not path.is_file():
-        raise PageError(f"-o {path}: is not an ordinary file")
+        raise PageError(f"-o {path}: not a regular file")
     with open_file(path, RESULTS) as stream:
         start = stream.read(_LOOKED_AT)
     mark, what = (SUMMARY_MARK, "summary") if _is_markdown(path) else (MARK, "page")
     if start and mark.encode() not in start:
         raise PageError(
-            f"-o {path}: exists and is no {what} of leaveout; choose another name, or remove it"
+            f"-o {path}: exists and is not a {what} of leaveout; choose another name, or remove it"
         )

@@ -92,20 +92,20 @@ def head_words(free: int, count: int, *, data: str, members: int, rows: int | No
     if free == 0:
         verb = "are proved" if count != 1 else "is not proved"
         whose = f"none of the {them} {verb}" if count != 1 else f"the {them} {verb}"
-        return f"{whose} to owe nothing to any one of {_records(members, rows)}"
+        return f"{whose} independent of any one of {_records(members, rows)}"
     if free == count:
-        whose = f"all {them} owe" if count != 1 else f"the {them} owes"
+        whose = f"all {them} are" if count != 1 else f"the {them} is"
     else:
-        whose = f"{free:,} of the {them} {'owe' if free != 1 else 'owes'}"
-    return f"{whose} nothing to any one of {_records(members, rows)}"
+        whose = f"{free:,} of the {them} {'are' if free != 1 else 'is'}"
+    return f"{whose} independent of any one of {_records(members, rows)}"
 
 
 def label_words(found: LabelAnswersRecord, *, boxes: int) -> str:
     """Return the sentence about the rows answered with one label."""
     if not found.answers:
         return ""
-    owe = "owes" if found.owe_nothing == 1 else "owe"
-    parts = [f"{found.owe_nothing:,} of {found.answers:,} {owe} nothing"]
+    are = "is" if found.owe_nothing == 1 else "are"
+    parts = [f"{found.owe_nothing:,} of {found.answers:,} {are} independent"]
     if found.not_above:
         limit = "the bounds of the sets of inputs"
         if boxes == 1:
@@ -113,7 +113,7 @@ def label_words(found: LabelAnswersRecord, *, boxes: int) -> str:
         verb = "has" if found.not_above == 1 else "have"
         who = "it" if found.not_above == 1 else "they"
         parts.append(
-            f"{found.not_above:,} {verb} a confidence not above {limit}, so {who} may owe something"
+            f"{found.not_above:,} {verb} a confidence not above {limit}, so {who} may depend on one"
         )
     if found.unknown:
         parts.append(f"of {found.unknown:,} no bound is known")

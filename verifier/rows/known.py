@@ -49,11 +49,11 @@ def refuse_unfit(record: ByRowRecord) -> None:
     rows, members = record.rows, record.members
     if len(members) != len(rows) or len(record.ids) not in {0, len(rows)}:
         raise RowsError(
-            f"{where}: {len(rows)} rows, {len(members)} numbers of members and {len(record.ids)} "
-            "names; expected one a row"
+            f"{where}: {len(rows)} rows, {len(members)} member counts and {len(record.ids)} "
+            "names; expected one per row"
         )
     if any(after <= before for before, after in pairwise(rows)) or any(n < 0 for n in members):
-        raise RowsError(f"{where} do not ascend, or have fewer members than none")
+        raise RowsError(f"{where} do not ascend, or have negative member counts")
     if len(record.box.lower) != len(record.box.upper):
         raise RowsError(f"{where}: a box with unequal numbers of lower and upper ends")
     for each in record.labels:
@@ -63,11 +63,13 @@ def refuse_unfit(record: ByRowRecord) -> None:
 def _refuse_label(record: ByRowRecord, own: LabelByRowRecord, where: str) -> None:
     levels = own.levels
     if len(own.level) != len(record.rows):
-        raise RowsError(f"{where}: {len(own.level)} bounds, expected one a row")
+        raise RowsError(f"{where}: {len(own.level)} bounds, expected one per row")
     if not all(-1 <= at < len(levels) for at in own.level):
-        raise RowsError(f"{where}: a row has a bound that is not there")
+        raise RowsError(f"{where}: a row refers to a missing bound")
     if not all(math.isfinite(each) and (each >= 0 or each == NO_LEAK) for each in levels):
-        raise RowsError(f"{where}: a bound is no number from 0, nor -1 for no leak at all")
+        raise RowsError(
+            f"{where}: a bound is neither a number of at least 0 nor -1 for no leak at all"
+        )
     if any(at >= 0 and not count for at, count in zip(own.level, record.members, strict=True)):
         raise RowsError(f"{where}: a row that was not left out has a bound")
     place = {row: at for at, row in enumerate(record.rows)}
@@ -75,7 +77,9 @@ def _refuse_label(record: ByRowRecord, own: LabelByRowRecord, where: str) -> Non
     for leak in own.leaks:
         at = place.get(leak.row, -1)
         if at < 0 or not math.isfinite(leak.confidence) or len(leak.x) not in {0, size}:
-            raise RowsError(f"{where}: a leak of row {leak.row} is damaged, or of no such row")
+            raise RowsError(
+                f"{where}: a leak of row {leak.row} is damaged, or there is no such row"
+            )
         if own.level[at] < 0 or leak.confidence > levels[own.level[at]]:
             raise RowsError(
                 f"{where}: the leak of row {leak.row} has a confidence of {leak.confidence:.6g}, "
@@ -234,7 +238,7 @@ def find_rows(records: Sequence[RowRecord], name: str) -> list[RowRecord]:
         return found
     names = [each.display_name for each in records]
     raise RowsError(
-        f"--row {name}: no row is called so{hint(name, names)}; there are {len(names):,}, from "
+        f"--row {name}: no such row{hint(name, names)}; there are {len(names):,}, from "
         f"{names[0]} to {names[-1]}"
     )
 
@@ -242,10 +246,10 @@ def find_rows(records: Sequence[RowRecord], name: str) -> list[RowRecord]:
 def _nothing(report: Report) -> str:
     again = f"leaveout verify {report.spec} --json FILE"
     return (
-        "the results say nothing of single rows: either an earlier version wrote them, then verify "
-        f"again ({again}), or no statement is about leaks of a family, such as 'find bound: least "
-        "b per label such that forall x in X, M in F: confidence(N, x) > b => label(M, x) == "
-        "label(N, x)'; one with 'but' is about no single row"
+        "the results say nothing about single rows: either an earlier version wrote them "
+        f"(verify again: {again}), or no statement is about leaks of a family, such as 'find "
+        "bound: least b per label such that forall x in X, M in F: confidence(N, x) > b => "
+        "label(M, x) == label(N, x)'; one with 'but' covers no single row"
     )
 
 
@@ -299,9 +303,9 @@ def _words(one: RowRecord) -> str:
     """Describe what is proved of a row."""
     row = row_name(one.row, one.name)
     if not one.members:
-        return f"{row}: not retrained: nothing is proved of it"
+        return f"{row}: not retrained: nothing is proved about it"
     if one.bound is None:
-        return f"{row}: nothing was searched: nothing is proved of it"
+        return f"{row}: not searched: nothing is proved about it"
     of = [label_phrase(each.label, each.name) for each in one.labels]
     about = "" if len(of) > 1 else f" {of[0]}"
     if one.bound < 0:

@@ -125,8 +125,8 @@ def _check_against(
                 continue
             if asked.confidences[point] > of[at]:
                 raise RowsError(
-                    f"the results are wrong of row {row}: its bound of label "
-                    f"{asked.labels[point]} is {of[at]:.6g}, and without it the answer to "
+                    f"the results are wrong about row {row}: its bound for label "
+                    f"{asked.labels[point]} is {of[at]:.6g}, but without it the answer to "
                     f"{given.row_name(point)} of {given.name}, confidence "
                     f"{asked.confidences[point]:.6g}, changes; verify again"
                 )
@@ -215,21 +215,21 @@ def find_file(known: str, given: Path | None, folders: Sequence[Path], option: s
     if given is not None:
         return given
     if not known:
-        raise RowsError(f"the results name no file; give it with {option}")
+        raise RowsError(f"the results name no file; pass it with {option}")
     parts = Path(known).parts
     for start in range(len(parts)):
         for folder in folders:
             path = folder.joinpath(*parts[start:])
             if path.exists():
                 return path
-    raise RowsError(f"{known}: no such file; say where it lies now with {option}")
+    raise RowsError(f"{known}: no such file; if it has moved, pass it with {option}")
 
 
 def _same(path: str, found: str, expected: str, what: Callable[[], str]) -> None:
     if found != expected:
         raise RowsError(
-            f"{path}: is not the {what()} that the results are of (sha256 {found[:12]}..., not "
-            f"{expected[:12]}...); give the one that was verified, or verify again"
+            f"{path}: differs from the verified {what()} (sha256 {found[:12]}..., expected "
+            f"{expected[:12]}...); pass the one that was verified, or verify again"
         )
 
 
@@ -241,8 +241,8 @@ def ask_forest(
     ensemble = DareForestClassifier.load(path).ensemble()
     if forest_digest(ensemble) != record.network_sha256:
         raise RowsError(
-            f"{path}: is not the forest that the results are of: other rows, trees or settings; "
-            "give the one that was verified, or verify again"
+            f"{path}: differs from the verified forest in its rows, trees or settings; pass the "
+            "one that was verified, or verify again"
         )
     family = leave_one_out(ensemble)
     x = _points(path, ensemble, family, given, data)

@@ -58,9 +58,9 @@ def load_forest_access(folder: Path, progress: OnProgress | None = None) -> Fore
         if family is not None and own:
             return ForestAccess(folder, ensemble, columns, family, ())
         why = (
-            f"was made of another {FOREST} than the one beside it"
+            f"was made from a different {FOREST}"
             if family is None
-            else "was not made by this user here, or was changed since"
+            else "was not made by this user on this machine, or was changed"
         )
         notes.append(f"{path}: {why}; made again")
     family = leave_one_out(ensemble, progress=progress)
@@ -68,7 +68,7 @@ def load_forest_access(folder: Path, progress: OnProgress | None = None) -> Fore
         most = stat.S_IMODE((folder / FOREST).stat().st_mode)
         save_forest_family(path, family, ensemble, most)
     except ForestError as error:
-        notes.append(f"{error}; all deletions are made again each time")
+        notes.append(f"{error}; all deletions are recomputed each time")
     return ForestAccess(folder, ensemble, columns, family, tuple(notes))
 
 
@@ -121,7 +121,7 @@ class ForestSubject(Subject):
         arrays = read_archive(path, GuardError, only=_INPUTS)
         name = next((name for name in _INPUTS if name in arrays), None)
         if name is None:
-            raise GuardError(f"{path}: there is neither an array 'X_test' nor 'X'")
+            raise GuardError(f"{path}: has neither an array 'X_test' nor 'X'")
         try:
             points = self.domain.points(arrays[name])
         except GuardError as error:
@@ -129,7 +129,9 @@ class ForestSubject(Subject):
         finite = np.isfinite(points).all(axis=1)
         if not finite.all():
             row = int(np.argmin(finite))
-            raise GuardError(f"{path}: {name!r} row {row} holds what is no finite number")
+            raise GuardError(
+                f"{path}: {name!r} row {row} holds a value that is not a finite number"
+            )
         return points
 
     def sample(self, rng: np.random.Generator, count: int) -> NDArray[np.float64]:

@@ -26,9 +26,9 @@ from leaveout.verifier.resolve_names import Reading, Resolver
 _MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 _WHY = {
-    "time": "the time given was over",
-    "solver": "the solver that was asked did not settle it",
-    "numerical": "the numbers known lie too far apart to tell",
+    "time": "the time limit was reached",
+    "solver": "the solver did not settle it",
+    "numerical": "the known bounds are too far apart to tell",
 }
 
 
@@ -161,7 +161,7 @@ def sentence(claimed: Claimed, statement: Statement) -> str:
     verdict, level = statement.verdict, statement.confidence
     said = {
         "proved": claimed.shown or claimed.that,
-        "refuted": f"it is not so that {claimed.that}",
+        "refuted": f"it is not true that {claimed.that}",
         "unknown": f"it is not known whether {claimed.that}",
     }[verdict]
     if level is not None:
@@ -219,8 +219,8 @@ def within(page: Page, box: BoxRecord) -> str:
 def _unchanged_phrase(pair: bool, model: ModelRecord | None, members: int) -> str:
     """Return the phrase for an answer that stays the same."""
     if pair:
-        return "is the same from both models"
-    return f"stays the same whichever one of {records(model, members)} is left out of training"
+        return "is the same in both models"
+    return f"stays the same if any one of {records(model, members)} is left out of training"
 
 
 def _limits(asked: Asked, inside: str, of: str, pair: bool, model: ModelRecord | None) -> Claimed:
@@ -237,10 +237,10 @@ def _limits(asked: Asked, inside: str, of: str, pair: bool, model: ModelRecord |
         return Claimed(instead=_capitalize_first(none), topics=topics)
     more = [_below(results, pair)]
     more += [
-        f"Of answers {_label(each)} nothing is proved." for each in results if each.upper is None
+        f"Nothing is proved about answers {_label(each)}." for each in results if each.upper is None
     ]
     if any(each.verdict == "unknown" for each in known):
-        more.append("Whether less confidence would do is not known.")
+        more.append("Whether a lower confidence would suffice is not known.")
     return Claimed(
         instead=_capitalize_first(f"{before}{_covered_answers(known, of)} {unchanged}."),
         more=tuple(each for each in more if each),
@@ -275,8 +275,8 @@ def _below(results: tuple[Result, ...], pair: bool) -> str:
     who = "the other model may answer otherwise" if pair else "one record can change it"
     if len(found) > _FEW:
         most = max(each.witness.confidence for each, _ in found if each.witness is not None)
-        return f"With less confidence {who}: this was found at up to {bound(most)}."
-    return f"With less confidence {who}: this was found at {_join_label_numbers(found)}."
+        return f"At lower confidence, {who}; this was found at up to {bound(most)}."
+    return f"At lower confidence, {who}; this was found at {_join_label_numbers(found)}."
 
 
 def _guarantee(
@@ -304,7 +304,7 @@ def _guarantee(
     that = f"{answer}{of}{sure} {_unchanged_phrase(pair, model, result.members)}"
     more = []
     if result.verdict == "refuted" and result.witness is not None:
-        who = "the models differ on" if pair else "leaving one record out changes"
+        who = "the models differ in" if pair else "leaving one record out changes"
         more.append(
             f"An input was found at which {who} an answer given with a confidence of "
             f"{bound(result.witness.confidence)}."
@@ -357,11 +357,11 @@ def guard_sentence(asked: Asked) -> Claimed | None:
         return Claimed(that, topics=("guard",))
     that = (
         f"{guarded} gives no answer that is more than {_factor(epsilon)} times as likely with "
-        f"{who} as without it, or the other way round"
+        f"{who} as without it, or vice versa"
     )
     more = (
-        "Answers that a record can change are drawn at random; over several of them the factors "
-        f"multiply: over ten to {_factor(10 * epsilon)}."
+        "Answers that a record can change are drawn at random. Over several such answers the "
+        f"factors multiply: over ten, to {_factor(10 * epsilon)}."
     )
     return Claimed(that, more=(more,), topics=("guard",))
 
@@ -372,18 +372,22 @@ def forgets(asked: Asked) -> Claimed | None:
     if any(each is None for each in numbers):
         return None
     alpha, beta, gamma = (each for each in numbers if each is not None)
-    how = "whatever answers those who asked for it had seen"
+    how = "whatever answers the people who requested it had seen"
     if asked.word("updates") == "oblivious":
         how = "by requests that do not depend on its answers"
     of = _in_file_of(asked, "service")
 
     def clause(alpha: float, beta: float, gamma: float) -> str:
-        times = f"is more than {_factor(alpha)} times as likely as" if alpha else "is likelier than"
+        times = (
+            f"is more than {_factor(alpha)} times as likely as"
+            if alpha
+            else ("is more likely than")
+        )
         plus = f", plus a probability of {written_number(beta, up=True)}" if beta else ""
         but = f", except with a probability of {written_number(gamma, up=True)}" if gamma else ""
         return (
-            f"once records are deleted from the service{of}, {how}, nothing that one can look for "
-            f"in its models {times} in models trained anew without them{plus}{but}"
+            f"once records are deleted from the service{of}, {how}, nothing that one can look "
+            f"for in its models {times} in models retrained without them{plus}{but}"
         )
 
     known = [_float(asked.facts.get(f"{each}_shown")) for each in ("alpha", "beta", "gamma")]
@@ -393,7 +397,7 @@ def forgets(asked: Asked) -> Claimed | None:
     most = asked.facts.get("predictions")
     more: tuple[str, ...] = ()
     if isinstance(most, int):
-        more = (f"This is for up to {count_noun(most, 'answer')} between two full retrainings.",)
+        more = (f"This holds for up to {count_noun(most, 'answer')} between two full retrainings.",)
     return Claimed(clause(alpha, beta, gamma), shown=shown, more=more, topics=("service",))
 
 
@@ -408,7 +412,7 @@ def deletions(asked: Asked) -> Claimed | None:
     file = asked.file(claim.binders[0].domain)
     listed = f" listed in {file}" if file else ""
     that = (
-        f"each deletion{listed} leaves exactly the forest that training anew without the deleted "
+        f"each deletion{listed} gives exactly the forest that retraining without the deleted "
         "record gives"
     )
     count = len(asked.result.facts)
@@ -422,22 +426,19 @@ def deletions(asked: Asked) -> Claimed | None:
 def stored_state(asked: Asked) -> Claimed | None:
     """Describe whether a forest's stored state equals what training gives."""
     that = (
-        f"the forest{_in_file_of(asked, 'forest')}, and all it stores for later deletions, is what "
-        "training on the records that it holds gives"
+        f"the forest{_in_file_of(asked, 'forest')}, with everything it stores for later "
+        "deletions, is what training on its records gives"
     )
     rows = asked.facts.get("rows")
     more: tuple[str, ...] = ()
     if asked.statement.verdict == "proved" and isinstance(rows, int):
-        more = (f"It was computed anew from {count_noun(rows, 'record')}.",)
+        more = (f"It was recomputed from {count_noun(rows, 'record')}.",)
     return Claimed(that, more=more, topics=("stored",))
 
 
 def same(asked: Asked) -> Claimed | None:
     """Describe whether two forests give the same answers."""
-    that = (
-        "the two forests give the same answer to every input of the set that the specification "
-        "names"
-    )
+    that = "the two forests give the same answer to every input of the set in the specification"
     return Claimed(that, topics=("same",))
 
 
@@ -451,9 +452,9 @@ def advantage(asked: Asked) -> Claimed | None:
 
     def clause(points: str) -> str:
         return (
-            "whatever the attacks that were tried look for, they find it in models that forgot "
-            f"records at most {points} percentage points more, or less, often than in models "
-            f"trained without them{of}"
+            "the attacks that were tried find what they look for in models that forgot records "
+            f"at most {points} percentage points more, or less, often than in models trained "
+            f"without them{of}"
         )
 
     def points(value: float) -> str:
@@ -464,11 +465,13 @@ def advantage(asked: Asked) -> Claimed | None:
     if asked.statement.verdict == "proved" and result.upper is not None:
         shown = clause(points(result.upper))
         more.append(
-            f"Asked for: at most {written_number(100 * compared[1], up=True)}; 0 would mean "
-            "that no attack tells the two apart."
+            f"The limit was {written_number(100 * compared[1], up=True)}; 0 would mean that no "
+            "attack tells the two apart."
         )
     elif result.lower is not None and result.lower > 0:
-        more.append(f"An attack finds it {share(result.lower).removesuffix(' %')} points apart.")
+        more.append(
+            f"An attack finds a difference of {share(result.lower).removesuffix(' %')} points."
+        )
     return Claimed(claimed, shown=shown, more=tuple(more), topics=("audit",))
 
 
@@ -570,9 +573,9 @@ def _found_radius(asked: Asked, threat: str, node: object, who: str, how: str) -
     if result.verdict == "refuted" or result.lower is None:
         return None
     changed = _threat_phrase(threat, result.lower)
-    more = f"Whether that holds for more than {result.lower:,.0f} is not known."
+    more = f"Whether this holds for more than {result.lower:,.0f} is not known."
     if result.upper is not None and result.upper == result.lower:
-        more = "For more this cannot be shown."
+        more = "For more, this cannot be shown."
     return Claimed(
         instead=f"At least {who} even if someone {changed} ({how}).",
         more=(more, *_by_label(asked)),
@@ -608,7 +611,7 @@ def _by_label(asked: Asked) -> tuple[str, ...]:
     such = "test row" if among.points == record.points else "such row"
     said = [
         f"There {'is' if among.points == 1 else 'are'} {count_noun(among.points, such)}; "
-        f"{right_share(among)} of them are answered right where nothing changes."
+        f"{right_share(among)} of them are answered correctly where nothing changes."
     ]
     if among.points == record.points and record.undefended_right is not None:
         alone = share(record.undefended_right / record.points)
@@ -625,11 +628,11 @@ def _by_label(asked: Asked) -> tuple[str, ...]:
     always = share(record.common_points / record.points, up=True)
     if no_better(record):
         said.append(
-            f"That is no better than answering {common} to every row, which is right for {always} "
-            "of them whatever changes."
+            f"That is no better than always answering {common}, which is right for {always} of "
+            "them whatever changes."
         )
     elif worst is not None:
-        said.append(f"Answering {common} to every row would be right for {always} of them.")
+        said.append(f"Always answering {common} would be right for {always} of them.")
     return tuple(said)
 
 
@@ -639,9 +642,10 @@ def _counted_to(asked: Asked) -> tuple[str, ...]:
     if not (isinstance(points, int) and isinstance(right, int) and isinstance(otherwise, int)):
         return ()
     return (
-        f"There are {count_noun(points, 'test row')}, {share(right / points)} of them answered "
-        "right "
-        f"where nothing changes; it is asked of {otherwise:,}.",
+        (
+            f"There are {count_noun(points, 'test row')}, {share(right / points)} of them answered "
+            f"correctly where nothing changes; the statement concerns {otherwise:,}."
+        ),
     )
 
 

@@ -35,10 +35,10 @@ _WORDS = 6
 
 _RIGHT = "Whether the answers given in use are right, and whether the model is fit for that use."
 _MORE = (
-    "Where one record is left out: two or more left out together, such as all records of a person "
-    "who has more than one."
+    "For claims about one record left out: two or more left out together, such as all records "
+    "of a person with several."
 )
-_SCORES = "Scores or probabilities shown beside an answer."
+_SCORES = "Scores or probabilities shown with an answer."
 _OTHERS = "Training records that were never left out, if there are any."
 _NOT_COVERED = {
     "leaks": (
@@ -47,14 +47,14 @@ _NOT_COVERED = {
     ),
     "pair": (_SCORES,),
     "votes": ("Answers to other rows than the test rows, and larger changes than those named.",),
-    "service": ("What was given out before a record was deleted, and copies kept elsewhere.",),
+    "service": ("What was disclosed before a record was deleted, and copies kept elsewhere.",),
     "deletions": ("Deletions that are not listed, and copies of the data kept elsewhere.",),
     "audit": ("Attacks that were not tried.",),
 }
 _TOGETHER = frozenset({"leaks", "guard"})
 _VOTES = (
-    "Of models that vote: their answers to the test rows of the files named, whichever training "
-    "records a change is made to."
+    "For models that vote: their answers to the test rows of the named files, whichever "
+    "training records change."
 )
 
 
@@ -76,25 +76,27 @@ def scope(page: Page, topics: Iterable[str]) -> Scope:
         covered.append("A record is one row of the training table.")
     if {"leaks", "pair"} & {*about}:
         covered.append(
-            "Confidence is how far the score of an answer lies above the next best one; it is no "
+            "Confidence is the score of an answer minus the next best score; it is not a "
             "probability."
         )
     levels = {each.confidence for each in page.statements if each.confidence is not None}
     covered += [
-        f"“With {percent(level)} confidence”: a measurement made so leads to a false sentence with "
-        f"a probability of at most {written_number(round(1 - level, 12), up=True)}."
+        (
+            f"“With {percent(level)} confidence”: such a measurement leads to a false sentence "
+            f"with probability at most {written_number(round(1 - level, 12), up=True)}."
+        )
         for level in sorted(levels)
     ]
     missing = [_RIGHT] if about else []
     missing += [_MORE] if _TOGETHER & {*about} else []
-    missing += ["Inputs outside the ranges named."] if page.boxes else []
+    missing += ["Inputs outside the named ranges."] if page.boxes else []
     missing += [line for each in about for line in _NOT_COVERED.get(each, ())]
     missing += _uncovered_records(page)
     missing += [_OTHERS] if _TOGETHER & {*about} and not _models(page) else []
     if any(each.zero is not None and (each.zero, each.one) != (0, 1) for each in _columns(page)):
         missing.append(
-            "What the least and greatest value of a column tell: all models share them, as taken "
-            "from all records."
+            "What the smallest and largest value of a column reveal: all models share them, "
+            "computed from all records."
         )
     return Scope(_once(covered), _once(missing))
 
@@ -137,8 +139,10 @@ def _uncovered_records(page: Page) -> list[str]:
             found.append(
                 f"The other {others}, none of which was left out."
                 if certain & {*model.statements}
-                else f"Which of the other {others} are exceptions: of them no more is known than "
-                "what those left out, drawn at random, tell of all."
+                else (
+                    f"Which of the other {others} are exceptions: what is known about them is "
+                    "only what the randomly drawn records tell about all."
+                )
             )
     return found
 
@@ -262,8 +266,8 @@ _ROLES: Mapping[str, str] = {
 """By what the results call the kind of a model's file, what it is."""
 
 _OTHER_FILES: Mapping[str, str] = {
-    "family": "networks without a record each",
-    "member": "network without a record",
+    "family": "networks each trained without one record",
+    "member": "network trained without a record",
     "columns": "columns of the forest",
     "bounds": "bounds of the guard",
     "rows": "records named",

@@ -89,7 +89,7 @@ def _describe_find(statement: Statement, said: str, variable: str) -> Claimed:
 
 def _describe_verdict(statement: Statement) -> Claimed:
     """Describe the verdict of a statement whose text is missing."""
-    what = f"The statement called {statement.name}"
+    what = f"The statement {statement.name}"
     ends = [span(*each.claimed_bounds) for each in statement.results]
     if statement.kind == "find" and statement.verdict != "refuted" and len(ends) == 1:
         text = f"{what} asks for a number, which is {ends[0]}."
@@ -97,7 +97,7 @@ def _describe_verdict(statement: Statement) -> Claimed:
         text = f"{what} asks for {count_noun(len(ends), 'number')}, listed in the table of bounds."
     else:
         text = f"{what} is {statement.verdict}."
-    more = "What it says is not known here: its specification was not found, or was changed."
+    more = "Its wording is not available: its specification was not found, or was changed."
     return Claimed(instead=text, more=(more,), topics=("other",))
 
 
@@ -112,22 +112,24 @@ def of_answers(found: AnswersRecord) -> str:
     if not count:
         return f"No rows were given in {found.data}."
     if not free:
-        return f"Of none of {them} is it proved that it owes nothing to {who}."
+        return f"None of {them} is proved independent of {who}."
     percent = 100 * free // count
     rest = count - free
     same = "each would be the same had that record been left out before training"
     if not rest:
-        whose = f"All {count_noun(count, 'answer')} to {found.data} owe"
         if count == 1:
             return (
-                f"The one answer to {found.data} owes nothing to {who}: it would be the same had "
+                f"The one answer to {found.data} is independent of {who}: it would be the same had "
                 "that record been left out before training."
             )
-        return f"{whose} nothing to {who}: {same}."
+        every = f"All {count_noun(count, 'answer')} to {found.data}"
+        return f"{every} are independent of {who}: {same}."
     share = f"{percent} % of {them} ({free:,})" if percent else f"{free:,} of {them}"
-    verb = "owes" if free == 1 and not percent else "owe"
+    verb = "is" if free == 1 and not percent else "are"
     others = "one" if rest == 1 else f"{rest:,}"
-    return f"{share} {verb} nothing to {who}: {same}. Of the other {others} this is not proved."
+    return (
+        f"{share} {verb} independent of {who}: {same}. For the other {others} this is not proved."
+    )
 
 
 def _records(found: AnswersRecord) -> str:
@@ -137,7 +139,7 @@ def _records(found: AnswersRecord) -> str:
     return f"the {count_noun(found.members, 'training record')} left out in turn{of}"
 
 
-_TRUST = ("taken on trust: ", "rests on: ")
+_TRUST = ("assumed: ", "rests on: ")
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ def subject(page: Page) -> Html:
         (role.capitalize(), _bullet_list(_file(each) for each in found))
         for role, found in by_role.items()
     ]
-    day = ", ".join(page.days) or _blank("not in the results; to be written in")
+    day = ", ".join(page.days) or _blank("not in the results; to be filled in")
     rows.append(("Date of the run", day))
     versions = dict.fromkeys(run.report.leaveout for run in page.runs)
     rows.append(("Decided with", f"leaveout {', '.join(versions)}"))
@@ -75,7 +75,7 @@ def form() -> Html:
         tag("h2", "Signatures", id="signatures-title"),
         tag(
             "p",
-            "I have read this page, what it does not cover, and what the results rest on.",
+            "I have read this page, including what it does not cover and what the results rest on.",
         ),
         tag("div", table, class_="scroll", role="group", aria_label="Signatures", tabindex=0),
         class_="form",

@@ -29,8 +29,8 @@ class Section:
 
 SECTIONS = (
     Section("glance", "At a glance", glance),
-    Section("answers", "What your answers owe", answers),
-    Section("confidences", "Your points against the bounds", histograms),
+    Section("answers", "How many answers one record can change", answers),
+    Section("confidences", "Your points compared with the bounds", histograms),
     Section("labels", "Label by label", labels),
     Section("curves", "Curves", curves),
     Section("statements", "Statement by statement", statements),

@@ -54,14 +54,14 @@ def _box(box: BoxRecord, number: int, units: list[str]) -> Html:
     ]
     columns = [Column("Feature"), Column("least", number=True), Column("greatest", number=True)]
     left = len(box.lower) - _MOST
-    more = tag("p", f"{left:,} more features are in the file of results.") if left > 0 else None
+    more = tag("p", f"The results file has {left:,} more features.") if left > 0 else None
     ranges = collapsible(
         "Range of each feature", table("Range of each feature", columns, rows), more
     )
     return tag(
         "div",
         tag("h3", f"Set {number}"),
-        tag("p", f"{said[:1].upper()}{said[1:]}. Nothing is claimed about inputs outside it."),
+        tag("p", f"{said[:1].upper()}{said[1:]}. Nothing is claimed about other inputs."),
         _units(units),
         ranges,
         [_choices(each) for each in box.choices],
@@ -91,14 +91,14 @@ def _choices(choices: ChoicesRecord) -> Html:
     count = count_noun(len(choices.values), "row" if plural else "value")
     title = f"Feature{plural} {names} {takes} one of {count}"
     left = len(choices.values) - _LISTED
-    more = tag("p", f"{left:,} more are in the file of results.") if left > 0 else None
+    more = tag("p", f"The results file has {left:,} more.") if left > 0 else None
     return collapsible(title, table(title, columns, rows), more)
 
 
 _LEAKS = {
     "network": "An input whose label has a confidence above 0 in the network and at most 0 in a "
     "member: leaving one point out changes the answer, or makes it a tie.",
-    "forest": "An input to which a forest and a member answer another label each: leaving one "
+    "forest": "An input on which a forest and a member answer different labels: leaving one "
     "point out changes the answer.",
 }
 
@@ -109,12 +109,12 @@ def meaning(page: Page) -> Html:
     words: list[tuple[Child, str]] = [
         (
             verdict("proved"),
-            "Of a guarantee: it holds. Of a find: its lower and upper bound agree.",
+            "For a guarantee: it holds. For a find: its lower and upper bound agree.",
         ),
-        (verdict("refuted"), "It does not hold, and there is something that shows it."),
+        (verdict("refuted"), "It does not hold, and a counter-example shows it."),
         (
             verdict("unknown"),
-            "Neither, with the reason; bounds that are given hold nevertheless.",
+            "Neither, with the reason; the bounds hold nevertheless.",
         ),
         ("lower, upper", "The number lies between them, ends included. Both are rounded outwards."),
     ]
@@ -126,7 +126,7 @@ def meaning(page: Page) -> Html:
             ("confidence", "The score of a label minus the best other score."),
         ]
         if "forest" in models:
-            words += [("score", "Of a forest: the mean share of a label in its trees' leaves.")]
+            words += [("score", "For a forest: the mean share of a label in its trees' leaves.")]
         words += [("leak", " ".join(_LEAKS[model] for model in sorted(models, reverse=True)))]
     rows = [join_children(tag("dt", word), tag("dd", text)) for word, text in words]
     return tag("dl", rows, class_="facts")
@@ -139,9 +139,9 @@ def notes(page: Page) -> Html | None:
     if not trusted and not found:
         return None
     return join_children(
-        tag("p", "Not checked, but taken as it was told:") if trusted else None,
+        tag("p", "Not checked, but assumed:") if trusted else None,
         tag("ol", trusted, class_="notes rests-on") if trusted else None,
-        tag("p", "What else a reader should know:") if trusted and found else None,
+        tag("p", "Also note:") if trusted and found else None,
         found,
     )
 
@@ -163,7 +163,7 @@ def _run_notes(page: Page, run: Run) -> Html | None:
     said = [tag("li", note) for note in _group_notes(run.report.notes, page.functions)]
     if run.unread:
         names = ", ".join(run.unread)
-        said.append(tag("li", f"The file holds what this page does not show: {names}."))
+        said.append(tag("li", f"The file contains fields that this page does not show: {names}."))
     if not said:
         return None
     return join_children(
@@ -190,11 +190,11 @@ def reproduce(page: Page) -> Html:
     """Return a command per run and the digests of its files."""
     options = [tag("code", each, class_="whole") for each in _NOT_KEPT]
     kept = (
-        "The file of results does not keep ",
+        "The results file does not record ",
         [(each, ", ") for each in options[:-1]],
         "and ",
         options[-1],
-        "; give them as in the first run. The value of each param is among the notes.",
+        "; pass them as in the first run. The notes list the value of each param.",
     )
     return join_children([_run_command(run) for run in page.runs], tag("p", kept))
 
@@ -202,7 +202,7 @@ def reproduce(page: Page) -> Html:
 def _run_command(run: Run) -> Html:
     command = _command(run)
     if command is None:
-        how = tag("p", "The specification was built in Python: run the same program again.")
+        how = tag("p", "The specification was built in Python: run that program again.")
     else:
         how = tag(
             "pre",

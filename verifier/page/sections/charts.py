@@ -54,13 +54,16 @@ def _chart_description(chart: Chart) -> str:
 
 def _reading_notes(chart: Chart) -> list[str]:
     """Return notes on how to read a chart."""
-    said = [f"Higher and further right is better: how much is left after so many {chart.unit}."]
+    said = [
+        "Higher and further right is better: the curve shows how much is left after that "
+        f"many {chart.unit}."
+    ]
     if not chart.shares:
         said = []
     if any(not each.exact for each in chart.series):
-        said.append("A band shows what is not known: the true curve lies in it.")
+        said.append("The true curve lies within the band.")
     if any(each.curve.at[0] == 0 for each in chart.series):
-        said.append("Dashed: the value at 0, where nothing changes.")
+        said.append("Dashed: the value at 0, with no change.")
     if any(each.gaps for each in chart.series):
         said.append("Not every whole number was computed.")
     return [" ".join(said)]
@@ -139,8 +142,8 @@ def bound_charts(page: Page) -> Html | None:
     if not found:
         return None
     said = (
-        "A search bounds the number from both sides and may stop at any moment: what it knows then "
-        "holds. Between the lines lies what is not known yet."
+        "A search bounds the number from both sides and may stop at any time; its bounds then "
+        "hold. The true value lies between the lines."
     )
     return join_children(tag("p", said), tag("div", found, class_="plots"))
 
@@ -236,9 +239,9 @@ def groups(page: Page) -> Html | None:
     if not found:
         return None
     said = (
-        "Members whose networks are alike form a group. Groups that may hold the worst leak or "
-        "counter-example are taken apart, as far as a small tree goes. A bar shows how bad one of "
-        "a group can be at most; groups that may hold the worst one are in colour."
+        "Members with similar networks form a group. Groups that may contain the worst leak or "
+        "counter-example are split further, within a small tree. A bar shows the worst that any "
+        "of a group can be; groups that may contain the worst one are coloured."
     )
     return join_children(tag("p", said), tag("div", found, class_="plots"))
 

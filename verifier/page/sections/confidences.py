@@ -43,10 +43,10 @@ def histograms(page: Page) -> Html | None:
     if not page.confidences:
         return None
     said = (
-        f"The points of {page.data}, by how confidently the network, as its file is now, gives "
-        "them a label. Above the bound of that label the answer is protected: no member answers "
-        "otherwise, so that it owes nothing to any one training point. At or below the bound "
-        "nothing is said, and nothing is claimed of points outside the set of inputs."
+        f"The points of {page.data}, by the confidence of the network's answer (from its current "
+        "file). Above the bound of its label an answer is protected: no member answers "
+        "differently, so no single training point can change it. At or below the bound nothing "
+        "is claimed, nor about points outside the set of inputs."
     )
     panels = [_panel(page, each) for each in page.confidences]
     without = [tag("p", f"Left out: {each}.") for each in page.left_out]
@@ -62,7 +62,7 @@ def _overview(page: Page) -> Html:
     columns += [Column("outside", number=True)]
     columns += [Column("Answered right", number=True)] if labels else []
     rows = [_row(page, each, labels) for each in page.confidences]
-    return table("Points against the bounds", columns, rows)
+    return table("Points compared with the bounds", columns, rows)
 
 
 def _row(page: Page, each: Confidences, labels: bool) -> list[Child]:
@@ -108,7 +108,7 @@ def _parts(each: Confidences) -> tuple[int, int, int]:
 def _panel(page: Page, each: Confidences) -> Html:
     head = tag("h3", "Label ", _name(page, each))
     if not len(each.values):
-        nothing = tag("p", "The network gives this label to none of the points.")
+        nothing = tag("p", "The network gives none of the points this label.")
         return tag("figure", tag("figcaption", head, nothing), class_="panel")
     above, below, outside = _parts(each)
     said = (

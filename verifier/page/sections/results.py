@@ -44,7 +44,7 @@ def statements(page: Page) -> Html | None:
 def _run(page: Page, run: Run) -> Html:
     missing = run.specification.missing
     head = tag("p", "Statements of ", code(run.name), ".", class_="of") if page.several else None
-    left = tag("p", f"What the statements say is left out: {missing}.") if missing else None
+    left = tag("p", f"The wording of the statements is missing: {missing}.") if missing else None
     return join_children(head, left, [_statement(page, run, each) for each in run.statements])
 
 
@@ -114,8 +114,7 @@ def _result(page: Page, statement: Statement, result: Result, several: bool) -> 
             "p", tag("strong", f"Why it is unknown ({kind}): "), f"{why}.", class_="reason"
         )
     advice = [
-        tag("p", tag("strong", "To know more: "), f"{each}.", class_="reason")
-        for each in result.advice
+        tag("p", tag("strong", "Advice: "), f"{each}.", class_="reason") for each in result.advice
     ]
     shown = evidence(page, result)
     seen = None if shown is None else tag("div", shown, class_="evidence")
@@ -237,13 +236,13 @@ _MOST = 10
 """Labels that are shown unfolded: those of which the least is certified."""
 
 _READING = (
-    "A share of all test points can be high where a rare label is nearly always answered wrong. "
-    "Each number is the share of the test points of one true label that are answered right, "
-    "whatever so many changes do."
+    "The overall share can be high even if a rare label is nearly always answered incorrectly. "
+    "Each number is the share of the test points of one true label that are answered correctly "
+    "despite that many changes."
 )
 _TOGETHER = (
-    "Where one attack is on all test points, the lower end of a label is that of attacks on each "
-    "point by itself, the upper end that of the worst attack found."
+    "For one attack on all test points, the lower end of a label comes from attacks on each "
+    "point separately, the upper end from the worst attack found."
 )
 
 
@@ -296,10 +295,10 @@ def _warning(name: str, record: Accuracy) -> Html:
     assert record.lower is not None
     common = label_text(record.common, record.common_name)
     return join_children(
-        tag("strong", "No better than one answer to everything: "),
+        tag("strong", "No better than a constant answer: "),
         code(name),
-        f" certifies {share(record.lower / record.points)}; always answering {common} is right for "
-        f"{share(record.common_points / record.points, up=True)}, which no change makes less.",
+        f" certifies {share(record.lower / record.points)}; always answering {common} is right "
+        f"for {share(record.common_points / record.points, up=True)}, and no change lowers that.",
     )
 
 
