@@ -63,8 +63,8 @@ def test_the_contents_are_four_groups():
 
 
 TO_BE = {
-    "models/rewrites/shrinking.py",
-    "models/operators/running.py",
+    "models/onnx/rewrites/shrinking.py",
+    "models/onnx/operators/running.py",
     "solvers/scipy_milp.py",
     "bab/native/kernels/sparing.py",
     "patients.py",

@@ -60,12 +60,9 @@ def relaxed(folder, method, call):
     """Copy the program with a relaxation, and hold its encodings against brute force."""
     copied(folder, "tests")
     shutil.copy(ROOT / "pyproject.toml", folder)
-    neurons = folder / "encoders" / "neurons.py"
-    insert(
-        neurons, "        self._triangle_rows(builder, u[relax[u]], lower, upper, margin)\n", call
-    )
-    with neurons.open("a") as file:
-        file.write(f"\n{method}")
+    encodings = folder / "encoders" / "idp.py"
+    added = "        self._triangle_rows(builder, u[relax[u]], lower, upper, margin)\n"
+    insert(encodings, added, f"{call}\n{method}")
     drawn = ("-p", "no:cacheprovider", "--hypothesis-seed=0")
     return python(folder, "-m", "pytest", "-q", f"tests/encoders/{TESTS}", *drawn)
 

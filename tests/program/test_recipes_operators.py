@@ -17,14 +17,14 @@ from support.recipes import copied, insert, python, steps
 
 FILES = {
     "A rewrite": (
-        "models/rewrites/shrinking.py",
+        "models/onnx/rewrites/shrinking.py",
         "models/onnx/rewrites/__init__.py",
         "REWRITES: tuple[Rewrite, ...] = (\n",
     ),
     "An affine operator": (
-        "models/operators/running.py",
+        "models/onnx/operators/running.py",
         "models/onnx/table.py",
-        "OPERATORS: Mapping[str, Modelled] = {\n",
+        "OPERATORS: Mapping[str, SupportedOperator] = {\n",
     ),
 }
 """The new file, and the table with its opening."""
