@@ -45,15 +45,11 @@ def stop(code):
 os._exit = stop
 from leaveout.__main__ import main
 specification, result = sys.argv[1:]
-for command in (
-    ["verify", specification, "--json", result],
-    ["report", result, "-o", result + ".html"],
-):
-    sys.argv = ["leaveout", *command]
-    try:
-        main()
-    except SystemExit:
-        pass
+sys.argv = ["leaveout", "verify", specification, "--json", result]
+try:
+    main()
+except SystemExit:
+    pass
 sys.setprofile(None)
 print("\\n".join(entered), file=sys.stderr)
 """
@@ -157,7 +153,7 @@ def misplaced(found: dict[str, Source], most: int = 700) -> list[str]:
 
 
 def entered(root: Path, specification: Path) -> int:
-    """Return how many files of the product a verification and its page call into."""
+    """Return how many files of the product a verification calls into."""
     with tempfile.TemporaryDirectory() as folder:
         result = f"{folder}/result.json"
         command = [sys.executable, "-c", TRACE, str(specification), result]
@@ -196,7 +192,7 @@ def main() -> None:
     ]
     if options.trace:
         example = root / "examples/breast_cancer/breast_cancer.spec"
-        rows.append(("files entered from specification to page", entered(root, example)))
+        rows.append(("files entered from specification to report", entered(root, example)))
     for label, value in rows:
         print(f"{label:42} {value:8,}")
     if options.names:
