@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from leaveout.encoders.applied import Applied
-from leaveout.encoders.bounds import PairBounds, confidence_upper, network_bounds, pair_bounds
+from leaveout.encoders.bounds import (
+    HyperNetwork,
+    PairBounds,
+    confidence_upper,
+    hyper_network,
+    network_bounds,
+    pair_bounds,
+)
 from leaveout.encoders.box import Box, Choices
-from leaveout.encoders.hyper_network import HyperNetwork, hyper_network
 from leaveout.encoders.idp import Encoding, IdpProblem, encode_idp
 from leaveout.encoders.interval import Interval
 from leaveout.encoders.rounding import (

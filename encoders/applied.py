@@ -9,9 +9,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.encoders.bounds import hyper_bounds, network_bounds
+from leaveout.encoders.bounds import HyperNetwork, hyper_bounds, hyper_network, network_bounds
 from leaveout.encoders.box import Box
-from leaveout.encoders.hyper_network import HyperNetwork, hyper_network
 from leaveout.encoders.interval import Interval, gamma
 from leaveout.encoders.rational import NO_BIT, Rows, exact_layers, lowest_bit, rows_of
 from leaveout.encoders.rounding import (

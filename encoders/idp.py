@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from leaveout.encoders.bounds import PairBounds
+from leaveout.encoders.bounds import HyperLayer, HyperNetwork, PairBounds
 from leaveout.encoders.box import Box
-from leaveout.encoders.hyper_network import HyperLayer, HyperNetwork
 from leaveout.encoders.interval import Interval
 from leaveout.models import Layer, Stack
 from leaveout.solvers import Outcome, Problem, Status

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from leaveout.encoders.box import Box, Choices
 from leaveout.encoders.query import Case, Condition, Query
-from leaveout.models.stack import Layer, Stack
+from leaveout.models.graph import Layer, Stack
 
 Floats = NDArray[np.float64]
 Members = NDArray[np.int64]

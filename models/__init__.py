@@ -11,10 +11,10 @@ from leaveout.models.family import (
     save_family_file,
 )
 from leaveout.models.family_load import Members, load_family
+from leaveout.models.graph import Layer, Stack, confidence
 from leaveout.models.lowering import lower
 from leaveout.models.onnx.file import Network, load_network
 from leaveout.models.onnx.signature import architecture_hash
-from leaveout.models.stack import Layer, Stack, confidence
 
 __all__ = [
     "DataFacts",

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from leaveout.errors import FamilyError, ModelError
 from leaveout.models.family import FAMILY, Family, Manifest, load_family_file
-from leaveout.models.graph import Graph
+from leaveout.models.graph import Graph, Stack
 from leaveout.models.lowering import first_flaw, lower
 from leaveout.models.onnx.file import Network, load_network
 from leaveout.models.onnx.signature import is_of_architecture, stated_architecture
-from leaveout.models.stack import Stack
 
 
 def load_family(path: Path | str, network: Network) -> Family:

@@ -64,3 +64,108 @@ class Graph:
                 wanted.update(node.inputs)
                 found.append(node)
         return tuple(reversed(found))
+
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """One affine map of each of ``m`` networks, reading one or more earlier sources.
+
+    ``z = sum over s of weights[s] @ h_s + bias``, where source 0 is the input and source k is
+    the output of layer k after its ReLU. More than one source is a residual connection.
+
+    Attributes
+    ----------
+    weights : mapping of int to ndarray of float64, shape (m, outputs, inputs)
+    bias : ndarray of float64, shape (m, outputs)
+    """
+
+    weights: Mapping[int, Floats]
+    bias: Floats
+
+    @property
+    def width(self) -> int:
+        """Number of outputs."""
+        return int(self.bias.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """Networks of one architecture, side by side; a single network is a stack of one.
+
+    Attributes
+    ----------
+    inputs : int
+        Width of the (flattened) input.
+    layers : tuple of Layer
+        A ReLU follows every layer but the last, whose outputs are the scores.
+    """
+
+    inputs: int
+    layers: tuple[Layer, ...]
+
+    def __len__(self) -> int:
+        return int(self.layers[0].bias.shape[0])
+
+    @property
+    def labels(self) -> int:
+        """Number of labels."""
+        return self.layers[-1].width
+
+    def member(self, index: int) -> Stack:
+        """Return the stack of the single network at ``index``."""
+        return self.take([index])
+
+    def take(self, members: list[int] | NDArray[np.int64]) -> Stack:
+        """Return the stack of some networks, in the given order."""
+        chosen = np.asarray(members, dtype=np.int64)
+        return Stack(
+            self.inputs,
+            tuple(
+                Layer({s: w[chosen] for s, w in layer.weights.items()}, layer.bias[chosen])
+                for layer in self.layers
+            ),
+        )
+
+    def activations(self, points: Floats) -> list[Floats]:
+        """Return the pre-activations of every layer.
+
+        Parameters
+        ----------
+        points : ndarray of float64, shape (p, inputs) or (m, p, inputs)
+            Shared by all networks, or each network its own.
+
+        Returns
+        -------
+        list of ndarray, shape (m, p, width of the layer)
+        """
+        sources = [points if points.ndim == 3 else points[None]]
+        values = []
+        for layer in self.layers:
+            value = layer.bias[:, None, :] + sum(
+                sources[s] @ w.transpose(0, 2, 1) for s, w in layer.weights.items()
+            )
+            values.append(value)
+            sources.append(np.maximum(value, 0.0))
+        return values
+
+    def scores(self, points: Floats) -> Floats:
+        """Return scores in float64, shape (m, p, labels)."""
+        return self.activations(points)[-1]
+
+    def flat(self) -> Floats:
+        """Return each network's weights and biases as a row, shape (m, parameters)."""
+        parts = []
+        for layer in self.layers:
+            parts += [w.reshape(len(self), -1) for w in layer.weights.values()]
+            parts.append(layer.bias)
+        return np.concatenate(parts, axis=1)
+
+
+def confidence(scores: Floats, label: int) -> Floats:
+    """Return the score of ``label`` minus the best other score, over the last axis."""
+    others = np.delete(scores, label, axis=-1)
+    best: Floats = others.max(axis=-1)
+    return np.asarray(scores[..., label] - best)

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.models.graph import Graph, Join
+from leaveout.models.graph import Graph, Join, Layer, Stack
 from leaveout.models.onnx.operators import Affine, Constants, Relu
-from leaveout.models.stack import Layer, Stack
 
 Floats = NDArray[np.float64]
 

@@ -32,7 +32,7 @@ from typing import Literal, NamedTuple, NoReturn, TypeAlias
 from leaveout.errors import SpecError
 from leaveout.specs.table.functions import functions
 from leaveout.specs.table.signatures import Function, bind
-from leaveout.specs.text.errors import Slip
+from leaveout.specs.text.errors import KEYWORDS, Slip
 from leaveout.specs.text.expressions import (
     And,
     Arithmetic,
@@ -52,7 +52,6 @@ from leaveout.specs.text.expressions import (
     Or,
     Text,
 )
-from leaveout.specs.text.tokens import KEYWORDS
 from leaveout.specs.text.tree import Find, Guarantee, Include, Let, Param, Spec, Statement
 
 __all__ = [

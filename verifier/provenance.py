@@ -19,7 +19,7 @@ from leaveout.errors import LeaveoutError
 from leaveout.files import ARCHIVE, open_file
 from leaveout.models.archive import MANIFEST, read_archive
 from leaveout.models.family import FAMILY, Manifest
-from leaveout.models.onnx.external import files_of
+from leaveout.models.onnx.values import files_of
 from leaveout.models.train.export import NETWORK
 from leaveout.specs import Call, CheckedSpec, Expression, Find, Guarantee, Name, Text, types
 from leaveout.specs.table.signatures import bind

@@ -15,7 +15,7 @@ from leaveout.bab.native.kernels.interface import Work
 from leaveout.bab.native.nodes import batch_of, root_node
 from leaveout.bab.native.space import make_space
 from leaveout.encoders.box import Box
-from leaveout.models.stack import Layer, Stack
+from leaveout.models.graph import Layer, Stack
 from leaveout.specs import CheckedSpec, Find, Guarantee
 from leaveout.specs.text.expressions import Call
 from leaveout.verifier.values.reachable import reachable

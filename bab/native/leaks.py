@@ -15,11 +15,11 @@ from leaveout.bab.attack.leak_attack import find_leak, improve_many
 from leaveout.bab.clusters import Clusters
 from leaveout.bab.forms import leak_forms
 from leaveout.bab.instance import Instance
+from leaveout.bab.native.explorer import Group
 from leaveout.bab.native.files.checkpoint import Checkpoint
 from leaveout.bab.native.files.manifest_parts import box_digest, family_digest, network_digest
 from leaveout.bab.native.files.proof_trees import Room
 from leaveout.bab.native.files.records import Record
-from leaveout.bab.native.groups import Group
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.question import Hint, Prepared
 from leaveout.bab.native.rounding_bound import LeakRounding, rounding_near

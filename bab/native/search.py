@@ -13,9 +13,9 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.bab.native.explorer import Group
 from leaveout.bab.native.files.checkpoint import Checkpoint
 from leaveout.bab.native.files.records import Record
-from leaveout.bab.native.groups import Group
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.question import NOTHING, Finding, Hint, Question
 from leaveout.bab.native.workers.coordinator import Coordinator

@@ -8,7 +8,7 @@ from pygments.lexer import RegexLexer, bygroups, words
 from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation, String, Text
 from sphinx.application import Sphinx
 
-from leaveout.specs.text.tokens import KEYWORDS
+from leaveout.specs.text.errors import KEYWORDS
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 

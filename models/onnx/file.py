@@ -17,15 +17,13 @@ from onnx import TensorProto, helper, numpy_helper
 
 from leaveout.errors import ModelError
 from leaveout.files import MODEL, read_whole
-from leaveout.models.graph import Graph
+from leaveout.models.graph import Graph, Stack
 from leaveout.models.lowering import lower
-from leaveout.models.onnx.external import take_in
 from leaveout.models.onnx.operator_check import check_operators
 from leaveout.models.onnx.reader import read_graph
 from leaveout.models.onnx.signature import architecture_hash
-from leaveout.models.onnx.values import read_parameters, refuse_other_files
+from leaveout.models.onnx.values import read_parameters, refuse_other_files, take_in
 from leaveout.models.replay import Runner, session, with_parameters
-from leaveout.models.stack import Stack
 
 Floats = NDArray[np.float32]
 

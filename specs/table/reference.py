@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from leaveout.specs.table.signatures import Function
-from leaveout.specs.text.tokens import KEYWORDS, STATEMENTS
+from leaveout.specs.text.errors import KEYWORDS, STATEMENTS
 
 
 def describe_function(function: Function, language: str = "") -> str:

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from leaveout.specs.text.errors import Position, Source
+from leaveout.specs.text.errors import KEYWORDS, Position, Source
 from leaveout.specs.text.expressions import (
     And,
     Arithmetic,
@@ -29,7 +29,6 @@ from leaveout.specs.text.expressions import (
     Text,
     children,
 )
-from leaveout.specs.text.tokens import KEYWORDS
 
 __all__ = [
     "And",

@@ -7,8 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from leaveout.specs.text.build import position
-from leaveout.specs.text.errors import Position, Slip, nearest
-from leaveout.specs.text.tokens import CHARACTERS, KEYWORDS, STATEMENTS, WORDS, describe_expected
+from leaveout.specs.text.errors import (
+    CHARACTERS,
+    KEYWORDS,
+    STATEMENTS,
+    WORDS,
+    Position,
+    Slip,
+    describe_expected,
+    nearest,
+)
 
 if TYPE_CHECKING:
     from lark import Lark, Token

@@ -9,7 +9,7 @@ from typing import assert_never
 from leaveout.errors import cause
 from leaveout.specs.table.functions import is_built_in
 from leaveout.specs.table.signatures import Bound, Function, Types, bind, name_position
-from leaveout.specs.text.errors import Position, Slip, Source, nearest, place
+from leaveout.specs.text.errors import Position, Slip, Source, join_alternatives, nearest, place
 from leaveout.specs.text.expressions import (
     And,
     Arithmetic,
@@ -29,7 +29,6 @@ from leaveout.specs.text.expressions import (
     Text,
     constant,
 )
-from leaveout.specs.text.tokens import join_alternatives
 from leaveout.specs.types import BOOLEAN, FAMILY, LABEL, LIST, NUMBER, TABLE, TEXT, WORD, Type
 
 BRIEF = 50

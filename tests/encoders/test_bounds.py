@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leaveout.encoders import hyper_network, network_bounds, pair_bounds
-from leaveout.encoders.bounds import confidence_upper, hyper_bounds, relu_difference
-from leaveout.encoders.hyper_network import difference
+from leaveout.encoders.bounds import confidence_upper, difference, hyper_bounds, relu_difference
 from leaveout.encoders.interval import Interval
 from leaveout.models import confidence
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from leaveout.bab import NativeOptions, make_instance, search_native
 from leaveout.bab.joint_claim import join_claim
 from leaveout.bab.native.claims import Claims
-from leaveout.bab.native.groups import Group, cap_bounds
+from leaveout.bab.native.explorer import Group, cap_bounds
 from leaveout.bab.native.search import search_question
 from leaveout.encoders import Box
 from leaveout.encoders.query import Application, Case, Condition, Form, Query

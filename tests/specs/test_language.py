@@ -11,7 +11,7 @@ from leaveout.specs import check, functions, parse
 from leaveout.specs.format import format_specification
 from leaveout.specs.table import BUILT_IN
 from leaveout.specs.table.reference import grammar
-from leaveout.specs.text.tokens import KEYWORDS
+from leaveout.specs.text.errors import KEYWORDS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "language.md").read_text("utf-8")

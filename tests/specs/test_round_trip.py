@@ -7,7 +7,7 @@ from hypothesis import given
 
 from leaveout.errors import SpecError
 from leaveout.specs import parse
-from leaveout.specs.text.tokens import KEYWORDS
+from leaveout.specs.text.errors import KEYWORDS
 
 from support.trees import RESERVED, specs, without_texts
 

@@ -10,7 +10,7 @@ from pathlib import Path, PurePath
 import msgspec
 
 from leaveout.files import ARCHIVE, open_file
-from leaveout.models.onnx.external import files_of
+from leaveout.models.onnx.values import files_of
 from leaveout.verifier.checker.errors import CertificateError, RejectedError
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.models import Members
-from leaveout.models.stack import Layer, Stack
+from leaveout.models.graph import Layer, Stack
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

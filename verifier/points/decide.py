@@ -14,9 +14,9 @@ from leaveout.bab import Progress, SearchResult
 from leaveout.bab.attack.counterexamples import Found
 from leaveout.bab.joint_claim import join_claim
 from leaveout.bab.native.claims import BELOW, Claims, tune_ascents
+from leaveout.bab.native.explorer import Group
 from leaveout.bab.native.files.checkpoint import Checkpoint
 from leaveout.bab.native.files.records import Record
-from leaveout.bab.native.groups import Group
 from leaveout.bab.native.search import search_question
 from leaveout.bab.native.workers.pool import Executor
 from leaveout.models import Manifest

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from leaveout.bab import EngineResult, Instance, Progress, Witness, make_instance, search_native
+from leaveout.bab.native.explorer import Group
 from leaveout.bab.native.files.certificate import FileFacts
 from leaveout.bab.native.files.checkpoint import Checkpoint, Checkpoints
 from leaveout.bab.native.files.manifest_parts import family_digest, network_digest
 from leaveout.bab.native.files.records import Record
-from leaveout.bab.native.groups import Group
 from leaveout.bab.native.leaks import Leaks
 from leaveout.bab.native.workers.pool import Executor
 from leaveout.deadline import Deadline

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab import Instance, Witness
-from leaveout.bab.native.groups import Group
+from leaveout.bab.native.explorer import Group
 from leaveout.encoders import Box, Choices
 from leaveout.models import DataFacts, Family, Manifest
 from leaveout.models.train.encoding import (

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from leaveout.encoders import Box
 from leaveout.files import ARCHIVE, open_file
 from leaveout.models import Family, Network
-from leaveout.models.onnx.external import files_of
 from leaveout.models.onnx.signature import earlier_hash
+from leaveout.models.onnx.values import files_of
 
 _BYTES = 2**22
 

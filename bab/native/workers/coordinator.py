@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.bab.native.explorer import Group
 from leaveout.bab.native.files.checkpoint import Checkpoint
 from leaveout.bab.native.files.records import Record, Table
-from leaveout.bab.native.groups import Group
 from leaveout.bab.native.question import Hint
 from leaveout.bab.native.workers.pool import WorkerLostError, WorkerPool, gather
 from leaveout.bab.native.workers.worker import Report, Saved, WorkerState

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab.native.branching import Brancher
-from leaveout.bab.native.explorer import Explorer, Stand
+from leaveout.bab.native.explorer import Explorer, Group, Stand, cap_bounds, grow, root_bounds
 from leaveout.bab.native.files.records import BLOCK, Record, Table, pack, row_type, unpack
-from leaveout.bab.native.groups import Group, cap_bounds, grow, root_bounds
 from leaveout.bab.native.kernels import make_kernel
 from leaveout.bab.native.nodes import Node
 from leaveout.bab.native.options import NativeOptions
