@@ -61,14 +61,13 @@ def attest(
         ),
     ] = None,
 ) -> None:
-    """State what results rest on: the digests of all files that were read, and each verdict.
+    """Write an attestation: digests of all files that the results rest on, and every verdict.
 
-    The attestation is an in-toto statement in a DSSE envelope. Networks, families, ballots and
-    whatever else the specification names must be the files that were verified, if they are still
-    there. leaveout check verifies the attestation.
+    The attestation is an in-toto statement in a DSSE envelope. Every file that the specification
+    names must still be the file that was verified. leaveout check verifies the attestation.
 
-    A private key may be locked: its passphrase is read from LEAVEOUT_KEY_PASSPHRASE, also when it
-    is made.
+    If the private key is encrypted, its passphrase is read from LEAVEOUT_KEY_PASSPHRASE, also when
+    the key is created.
 
     For example: leaveout attest --new-key me, then leaveout attest result.json --key me.key
 

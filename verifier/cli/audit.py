@@ -185,17 +185,17 @@ def audit(
     confidence: Annotated[float, typer.Option(help="Confidence of the printed intervals.")] = 0.95,
     seed: Seed = 0,
 ) -> None:
-    """Record what an attacker sees of unlearned models, beside retrained ones.
+    """Record what an attacker sees of unlearned models and of retrained ones.
 
-    In each trial rows are drawn, or all of one label are taken (--forget-class). One network is
-    trained with them and unlearns them by the game of "leaveout unlearn", another is trained
-    without them. What membership attacks make of the two is compared: not with a coin toss, for
-    retraining itself may leave more or less than that.
+    Each trial draws rows to forget, or takes all rows of a label (--forget-class). One network is
+    trained with them and unlearns them as in "leaveout unlearn"; another is trained without them.
+    The audit compares how well membership attacks do on both. The baseline is retraining, not a
+    coin toss, because retraining itself may leave traces.
 
-    Trials, not rows, are independent, so that few trials tell little: take 20 or more. The file is
-    for specifications: membership_advantage(audit("AUDIT.npz")) <= 0.1 with confidence 0.95.
+    Trials, not rows, are independent, so a few trials say little: use 20 or more. Specifications
+    read the file: membership_advantage(audit("AUDIT.npz")) <= 0.1 with confidence 0.95.
 
-    Trials made elsewhere, such as attacks on a service, are judged by their --counts alone.
+    Trials run elsewhere, such as attacks on a service, can be judged by their --counts alone.
     """
     if not 0 < confidence < 1:
         raise AuditError(f"--confidence {confidence}: expected a number in (0, 1), as in 0.95")

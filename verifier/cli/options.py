@@ -138,3 +138,16 @@ def _refuse_unusable(path: Path) -> None:
         raise SpecError(
             f"--json {path}: exists and is not a results file; choose another name, or remove it"
         )
+
+
+def read_settings(texts: Sequence[str]) -> dict[str, str]:
+    """Return the values of ``--set`` by name, each given as ``name=value``."""
+    values: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not (name and equals and value):
+            raise SpecError(f"--set {text}: expected NAME=VALUE, e.g. --set eps=0.2")
+        if name in values:
+            raise SpecError(f"--set {text}: '{name}' is set twice")
+        values[name] = value
+    return values

@@ -162,11 +162,10 @@ def verify(
     from rich.console import Console
 
     from leaveout.errors import SpecError
-    from leaveout.verifier.cli.options import JsonTarget, reader_may_leave
+    from leaveout.verifier.cli.options import JsonTarget, read_settings, reader_may_leave
     from leaveout.verifier.cli.progress import Display
     from leaveout.verifier.cli.result_table import render
     from leaveout.verifier.cli.running import since_start
-    from leaveout.verifier.cli.settings import read_settings
     from leaveout.verifier.options import VerifyOptions
     from leaveout.verifier.report import exit_code
     from leaveout.verifier.run import verify as run
