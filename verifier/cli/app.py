@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -74,6 +75,11 @@ app.command()(vnnlib)
 app.command()(functions)
 app.command()(solvers)
 app.command()(warm)
+
+for _each in (*app.registered_commands, *forest.registered_commands):
+    # A terminal wraps paragraphs, not the lines of the source.
+    _text = inspect.getdoc(_each.callback) or ""
+    _each.help = "\n\n".join(" ".join(part.split()) for part in _text.split("\n\n"))
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -63,16 +63,15 @@ def check(
         ),
     ] = False,
 ) -> None:
-    """Prove again, by an independent program, what a certificate claims.
+    """Check a certificate, or a folder of evidence, with an independent program.
 
-    Of an attestation, or a folder of evidence, the signature is verified first, if the public key
-    is given, then the digest of every file, then that the attestation says what the results say.
-    What is asked is read anew from the specification's own text; the certificate must prove that,
-    and is proved again. What does not fit is named.
+    For an attestation or a folder of evidence, the check first verifies the signature (if you pass
+    the public key), the digest of every file, and that the attestation matches the results. It then
+    reads the questions from the specification itself, and the certificate must prove the answers.
 
-    Networks and family are read anew. Nothing of the search is used: every region, bound and
-    multiplier is computed or checked here, with rounding accounted for. What is taken on trust is
-    the reading of ONNX and family files, numpy, and that the runtime evaluates in float32.
+    The check reads networks and families from their files and uses nothing of the search: it
+    computes or checks every region, bound and multiplier, including rounding. It trusts the readers
+    of ONNX and family files, numpy, and that the runtime computes in float32.
 
     For example: leaveout verify idp.spec --certificate idp.cert, then leaveout check idp.cert
 
@@ -80,8 +79,8 @@ def check(
     --key me.pub
 
     Exit status: 0 everything is proved again, 1 something is forged or wrong (one line names the
-    first part that fails), 2 a file is missing or cannot be read, 3 nothing is wrong, but not every
-    result of the evidence is proved again.
+    first part that fails), 2 a file is missing or unreadable, 3 nothing is wrong, but not every
+    result is proved again.
     """
     from rich.console import Console
     from rich.status import Status

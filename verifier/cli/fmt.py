@@ -18,9 +18,9 @@ def fmt(
         bool, typer.Option("--check", help="Only list the files that would change.")
     ] = False,
 ) -> None:
-    """Lay specifications out in the one usual way; comments and meaning stay.
+    """Format specifications in the standard style; comments and meaning stay.
 
-    If one of several files is no specification, none is changed.
+    If any file is not a valid specification, none is changed.
 
     For example: leaveout fmt patient.spec, or leaveout fmt - < patient.spec
 

@@ -104,9 +104,9 @@ def train(
 ) -> None:
     """Train a random forest from which any row can be deleted exactly.
 
-    It writes the forest, what its columns are, and a specification that asks what any one row can
-    change. Numbers stay in their own units: a scale made from all rows would owe something to
-    each. The same command gives the same bytes.
+    Writes the forest, its columns, and a specification that asks what any one row can change.
+    Numbers keep their own units, since a scale computed from all rows would depend on each of them.
+    The same command gives the same bytes.
 
     For example: leaveout forest train patients.csv --label diagnosis -o clinic
     """
@@ -159,10 +159,10 @@ def delete(
         ),
     ] = False,
 ) -> None:
-    """Delete rows: the forest is then exactly the one trained on the rows left.
+    """Delete rows; the forest then equals one trained on the remaining rows.
 
-    All rows are deleted, or on an error none. The files of the forest are written anew: they hold
-    neither the rows nor their names any more.
+    Either all rows are deleted or, on an error, none. The rewritten files contain neither the rows
+    nor their names.
 
     For example: leaveout forest delete clinic 17 23
     """
@@ -201,10 +201,9 @@ def add(
         ),
     ],
 ) -> None:
-    """Add rows: the forest is then exactly the one trained on all rows it holds.
+    """Add rows; the forest then equals one trained on all of its rows.
 
-    Rows without names of their own get the next numbers. A category that the forest does not know
-    is refused.
+    Rows without names get the next numbers. Categories that the forest does not know are refused.
 
     For example: leaveout forest add clinic new.csv
     """

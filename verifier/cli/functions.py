@@ -19,13 +19,13 @@ def functions(
         ),
     ] = False,
 ) -> None:
-    """List the functions of the language, including those of installed packages.
+    """List the functions of the language, including those of installed plug-ins.
 
-    With names each is described: what it means, what may change, and an example.
+    With names, describe each: its meaning, what may change in the training set, and an example.
 
     For example: leaveout functions certified_accuracy
 
-    Exit status: 0, or 2 where there is no such function.
+    Exit status: 0, or 2 if there is no such function.
     """
     import json
     import sys

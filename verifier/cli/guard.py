@@ -213,18 +213,18 @@ def guard(
         ),
     ] = False,
 ) -> None:
-    """Answer with labels that owe nothing to any one training point, or little: epsilon.
+    """Answer with labels that no single training point can change, or only a little (epsilon).
 
-    An input whose confidence is above what was proved for its label is answered as the network
-    answers it. Of others the retrained networks are asked; only where one of them disagrees, the
-    answer is drawn at random, once, and remembered. Of a forest the deletion of every row is known:
-    where none changes the label, it is given. Labels go to standard output, one a row.
+    If the confidence is above the proved bound, the guard returns the network's label. Otherwise it
+    asks the retrained networks, and only if one of them disagrees it draws the answer at random,
+    once, and stores it. For a forest it knows every deletion and returns the label unless a
+    deletion changes it. Labels go to standard output, one per row.
 
     For example: leaveout guard family --epsilon 0.2 patients.csv -o labels.csv
 
-    Over HTTP, to who has a key: leaveout guard family --keys keys --new-key alice, and then
-    leaveout guard family --epsilon 0.2 --serve --keys keys --processes 4. GET /openapi.json tells
-    the rest.
+    Over HTTP, for holders of a key: leaveout guard family --keys keys --new-key alice, then
+    leaveout guard family --epsilon 0.2 --serve --keys keys --processes 4. GET /openapi.json
+    describes the API.
 
     Exit status: 0 all rows answered, 3 some refused, 2 bad input.
     """

@@ -218,11 +218,11 @@ def partition(
         ),
     ] = True,
 ) -> None:
-    """Split training rows among members, train each on its own, and write how they vote.
+    """Split training rows into parts, train a member on each, and write the members' votes.
 
-    A poisoned row reaches the members of its part alone, so a clear majority outlasts many of
-    them; leaveout verify DIR/poisoning.spec says how many. The order of the rows, the number of
-    workers and that of threads change no ballot.
+    A poisoned row reaches only the members of its part, so a clear majority survives many of them;
+    leaveout verify DIR/poisoning.spec says how many. The order of the rows and the number of
+    workers and threads do not affect the ballots.
     """
     with interruptible():
         from leaveout.models.votes import PartRecipe, make_learner

@@ -53,16 +53,15 @@ def report(
         ),
     ] = "",
 ) -> None:
-    """Make one HTML page of results, to read, print, sign or send.
+    """Make an HTML page of results, to read, print, sign or send.
 
-    Its first page says in plain sentences what was found, what that covers and what not, with
-    lines to sign on. Then comes each statement: what it says, its bounds, the leak or the
-    counter-example, and curves of what is certified. The page needs no network and no program but
-    a browser, and is the same for the same files. What a statement says is shown if the
-    specification lies where the results say, or beside them.
+    The first page says in plain sentences what was found, what that covers and what it does not,
+    with lines for signatures. Each statement follows with its bounds, its leak or counter-example,
+    and curves of what is certified. The page needs only a browser, no network, and is reproducible.
+    Statements are shown if the specification is where the results say, or next to them.
 
-    With --data the page shows how confidently the network answers your points, and how many of
-    them the proved bound alone protects.
+    With --data the page also shows how confidently the network answers your points, and how many of
+    the answers the proved bound alone protects.
 
     For example: leaveout verify idp.spec --json result.json, then leaveout report result.json
 

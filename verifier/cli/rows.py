@@ -99,11 +99,11 @@ def rows(
         typer.Option(help="The family, if it has moved; it must be the same.", show_default=False),
     ] = None,
 ) -> None:
-    """List what is proved of each training row: its bound, and the worst leak known.
+    """List what is proved about each training row: its bound and its worst known leak.
 
-    No answer above a row's bound changes without that row; a leak is an answer that does. Rows
-    that were not left out are listed too: nothing is proved of them. What is shown is about
-    people: keep it as the training table is kept.
+    No answer with a confidence above a row's bound changes without that row; a leak is an answer
+    that does. Rows that were not left out are listed too: nothing is proved about them. The list is
+    personal data: protect it like the training table.
 
     For example: leaveout rows result.json --data patients.csv --csv rows.csv
 

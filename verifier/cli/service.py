@@ -95,15 +95,15 @@ def service(
     ] = 0.2,
     seed: Annotated[int, typer.Option(help="Seed of shards and held-out rows.", min=0)] = 0,
 ) -> None:
-    """Choose how many shards a service has, and how much its answers may tell.
+    """Choose the number of shards of a service, and how much its answers may reveal.
 
-    Answers of models on shards are drawn with noise, so that deletions chosen by someone who saw
-    them are still unlearned. The more answers, the more noise. This trains the shards on a table,
-    and says for each number of shards and answers the largest epsilon that the guarantee allows,
-    and how often answers are then right, exactly and not by drawing any.
+    The service answers with noise, so that deletions chosen by someone who saw the answers are
+    still unlearned; more answers need more noise. This command trains shards on a table and
+    reports, for each number of shards and answers, the largest epsilon that the guarantee allows
+    and the exact accuracy of the answers.
 
-    Exit status: 0 with settings to serve with; 3 where no answer would be worth having, which is
-    often so: then it says from which alpha on they are, and writes the table and picture alone.
+    Exit status: 0 with recommended settings; 3 if no answer would be useful, which is common: then
+    it reports from which alpha on answers are useful, and writes only the table and the chart.
     """
     with interruptible():
         from leaveout.models.sharded.accounting import Unlearning

@@ -101,7 +101,7 @@ def supports(
         str, typer.Argument(help=f"One of {', '.join(CAPABILITIES)}.", show_default=False)
     ],
 ) -> None:
-    """Print what is supported, one item a line.
+    """Print what is supported, one item per line.
 
     For example: leaveout-vnnlib supports --onnx-operators
     """
@@ -147,7 +147,7 @@ def verify(
     workers: Cores = None,
     seed: CounterExampleSeed = 0,
 ) -> None:
-    """Print sat, unsat, unknown or timed-out, and below sat the counter-example.
+    """Print sat, unsat, unknown or timed-out, followed by the counter-example if sat.
 
     For example: leaveout-vnnlib verify prop_1.vnnlib --network f=net.onnx --timeout 60
     """

@@ -6,9 +6,9 @@ import typer
 
 
 def solvers() -> None:
-    """List solver back ends: installed or not, version, abilities, licence limits.
+    """List solver back ends: whether installed, version, features, licence limits.
 
-    An outside package adds its own through the entry point group leaveout.solvers.
+    Plug-ins add theirs through the entry point group leaveout.solvers.
     """
     from rich.console import Console
     from rich.table import Table

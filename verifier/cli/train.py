@@ -161,11 +161,11 @@ def train(
         typer.Option(metavar="auto|cpu|cuda", help="auto uses a GPU if torch sees one."),
     ] = "auto",
 ) -> None:
-    """Train a network, and once more without each row: the family that verify needs.
+    """Train a network, and retrain it without each row: the family that verify needs.
 
-    The same command gives the same bytes on the same kind of machine. Stopped, it keeps the blocks
-    that are finished in DIR/.partial;
-    given again, it goes on from there. Defaults are those of the LUCID paper.
+    The same command gives the same bytes on the same kind of machine. A stopped run keeps its
+    finished blocks in DIR/.partial; run the command again to resume. Defaults are those of the
+    LUCID paper.
     """
     from leaveout.errors import TrainingError
     from leaveout.models.train import Recipe, parse_layers, run

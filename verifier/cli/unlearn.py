@@ -100,11 +100,12 @@ def unlearn(
     weight_decay: WeightDecay = 1e-5,
     seed: Seed = 0,
 ) -> None:
-    """Make a network forget rows without retraining it (approximately; see audit).
+    """Make a network forget rows without retraining it (approximate; see audit).
 
-    Two players move its weights in turn: the leader towards a small model retrained without the
-    rows, the follower against an attack that looks for them. Nothing is proved of the result:
-    measure it with "leaveout audit". Give --epochs, --batch and --lr as the network was trained.
+    Two players update its weights in turn: the leader moves it towards a small model retrained
+    without the rows, the follower against an attack that looks for them. Nothing is proved about
+    the result: measure it with "leaveout audit". Pass the --epochs, --batch and --lr that trained
+    the network.
     """
     from leaveout.models.unlearning import Game, Schedule, run
 

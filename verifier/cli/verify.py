@@ -142,20 +142,20 @@ def verify(
         ),
     ] = False,
 ) -> None:
-    """Decide every guarantee, and bound every find, of a specification.
+    """Decide every guarantee of a specification, and bound every find.
 
-    The results go to standard output, progress to standard error. Ctrl-C ends the search and
-    gives the best sound bounds so far.
+    Results go to standard output, progress to standard error. Ctrl-C ends the search and reports
+    the best sound bounds so far.
 
     For example: leaveout verify examples/breast_cancer/breast_cancer.spec --json result.json
 
-    With --evidence DIR all that others need to check the results is written into one folder; with
-    --key it is signed.
+    With --evidence DIR everything that others need to check the results goes into one folder; --key
+    signs it.
 
-    With --data rows.csv the last lines say how many of the network's answers to these rows owe
-    nothing to any one record, and why the rest may.
+    With --data rows.csv the last lines say how many of the network's answers to these rows no
+    single record can change, and why the others may change.
 
-    With --set eps=0.2 a specification's 'param eps = 0.1' is 0.2 instead.
+    --set eps=0.2 replaces the value of a specification's 'param eps = 0.1'.
 
     Exit status: 0 all proved, 1 something refuted, 3 something unknown, 2 bad input.
     """

@@ -107,7 +107,7 @@ def vnnlib(
 ) -> None:
     """Decide whether a VNN-LIB query has a counter-example.
 
-    Standard output gets sat, unsat, unknown or timeout, and below sat the counter-example.
+    Prints sat, unsat, unknown or timeout, followed by the counter-example if sat.
 
     For example: leaveout vnnlib prop_1.vnnlib --network net.onnx --time 60
 

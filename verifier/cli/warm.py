@@ -21,15 +21,14 @@ def warm(
         ),
     ] = None,
 ) -> None:
-    """Compile now what runs would compile once: when an image or a machine is set up.
+    """Compile all kernels now, for example when building an image.
 
-    What is compiled is kept beside the program, or in the folder that NUMBA_CACHE_DIR in the
-    environment names, which must then name it in later runs too. It is compiled for the processor
-    at hand, and anew after an update.
+    The compiled code is cached next to the program, or in the folder that NUMBA_CACHE_DIR names;
+    set it in later runs too. It is specific to this processor and is rebuilt after an update.
 
     For example: NUMBA_CACHE_DIR=/var/cache/leaveout leaveout warm
 
-    Exit status: 0 all is compiled and kept, 2 no folder to keep it in can be written.
+    Exit status: 0 everything is compiled and cached, 2 no cache folder is writable.
     """
     from leaveout.compiling import can_keep, watch_compiling
     from leaveout.errors import LeaveoutError
