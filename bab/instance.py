@@ -100,7 +100,7 @@ def make_instance(network: Network, family: Family, box: Box) -> Instance:
     """Return the instance of a network, a family and a box."""
     if box.dimension != network.inputs:
         raise SpecError(
-            f"the box has {box.dimension} features, {network.source} reads {network.inputs}"
+            f"the box has {box.dimension} features, but {network.source} reads {network.inputs}"
         )
     with np.errstate(all="ignore"):
         members = Members(network.graph, family)
@@ -115,7 +115,7 @@ def make_instance(network: Network, family: Family, box: Box) -> Instance:
     known = (*bounds, *pair.hyper, *pair.before, *pair.after)
     if not (np.isfinite(errors).all() and all(np.isfinite(b.width).all() for b in known)):
         raise SpecError(
-            f"over this box scores of {network.source} or of a member may overflow float32; "
-            "nothing can be proved of them"
+            f"over this box the scores of {network.source} or of a member may overflow float32; "
+            "nothing can be proved about them"
         )
     return Instance(network, family, members, box, pair, *errors)

@@ -75,7 +75,7 @@ def _expect_moderate(forms: Sequence[Form]) -> None:
     for form in forms:
         terms = (form.constant, *(term[2] for term in (*form.features, *form.scores)))
         if not all(abs(number) <= _MOST for number in terms):
-            raise SpecError(f"a number of this claim is too large to reckon with: above {_MOST:g}")
+            raise SpecError(f"a number in this claim is too large to compute with: above {_MOST:g}")
 
 
 def _forms(rows: Sequence[Form], joint: Joint, errors: Floats, goals: int) -> Forms:

@@ -93,7 +93,7 @@ class Choices:
             sides = ", ".join(f"[{a:g}, {b:g}]" for a, b in zip(low[:4], high[:4], strict=True))
             more = ", ..." if len(low) > 4 else ""
             raise SpecError(
-                f"box: none of the {len(self):,} listed values of {self} lies in the box, "
+                f"box: none of the {len(self):,} listed values of {self} is in the box, "
                 f"{sides}{more}"
             )
         return Choices(self.columns, self.values[inside], exact=self.exact)
@@ -211,11 +211,11 @@ class Choices:
 def _columns(given: ArrayLike) -> Columns:
     columns = np.asarray(given)
     if columns.ndim != 1 or not columns.size:
-        raise SpecError("box: listed values need features: give at least one, in a flat list")
+        raise SpecError("box: listed values need features: pass at least one, in a flat list")
     if columns.dtype.kind not in "iu" or columns.min() < 0:
-        raise SpecError("box: a feature is a whole number from 0")
+        raise SpecError("box: a feature must be a whole number from 0")
     if len(np.unique(columns)) < len(columns):
-        raise SpecError("box: a feature is named twice among those that take values together")
+        raise SpecError("box: a feature is named twice among those that take values jointly")
     return columns.astype(np.int64)
 
 
@@ -223,15 +223,16 @@ def _values(given: ArrayLike, width: int, exact: bool) -> Floats:
     values = np.asarray(given, np.float64)
     values = values[:, None] if values.ndim == 1 and width == 1 else values
     if not values.size:
-        raise SpecError("box: no values are listed; give at least one")
+        raise SpecError("box: no values are listed; pass at least one")
     if values.ndim != 2 or values.shape[1] != width:
         raise SpecError(
-            f"box: the listed values have the shape {values.shape}, expected a row of {width} a "
-            "choice: one number a feature"
+            f"box: the listed values have the shape {values.shape}; expected {width} numbers per "
+            "row, one per feature"
         )
     if values.size > MOST:
         raise SpecError(
-            f"box: {values.size:,} listed values, at most {MOST:,}: leave the feature continuous"
+            f"box: {values.size:,} listed values, but at most {MOST:,} are supported: leave the "
+            "feature continuous"
         )
     if not exact:
         with np.errstate(over="ignore"):
@@ -253,7 +254,8 @@ class Box:
     def __post_init__(self) -> None:
         if self.lower.shape != self.upper.shape or self.lower.ndim != 1:
             raise SpecError(
-                f"box: {self.lower.size} lower and {self.upper.size} upper bounds; give as many"
+                f"box: {self.lower.size} lower and {self.upper.size} upper bounds; pass the same "
+                "number of each"
             )
         largest = float(np.finfo(np.float32).max)
         if not (np.abs(self.lower) <= largest).all() or not (np.abs(self.upper) <= largest).all():
@@ -280,8 +282,8 @@ class Box:
             twice = seen.intersection(each.columns.tolist())
             if twice:
                 raise SpecError(
-                    f"box: feature {min(twice)} takes listed values already; list the values of a "
-                    "feature once"
+                    f"box: feature {min(twice)} already takes listed values; list the values of "
+                    "a feature once"
                 )
             seen.update(each.columns.tolist())
             inside = each.within(lower, upper)

@@ -21,7 +21,7 @@ def gamma(operations: int, unit: float = UNIT) -> float:
     """
     product = operations * unit
     if product >= 0.5:
-        raise ValueError(f"{operations} roundings are too many for unit roundoff {unit:g}")
+        raise ValueError(f"{operations} roundings are too many for the unit roundoff {unit:g}")
     return product / (1 - product)
 
 

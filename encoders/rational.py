@@ -100,7 +100,7 @@ def scores_at(layers: Sequence[Rows], point: Sequence[Fraction]) -> list[Fractio
         if k == len(layers) - 1:
             return values
         sources.append([max(value, _ZERO) for value in values])
-    raise ValueError("a network has layers")
+    raise ValueError("a network must have layers")
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def bound_scores(
             if gap is not None:
                 free[k, j] = gap
         sources.append(after)
-    raise ValueError("a network has layers")
+    raise ValueError("a network must have layers")
 
 
 def _sum(
@@ -308,7 +308,7 @@ class Polytope:
                 step, leave, leaves_high = room, row, rises
         if leave is None:
             if step is None:
-                raise ValueError("a box is bounded")
+                raise ValueError("a box must be bounded")
             self._high[enter] = up
             return
         self._pivot(leave, enter, leaves_high)

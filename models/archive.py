@@ -178,7 +178,7 @@ def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
             shape, _, dtype = _HEADERS[version](stream)
             held = info.file_size - stream.tell()
             if not dtype.hasobject and math.prod(shape) * dtype.itemsize > held:
-                raise ChangedError(f"{info.filename} is shorter than its header says")
+                raise ChangedError(f"{info.filename} is shorter than its header states")
     with archive.open(info) as stream:
         array: NDArray[Any] = npy.read_array(stream, allow_pickle=False)
         return array
@@ -248,7 +248,7 @@ def write_archive(
             if purpose is not None:
                 mark_file(stream, purpose)
     except OSError as error:
-        raise kind(f"{path}: cannot be written: {error.strerror or error}") from None
+        raise kind(f"{path}: cannot write: {error.strerror or error}") from None
 
 
 def manifest_array(manifest: object) -> NDArray[np.uint8]:
@@ -264,7 +264,11 @@ def holds_archive(path: Path, kind: type[LeaveoutError]) -> bool:
     except OSError as error:
         raise kind(f"{path}: {why_unread(error)}") from None
     if start != _ZIP and path.suffix.lower() == ".npz":
-        what = "is not an NPZ file; write it with numpy.savez" if start else "is empty: no NPZ file"
+        what = (
+            "is not an NPZ file; write it with numpy.savez"
+            if start
+            else ("is empty, not an NPZ file")
+        )
         raise kind(f"{path}: {what}")
     return start == _ZIP
 
@@ -299,15 +303,15 @@ def _refuse_unreadable(path: Path, kind: type[LeaveoutError]) -> Iterator[None]:
     except OSError as error:
         raise kind(f"{path}: {why_unread(error)}") from None
     except MemoryError:
-        raise kind(f"{path}: the arrays do not fit into memory") from None
+        raise kind(f"{path}: the arrays do not fit in memory") from None
     except ValueError as error:
         if str(error).startswith("Object arrays"):
             raise kind(
-                f"{path}: holds an array of Python objects, expected arrays of numbers; convert "
-                "it with numpy's astype before saving"
+                f"{path}: contains an array of Python objects, expected arrays of numbers; "
+                "convert it with numpy's astype before saving"
             ) from None
         why = " ".join(str(error).split())
-        raise kind(f"{path}: is damaged or was cut short ({why}); write it again") from None
+        raise kind(f"{path}: damaged or truncated ({why}); write it again") from None
 
 
 def read_manifest(
@@ -320,8 +324,8 @@ def read_manifest(
     """Return the manifest stored in an array."""
     if raw.dtype != np.uint8 or raw.ndim != 1:
         raise kind(
-            f"{path}: {MANIFEST!r} holds {raw.dtype} of shape {raw.shape}, expected the bytes of a "
-            "JSON text (uint8)"
+            f"{path}: {MANIFEST!r} contains {raw.dtype} of shape {raw.shape}, expected the bytes "
+            "of a JSON text (uint8)"
         )
     text = raw.tobytes()
     try:
@@ -329,8 +333,8 @@ def read_manifest(
             found = msgspec.json.decode(text, type=_Versioned).version
             if found != version:
                 raise kind(
-                    f"{path}: the manifest is of version {found}, this program reads version "
-                    f"{version}; use a newer leaveout, or leave out the array {MANIFEST!r}"
+                    f"{path}: the manifest has version {found}, but this program reads version "
+                    f"{version}; use a newer leaveout, or remove the array {MANIFEST!r}"
                 )
         return msgspec.json.decode(text, type=form)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -352,13 +356,12 @@ def expect_arrays(
         for name in arrays:
             if name not in known:
                 raise kind(
-                    f"{path}: there is an unknown array {name!r}{hint(name, known)}; expected "
-                    f"only {', '.join(known)}"
+                    f"{path}: unknown array {name!r}{hint(name, known)}; expected only "
+                    f"{', '.join(known)}"
                 )
     for name in needed:
         if name not in arrays:
             raise kind(
-                f"{path}: there is no array {name!r} (it has "
-                f"{', '.join(sorted(arrays)) or 'none'}); expected "
-                f"{', '.join(needed) if expected is None else expected}"
+                f"{path}: no array {name!r} (it has {', '.join(sorted(arrays)) or 'none'}); "
+                f"expected {', '.join(needed) if expected is None else expected}"
             )

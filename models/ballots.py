@@ -159,17 +159,18 @@ class Ballots:
                 f"{self.truth.shape}; expected (points, parts) and (points,)"
             )
         if not len(self.votes):
-            raise BallotError(f"{self.source}: there is no test point; add a row a test point")
+            raise BallotError(f"{self.source}: no test points; add one row per test point")
         if self.parts < (2 if self.thresholds is None else 1):
             raise BallotError(
-                f"{self.source}: {self.parts} part{'s' * (self.parts != 1)}: one edit could change "
-                "every answer, so nothing can be certified; train on at least 2 parts, or add what "
-                "the one member withstands, an array 'thresholds' (points, parts, labels)"
+                f"{self.source}: {self.parts} part{'s' * (self.parts != 1)}: one edit could "
+                "change every answer, so nothing can be certified; train on at least 2 parts, "
+                "or add an array 'thresholds' (points, parts, labels) with the edits that the "
+                "one member withstands"
             )
         if not 2 <= self.labels <= MOST_LABELS:
             raise BallotError(
-                f"{self.source}: 'labels' is {self.labels}, expected how many labels there are: "
-                f"2 to {MOST_LABELS:,}"
+                f"{self.source}: 'labels' is {self.labels}; expected the number of labels, 2 to "
+                f"{MOST_LABELS:,}"
             )
         self._in_range(self.votes, "ballots")
         self._in_range(self.truth, "truth")
@@ -197,8 +198,8 @@ class Ballots:
         label = int(array[place])
         cure = "number the labels from 0" if label < 0 else "or correct 'labels'"
         raise BallotError(
-            f"{self.source}: {name!r} of test point {place[0]}{part} is {label}, expected a label "
-            f"0 to {self.labels - 1}; {cure}"
+            f"{self.source}: {name!r} of test point {place[0]}{part} is {label}; expected a "
+            f"label 0 to {self.labels - 1}; {cure}"
         )
 
     def scores_of(self, purpose: str) -> NDArray[np.floating]:
@@ -217,8 +218,8 @@ class Ballots:
         """
         if self.scores is None:
             raise BallotError(
-                f"{self.source}: there are no scores; {purpose} needs an array 'scores' (points, "
-                "parts, labels)"
+                f"{self.source}: no scores; {purpose} needs an array 'scores' (points, parts, "
+                "labels)"
             )
         # Point by point: a boolean array of all scores could be large.
         for point, (row, votes) in enumerate(zip(self.scores, self.votes, strict=True)):
@@ -226,17 +227,17 @@ class Ballots:
             if wrong.any():
                 part, label = (int(i) for i in np.argwhere(wrong)[0])
                 raise BallotError(
-                    f"{self.source}: 'scores' of test point {point}, part {part}, label {label} is "
-                    f"{row[part, label]}, but {purpose} compares them; train that member again, or "
-                    "ask dpa, which reads votes alone"
+                    f"{self.source}: 'scores' of test point {point}, part {part}, label {label} "
+                    f"is {row[part, label]}, but {purpose} compares scores; retrain that member, "
+                    "or use dpa, which reads only votes"
                 )
             best = row.argmax(axis=1)
             if not np.array_equal(best, votes):
                 part = int(np.argmax(best != votes))
                 raise BallotError(
-                    f"{self.source}: test point {point}, part {part} votes {votes[part]}, but its "
-                    f"scores are highest for {best[part]}; in {purpose} a vote is the label of the "
-                    "highest score, the smaller one on a tie"
+                    f"{self.source}: test point {point}, part {part} votes {votes[part]}, but "
+                    f"its scores are highest for {best[part]}; in {purpose} a vote is the label "
+                    "of the highest score, on a tie the smaller label"
                 )
         return self.scores
 
@@ -252,16 +253,17 @@ class Ballots:
             raise BallotError(
                 f"{self.source}: 'thresholds' of test point {point}, part {part} are "
                 f"{self.thresholds[point, part].tolist()}; expected 0 for its vote "
-                f"{self.votes[point, part]}, and for any other label the edits it takes, at least "
-                f"1, or {NEVER} where none suffice"
+                f"{self.votes[point, part]}, and for every other label the number of edits "
+                f"needed, at least 1, or {NEVER} where none suffice"
             )
         most = self.origin.thresholds_exact_to
         if most is not None and (self.thresholds > most + 1).any():
             point, part, label = (int(i) for i in np.argwhere(self.thresholds > most + 1)[0])
             raise BallotError(
-                f"{self.source}: 'thresholds' of test point {point}, part {part}, label {label} is "
-                f"{self.thresholds[point, part, label]}, but the manifest says that they are exact "
-                f"to {most}; expected at most {most + 1}, which stands for at least so many"
+                f"{self.source}: 'thresholds' of test point {point}, part {part}, label {label} "
+                f"is {self.thresholds[point, part, label]}, but the manifest states that they "
+                f"are exact to {most}; expected at most {most + 1}, which means at least that "
+                "many"
             )
 
     def _check_shape(self, shape: tuple[int, ...], name: str) -> None:
@@ -277,40 +279,40 @@ class Ballots:
         if len(set(offsets)) != len(offsets) or not all(0 <= o < self.parts for o in offsets):
             raise BallotError(
                 f"{self.source}: the offsets {list(offsets)} of Finite Aggregation are not "
-                f"different whole numbers from 0 to {self.parts - 1}"
+                f"distinct whole numbers from 0 to {self.parts - 1}"
             )
         families = self.origin.families
         if families and (min(families) < 1 or sum(families) != self.parts):
             raise BallotError(
-                f"{self.source}: families of {list(families)} members are given, expected at least "
-                f"1 in each and {self.parts} together"
+                f"{self.source}: the families have {list(families)} members; expected at least 1 "
+                f"in each and {self.parts} in total"
             )
         if families and offsets:
             raise BallotError(
-                f"{self.source}: both offsets of Finite Aggregation and families of hash bagging "
-                "are given; drop one"
+                f"{self.source}: contains both offsets of Finite Aggregation and families of "
+                "hash bagging; drop one"
             )
         sizes = self.origin.sizes
         if sizes and len(sizes) != self.parts:
             raise BallotError(
-                f"{self.source}: {len(sizes)} sizes of {self.parts} parts are given; expected one "
-                "a part, or none"
+                f"{self.source}: {len(sizes)} sizes for {self.parts} parts; expected one per "
+                "part, or none"
             )
         names = self.origin.label_names
         if names and len(names) != self.labels:
             raise BallotError(
-                f"{self.source}: {len(names)} names of {self.labels} labels are given; expected "
-                "one a label, or none"
+                f"{self.source}: {len(names)} names for {self.labels} labels; expected one per "
+                "label, or none"
             )
         right = self.origin.undefended_right
         if right is not None and not 0 <= right <= self.points:
             raise BallotError(
-                f"{self.source}: the undefended model is said to answer {right} of {self.points} "
-                "test points right"
+                f"{self.source}: states that the undefended model answers {right} of "
+                f"{self.points} test points correctly"
             )
         if (self.origin.thresholds_exact_to or 0) < 0:
             raise BallotError(
-                f"{self.source}: thresholds are said to be exact to "
+                f"{self.source}: states that thresholds are exact to "
                 f"{self.origin.thresholds_exact_to}; expected a whole number from 0"
             )
 
@@ -341,7 +343,7 @@ def read_csv(path: Path) -> Ballots:
     columns = _header(path, line, first)
     table = _numbers(path, line + 1, columns, rest)
     if not len(table):
-        raise BallotError(f"{path}: there is no row below the header; add a row a test point")
+        raise BallotError(f"{path}: no rows below the header; add one row per test point")
     large = np.argwhere((table >= MOST_LABELS) | (table < -MOST_LABELS))
     if len(large):
         row, column = (int(i) for i in large[0])
@@ -365,8 +367,8 @@ def _parse_label_count(path: Path, line: str) -> int:
     match = _LABELS.fullmatch(line.strip())
     if match is None or not re.fullmatch(r"[0-9]{1,9}", match[1]):
         raise BallotError(
-            f"{path}, line 1: {line.strip()!r} is not understood; expected how many labels there "
-            "are, as in '# labels = 10', or the header truth,part_0,part_1,..."
+            f"{path}, line 1: cannot parse {line.strip()!r}; expected the number of labels, e.g. "
+            "'# labels = 10', or the header truth,part_0,part_1,..."
         )
     return int(match[1])
 
@@ -375,14 +377,14 @@ def _header(path: Path, line: int, text: str) -> list[str]:
     names = [name.strip() for name in text.split(",")]
     if names[0] != "truth":
         raise BallotError(
-            f"{path}, line {line}: the first column is {names[0]!r}, expected 'truth', the true "
-            "label, and after it part_0,part_1,..."
+            f"{path}, line {line}: the first column is {names[0]!r}; expected 'truth', the true "
+            "label, followed by part_0,part_1,..."
         )
     for index, name in enumerate(names[1:]):
         if name != f"part_{index}":
-            again = " (it is there twice)" if name in names[1 : index + 1] else ""
+            again = " (duplicate)" if name in names[1 : index + 1] else ""
             raise BallotError(
-                f"{path}, line {line}: column {index + 2} is {name!r}{again}, expected "
+                f"{path}, line {line}: column {index + 2} is {name!r}{again}; expected "
                 f"'part_{index}'; name the columns truth,part_0,part_1,... in this order"
             )
     return names
@@ -413,7 +415,7 @@ def _row(place: str, columns: list[str], content: str) -> list[int]:
     cells = [cell.strip() for cell in content.split(",")]
     if len(cells) != len(columns):
         raise BallotError(
-            f"{place}: {len(cells)} cells, expected {len(columns)} as in the header; mend the line"
+            f"{place}: {len(cells)} cells; expected {len(columns)} as in the header; fix the line"
         )
     for name, cell in zip(columns, cells, strict=True):
         if not _WHOLE.fullmatch(cell):
@@ -427,9 +429,9 @@ _NEEDED = ("ballots", "truth", "labels")
 _MORE = ("scores", "thresholds", MANIFEST)
 _INT32 = np.iinfo(np.int32)
 _EXPECTED = {
-    "labels": f"expected how many labels there are: 2 to {MOST_LABELS:,}",
-    "thresholds": f"no threshold; expected the edits it takes, at most {_INT32.max:,}, or {NEVER} "
-    "where none suffice",
+    "labels": f"expected the number of labels, 2 to {MOST_LABELS:,}",
+    "thresholds": "not a threshold; expected the number of edits needed, at most "
+    f"{_INT32.max:,}, or {NEVER} where none suffice",
 }
 """Of numbers far out of range, where they are no labels themselves."""
 
@@ -461,7 +463,7 @@ def read_ballots(path: Path | str) -> Ballots:
     try:
         return _read_npz(source) if holds_archive(source, BallotError) else read_csv(source)
     except MemoryError:
-        raise BallotError(f"{source}: the ballots do not fit into memory") from None
+        raise BallotError(f"{source}: the ballots do not fit in memory") from None
     except OSError as error:
         raise BallotError(f"{source}: {why_unread(error)}") from None
 
@@ -494,13 +496,14 @@ def _read_npz(source: Path) -> Ballots:
     expect_arrays(source, arrays, BallotError, _NEEDED, _MORE)
     scores = arrays.get("scores")
     if scores is not None and scores.dtype.kind != "f":
-        raise BallotError(f"{source}: 'scores' holds {scores.dtype}, expected floating-point")
+        raise BallotError(f"{source}: 'scores' contains {scores.dtype}, expected floating-point")
     if scores is not None and scores.dtype.itemsize not in {4, 8}:
         scores = scores.astype(np.float32 if scores.dtype.itemsize < 4 else np.float64)
     labels = _whole(source, "labels", arrays["labels"])
     if labels.size != 1:
         raise BallotError(
-            f"{source}: 'labels' has shape {labels.shape}, expected one number: how many there are"
+            f"{source}: 'labels' has shape {labels.shape}; expected one number, the number of "
+            "labels"
         )
     thresholds = arrays.get("thresholds")
     return Ballots(
@@ -517,7 +520,7 @@ def _read_npz(source: Path) -> Ballots:
 def _whole(source: Path, name: str, array: NDArray[Any]) -> NDArray[np.int32]:
     if array.dtype.kind not in "iu":
         raise BallotError(
-            f"{source}: {name!r} holds {array.dtype}, expected integers; save it as "
+            f"{source}: {name!r} contains {array.dtype}, expected integers; save it as "
             f"{name}.astype(int)"
         )
     if array.size:

@@ -132,7 +132,7 @@ class Family:
             if stack.ndim == 0 or len(stack) != len(self.removed):
                 raise FamilyError(
                     f"parameter {name!r} has shape {stack.shape}, expected {len(self.removed)} "
-                    "members along its first axis, as 'removed' has"
+                    "members along its first axis, as for 'removed'"
                 )
 
     def __len__(self) -> int:
@@ -209,26 +209,30 @@ def load_family_file(path: Path | str) -> Family:
         raise FamilyError(f"{source}: no such file") from None
     except ChangedError:
         raise FamilyError(
-            f"{source}: the file is truncated, or was written to while it was read"
+            f"{source}: the file is truncated, or was changed while it was read"
         ) from None
     except (UnusualFileError, IsADirectoryError) as error:
         raise FamilyError(f"{source}: {error.strerror}") from None
     except MemoryError:
-        raise FamilyError(f"{source}: its arrays do not fit into memory") from None
+        raise FamilyError(f"{source}: its arrays do not fit in memory") from None
     except (OSError, ValueError):
         raise FamilyError(f"{source}: not a family file (an .npz of plain arrays)") from None
     if _REMOVED not in arrays:
-        raise FamilyError(f"{source}: not a family file: it has no array 'removed'")
+        raise FamilyError(f"{source}: not a family file: no array 'removed'")
     removed = arrays.pop(_REMOVED)
     if removed.ndim != 1 or not np.issubdtype(removed.dtype, np.integer):
         raise FamilyError(f"{source}: 'removed' must be a list of row indices")
     if (removed < 0).any():
-        raise FamilyError(f"{source}: 'removed' holds {int(removed.min())}; rows count from 0")
+        raise FamilyError(
+            f"{source}: 'removed' contains {int(removed.min())}; rows are counted from 0"
+        )
     raw = arrays.pop(MANIFEST, None)
     manifest = Manifest() if raw is None else read_manifest(source, raw, Manifest, FamilyError)
     for name, stack in list(arrays.items()):
         if not np.issubdtype(stack.dtype, np.floating):
-            raise FamilyError(f"{source}: parameter {name!r} holds {stack.dtype}, expected float32")
+            raise FamilyError(
+                f"{source}: parameter {name!r} contains {stack.dtype}, expected float32"
+            )
         arrays[name] = _as_float32(stack)
         member = _first_infinite(arrays[name])
         if member is not None:

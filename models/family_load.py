@@ -52,8 +52,8 @@ def match(family: Family, network: Network, where: str) -> None:
         found = family.parameters[name].shape[1:]
         if found != shape:
             raise FamilyError(
-                f"{where}: members have {name!r} of shape {found}, {network.source} has {shape}: "
-                "the members must have the network's architecture"
+                f"{where}: members have {name!r} of shape {found}, but {network.source} has "
+                f"{shape}: the members must have the network's architecture"
             )
     unknown = sorted(set(family.parameters) - set(network.graph.parameters))
     if unknown:
@@ -62,8 +62,8 @@ def match(family: Family, network: Network, where: str) -> None:
     if known and not is_of_architecture(known, network.model):
         own = stated_architecture(network.architecture)
         raise FamilyError(
-            f"{where}: the family was made for another architecture than {network.source} "
-            f"(hash {known[:14]}, the network's is {own[:14]})"
+            f"{where}: the family was made for an architecture other than that of "
+            f"{network.source} (hash {known[:14]}, the network's is {own[:14]})"
         )
     flaw = first_flaw(network.graph, family.parameters)
     if flaw is not None:
@@ -77,12 +77,12 @@ def _load_folder(folder: Path, network: Network) -> Family:
     try:
         files = sorted(folder.glob("*.onnx"), key=lambda file: (_row(file), file.name))
         if not files:
-            raise FamilyError(f"{folder}: the family is empty: the folder holds no .onnx file")
+            raise FamilyError(f"{folder}: the family is empty: the folder contains no .onnx file")
     except FamilyError:
         meant = folder / FAMILY
         if meant.is_file():
             raise FamilyError(
-                f"{folder}: is a folder of other things than members; did you mean {meant}?"
+                f"{folder}: the folder contains something other than members; did you mean {meant}?"
             ) from None
         raise
     stacked: dict[str, NDArray[np.float32]] = {
@@ -97,18 +97,18 @@ def _load_folder(folder: Path, network: Network) -> Family:
         shapes = {name: value.shape for name, value in member.parameters.items()}
         if shapes != dict(network.graph.parameters):
             raise FamilyError(
-                f"{file}: its parameters are not those of {network.source}: "
+                f"{file}: its parameters differ from those of {network.source}: "
                 f"{_first_difference(shapes, dict(network.graph.parameters))}"
             )
         if member.architecture != network.architecture:
-            raise FamilyError(f"{file}: its operators are not those of {network.source}")
+            raise FamilyError(f"{file}: its operators differ from those of {network.source}")
         for name, value in member.parameters.items():
             stacked[name][position] = value
     removed = [_row(file) for file in files]
     # Files are in the order of their rows.
     for i, (before, row) in enumerate(itertools.pairwise(removed)):
         if before == row:
-            raise FamilyError(f"{files[i + 1]}: {files[i].name} lacks row {row} too")
+            raise FamilyError(f"{files[i + 1]}: {files[i].name} also lacks row {row}")
     manifest = Manifest(architecture=stated_architecture(network.architecture))
     return Family(stacked, np.asarray(removed, dtype=np.int64), manifest)
 
@@ -117,7 +117,7 @@ def _row(file: Path) -> int:
     digits = "".join(c if c in "0123456789" else " " for c in file.stem).split()
     if not digits or int(digits[-1]) >= 2**63:
         raise FamilyError(
-            f"{file}: its name does not end in the row it lacks; name it as in member_12.onnx"
+            f"{file}: its name does not end in the row it lacks; name it e.g. member_12.onnx"
         )
     return int(digits[-1])
 

@@ -71,7 +71,7 @@ class Runner:
         try:
             self._one_at_a_time = graph.input in graph.bare or first.shape[0] == 1
         except UnicodeDecodeError:
-            raise ModelError(f"{where}: the name of its batch axis is no text") from None
+            raise ModelError(f"{where}: the name of its batch axis is not text") from None
         self._shape, self._number = graph.input_shape, bool(graph.number)
         self._bare = graph.input in graph.bare, output in graph.bare
 

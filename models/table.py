@@ -169,8 +169,8 @@ class Table:
             shown = ", ".join(self.header[:_SHOWN])
             more = f", ... ({len(self.header)} columns)" if len(self.header) > _SHOWN else ""
             raise TrainingError(
-                f"{self.path}, line 1: there is no column {name!r}{hint(name, self.header)}; "
-                f"{why}; it has {shown}{more}"
+                f"{self.path}, line 1: no column {name!r}{hint(name, self.header)}; {why}; it "
+                f"has {shown}{more}"
             )
 
     def label_and_features(
@@ -179,21 +179,19 @@ class Table:
         """Return the label column and the feature columns in order."""
         if len(self.header) == 1 and ";" in self.header[0]:
             raise TrainingError(
-                f"{self.path}, line 1: one column only, with ';' in its name; separate columns by "
-                "commas"
+                f"{self.path}, line 1: only one column, with ';' in its name; separate columns "
+                "with commas"
             )
         if label is None:
             raise TrainingError(
-                f"{self.path}: say which column holds the label, as in --label {self.header[-1]!r}"
+                f"{self.path}: name the label column, e.g. --label {self.header[-1]!r}"
             )
         self.require(label, "--label names one of its columns")
         if label == identity:
-            raise TrainingError(f"{self.path}: {label!r} cannot be both the label and the rows' id")
+            raise TrainingError(f"{self.path}: {label!r} cannot be both the label and the row id")
         names = [name for name in self.header if name not in {label, identity}]
         if not names:
-            raise TrainingError(
-                f"{self.path}, line 1: there is no column beside the label {label!r}"
-            )
+            raise TrainingError(f"{self.path}, line 1: no columns besides the label {label!r}")
         return label, names
 
     def labels(self, column: str) -> list[str]:
@@ -211,9 +209,9 @@ class Table:
         fractional = [cell for cell in distinct if not numbers[cell].is_integer()]
         if fractional and len(distinct) > _MOST_FRACTIONAL_LABELS:
             raise TrainingError(
-                f"{self.path}, column {column!r}: {len(distinct)} different labels, "
-                f"{fractional[0]!r} among them, look like measurements; expected a few classes: "
-                "cut the column into ranges"
+                f"{self.path}, column {column!r}: {len(distinct)} different labels, including "
+                f"{fractional[0]!r}, look like measurements; expected a few classes: cut the "
+                "column into ranges"
             )
         return distinct
 
@@ -249,8 +247,8 @@ def read_table(
                     if _is_blank(row):
                         continue
                     raise TrainingError(
-                        f"{path}, {_lines(first, last)}: {len(row)} cells, expected "
-                        f"{len(header)} as in the header; mend the line"
+                        f"{path}, {_lines(first, last)}: {len(row)} cells; expected "
+                        f"{len(header)} as in the header; fix the line"
                     )
                 rows.append(row)
                 lines.append(last)
@@ -290,8 +288,8 @@ def _flaw(error: csv.Error, first: int, last: int) -> str:
     if first == last:
         return f"line {last}: not CSV: {error}"
     return (
-        f"line {first}: not CSV: a quote that opens in this row is not closed as it should be (it "
-        f"was read on to line {last}: {error}); close it, or write two for one within a cell"
+        f"line {first}: not CSV: a quote opened in this row is not closed properly (reading "
+        f"continued to line {last}: {error}); close it, or double it inside a cell"
     )
 
 
@@ -301,7 +299,7 @@ def check_header(path: Path, header: list[str]) -> None:
         raise TrainingError(f"{path}: is empty; expected a header line with the column names")
     for position, name in enumerate(header):
         if not name:
-            raise TrainingError(f"{path}, line 1: column {position + 1} has no name; give it one")
+            raise TrainingError(f"{path}, line 1: column {position + 1} has no name; add one")
         if name in header[:position]:
             raise TrainingError(f"{path}, line 1: two columns are named {name!r}; rename one")
 
@@ -326,7 +324,7 @@ def header_of(frame: Any, source: Path | str) -> list[str]:
         if name in header[:place]:
             raise TrainingError(f"{source}: two columns are named {name!r}; rename one")
         if not name:
-            raise TrainingError(f"{source}: column {place} has no name; give it one")
+            raise TrainingError(f"{source}: column {place} has no name; add one")
     return header
 
 
@@ -374,8 +372,8 @@ def rows_and_labels(
     labels = _labels(source, names[1], y)
     if len(values) != len(labels):
         raise TrainingError(
-            f"{source}: {names[0]!r} has {len(values)} rows and {names[1]!r} {len(labels)}; "
-            "expected as many"
+            f"{source}: {names[0]!r} has {len(values)} rows but {names[1]!r} has {len(labels)}; "
+            "expected the same number"
         )
     return values, labels
 
@@ -384,14 +382,14 @@ def same_features(source: Path | str, train: NDArray[Any], test: NDArray[Any]) -
     """Raise TrainingError if test rows have other features than training rows."""
     if test.shape[1] != train.shape[1]:
         raise TrainingError(
-            f"{source}: 'X_test' has {test.shape[1]} features, 'X_train' has {train.shape[1]}"
+            f"{source}: 'X_test' has {test.shape[1]} features, but 'X_train' has {train.shape[1]}"
         )
 
 
 def _features(source: Path | str, name: str, raw: NDArray[Any], kind: type[F]) -> NDArray[F]:
     if raw.ndim != 2 or not raw.shape[1] or raw.dtype.kind not in "fiub":
         raise TrainingError(
-            f"{source}: {name!r} is {raw.dtype} of shape {raw.shape}, expected numbers of shape "
+            f"{source}: {name!r} is {raw.dtype} of shape {raw.shape}; expected numbers of shape "
             "(rows, features)"
         )
     with np.errstate(over="ignore"):
@@ -400,7 +398,7 @@ def _features(source: Path | str, name: str, raw: NDArray[Any], kind: type[F]) -
     if wrong.any():
         row, column = (int(i) for i in np.argwhere(wrong)[0])
         raise TrainingError(
-            f"{source}: {name!r} row {row}, column {column} is {raw[row, column]}, expected a "
+            f"{source}: {name!r} row {row}, column {column} is {raw[row, column]}; expected a "
             "finite float32; fill it in, or drop the row"
         )
     return values
@@ -409,7 +407,7 @@ def _features(source: Path | str, name: str, raw: NDArray[Any], kind: type[F]) -
 def _labels(source: Path | str, name: str, raw: NDArray[Any]) -> NDArray[np.int64]:
     if raw.ndim != 1 or raw.dtype.kind not in "fiub":
         raise TrainingError(
-            f"{source}: {name!r} is {raw.dtype} of shape {raw.shape}, expected whole numbers of "
+            f"{source}: {name!r} is {raw.dtype} of shape {raw.shape}; expected whole numbers of "
             "shape (rows,)"
         )
     values = raw.astype(np.float64)
@@ -417,7 +415,7 @@ def _labels(source: Path | str, name: str, raw: NDArray[Any]) -> NDArray[np.int6
     if wrong.any():
         row = int(np.argmax(wrong))
         raise TrainingError(
-            f"{source}: {name!r} row {row} is {raw[row]}, expected a label 0, 1, 2, ...; number "
+            f"{source}: {name!r} row {row} is {raw[row]}; expected a label 0, 1, 2, ...; number "
             "the labels from 0"
         )
     return raw.astype(np.int64)

@@ -113,10 +113,10 @@ class Term:
         )
 
     def __iter__(self) -> NoReturn:
-        raise TypeError(f"'{self.node}' cannot be iterated in Python; use forall")
+        raise TypeError(f"'{self.node}' cannot be iterated over in Python; use forall")
 
     def __contains__(self, item: object) -> NoReturn:
-        raise TypeError(f"Python's 'in' cannot ask about '{self.node}'; use forall")
+        raise TypeError(f"Python's 'in' does not work on '{self.node}'; use forall")
 
     def implies(self, other: Claim) -> Term:
         """Return ``self => other``."""
@@ -221,7 +221,9 @@ def name(text: str) -> Term:
         If it cannot be one.
     """
     if not isinstance(text, str) or not _NAME.fullmatch(text):
-        raise SpecError(f"a name is made of a-z, A-Z, 0-9 and _, not first of 0-9, got {text!r}")
+        raise SpecError(
+            f"a name consists of a-z, A-Z, 0-9 and _ and does not begin with a digit, got {text!r}"
+        )
     if text.upper() in KEYWORDS and text == text.lower():
         raise SpecError(f"'{text}' is a word of the language and cannot be a name")
     return Term(Name(text))
@@ -279,7 +281,7 @@ def _claim_operand(value: object, by: str) -> Expression:
     if isinstance(value, Term) and not _is_number(value.node):
         return value.node
     shown = str(value) if isinstance(value, Term) else repr(value)
-    raise TypeError(f"'{by}' joins claims, {shown} is none; {_JOINED}")
+    raise TypeError(f"'{by}' joins claims, but {shown} is not a claim; {_JOINED}")
 
 
 def _arithmetic(left: Value, operator: Literal["+", "-", "*", "/"], right: Value) -> Term:
@@ -321,7 +323,7 @@ def spec(*statements: Written) -> Spec:
     for each in statements:
         statement = each.definition if isinstance(each, Term) else each
         if not isinstance(statement, Let | Include | Guarantee | Find):
-            raise TypeError(f"a specification is made of statements, got {each!r}")
+            raise TypeError(f"a specification consists of statements, got {each!r}")
         found.append(statement)
     return Spec(tuple(found))
 

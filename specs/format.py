@@ -409,7 +409,7 @@ def format_specification(text: str, name: str = "<text>") -> str:
         result, before = _laid_out(again), result
         if result == before:
             return result
-    raise SpecError(f"{name}: left as it is, because another layout would change what it says")
+    raise SpecError(f"{name}: left unchanged, because another layout would change its meaning")
 
 
 def _laid_out(spec: Spec) -> str:

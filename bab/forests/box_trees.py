@@ -81,7 +81,7 @@ def _each(
                 box, at, feature, cut,
             )  # fmt: skip
             if used == _LEAK:
-                raise NotProvedError("the bound that was found is no bound")
+                raise NotProvedError("the bound found is invalid")
             if used == _FULL and size > most:
                 raise NotProvedError(_too_many(most))
             size, levels = size * (1 + 3 * (used == _FULL)), levels * (1 + (used == _DEEP))

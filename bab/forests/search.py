@@ -70,7 +70,7 @@ class Question:
             known = whole.classes.tolist()
             return cls(whole, others, overlay_family(others, box), (known, known))
         if (whole.classes.dtype.kind in "biuf") != (others.classes.dtype.kind in "biuf"):
-            raise ForestError("the labels of one forest are numbers, those of the other texts")
+            raise ForestError("the labels of one forest are numbers, those of the other text")
         # In Python, where a label beyond float64's whole numbers stays itself.
         one, two = whole.classes.tolist(), others.classes.tolist()
         place = {label: i for i, label in enumerate(sorted({*one, *two}))}
@@ -460,7 +460,8 @@ class _Search:
             closed = (self.best is not None and lower > self.floor) or upper <= self.floor
         return SearchResult(
             label=self.label, lower=lower, upper=upper, witness=self.best, closed=closed,
-            reason=None if closed else "time", detail="" if closed else "it was not long enough",
+            reason=None if closed else "time", detail="" if closed else ("it did not run long "
+"enough"),
             member_upper=self.upper, solved=self.solved, seconds=seconds, interrupted=interrupted,
             leaks=tuple(self.worst.values()),
         )  # fmt: skip

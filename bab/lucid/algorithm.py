@@ -81,7 +81,9 @@ def bound_set(
         pair = replace(pair, hyper=hyper_bounds(hyper, box))
     both = scale_pair(network, hyper, pair, box)
     if not both.largest <= _LARGEST:
-        detail = f"sums of weights cancel almost wholly (scaled weights up to {both.largest:.0e})"
+        detail = (
+            f"sums of weights cancel almost completely (scaled weights up to {both.largest:.0e})"
+        )
         return Bounded(replace(task, state="numerical", detail=detail), None, 0)
     return _Attempt(instance, task, label, floor, worker, both, deadline).run()
 
@@ -110,7 +112,7 @@ class _Attempt:
             lower = self.floor - max(self.floor, self.task.upper) / 2
             encoded, outcome = self.solve(lower)
         if outcome.status is Status.INFEASIBLE:
-            detail = "the solver calls a problem infeasible and does not confirm it"
+            detail = "the solver reports a problem as infeasible but does not confirm it"
             return self.finish("numerical", self.task.upper, detail=detail)
         bound = encoded.upper(outcome) + self.instance.network_error
         point = encoded.point(outcome)
@@ -548,7 +550,9 @@ class _Search:
 
     def _why(self) -> tuple[Reason, str]:
         if self.contradicted:
-            return "numerical", f"a replayed leak exceeds a bound that {self.options.solver} gave"
+            return "numerical", (
+                f"a replayed leak exceeds a bound reported by {self.options.solver}"
+            )
         if self.interrupted:
             return "time", "interrupted"
         if self.deadline.over:
@@ -564,4 +568,4 @@ class _Search:
             return "time", f"a problem was stopped after {worst.limit:g} s"
         if worst.state == "exact" and len(worst.members) == 1:
             return "numerical", "tolerances and rounding leave the rest of the gap open"
-        return "solver", f"variant {self.options.variant.name} does not refine any further"
+        return "solver", f"variant {self.options.variant.name} cannot refine any further"

@@ -149,7 +149,11 @@ class Enclosure(Generic[W]):
             return True, None, ""
         if stopped is not None:
             return False, *stopped
-        return False, "numerical", f"float32 rounding may move what is asked by {self.rounding:.2g}"
+        return (
+            False,
+            "numerical",
+            (f"float32 rounding may change the requested value by {self.rounding:.2g}"),
+        )
 
     def assume(self, before: Floats) -> None:
         """Adopt the bounds proved for each member before."""

@@ -85,8 +85,8 @@ _SEARCHED = "a search of all attacks"
 _SINGLE = "what single points survive"
 _SHARES = "shares of the units in every point"
 _SOLVED = "the dual bound of a MILP"
-_BATCHES = "an attack of its own on each of {count:,} batches of points"
-_BOTH = "shares of the units in every point, and an attack of its own on each of {count:,} batches"
+_BATCHES = "a separate attack on each of {count:,} batches of points"
+_BOTH = "shares of the units in every point, and a separate attack on each of {count:,} batches"
 
 _SEARCH_SHARE = 0.5
 _SEARCH_SECONDS = 30.0
@@ -186,7 +186,7 @@ class _Known:
         self._units, self._lost, self._upper = found.units, found.lost, found.upper
         if self.is_exact:
             self._proof = _SEARCHED
-        self._reason = "time: the search of all attacks did not end"
+        self._reason = "time: the search of all attacks did not finish"
 
     def interrupt(self) -> None:
         """Record an end by Ctrl-C; if nothing is known yet, compute a quick sum."""
@@ -216,7 +216,7 @@ class _Known:
         try:
             programme = self._problem.programme(self._lost)
         except MemoryError:
-            self._reason += ", and the MILP does not fit into memory"
+            self._reason += ", and the MILP does not fit in memory"
             return
         if programme is None:
             self._reason += ", and the MILP is too large"

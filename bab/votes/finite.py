@@ -309,8 +309,8 @@ def finite_exact(
         bracket = bracket_radius(ballots[j], labels, spots, known, need)
         if bracket.lower > bracket.upper:
             raise SpecError(
-                f"finite aggregation: the bounds given for point {j}, {known[0]} and {known[1]}, "
-                f"contradict what was found, {bracket.lower} and {bracket.upper}"
+                f"finite aggregation: the bounds passed for point {j}, {known[0]} and "
+                f"{known[1]}, contradict the computed ones, {bracket.lower} and {bracket.upper}"
             )
         found[:, j] = bracket.lower, bracket.upper
         if not bracket.is_settled(need):

@@ -74,7 +74,9 @@ def check_ballots(
     """Return votes and offsets in the form of compiled code, or raise."""
     ballots, spots = np.asarray(votes), np.asarray(offsets)
     if labels < 2:
-        raise SpecError(f"finite aggregation: a vote needs two labels, there are {labels}")
+        raise SpecError(
+            f"finite aggregation: a vote needs at least two labels, but there are {labels}"
+        )
     if ballots.ndim != 2 or not ballots.shape[1]:
         raise SpecError(
             f"finite aggregation: votes have the shape {ballots.shape}, expected (points, "
@@ -84,9 +86,7 @@ def check_ballots(
         raise SpecError(f"finite aggregation: votes are {ballots.dtype}, expected integers")
     if ballots.size and not (ballots.min() >= 0 and ballots.max() < labels):
         wrong = ballots[(ballots < 0) | (ballots >= labels)][0]
-        raise SpecError(
-            f"finite aggregation: there is a vote for {wrong}, expected 0 to {labels - 1}"
-        )
+        raise SpecError(f"finite aggregation: a vote is for {wrong}; expected 0 to {labels - 1}")
     members = ballots.shape[1]
     if spots.ndim != 1 or not spots.size or spots.dtype.kind not in "iu":
         raise SpecError("finite aggregation: offsets must be a flat list of at least one integer")
@@ -127,8 +127,8 @@ def finite_problem(
     most = members if most is None else most
     if not 0 <= target < labels or target == best:
         raise SpecError(
-            f"finite aggregation: label {target} cannot be the target of an attack: expected "
-            f"another label than {best}, from 0 to {labels - 1}"
+            f"finite aggregation: label {target} cannot be the target of an attack: expected a "
+            f"label other than {best}, from 0 to {labels - 1}"
         )
     if least > most:
         raise SpecError(

@@ -295,7 +295,7 @@ def check_ballots(
     """Return votes and scores in the form of compiled code, or raise."""
     ballots, numbers = np.asarray(votes), np.asarray(scores)
     if labels < 2:
-        raise SpecError(f"run-off: an election needs two labels, there are {labels}")
+        raise SpecError(f"run-off: an election needs at least two labels, but there are {labels}")
     if ballots.ndim != 2 or not ballots.shape[1]:
         raise SpecError(
             f"run-off: votes have the shape {ballots.shape}, expected (points, parts) with at "
@@ -305,7 +305,7 @@ def check_ballots(
         raise SpecError(f"run-off: votes are {ballots.dtype}, expected integers")
     if ballots.size and not (ballots.min() >= 0 and ballots.max() < labels):
         wrong = ballots[(ballots < 0) | (ballots >= labels)][0]
-        raise SpecError(f"run-off: there is a vote for {wrong}, expected 0 to {labels - 1}")
+        raise SpecError(f"run-off: a vote is for {wrong}; expected 0 to {labels - 1}")
     if numbers.shape != (*ballots.shape, labels):
         raise SpecError(
             f"run-off: scores have the shape {numbers.shape}, expected {(*ballots.shape, labels)}: "
@@ -342,8 +342,8 @@ def refuse(found: tuple[int, int, int]) -> None:
         raise SpecError(f"run-off: member {part} gives point {point} a score that is NaN")
     if fault == NOT_FIRST:
         raise SpecError(
-            f"run-off: member {part} does not vote at point {point} for the label it scores "
-            "highest (the smallest of those, where several are)"
+            f"run-off: at point {point}, member {part} does not vote for the label it scores "
+            "highest (the smallest one on a tie)"
         )
 
 

@@ -333,8 +333,8 @@ def run_off_stakes(
         total += rows * members
         if ends[0] < 0 or total > _MOST:
             raise BallotError(
-                f"one attack on run-offs: those of {labels} labels over {members:,} members have "
-                "too many ways to be lost to be looked at together; count fewer test points, or "
+                f"one attack on run-offs: those of {labels} labels over {members:,} members can "
+                "be lost in too many ways to analyse together; count fewer test points, or "
                 "allow fewer changes"
             )
         if count:

@@ -50,7 +50,7 @@ def reach_of(
         return Cost(1, "there is no other part; thresholds count edits, and it is 2 edits of it")
     if threat in (Threat.RELABELS, Threat.MODIFICATIONS):
         return Cost(2, "thresholds of members count edits, and it is a removal and an insertion")
-    return Cost(1, "the one that the hash of the sample names")
+    return Cost(1, "the one selected by the hash of the sample")
 
 
 def known_of(
@@ -67,8 +67,10 @@ def known_of(
             at_least = np.where(thresholds == NEVER, NEVER, (thresholds + 1) // 2).astype(np.int32)
         own = np.where(thresholds == 0, np.int32(0), np.int32(NEVER))
         gap = (
-            f"thresholds count {against}, which bound {threat.value} from one side only; give "
-            f"thresholds against {threat.value}"
+            (
+                f"thresholds count {against}, which bound {threat.value} from one side only; "
+                f"provide thresholds against {threat.value}"
+            )
             if threat.value in ("insertions", "removals", "relabels")
             else f"thresholds count {against}, which bound {threat.value} from one side only"
         )
@@ -76,7 +78,7 @@ def known_of(
     if exact_to is None or not (thresholds > exact_to).any():
         return Known(thresholds, thresholds)
     enough = np.where(thresholds > exact_to, np.int32(NEVER), thresholds)
-    return Known(thresholds, enough, f"thresholds are exact to {exact_to} only")
+    return Known(thresholds, enough, f"thresholds are only exact to {exact_to}")
 
 
 _CHUNK = 2**22

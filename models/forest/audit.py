@@ -22,14 +22,12 @@ def ensemble_difference(a: Ensemble, b: Ensemble) -> str | None:
     for name in a.settings.__struct_fields__:
         first, second = getattr(a.settings, name), getattr(b.settings, name)
         if first != second:
-            return f"the setting {name} is {first!r} in the one and {second!r} in the other"
+            return f"the setting {name} is {first!r} in one and {second!r} in the other"
     if not _equal(a.classes, b.classes):
-        return (
-            f"the labels are {a.classes.tolist()} in the one and {b.classes.tolist()} in the other"
-        )
+        return f"the labels are {a.classes.tolist()} in one and {b.classes.tolist()} in the other"
     if not _equal(a.names, b.names):
         row = int(np.setxor1d(a.names, b.names)[0])
-        return f"row {row} is held by the {'one' if row in a.names else 'other'} only"
+        return f"row {row} is only in the {'one' if row in a.names else 'other'}"
     for what, first, second in (("label", a.y, b.y), ("values", internal(a.X), internal(b.X))):
         if not _equal(first, second):
             unlike = first != second
@@ -76,18 +74,18 @@ def _tree_difference(a: PlainTree, b: PlainTree, names: np.ndarray) -> str | Non
         where = path_of(a, first)
         if not _equal(a.counts[first], b.counts[first]):
             one, other = a.counts[first].tolist(), b.counts[first].tolist()
-            return f"{where}: it counts {one} rows by label in the one and {other} in the other"
+            return f"{where}: it counts {one} rows by label in one and {other} in the other"
         if _split(a, first) != _split(b, first):
-            return f"{where}: it {_split(a, first)} in the one and {_split(b, first)} in the other"
-        return f"{where}: its children are other nodes in the one than in the other"
+            return f"{where}: it {_split(a, first)} in one and {_split(b, first)} in the other"
+        return f"{where}: its children differ between the two"
     if len(a.feature) != len(b.feature):
-        return f"it has {len(a.feature)} nodes in the one and {len(b.feature)} in the other"
+        return f"it has {len(a.feature)} nodes in one and {len(b.feature)} in the other"
     if not _equal(a.rows, b.rows):
         place = int(np.flatnonzero(a.rows != b.rows)[0])
         ends = np.cumsum(np.where(a.feature < 0, a.counts.sum(axis=1), 0))
         leaf = int(np.searchsorted(ends, place, side="right"))
         one, other = names[a.rows[place]], names[b.rows[place]]
-        return f"{path_of(a, leaf)}: the leaf lists row {one} in the one and {other} in the other"
+        return f"{path_of(a, leaf)}: the leaf lists row {one} in one and {other} in the other"
     return None
 
 
@@ -105,11 +103,11 @@ def _cache_difference(a: PlainTree, b: PlainTree, before: int) -> str | None:
             return None
         longer = a if one > other else b
         where = path_of(longer, int(longer.cached_node[both]))
-        return f"{where}: {one} statistics are cached up to it in the one and {other} in the other"
+        return f"{where}: {one} statistics are cached up to it in one and {other} in the other"
     i = int(np.flatnonzero(apart)[0])
     node = min(int(a.cached_node[i]), int(b.cached_node[i]))
     first, second = _cached_statistic_text(a, i), _cached_statistic_text(b, i)
-    return f"{path_of(a, node)}: it caches {first} in the one and {second} in the other"
+    return f"{path_of(a, node)}: it caches {first} in one and {second} in the other"
 
 
 def _cached_statistic_text(tree: PlainTree, i: int) -> str:
@@ -169,7 +167,7 @@ def _holders(ensemble: Ensemble, X: NDArray[np.float64]) -> NDArray[np.bool_]:
 def _problems(ensemble: Ensemble, tree: PlainTree, holds: NDArray[np.bool_]) -> Iterator[str]:
     labels, everything = len(ensemble.classes), np.flatnonzero(holds)
     if not np.array_equal(np.sort(tree.rows), everything):
-        yield "the leaves do not list every row it holds once"
+        yield "the leaves do not list each of its rows exactly once"
         return
     starts = np.searchsorted(tree.cached_node, np.arange(len(tree.feature) + 1))
     depths = tree.depths
@@ -181,7 +179,7 @@ def _problems(ensemble: Ensemble, tree: PlainTree, holds: NDArray[np.bool_]) -> 
         if not np.array_equal(counts, tree.counts[node]):
             cached = tree.counts[node].tolist()
             where, right = path_of(tree, node), counts.tolist()
-            yield f"{where}: it counts {cached} rows by label; {right} is right"
+            yield f"{where}: it counts {cached} rows by label; {right} is correct"
         cached_here = range(starts[node], starts[node + 1])
         feature = int(tree.feature[node])
         if feature < 0:
@@ -189,7 +187,9 @@ def _problems(ensemble: Ensemble, tree: PlainTree, holds: NDArray[np.bool_]) -> 
             listed += len(mine)
             if not np.array_equal(leaf, mine):
                 row = ensemble.names[np.setxor1d(leaf, mine)[0]]
-                yield f"{path_of(tree, node)}: row {row} is listed in a leaf it does not fall into"
+                yield (
+                    f"{path_of(tree, node)}: row {row} is listed in a leaf that it does not reach"
+                )
         else:
             above = ensemble.X[mine, feature] > tree.threshold[node]
             members[int(tree.left[node])] = mine[~above]
@@ -215,7 +215,9 @@ def _wrong(
     if at_random:
         if (low, high) != (values.min(), values.max()):
             runs = (float(values.min()), float(values.max()))
-            return f"attribute {attribute} is said to run from {low!r} to {high!r}, not {runs}"
+            return (
+                f"attribute {attribute} is recorded as running from {low!r} to {high!r}, not {runs}"
+            )
         return None
     where = f"the threshold of attribute {attribute} between {low!r} and {high!r}"
     if low not in values or high not in values or np.any((values > low) & (values < high)):
@@ -227,7 +229,7 @@ def _wrong(
         right = np.bincount(y[chosen], minlength=labels)
         cached = tree.cached_counts[i, k * labels : (k + 1) * labels]
         if not np.array_equal(right, cached):
-            return f"{where} caches {cached.tolist()} rows {what}; {right.tolist()} is right"
+            return f"{where} caches {cached.tolist()} rows {what}; {right.tolist()} is correct"
     if len(np.unique(y[(values == low) | (values == high)])) < 2:
         return f"{where} has rows of one label on both sides"
     return None

@@ -49,8 +49,8 @@ def refuse_weights(given: Iterable[str]) -> None:
     weights = sorted(_WEIGHTS.intersection(given))
     if weights:
         raise ForestError(
-            f"{', '.join(weights)}: not supported; the counts a forest caches are whole numbers of "
-            "rows, so a row cannot weigh more or less than one"
+            f"{', '.join(weights)}: not supported; a forest caches whole numbers of rows, so a "
+            "row cannot weigh more or less than one"
         )
 
 
@@ -91,7 +91,7 @@ def _attributes(chosen: object, attributes: int) -> int:
     if isinstance(chosen, float) and 0.0 < chosen <= 1.0:
         return max(1, int(chosen * attributes))
     raise ForestError(
-        "max_features must be 'sqrt', 'log2', None, a whole number from 1 on, or a fraction "
+        "max_features must be 'sqrt', 'log2', None, a whole number of at least 1, or a fraction "
         f"in (0, 1], not {chosen!r}"
     )
 
@@ -99,7 +99,7 @@ def _attributes(chosen: object, attributes: int) -> int:
 def _whole(name: str, value: object, least: int) -> int:
     if isinstance(value, Integral) and not isinstance(value, bool) and least <= int(value) < 2**31:
         return int(value)
-    raise ForestError(f"{name} must be a whole number from {least} on, not {value!r}")
+    raise ForestError(f"{name} must be a whole number of at least {least}, not {value!r}")
 
 
 Rows = int | Sequence[int] | NDArray[np.int64]
@@ -110,12 +110,12 @@ def names_of(rows: Rows) -> NDArray[np.int64]:
     if _of_pandas(rows):
         raise ForestError(
             "rows are named by their position in the data first fitted, not by a DataFrame's "
-            f"index: for a {type(rows).__name__} give numpy.flatnonzero(mask)"
+            f"index: for a {type(rows).__name__}, pass numpy.flatnonzero(mask)"
         )
     names: NDArray[np.int64] = np.atleast_1d(np.asarray(rows))
     if names.dtype.kind == "b":
         raise ForestError(
-            "rows are named by whole numbers: for a mask give numpy.flatnonzero(mask)"
+            "rows are named by whole numbers: for a mask, pass numpy.flatnonzero(mask)"
         )
     return names.astype(np.int64) if not names.size else names
 
@@ -127,8 +127,8 @@ def warn_of_index(X: object, stacklevel: int) -> None:
     index = np.asarray(X.index)
     if index.dtype.kind not in "iu" or not np.array_equal(index, np.arange(len(index))):
         warnings.warn(
-            "rows are named by their position in the data fitted, 0, 1, 2, ..., not by the index "
-            "of this DataFrame",
+            "rows are named by their position in the fitted data, 0, 1, 2, ..., not by the "
+            "index of this DataFrame",
             UserWarning,
             stacklevel=stacklevel + 1,
         )
@@ -251,7 +251,7 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """
         if unsupported:
             refuse_weights(unsupported)
-            raise TypeError(f"fit takes no {next(iter(unsupported))!r}")
+            raise TypeError(f"fit does not accept {next(iter(unsupported))!r}")
         # What is known of the features stays that of the forest, should this one not be trained.
         trained = type(self)(**self.get_params(deep=False))
         values, labels = trained._check(X, y, first=True)
@@ -294,7 +294,7 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         state = self._state()
         values, labels = self._check(X, y, first=False)
         if (labels.dtype.kind in "biuf") != (state.classes.dtype.kind in "biuf"):
-            raise ForestError("labels must be of the kind the forest was fitted with")
+            raise ForestError("labels must have the type that the forest was fitted with")
         return state.learn(values, labels)
 
     def unlearn(self, rows: Rows) -> Self:
@@ -338,7 +338,7 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def difference(self, other: object) -> str | None:
         """Return a sentence on the first difference of two fitted forests, or None."""
         if not isinstance(other, DareForestClassifier):
-            return f"the one is an exact forest, the other a {type(other).__name__}"
+            return f"one is an exact forest, the other a {type(other).__name__}"
         return ensemble_difference(self.ensemble(), other.ensemble())
 
     def ensemble(self) -> Ensemble:
@@ -427,7 +427,7 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         )  # fmt: skip
         check_classification_targets(labels)
         if np.any(np.abs(values) >= LARGEST):
-            raise ForestError("a value is too large: values must be below 2^1000 in size")
+            raise ForestError("a value is too large: absolute values must be below 2^1000")
         return values, labels
 
     def _shares(self, X: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.generic]]:

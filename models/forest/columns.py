@@ -84,7 +84,9 @@ class ForestColumns(msgspec.Struct, frozen=True, kw_only=True):
             If a column is missing, a number is not one, or a category is new.
         """
         if self.encoding is None:
-            raise ForestError(f"{self.source}: plain arrays: rows have no columns to be read by")
+            raise ForestError(
+                f"{self.source}: plain arrays: rows have no columns to be read by name"
+            )
         return encode_values(self.encoding, rows, places)
 
     def restrict_to_rows(self, names: NDArray[np.int64], X: NDArray[np.float64]) -> ForestColumns:
@@ -145,7 +147,7 @@ def load_columns(path: Path, features: int) -> ForestColumns:
     wide = len(columns.features)
     if columns.encoding is not None and wide != features:
         raise ForestError(
-            f"{path}: its columns give {wide} features, the forest beside it has {features}"
+            f"{path}: its columns give {wide} features, but the forest next to it has {features}"
         )
     return columns
 
@@ -158,11 +160,13 @@ def _read(path: Path) -> ForestColumns:
     try:
         head: Any = msgspec.json.decode(text)
         if not isinstance(head, dict) or head.get("format") != _FORMAT:
-            raise ForestError(f"{path}: is not what leaveout forest train writes beside a forest")
+            raise ForestError(
+                f"{path}: not a file that leaveout forest train writes next to a forest"
+            )
         if head.get("version") != _VERSION:
             raise ForestError(
-                f"{path}: version {head.get('version')!r} of the format; this program reads "
-                f"version {_VERSION}"
+                f"{path}: format version {head.get('version')!r}; this program reads version "
+                f"{_VERSION}"
             )
         return msgspec.json.decode(text, type=_File).columns
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

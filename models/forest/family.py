@@ -189,18 +189,18 @@ def load_forest_family(path: Path, ensemble: Ensemble) -> ForestFamily | None:
     """
     arrays = read_archive(path, ForestError)
     if set(arrays) != {_REMOVED, *_PARTS, MANIFEST}:
-        raise ForestError(f"{path}: is not the family of a forest; name another file, or remove it")
+        raise ForestError(f"{path}: not the family of a forest; name another file, or remove it")
     manifest = read_manifest(path, arrays.pop(MANIFEST), _Manifest, ForestError, _VERSION)
     if manifest.forest != forest_digest(ensemble):
         return None
     for name, (dtype, ndim) in {_REMOVED: ("<i8", 1), **_PARTS}.items():
         if arrays[name].dtype != np.dtype(dtype) or arrays[name].ndim != ndim:
-            raise ForestError(f"{path}: is damaged: {name!r} has another type than a family's")
+            raise ForestError(f"{path}: damaged: {name!r} has the wrong type for a family")
     removed = arrays.pop(_REMOVED)
     changes = Changes(**{name: np.ascontiguousarray(array) for name, array in arrays.items()})
     problem = _problem(removed, changes, ensemble)
     if problem is not None:
-        raise ForestError(f"{path}: is damaged: {problem}; remove it, and it is made again")
+        raise ForestError(f"{path}: damaged: {problem}; remove it, and it is recreated")
     return ForestFamily(ScoredForest.of(ensemble), removed, changes)
 
 
@@ -213,37 +213,37 @@ def _problem(removed: NDArray[np.int64], changes: Changes, ensemble: Ensemble) -
         return "its members are not the rows of the forest"
     whole = len(start) == len(removed) + 1 and start[0] == 0 and start[-1] == count
     if not whole or (np.diff(start) < 0).any():
-        return "its changes are not divided among its members"
+        return "its changes are not divided among the members"
     if len(changes.node) != count or len(changes.root) != count or not _within(tree, len(sizes)):
-        return "a change is in no tree"
+        return "a change belongs to no tree"
     first = np.zeros(count, np.bool_)
     first[start[:-1][np.diff(start) > 0]] = True
     if (np.diff(tree, prepend=-1)[~first] <= 0).any():
-        return "the changes of a member are not in the order of the trees"
+        return "the changes of a member are not in tree order"
     if (changes.node < 0).any() or (changes.node >= sizes[tree]).any():
-        return "a change is at no node"
+        return "a change belongs to no node"
     if any(len(part) != pool for part in (changes.threshold, changes.left, changes.right)):
-        return "its nodes are not whole"
+        return "its nodes are incomplete"
     labels = len(ensemble.classes)
     if changes.shares.shape[1] != labels or not np.isfinite(changes.shares).all():
-        return "its shares are not those of the labels"
+        return "its shares do not match the labels"
     return _problem_of_nodes(changes, sizes, ensemble.X.shape[1])
 
 
 def _problem_of_nodes(changes: Changes, sizes: NDArray[np.int64], features: int) -> str | None:
     pool = len(changes.feature)
     if not _within(changes.root, pool) or not _within(changes.feature + 1, features + 1):
-        return "a node is not there"
+        return "a node is missing"
     if np.isnan(changes.threshold).any():
-        return "a threshold is no number"
+        return "a threshold is not a number"
     leaf = changes.feature < 0
     if not _within(changes.left[leaf], len(changes.shares)):
-        return "a leaf answers with no shares"
+        return "a leaf has no shares"
     named = np.bincount(changes.root, minlength=pool)
     inner = ~leaf
     for side in (changes.left[inner], changes.right[inner]):
         if (side >= pool).any():
-            return "a child is not there"
+            return "a child is missing"
         named += np.bincount(side[side >= 0], minlength=pool)
     if (named > 1).any():
         return "two nodes share a child"
@@ -255,7 +255,7 @@ def _problem_of_nodes(changes: Changes, sizes: NDArray[np.int64], features: int)
         at = np.concatenate((changes.left[at], changes.right[at]))
         size = np.tile(size, 2)
         if (-1 - at >= size).any():
-            return "a child is at no node of its tree"
+            return "a child belongs to no node of its tree"
         at, size = at[at >= 0], size[at >= 0]
     return None
 

@@ -65,11 +65,11 @@ def _setting_problems(settings: Settings, attributes: int) -> Iterator[str]:
     ):  # fmt: skip
         value = getattr(settings, name)
         if not least <= value <= most:
-            yield f"the setting {name} is {value}, not in {least} to {most}"
+            yield f"the setting {name} is {value}, expected {least} to {most}"
     if settings.depth is not None and not 1 <= settings.depth <= largest:
         yield f"the setting depth is {settings.depth}"
     if not 0.0 < settings.share <= 1.0:
-        yield f"the setting share is {settings.share}, not in (0, 1]"
+        yield f"the setting share is {settings.share}, expected a number in (0, 1]"
     if settings.criterion not in ("gini", "entropy"):
         yield f"the setting criterion is {settings.criterion!r}"
 
@@ -77,15 +77,15 @@ def _setting_problems(settings: Settings, attributes: int) -> Iterator[str]:
 def _row_problems(ensemble: Ensemble) -> Iterator[str]:
     names, y, labels = ensemble.names, ensemble.y, len(ensemble.classes)
     if not len(names) or not ensemble.X.shape[1] or not len(names) == len(y) == len(ensemble.X):
-        yield "the rows' names, labels and values are not equally many"
+        yield "the rows' names, labels and values differ in number"
     elif not ensemble.next_name < 2**62:
         yield "the next row's name is too large"
     elif names[0] < 0 or np.any(np.diff(names) <= 0) or names[-1] >= ensemble.next_name:
-        yield "the rows' names do not ascend below the next one"
+        yield "the rows' names are not ascending and below the next one"
     elif np.any(np.abs(ensemble.X) >= LARGEST):
         yield "a value is too large"
     elif not np.array_equal(np.unique(y), np.arange(labels)):
-        yield "the rows' labels are not numbered among those there are"
+        yield "the rows' labels do not match the forest's labels"
     elif ensemble.classes.dtype.kind not in "biufUO" or len(np.unique(ensemble.classes)) != labels:
         yield "the labels are not distinct"
 
@@ -94,21 +94,21 @@ def _tree_problems(ensemble: Ensemble, tree: PlainTree, held: NDArray[np.int64])
     size, labels = len(tree.feature), len(ensemble.classes)
     leaf = tree.feature < 0
     if not size or tree.counts.shape[1:] != (labels,) or tree.cached_values.shape[1:] != (2,):
-        yield "its arrays have other shapes than a tree's"
+        yield "its arrays do not have the shapes of a tree"
     elif tree.cached_counts.shape[1:] != (3 * labels,):
-        yield "its statistics have other shapes than a tree's"
+        yield "its statistics do not have the shapes of a tree"
     elif not _numbers(tree.threshold) or not _numbers(tree.cached_values):
         yield "a threshold is not a number"
     elif np.any(tree.feature < -1) or np.any(tree.feature >= ensemble.X.shape[1]):
-        yield "a node splits on an attribute there is not"
+        yield "a node splits on an attribute that does not exist"
     elif not in_preorder(tree):
         yield "its nodes are not in preorder"
     elif np.any(tree.counts < 0) or (
         np.any(tree.counts.sum(axis=1, dtype=np.int64) < 1) and (size > 1 or len(held))
     ):
-        yield "a node holds no rows"
+        yield "a node has no rows"
     elif not np.array_equal(np.sort(tree.rows), held):
-        yield "its leaves do not list every row it holds once"
+        yield "its leaves do not list each of its rows exactly once"
     elif not np.array_equal(
         tree.counts[~leaf].astype(np.int64),
         tree.counts[tree.left[~leaf]].astype(np.int64) + tree.counts[tree.right[~leaf]],
@@ -117,7 +117,7 @@ def _tree_problems(ensemble: Ensemble, tree: PlainTree, held: NDArray[np.int64])
     elif not np.array_equal(tree.counts[0], np.bincount(ensemble.y[held], minlength=labels)):
         yield "the root does not count every row"
     elif not _leaves_list(ensemble, tree, held):
-        yield "a leaf lists rows that do not fall into it"
+        yield "a leaf lists rows that do not reach it"
     else:
         yield from _cache_problems(ensemble, tree)
 
@@ -175,37 +175,37 @@ def _cache_problems(ensemble: Ensemble, tree: PlainTree) -> Iterator[str]:
     settings = ensemble.settings
     wanted = np.flatnonzero((tree.feature >= 0) & (tree.counts.sum(axis=1) > SMALL))
     if not np.array_equal(np.unique(nodes), wanted) or np.any(np.diff(nodes) < 0):
-        yield "the nodes that cache statistics are not those that should"
+        yield "the wrong nodes cache statistics"
         return
     if np.any(attributes < 0) or np.any(attributes >= ensemble.X.shape[1]):
-        yield "a statistic is of an attribute there is not"
+        yield "a statistic is for an attribute that does not exist"
         return
     if np.any(tree.cached_counts < 0):
-        yield "a statistic counts fewer rows than none"
+        yield "a statistic counts a negative number of rows"
         return
     for attribute in np.unique(attributes):
         mine = tree.cached_values[attributes == attribute]
         values = np.unique(internal(ensemble.X[:, attribute]))
         if not np.all(np.isin(mine, values)) or np.any(mine[:, 0] >= mine[:, 1]):
-            yield f"a statistic of attribute {attribute} is of values that no two rows have"
+            yield f"a statistic of attribute {attribute} is for values that no two rows have"
             return
     at_random = tree.depths[nodes] < settings.random_depth
     if np.any(attributes[at_random] != tree.feature[nodes[at_random]]):
-        yield "a random node caches another attribute than its own"
+        yield "a random node caches an attribute other than its own"
     if len(np.unique(nodes[at_random])) != int(at_random.sum()):
         yield "a random node caches more than one range"
     new = np.concatenate(([True], (np.diff(nodes) != 0) | (np.diff(attributes) != 0)))
     if np.any(~new[1:] & (tree.cached_values[1:, 0] <= tree.cached_values[:-1, 0])):
-        yield "a node's thresholds of an attribute do not ascend"
+        yield "a node's thresholds of an attribute are not ascending"
     runs = np.flatnonzero(new)
     lengths = np.diff(np.concatenate((runs, [len(nodes)])))
     pairs = (
         np.unique(np.stack((nodes[runs], attributes[runs])), axis=1).shape[1] if len(nodes) else 0
     )
     if len(nodes) and (pairs != len(runs) or lengths.max() > settings.thresholds):
-        yield "a node caches more thresholds of an attribute than it may"
+        yield "a node caches more thresholds of an attribute than allowed"
     if len(nodes) and np.bincount(nodes[runs]).max() > settings.attributes:
-        yield "a node caches more attributes than it may"
+        yield "a node caches more attributes than allowed"
 
 
 _FORMAT = "leaveout forest"
@@ -252,7 +252,7 @@ def stored_labels(classes: NDArray[np.generic], path: Path) -> NDArray[np.generi
     if classes.dtype.kind == "O" and all(isinstance(label, str) for label in classes):
         classes = classes.astype(np.str_)
     if classes.dtype.kind not in "biufU":
-        raise ForestError(f"{path}: labels must be numbers or text to be saved")
+        raise ForestError(f"{path}: only labels that are numbers or text can be saved")
     return classes
 
 
@@ -271,7 +271,7 @@ def save_ensemble(ensemble: Ensemble, path: Path) -> None:
                 npy.write_array(content, np.ascontiguousarray(array), allow_pickle=False)
                 _write(archive, f"{name}.npy", content.getvalue())
     except OSError as error:
-        raise ForestError(f"{path}: cannot be written: {error.strerror or error}") from error
+        raise ForestError(f"{path}: cannot write: {error.strerror or error}") from error
 
 
 def digest_of(ensemble: Ensemble) -> str:
@@ -309,7 +309,7 @@ def load_ensemble(path: Path) -> Ensemble:
             refuse_bombs(archive, os.fstat(file.fileno()).st_size)
             names = archive.namelist()
             if _MANIFEST not in names:
-                raise ForestError(f"{path}: not a forest file: it has no {_MANIFEST}")
+                raise ForestError(f"{path}: not a forest file: no {_MANIFEST}")
             text = archive.read(_MANIFEST)
             arrays = {}
             for name in _ARRAYS:
@@ -318,9 +318,9 @@ def load_ensemble(path: Path) -> Ensemble:
                 with archive.open(f"{name}.npy") as stream:
                     arrays[name] = npy.read_array(stream, allow_pickle=False)
     except OSError as error:
-        raise ForestError(f"{path}: cannot be read: {error.strerror or error}") from error
+        raise ForestError(f"{path}: cannot read: {error.strerror or error}") from error
     except MemoryError:
-        raise ForestError(f"{path}: its arrays do not fit into memory") from None
+        raise ForestError(f"{path}: its arrays do not fit in memory") from None
     except ForestError:
         raise
     except ValueError as error:
@@ -329,9 +329,9 @@ def load_ensemble(path: Path) -> Ensemble:
     for name, (dtype, ndim) in _ARRAYS.items():
         array = arrays[name]
         if array.ndim != ndim or (dtype and array.dtype != np.dtype(dtype)):
-            raise ForestError(f"{path}: the array {name!r} has another type than a forest's")
+            raise ForestError(f"{path}: the array {name!r} has the wrong type for a forest")
     if _digest(arrays) != manifest.digest:
-        raise ForestError(f"{path}: damaged: the arrays are not those the manifest was written for")
+        raise ForestError(f"{path}: damaged: the arrays do not match the manifest")
     ensemble = _divide(path, arrays, manifest)
     problem = problem_of(ensemble)
     if problem is not None:
@@ -343,17 +343,19 @@ def _manifest(path: Path, text: bytes) -> _Manifest:
     try:
         head = msgspec.json.decode(text)
         if not isinstance(head, dict) or head.get("format") != _FORMAT:
-            raise ForestError(f"{path}: not a forest file: its manifest says otherwise")
+            raise ForestError(f"{path}: not a forest file: its manifest is for something else")
         if head.get("version") not in _READ:
             raise ForestError(
-                f"{path}: version {head.get('version')!r} of the format; this program reads "
-                f"versions {' and '.join(map(str, _READ))}"
+                f"{path}: format version {head.get('version')!r}; this program reads versions "
+                f"{' and '.join(map(str, _READ))}"
             )
         manifest = msgspec.json.decode(text, type=_Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ForestError(f"{path}: {_MANIFEST}: {error}") from error
     if manifest.small != SMALL:
-        raise ForestError(f"{path}: nodes cache from {manifest.small} rows on, here from {SMALL}")
+        raise ForestError(
+            f"{path}: nodes cache from {manifest.small} rows upwards, but here from {SMALL}"
+        )
     return manifest
 
 

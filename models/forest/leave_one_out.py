@@ -212,9 +212,9 @@ def leave_one_out(
     places = np.searchsorted(ensemble.names, wanted).clip(0, len(ensemble.names) - 1)
     absent = wanted[ensemble.names[places] != wanted]
     if len(absent):
-        raise ForestError(f"there is no row {absent[0]}: name rows that the forest holds")
+        raise ForestError(f"there is no row {absent[0]}: name rows that the forest contains")
     if len(ensemble.names) < 2:
-        raise ForestError("the forest holds one row, and no forest is trained on none")
+        raise ForestError("the forest has only one row, and a forest cannot be trained on none")
     found = _Family(ensemble, places, Event())
     done, total = 0, len(ensemble.trees)
     parts: dict[int, Differences] = {}
@@ -345,8 +345,8 @@ def _join_trees(trees: list[Differences], members: int) -> Changes:
     starts = np.cumsum([0, *sizes])[:-1]
     if sum(sizes) >= 2**31:
         raise ForestError(
-            f"the changes of {members:,} deletions are too many to be held at once; ask about "
-            "fewer rows at a time"
+            f"the changes of {members:,} deletions do not fit in memory at once; ask about fewer "
+            "rows at a time"
         )
     member = np.concatenate([each.member for each in trees])
     tree = np.repeat(np.arange(len(trees), dtype=np.int32), [len(each.member) for each in trees])

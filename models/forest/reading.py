@@ -82,13 +82,13 @@ class SklearnForest:
     def difference(self, other: object) -> str | None:
         """Return a sentence on the first difference of two forests, or None."""
         if not isinstance(other, SklearnForest):
-            return f"the one is read from scikit-learn, the other a {type(other).__name__}"
+            return f"one is read from scikit-learn, the other is a {type(other).__name__}"
         sizes = self.n_features_in_, other.n_features_in_
         if sizes[0] != sizes[1]:
             return f"one reads {sizes[0]} features, the other {sizes[1]}"
         labels = self.classes_.tolist(), other.classes_.tolist()
         if labels[0] != labels[1]:
-            return f"the labels are {labels[0]} in the one and {labels[1]} in the other"
+            return f"the labels are {labels[0]} in one and {labels[1]} in the other"
         trees = self.scored.trees, other.scored.trees
         if len(trees[0]) != len(trees[1]):
             return f"one has {len(trees[0])} trees, the other {len(trees[1])}"
@@ -125,14 +125,14 @@ class SklearnForest:
             values = check_array(X, dtype=np.float32, ensure_all_finite=False)
         if values.shape[1] != self.n_features_in_:
             raise ForestError(
-                f"X has {values.shape[1]} features, and the forest reads {self.n_features_in_}"
+                f"X has {values.shape[1]} features, but the forest reads {self.n_features_in_}"
             )
         if not np.isfinite(values).all():
             row, feature = np.argwhere(~np.isfinite(values))[0].tolist()
             what = "missing" if np.isnan(values[row, feature]) else "too large for float32"
             raise ForestError(
-                f"X[{row}, {feature}] is {what}; a forest read from scikit-learn answers numbers "
-                "only: fill the gaps before, and train on such data"
+                f"X[{row}, {feature}] is {what}; a forest read from scikit-learn only accepts "
+                "numbers: fill the gaps first, and train on the filled data"
             )
         return np.asarray(values, np.float64)
 
@@ -178,16 +178,19 @@ def _refuse(estimator: Any, kind: str) -> None:
     """Refuse anything but a classification forest."""
     home = type(estimator).__module__.startswith("sklearn.")
     if kind.endswith("Regressor") and home:
-        raise ForestError(f"{kind} predicts numbers: a forest of labels is read, a classifier")
+        raise ForestError(
+            f"{kind} predicts numbers: only forests that predict labels are "
+            "supported, so use a classifier"
+        )
     if kind not in _READ or not home:
         raise ForestError(
-            f"{kind} is not read: {', '.join(_READ[:-1])} and {_READ[-1]} of scikit-learn are"
+            f"{kind} is not supported: use {', '.join(_READ[:-1])} or {_READ[-1]} of scikit-learn"
         )
     if not (hasattr(estimator, "tree_") or hasattr(estimator, "estimators_")):
-        raise ForestError(f"{kind} is not fitted: call fit before")
+        raise ForestError(f"{kind} is not fitted: call fit first")
     if estimator.n_outputs_ > 1:
         raise ForestError(
-            f"{kind} was fitted on {estimator.n_outputs_} labels a row: fit one a label"
+            f"{kind} was fitted on {estimator.n_outputs_} labels per row: fit one forest per label"
         )
 
 
@@ -233,8 +236,8 @@ def _compare(estimator: Any, forest: SklearnForest) -> None:
         del alone.feature_names_in_
     if not np.array_equal(alone.predict_proba(X), forest.predict_proba(X)):
         raise ForestError(
-            f"{forest.kind} does not answer as its trees say: this version of scikit-learn "
-            "computes its shares in a way that is not known"
+            f"{forest.kind} does not answer as its trees do: this version of scikit-learn "
+            "computes its shares in an unknown way"
         )
 
 
@@ -285,10 +288,10 @@ def exact_forest(forest: object) -> DareForestClassifier:
     """
     if isinstance(forest, SklearnForest):
         raise ForestError(
-            f"the forest was read from scikit-learn's {forest.kind}, which keeps no rows, so none "
-            "can be deleted and what each changes is not known; train a DareForestClassifier on "
-            "the same rows"
+            f"the forest was read from scikit-learn's {forest.kind}, which stores no rows, so "
+            "none can be deleted and the effect of each is unknown; train a "
+            "DareForestClassifier on the same rows"
         )
     if not isinstance(forest, DareForestClassifier):
-        raise ForestError(f"a {type(forest).__name__} is no DareForestClassifier")
+        raise ForestError(f"a {type(forest).__name__} is not a DareForestClassifier")
     return forest

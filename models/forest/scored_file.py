@@ -78,19 +78,19 @@ def _problems(arrays: dict[str, NDArray[Any]], manifest: _Manifest) -> Iterator[
     sizes, classes = arrays["sizes"], arrays["classes"]
     for name, kind in _TYPES.items():
         if arrays[name].dtype != np.dtype(kind) or arrays[name].ndim != 1 + (name == "shares"):
-            yield f"the array {name!r} has another type"
+            yield f"the array {name!r} has the wrong type"
     nodes = len(arrays["feature"])
     if sizes.dtype != np.int64 or sizes.ndim != 1 or not len(sizes) or np.any(sizes < 1):
         yield "'sizes' does not count the nodes of each tree"
     elif any(len(arrays[name]) != nodes for name in _PARTS) or int(sizes.sum()) != nodes:
-        yield "its arrays are not equally long"
+        yield "its arrays differ in length"
     elif classes.ndim != 1 or classes.dtype.kind not in "biufU" or not len(classes):
         yield "the labels are neither numbers nor text"
     elif np.any(classes[1:] <= classes[:-1]) or arrays["shares"].shape[1] != len(classes):
-        yield "the labels do not ascend, or each has no share"
+        yield "the labels are not ascending, or do not each have a share"
     elif not 1 <= manifest.features < 2**31:
         yield f"its rows have {manifest.features} features"
     elif np.any(arrays["feature"] < -1) or np.any(arrays["feature"] >= manifest.features):
-        yield "a node splits on a feature there is not"
+        yield "a node splits on a feature that does not exist"
     elif not all(np.all(np.isfinite(arrays[name])) for name in ("threshold", "shares")):
-        yield "a threshold or a share is no number"
+        yield "a threshold or a share is not a number"

@@ -352,7 +352,7 @@ class ForestState:
 
 def _other_width(X: Floats, held: Held) -> ForestError:
     return ForestError(
-        f"X has {X.shape[1]} features, and the forest was fitted with {len(held.table.kind)}"
+        f"X has {X.shape[1]} features, but the forest was fitted with {len(held.table.kind)}"
     )
 
 

@@ -317,7 +317,7 @@ def slots_of(held: Held, names: Names) -> tuple[NDArray[np.int64], NDArray[np.in
     """Return the places of rows among the names, and their slots."""
     wanted = np.asarray(names)
     if wanted.ndim != 1 or (wanted.size and wanted.dtype.kind not in "iu"):
-        raise ForestError(f"rows are named by a list of whole numbers, not by {names!r}")
+        raise ForestError(f"rows must be named by a list of whole numbers, not by {names!r}")
     wanted = wanted.astype(np.int64)
     if len(wanted) > 1:
         values, times = np.unique(wanted, return_counts=True)
@@ -328,11 +328,11 @@ def slots_of(held: Held, names: Names) -> tuple[NDArray[np.int64], NDArray[np.in
     if not there.all():
         name = int(wanted[~there][0])
         if 0 <= name < held.next_name:
-            raise ForestError(f"row {name} was deleted before")
-        raise ForestError(f"there is no row {name}; rows are 0 to {held.next_name - 1}")
+            raise ForestError(f"row {name} is already deleted")
+        raise ForestError(f"there is no row {name}; rows are numbered 0 to {held.next_name - 1}")
     slots = held.by_name.slots[places]
     if np.any(slots < 0):
-        raise ForestError(f"row {wanted[slots < 0][0]} was deleted before")
+        raise ForestError(f"row {wanted[slots < 0][0]} is already deleted")
     return places, slots
 
 
@@ -340,7 +340,7 @@ def without_places(settings: Settings, held: Held, places: NDArray[np.int64]) ->
     """Return the rows but those at some places, without trees or unused labels."""
     keep = np.setdiff1d(np.flatnonzero(held.by_name.slots >= 0), places)
     if not len(keep):
-        raise ForestError("the last row cannot be deleted: no forest is trained on none")
+        raise ForestError("the last row cannot be deleted: a forest cannot be trained on none")
     slots = held.by_name.slots[keep]
     present, codes = np.unique(held.table.labels[slots], return_inverse=True)
     classes = held.classes[present]

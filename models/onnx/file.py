@@ -125,8 +125,8 @@ def _check(
     near = 0.0 if node.op_type == "Scaler" else _NEAR
     if first.shape != second.shape or not np.allclose(first, second, rtol=near, atol=near):
         raise ModelError(
-            f"{where}: node {node.name!r} ({node.op_type}) is not the sums and products that it "
-            "should be; export it anew with the newest skl2onnx"
+            f"{where}: node {node.name!r} ({node.op_type}) does not compute the expected sums "
+            "and products; export the model again with the newest skl2onnx"
         )
 
 
@@ -159,8 +159,8 @@ def _run(
 
 _HALVES = {TensorProto.FLOAT16, TensorProto.BFLOAT16}
 _LABELS = (
-    "the outputs {names} are dropped: labels and confidences are those of the scores that they "
-    "come from"
+    "the outputs {names} are dropped: labels and confidences are computed from the underlying "
+    "scores"
 )
 
 
@@ -229,8 +229,8 @@ def _scores(model: onnx.ModelProto, where: str) -> tuple[str, str, int]:
     if len(found) > 1:
         names = ", ".join(repr(name) for name in found.values())
         raise ModelError(
-            f"{where}: the model has several outputs ({names}); export the scores only, or take "
-            "them with onnx.utils.extract_model"
+            f"{where}: the model has several outputs ({names}); export only the scores, or "
+            "extract them with onnx.utils.extract_model"
         )
     if not found or not dropped:
         return "", "", 0
@@ -434,8 +434,8 @@ def network_from(model: onnx.ModelProto, source: str) -> Network:
     graph = read_graph(found.model, source, found.notes)
     if found.columns not in {0, graph.labels}:
         raise ModelError(
-            f"{source}: its outputs are {found.columns} of the {graph.labels} columns of its "
-            "scores; export all of them, or the scores themselves"
+            f"{source}: it outputs {found.columns} of the {graph.labels} columns of its scores; "
+            "export all of them, or the scores themselves"
         )
     return Network(source, found.model, graph)
 
@@ -451,8 +451,8 @@ def network_from_bytes(content: bytes, source: str, beside: Path | None = None) 
     except (DecodeError, onnx.checker.ValidationError, ValueError) as error:
         line = (str(error).strip().splitlines() or ["damaged"])[0]
         raise ModelError(
-            f"{source}: not a valid ONNX model: {line}; export one, as torch.onnx.export does (a "
-            "checkpoint of torch is none), and copy it whole"
+            f"{source}: not a valid ONNX model: {line}; export one, e.g. with torch.onnx.export "
+            "(a torch checkpoint is not one), and copy it completely"
         ) from None
     network = network_from(model, source)
     check_against_onnxruntime(network)
@@ -465,7 +465,7 @@ def _read(source: Path) -> bytes:
     except FileNotFoundError:
         raise ModelError(f"{source}: no such file") from None
     except OSError as error:
-        raise ModelError(f"{source}: cannot be read: {error.strerror or error}") from None
+        raise ModelError(f"{source}: cannot read: {error.strerror or error}") from None
 
 
 def check_against_onnxruntime(network: Network) -> None:
@@ -486,14 +486,14 @@ def check_against_onnxruntime(network: Network) -> None:
         raise ModelError(f"{network.source}: scores overflow float32 on inputs of size about 1")
     if expected.shape != found.shape:
         raise ModelError(
-            f"{network.source}: onnxruntime gives scores of shape {expected.shape}, "
-            f"expected {found.shape}"
+            f"{network.source}: onnxruntime returns scores of shape {expected.shape}, expected "
+            f"{found.shape}"
         )
     allowed = _TOLERANCE * _magnitudes(network.stack, points.astype(np.float64))
     worst = float(np.max(np.abs(expected - found) / allowed))
     if not worst <= 1:
         raise ModelError(
-            f"{network.source}: our reading of the model differs from onnxruntime by "
+            f"{network.source}: leaveout evaluates the model differently from onnxruntime, by "
             f"{float(np.max(np.abs(expected - found))):.3g}; please report this model"
         )
 

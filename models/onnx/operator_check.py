@@ -66,8 +66,8 @@ def check_operators(
         if not _compare(part, feeds, found, constants, graph.shapes):
             kinds = " and ".join(dict.fromkeys(type(each.operator).__name__ for each in part.nodes))
             raise ModelError(
-                f"{source}: our reading of node {part.nodes[-1].name!r} ({kinds}) differs from "
-                "onnxruntime; please report this model"
+                f"{source}: leaveout evaluates node {part.nodes[-1].name!r} ({kinds}) "
+                "differently from onnxruntime; please report this model"
             )
 
 

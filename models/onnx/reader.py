@@ -95,32 +95,34 @@ def _read_batch_drop(use: Use, kind: str) -> Operator | None:
 
 
 _SMOOTH = (
-    "it is no piecewise linear function, and those alone are read; train with ReLU, LeakyReLU or "
-    "Hardsigmoid instead"
+    "it is not piecewise linear, and only piecewise linear functions are supported; train with "
+    "ReLU, LeakyReLU or Hardsigmoid instead"
 )
 _NORMAL = (
-    "it divides by what it computes of the data; train with batch normalisation instead (and a "
-    "transformer is not read: dense layers or convolutions are)"
+    "it divides by a value computed from the data; train with batch normalisation instead "
+    "(transformers are not supported: dense layers and convolutions are)"
 )
-_ATTENTION = "it multiplies data with data; train with dense layers, convolutions and ReLU instead"
+_ATTENTION = "it multiplies data by data; train with dense layers, convolutions and ReLU instead"
 _RECURRENT = (
-    "recurrent networks are not read; train a dense or convolutional one on a window of the series"
+    "recurrent networks are not supported; train a dense or convolutional one on a window of "
+    "the series"
 )
-_QUANTISED = "quantised networks are another arithmetic; export the float32 model"
-_TREES = "it is no network; train MLPClassifier, or DareForestClassifier where you want trees"
-_JUMPS = "it jumps; train with ReLU instead"
-_RESIZE = "images are not scaled inside a network; scale the data before it"
-_FLOW = "a model without branches and loops is read; export one case of it"
+_QUANTISED = "quantised networks compute in another arithmetic; export the float32 model"
+_TREES = "it is not a network; train MLPClassifier, or DareForestClassifier if you want trees"
+_JUMPS = "it is discontinuous; train with ReLU instead"
+_RESIZE = "resizing images inside a network is not supported; resize the data before the network"
+_FLOW = "branches and loops are not supported; export one case of the model"
 _NORM = (
-    "a norm of weights is folded into them before exporting: remove_parametrizations of "
-    "torch.nn.utils.parametrize; one of the data is not read, scale that before the network"
+    "fold a norm of weights into them before exporting: remove_parametrizations of "
+    "torch.nn.utils.parametrize; a norm of the data is not supported: scale the data before the "
+    "network"
 )
 _SPREAD = (
-    "data is not spread over an axis; repeat it by a first layer, or, of a mean that is taken off, "
-    "standardise the data before the network"
+    "broadcasting data over an axis is not supported; repeat it with a first layer, or, if a "
+    "mean is subtracted, standardise the data before the network"
 )
-_SERIES = "the scores are one tensor; export them, [batch, labels]"
-_TABLE = "data that picks places is not read; encode categories as one-hot columns"
+_SERIES = "the scores must be one tensor; export them as [batch, labels]"
+_TABLE = "indexing by data is not supported; encode categories as one-hot columns"
 
 _BY_KIND: Mapping[str, str] = {
     _SMOOTH: "Acos Acosh Asin Asinh Atan Atanh Celu Cos Cosh Elu Erf Exp Gelu HardSwish Log Mish "
@@ -153,7 +155,7 @@ TELLING = frozenset(
 """Operators that say what kind of network it is; none of them computes on constants."""
 
 _OTHER = (
-    "simplify the model before exporting it, or say it in operators that are read "
+    "simplify the model before exporting it, or express it with supported operators "
     "(docs/own-model.md)"
 )
 
@@ -242,12 +244,12 @@ def fold_node(
         casts = any(each.name == "to" and each.i not in _WHOLE for each in proto.attribute)
         if proto.op_type not in _MOVES or casts:
             raise UnsupportedError(
-                "it computes with the size of the batch; export with a fixed batch of 1 (without "
+                "it computes with the batch size; export with a fixed batch of 1 (without "
                 "dynamic axes)"
             )
     if _output_size_bound(proto.op_type, list(given.values())) > _LARGEST:
         raise UnsupportedError(
-            f"it computes more than {_LARGEST:,} numbers of constants; simplify the model"
+            f"it computes more than {_LARGEST:,} constant numbers; simplify the model"
         )
     graph = helper.make_graph(
         [proto],
@@ -269,9 +271,11 @@ def fold_node(
         raise UnsupportedError(f"onnxruntime cannot compute it: {one_line(error)}") from None
     for value in found:
         if not isinstance(value, np.ndarray):
-            raise UnsupportedError("it gives no tensor; simplify the model before exporting it")
+            raise UnsupportedError(
+                "its result is not a tensor; simplify the model before exporting it"
+            )
         if value.dtype.kind == "f" and not np.isfinite(value).all():
-            raise UnsupportedError("it gives NaN or infinity; simplify the model")
+            raise UnsupportedError("its result contains NaN or infinity; simplify the model")
     return found
 
 
@@ -319,8 +323,8 @@ def refuse_padded(source: str, nodes: Sequence[Node]) -> None:
     before = made.get(node.inputs[0])
     if node.operator.fill or before is None or not isinstance(before.operator, Relu):
         raise UnsupportedError(
-            "onnxruntime takes no number for the padding before it instead of the constant that "
-            "is there; pad by the pooling itself (padding=1), or after a ReLU"
+            "onnxruntime accepts no number for the padding before it in place of this constant; "
+            "pad in the pooling itself (padding=1), or after a ReLU"
         )
 
 
@@ -400,8 +404,8 @@ class _Reader:
     def within(self, what: str) -> None:
         if self.extent.total > LARGEST:
             raise ModelError(
-                f"{self.where}: with {what} the network takes {self.extent.total:.3g} numbers "
-                f"written out as matrices, at most {LARGEST:,} (512 MiB) are supported; use "
+                f"{self.where}: with {what}, the network takes {self.extent.total:.3g} numbers "
+                f"when written as matrices; at most {LARGEST:,} (512 MiB) are supported; use "
                 "smaller inputs, fewer channels or larger strides"
             )
 
@@ -475,8 +479,9 @@ class _Reader:
         varying = sorted(self.varying.intersection(proto.input))
         if varying:
             raise UnsupportedError(
-                f"it computes on the parameter {varying[0]!r} alone, which members change; fold "
-                "it into the weights before exporting (onnxsim, or onnxruntime's optimised model)"
+                f"it computes only on the parameter {varying[0]!r}, which members change; fold "
+                "it into the weights before exporting (onnxsim, or onnxruntime's optimised "
+                "model)"
             )
         found = fold_node(proto, self.values, self.opset, self.where)
         for name, value in zip((name for name in proto.output if name), found, strict=True):
@@ -495,21 +500,23 @@ class _Reader:
             raise UnsupportedError(cure(proto.op_type, known))
         for source in proto.input:
             if source and source not in self.shapes and source not in self.values:
-                raise UnsupportedError(f"no node before it gives its input {source!r}")
+                raise UnsupportedError(f"no earlier node produces its input {source!r}")
         try:
             onnx.checker.check_node(proto, self.context)
         except onnx.checker.ValidationError as error:
             line = (str(error).strip().splitlines() or ["damaged"])[0]
-            raise UnsupportedError(f"not as opset {self.opset} has it: {line}") from None
+            raise UnsupportedError(f"not valid in opset {self.opset}: {line}") from None
         first, *others = proto.output
         if not first and proto.op_type not in SEVERAL:
             raise UnsupportedError("its first output has no name")
         for output in proto.output:
             if output and (output in self.shapes or output in self.constant_shapes):
-                raise UnsupportedError(f"another node, or an initialiser, gives {output!r} too")
+                raise UnsupportedError(f"another node or an initialiser also produces {output!r}")
         for output in others:
             if output and output in self.used and proto.op_type not in SEVERAL:
-                raise UnsupportedError(f"its output {output!r} is used; only the first may be")
+                raise UnsupportedError(
+                    f"its output {output!r} is used; only the first output may be used"
+                )
 
     def add(self, node: Node) -> None:
         shape = self.shapes[node.inputs[0]]
@@ -519,8 +526,8 @@ class _Reader:
         number = node.output in self.last.number
         if not (after or number) or len(after) >= MOST_AXES or min(after, default=1) < 1:
             raise UnsupportedError(
-                f"it gives a tensor of shape {['batch', *after]}; expected 2 to {MOST_AXES} axes, "
-                "none of them empty"
+                f"its result has shape {['batch', *after]}; expected 2 to {MOST_AXES} axes, none "
+                "of them empty"
             )
         self.extent.add(node, shape, after)
         self.nodes.append(node)
@@ -547,14 +554,14 @@ class _Reader:
             number, output = output, f"{output}//scores"
             self.add(Node(output, BesideZero(), (number,), output))
             self.notes.append(
-                "its one number is read as two labels: the scores are 0 and the number, so label 1 "
-                "is where it is above 0, and score 1 is the number itself"
+                "its single number is read as two labels: the scores are 0 and the number, so "
+                "the label is 1 where it is above 0, and score 1 is the number itself"
             )
             shape = self.shapes[output]
         if sum(n > 1 for n in shape) != 1:
             raise ModelError(
                 f"{where}: the output has shape {['batch', *shape]}; expected [batch, labels]: "
-                "flatten or pool it before the last layer"
+                "flatten or pool before the last layer"
             )
         constants = {
             name: np.asarray(value, dtype=np.float64)

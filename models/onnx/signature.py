@@ -39,13 +39,13 @@ def opset_of(model: onnx.ModelProto, where: str) -> int:
     if len(found) != 1 or not found <= set(OPSETS):
         versions = " and ".join(str(version) for version in sorted(found)) or "none"
         raise ModelError(
-            f"{where}: the model's opset is {versions}; supported are {OPSETS[0]} to {OPSETS[-1]}: "
-            "export it anew with one of them (opset_version=17 in torch.onnx.export), or convert "
-            "an older one by onnx.version_converter"
+            f"{where}: the model's opset is {versions}; supported are {OPSETS[0]} to "
+            f"{OPSETS[-1]}: export it again with one of them (opset_version=17 in "
+            "torch.onnx.export), or convert an older one with onnx.version_converter"
         )
     if model.functions:
         raise ModelError(
-            f"{where}: the model has functions of its own ({model.functions[0].name!r}); unfold "
+            f"{where}: the model defines its own functions ({model.functions[0].name!r}); inline "
             "them with onnx.inliner.inline_local_functions"
         )
     return found.pop()
@@ -61,12 +61,12 @@ def only_output(model: onnx.ModelProto, where: str) -> str:
         onnx.TensorProto.UNDEFINED,
     }:
         raise ModelError(
-            f"{where}: output {item.name!r} is not float32; export the scores, of a float32 model"
+            f"{where}: output {item.name!r} is not float32; export the scores of a float32 model"
         )
     if others:
         names = ", ".join(repr(each.name) for each in model.graph.output)
         raise ModelError(
-            f"{where}: the model has several outputs ({names}); export the scores only"
+            f"{where}: the model has several outputs ({names}); export only the scores"
         )
     return item.name
 
@@ -84,18 +84,20 @@ def only_input(
     if len(inputs) != 1:
         names = ", ".join(repr(item.name) for item in inputs)
         raise ModelError(
-            f"{where}: the model has {len(inputs)} inputs ({names}), expected one; join them into "
-            "one before exporting, and slice it inside (those that are constants, as of Keras's "
-            "Normalization: scale the data before the network)"
+            f"{where}: the model has {len(inputs)} inputs ({names}), expected one; join them "
+            "into one before exporting, and slice it inside (if they are constants, e.g. from "
+            "Keras's Normalization: scale the data before the network)"
         )
     item = inputs[0]
     if item.type.tensor_type.elem_type != onnx.TensorProto.FLOAT:
         kind = onnx.TensorProto.DataType.Name(item.type.tensor_type.elem_type).lower()
         cure = (
-            "export a float32 model (in torch model.float(), in skl2onnx "
-            "to_onnx(model, X[:1].astype('float32')))"
+            (
+                "export a float32 model (in torch, model.float(); in skl2onnx, to_onnx(model, "
+                "X[:1].astype('float32')))"
+            )
             if kind in {"double", "float16", "bfloat16"}
-            else "give categories one-hot encoded to a dense layer, in place of an embedding"
+            else "feed one-hot encoded categories to a dense layer instead of an embedding"
         )
         raise ModelError(f"{where}: input {item.name!r} is {kind}, expected float32: {cure}")
     if len(dimensions(item)) == 1 and (dimensions(item)[0] or 0) > 0:
@@ -104,8 +106,8 @@ def only_input(
     if not rest or any(n is None or n < 1 for n in rest) or len(rest) >= MOST_AXES:
         raise ModelError(
             f"{where}: input {item.name!r} has shape {dimensions(item)}; expected [batch, ...] "
-            f"with every size but the batch's known, and at most {MOST_AXES} axes; export it with "
-            "a sample of the right shape, and only the batch axis dynamic"
+            f"with every size except the batch's known, and at most {MOST_AXES} axes; export it "
+            "with a sample of the right shape and only the batch axis dynamic"
         )
     if batch not in {None, 1}:
         raise ModelError(

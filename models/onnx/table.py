@@ -59,8 +59,8 @@ def _sum(sign: int) -> Callable[[Use], Operator]:
         if len(use.variables) == 2:
             if use.shapes[left] != use.shapes[right]:
                 raise UnsupportedError(
-                    f"it joins tensors of shapes {use.shapes[left]} and {use.shapes[right]}; "
-                    "a residual connection needs equal shapes (a mean that is taken off: "
+                    f"it joins tensors of shapes {use.shapes[left]} and {use.shapes[right]}; a "
+                    "residual connection needs equal shapes (if a mean is subtracted: "
                     "standardise the data before the network)"
                 )
             return Join(sign)

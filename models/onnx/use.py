@@ -80,7 +80,7 @@ def attributes_of(proto: onnx.NodeProto) -> dict[str, Any]:
     found = {}
     for attribute in proto.attribute:
         if attribute.ref_attr_name:
-            raise UnsupportedError(f"its attribute {attribute.name!r} refers to another one")
+            raise UnsupportedError(f"its attribute {attribute.name!r} refers to another attribute")
         value = onnx.helper.get_attribute_value(attribute)
         text = isinstance(value, bytes)
         found[attribute.name] = value.decode(errors="replace") if text else value
@@ -151,15 +151,15 @@ class Use:
     def axes(self, listed: list[int], rank: int) -> set[int]:
         """Return the positions of axes among ``rank``, none of them the batch axis."""
         if any(not -rank <= axis < rank for axis in listed):
-            raise UnsupportedError(f"axes = {listed} of a tensor of {rank} axes")
+            raise UnsupportedError(f"axes = {listed} for a tensor of {rank} axes")
         if self.opset < 11 and min(listed, default=0) < 0:
             raise UnsupportedError(f"axes = {listed}; opset {self.opset} counts them from 0")
         found = {axis % rank for axis in listed}
         if len(found) != len(listed):
-            raise UnsupportedError(f"axes = {listed} names an axis twice")
+            raise UnsupportedError(f"axes = {listed} contains an axis twice")
         if 0 in found:
             raise UnsupportedError(
-                f"axes = {listed} holds the batch axis; work along the others, and export with a "
+                f"axes = {listed} contains the batch axis; use the other axes, and export with a "
                 "batch axis in front"
             )
         return found
@@ -202,7 +202,7 @@ def why_not(use: Use, inputs: tuple[Kind, ...], attributes: Mapping[str, Accepte
             holds = use.values[name].dtype.name
             if holds not in expected:
                 also = _FLOAT32 if expected == _TYPES["data"] else ""
-                return f"input {i} ({name!r}) holds {holds}, expected {expected[0]}{also}"
+                return f"input {i} ({name!r}) contains {holds}, expected {expected[0]}{also}"
     if inputs.count("data") == 1 and use.variables != (use.proto.input[0],):
         return "only its first input may depend on the network's input"
     return ""

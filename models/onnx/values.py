@@ -18,7 +18,7 @@ from leaveout.files import MODEL, open_file, read_whole
 from leaveout.models.onnx.use import UnsupportedError, attributes_of
 
 _ELSEWHERE = (
-    "is kept in another file; save the model in one, as in "
+    "is stored in another file; save the model in one file, e.g. with "
     "onnx.save(onnx.load('model.onnx'), 'whole.onnx')"
 )
 _SUPPORTED = {
@@ -54,7 +54,7 @@ def initial_values(model: onnx.ModelProto, where: str) -> dict[str, NDArray[Any]
     values: dict[str, NDArray[Any]] = {}
     for item in model.graph.initializer:
         if not item.name or item.name in values:
-            raise ModelError(f"{where}: initialiser {item.name!r} has no name, or is there twice")
+            raise ModelError(f"{where}: initialiser {item.name!r} has no name, or is duplicated")
         try:
             values[item.name] = _array(item)
         except UnsupportedError as error:
@@ -88,12 +88,12 @@ def _array(tensor: TensorProto) -> NDArray[Any]:
         kind = TensorProto.DataType.Name(tensor.data_type) if known else str(tensor.data_type)
         if tensor.data_type in _HALVES:
             raise UnsupportedError(
-                f"holds {kind.lower()}, and the network computes with it in that precision, which "
-                "no bound here covers; export a float32 model (model.float()), or cast the weights "
-                "to float32 before they are used"
+                f"contains {kind.lower()}, and the network computes with it in that precision, "
+                "which no bound here covers; export a float32 model (model.float()), or cast "
+                "the weights to float32 before they are used"
             )
         raise UnsupportedError(
-            f"holds {kind.lower()}, expected float32 (int64 for shapes); export a float32 model"
+            f"contains {kind.lower()}, expected float32 (int64 for shapes); export a float32 model"
         )
     try:
         value: NDArray[Any] = numpy_helper.to_array(tensor)
@@ -104,7 +104,7 @@ def _array(tensor: TensorProto) -> NDArray[Any]:
 
 def _finite(value: NDArray[Any]) -> NDArray[Any]:
     if not np.isfinite(value).all():
-        raise UnsupportedError("holds NaN or infinity")
+        raise UnsupportedError("contains NaN or infinity")
     return value
 
 
@@ -130,7 +130,7 @@ def take_in(model: onnx.ModelProto, path: Path) -> None:
         data = path.parent / info.location
         if not info.location or not data.resolve().is_relative_to(path.parent.resolve()):
             raise ModelError(
-                f"{path}: initialiser {item.name!r} is kept at {info.location!r}, outside the "
+                f"{path}: initialiser {item.name!r} is stored at {info.location!r}, outside the "
                 "model's folder; save the model in one file: onnx.save(onnx.load(old), new)"
             )
         start = info.offset or 0
@@ -140,20 +140,20 @@ def take_in(model: onnx.ModelProto, path: Path) -> None:
                 content = file.read(MODEL if info.length is None else info.length)
         except FileNotFoundError:
             raise ModelError(
-                f"{path}: its weights are in {info.location!r}, which is not beside it; put that "
-                "file there under this name (a renamed model asks for the old one), or save the "
-                "model in one file: onnx.save(onnx.load(old), new)"
+                f"{path}: its weights are in {info.location!r}, which is not next to it; put "
+                "that file there under this name (a renamed model still needs the old one), or "
+                "save the model in one file: onnx.save(onnx.load(old), new)"
             ) from None
         except (OSError, ValueError, OverflowError) as error:
-            raise ModelError(f"{data}: cannot be read: {error}") from None
+            raise ModelError(f"{data}: cannot read: {error}") from None
         if info.length is not None and len(content) < info.length:
             raise ModelError(
-                f"{data}: is shorter than {path.name} says; export the model again, both files "
+                f"{data}: shorter than {path.name} states; export the model again, both files "
                 "together"
             )
         total += len(content)
         if total > MODEL:
-            raise ModelError(f"{path}: its weights take more than an ONNX file can hold")
+            raise ModelError(f"{path}: its weights exceed the size limit of an ONNX file")
         item.raw_data = content
         item.data_location = TensorProto.DEFAULT
         del item.external_data[:]

@@ -22,7 +22,7 @@ def slices(use: Use) -> Operator:
     axes = use.integers(3, "axes") or list(range(len(starts)))
     steps = use.integers(4, "steps") or [1] * len(starts)
     if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
-        raise UnsupportedError("its starts, ends, axes and steps do not fit together")
+        raise UnsupportedError("its starts, ends, axes and steps do not match")
     rank, found = 1 + len(use.shape), []
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         if axis % rank == 0 and -rank <= axis < rank and (start, step) == (0, 1) and end >= _FAR:
@@ -33,7 +33,7 @@ def slices(use: Use) -> Operator:
         if places != tuple(range(size)):
             found.append(Take(at, places))
     if len(found) > 1:
-        raise UnsupportedError("it cuts along several axes; cut along one after the other")
+        raise UnsupportedError("it slices along several axes; slice along one after the other")
     return found[0] if found else Identity()
 
 
@@ -42,12 +42,14 @@ def gather(use: Use) -> Operator:
     name = use.constant(1)
     places = use.values[name]
     if places.ndim > 1:
-        raise UnsupportedError(f"input 1 ({name!r}) has {places.ndim} axes; only a list is read")
+        raise UnsupportedError(
+            f"input 1 ({name!r}) has {places.ndim} axes; only a list is supported"
+        )
     axis = use.axis(int(use.attribute("axis", 0)))
     size = use.shape[axis - 1]
     listed = [int(i) for i in places.reshape(-1)]
     if any(not -size <= i < size for i in listed):
-        raise UnsupportedError(f"it picks {listed} of {size} along axis {axis}")
+        raise UnsupportedError(f"it selects {listed} of {size} along axis {axis}")
     return Take(axis, tuple(i % size for i in listed), single=places.ndim == 0)
 
 
@@ -83,7 +85,7 @@ def pads_of(use: Use) -> list[tuple[int, int]]:
     if widths[0] != (0, 0):
         raise UnsupportedError("it pads the batch axis")
     if min(map(min, widths)) < 0:
-        raise UnsupportedError(f"pads = {pads}; cut with Slice instead of negative pads")
+        raise UnsupportedError(f"pads = {pads}; crop with Slice instead of negative pads")
     return widths[1:]
 
 
@@ -93,7 +95,7 @@ def pad(use: Use) -> Operator:
     if mode != "constant":
         raise UnsupportedError(f"mode = {mode}; pad with constants, reflect or edge")
     if use.attribute("value", 0.0) != 0.0:
-        raise UnsupportedError("it pads with another number than 0; export with opset 11 or newer")
+        raise UnsupportedError("it pads with a number other than 0; export with opset 11 or newer")
     return Place(tuple(pads_of(use)), use.constant(2))
 
 
@@ -123,7 +125,7 @@ def window_of(use: Use, kernel: Shape) -> Window:
     rank = len(kernel)
     auto_pad = str(use.attribute("auto_pad", "NOTSET"))
     if auto_pad != "NOTSET" and any(use.attribute("pads", ())):
-        raise UnsupportedError(f"auto_pad = {auto_pad} beside pads")
+        raise UnsupportedError(f"auto_pad = {auto_pad} together with pads")
     return Window(
         kernel,
         tuple(use.attribute("strides", (1,) * rank)),
@@ -147,7 +149,8 @@ def average_pool(use: Use) -> Operator:
     window = window_of(use, tuple(use.attribute("kernel_shape", ())))
     if use.attribute("ceil_mode", 0) and not fits(window, use.shape[1:]):
         raise UnsupportedError(
-            "ceil_mode = 1 where windows stick out; runtimes disagree on it: use ceil_mode=False"
+            "ceil_mode = 1 with windows that extend past the edge; runtimes disagree on it: use "
+            "ceil_mode=False"
         )
     return AveragePool(window, bool(use.attribute("count_include_pad", 0)))
 
@@ -168,9 +171,7 @@ def flatten(use: Use) -> Operator:
     """Read Flatten."""
     axis = int(use.attribute("axis", 1))
     if axis != 1 and (use.opset < 11 or axis != -len(use.shape)):
-        raise UnsupportedError(
-            f"axis = {axis} mixes the samples of a batch; flatten from axis = 1 on"
-        )
+        raise UnsupportedError(f"axis = {axis} mixes the samples of a batch; flatten from axis = 1")
     return Reshape((math.prod(use.shape),))
 
 
@@ -182,15 +183,15 @@ def reshape(use: Use) -> Operator:
     if shape in ([0], [-1]) and math.prod(use.shape) == 1:
         return Reshape(())
     mixes = UnsupportedError(
-        f"re-shaping to {shape} mixes the samples of a batch; keep its axis in front, as "
-        "x.reshape(len(x), -1) does"
+        f"reshaping to {shape} mixes the samples of a batch; keep the batch axis in front, e.g. "
+        "x.reshape(len(x), -1)"
     )
     if min(shape, default=0) < -1 or shape.count(-1) > 1:
-        raise UnsupportedError(f"{shape} is no shape")
+        raise UnsupportedError(f"{shape} is not a shape")
     if len(shape) < 2:
         raise mixes
     if any(n == 0 and i > len(use.shape) for i, n in enumerate(shape)):
-        raise UnsupportedError(f"a 0 in {shape} has no axis to take its size from")
+        raise UnsupportedError(f"a 0 in {shape} has no axis to copy its size from")
     rest = [use.shape[i] if n == 0 else n for i, n in enumerate(shape[1:])]
     if -1 in rest:
         size, known = math.prod(use.shape), math.prod(n for n in rest if n != -1)
@@ -209,7 +210,9 @@ def squeeze(use: Use) -> Operator:
     """Read Squeeze."""
     axes = use.integers(1, "axes")
     if not axes:
-        raise UnsupportedError("without axes it drops the batch axis of a batch of one; name them")
+        raise UnsupportedError(
+            "without axes it drops the batch axis of a batch of size 1; name them"
+        )
     dropped = use.axes(axes, 1 + len(use.shape))
     if any(use.shape[axis - 1] != 1 for axis in dropped):
         raise UnsupportedError(f"axes = {axes} of {['batch', *use.shape]} are not all of size 1")

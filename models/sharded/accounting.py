@@ -306,8 +306,8 @@ def largest_epsilon(
 def _check(settings: ServiceSettings, predictions: int, beta: float, gamma: float) -> None:
     if not settings.private:
         raise ShardedError(
-            "mechanism = 'majority' publishes what the seeds decide, so that nothing bounds what "
-            "answers tell of them; take 'exponential' or 'noisy_max'"
+            "mechanism = 'majority' publishes what the seeds decide, so nothing bounds what "
+            "answers reveal about them; use 'exponential' or 'noisy_max'"
         )
     if predictions < 0:
         raise ShardedError(f"{predictions} predictions: expected a number of at least 0")

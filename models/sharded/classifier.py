@@ -61,7 +61,7 @@ def write_state(path: Path, state: State, seal: Seal) -> None:
             )
             begin_seals(stream, seal)
     except OSError as error:
-        raise ShardedError(f"{path}: cannot be written: {error.strerror or error}") from None
+        raise ShardedError(f"{path}: cannot write: {error.strerror or error}") from None
 
 
 def read_state(path: Path) -> State:
@@ -73,9 +73,9 @@ def read_state(path: Path) -> State:
         epoch, version = (int(number) for number in held["position"])
         ids, features, codes = held["ids"], held["features"], held["codes"]
         if (ids.dtype, features.dtype, codes.dtype) != _KINDS or features.ndim != 2:
-            raise ValueError("its points are no numbers")
+            raise ValueError("its points are not numbers")
         if not ids.shape == codes.shape == (len(features),):
-            raise ValueError("its points, numbers and labels are not equally many")
+            raise ValueError("its points, numbers and labels differ in number")
         state = State(
             Rows(ids, features, codes, int(held["next_id"])),
             held["classes"],
@@ -85,10 +85,10 @@ def read_state(path: Path) -> State:
         digest = str(held["digest"])
     except (ValueError, KeyError, TypeError) as error:
         raise ShardedError(
-            f"{path}: is no state of a sharded service, or damaged: {error}"
+            f"{path}: not a state of a sharded service, or damaged: {error}"
         ) from None
     if state.digest() != digest:
-        raise ShardedError(f"{path}: is damaged: its content does not match its digest")
+        raise ShardedError(f"{path}: damaged: its content does not match its digest")
     return state
 
 
@@ -169,9 +169,7 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         ledger = _ledger(folder)
         if not ledger.is_made():
-            raise ShardedError(
-                f"{folder}: there is no ledger, so nothing was fitted here; call fit"
-            )
+            raise ShardedError(f"{folder}: no ledger, so nothing was fitted here; call fit")
         settings = ledger.settings()
         found = cls(estimator, settings, folder, **options)
         found._take_over()
@@ -193,7 +191,7 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._check_size(len(features))
         if self.settings.labels is not None and len(classes) > self.settings.labels:
             raise ShardedError(
-                f"y: {len(classes)} labels, settings allow {self.settings.labels}; raise labels"
+                f"y: {len(classes)} labels, but settings allow {self.settings.labels}; raise labels"
             )
         ledger, at = self._ledger_at()
         self._renew(ledger, at, rows, classes)
@@ -296,8 +294,7 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         known = np.isin(labels, self.classes_) if alike else np.zeros(len(labels), dtype=bool)
         for label in labels[~known].tolist():
             raise ShardedError(
-                f"y: label {label!r} is none of those fitted; labels are public and fixed until "
-                "the next fit"
+                f"y: label {label!r} was not fitted; labels are public and fixed until the next fit"
             )
         return np.searchsorted(self.classes_, labels).astype(np.int64)
 
@@ -338,7 +335,7 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _check_size(self, points: int) -> None:
         if points > self.settings.rows:
             raise ShardedError(
-                f"X: {points:,} points, settings allow {self.settings.rows:,}; raise rows"
+                f"X: {points:,} points, but settings allow {self.settings.rows:,}; raise rows"
             )
 
     def _ledger_at(self) -> tuple[Ledger, Position]:
@@ -346,13 +343,13 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if ledger.is_made():
             if ledger.settings() != self.settings:
                 raise ShardedError(
-                    f"{self.folder}: holds a service with other settings; take another folder"
+                    f"{self.folder}: contains a service with other settings; use another folder"
                 )
             return ledger, ledger.position()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise ShardedError(f"{self.folder}: cannot be made: {error.strerror}") from None
+            raise ShardedError(f"{self.folder}: cannot create: {error.strerror}") from None
         key = epoch_key(self.seed, 0)
         return Ledger.create(ledger.path, self.settings, key, ledger.state), Position(0, 0)
 
@@ -405,8 +402,8 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ahead = state.position.version - at.version
         if ahead not in (0, 1):
             raise ShardedError(
-                f"{self.folder}: points are of version {state.position.version}, the account of "
-                f"version {at.version}; restore both files of one time"
+                f"{self.folder}: points have version {state.position.version}, but the account "
+                f"has version {at.version}; restore both files from the same time"
             )
         shards: Shards | None = getattr(self, "_shards", None)
         if shards is not None and shards.key == key:
@@ -417,8 +414,8 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         if ahead == 0 and shards.digest() != state.models:
             raise ShardedError(
-                f"{self.folder}: other models came of training again; load with the estimator, "
-                "and the versions of libraries, it was fitted with"
+                f"{self.folder}: retraining produced different models; load with the estimator, "
+                "and the library versions, that it was fitted with"
             )
         self._set(ledger, at, shards, state.classes)
         if ahead:

@@ -64,7 +64,7 @@ def read_seal(path: Path) -> Seal:
     found = [seal for seal in map(_decode, slots) if seal is not None]
     if not found:
         raise ShardedError(
-            f"{path}: is damaged, or of a version without seals: what ties it to the ledger is "
+            f"{path}: damaged, or from a version without seals: its link to the ledger is "
             "missing; fit again in another folder"
         )
     return max(found, key=lambda seal: seal.serial)
@@ -111,7 +111,7 @@ def row(database: sqlite3.Connection, query: str, *values: int) -> tuple[Any, ..
     """Return the only row of a query; a ledger without it is damaged."""
     found: tuple[Any, ...] | None = database.execute(query, values).fetchone()
     if found is None:
-        raise sqlite3.DatabaseError("what it counts with is missing")
+        raise sqlite3.DatabaseError("its counters are missing")
     return found
 
 
@@ -124,7 +124,7 @@ def position(database: sqlite3.Connection) -> Position:
 def charged_count(database: sqlite3.Connection, epoch: int) -> int:
     """Return how many predictions of an epoch are charged."""
     (count,) = row(database, "SELECT charged FROM epochs WHERE epoch = ?", epoch)
-    return whole(count, "what was charged")
+    return whole(count, "the number of charged predictions")
 
 
 def secret(database: sqlite3.Connection, epoch: int) -> bytes:
@@ -138,7 +138,7 @@ def seals(database: sqlite3.Connection) -> tuple[Seal, bytes]:
     serial, previous, salt = row(database, "SELECT serial, previous, salt FROM seal")
     (coded,) = row(database, "SELECT settings FROM service")
     if not isinstance(coded, bytes):
-        raise sqlite3.DatabaseError("the settings are no bytes")
+        raise sqlite3.DatabaseError("the settings are not bytes")
     at = position(database)
     counted = f"{at.epoch} {at.version} {charged_count(database, at.epoch)} "
     content = counted.encode() + secret(database, at.epoch) + coded
@@ -222,14 +222,14 @@ class Ledger:
         try:
             path.touch(mode=0o600)
         except OSError as error:
-            raise ShardedError(f"{path}: cannot be made: {error.strerror}") from None
+            raise ShardedError(f"{path}: cannot create: {error.strerror}") from None
         ledger = cls(path, state)
         coded = msgspec.json.encode(settings)
         with ledger._connection() as database:
             database.execute("PRAGMA journal_mode = WAL")
             with _commit_block(database):
                 if not is_blank(database):
-                    raise ShardedError(f"{path}: cannot be made: there is one already")
+                    raise ShardedError(f"{path}: cannot create: it already exists")
                 for statement in TABLES.split(";")[:-1]:
                     database.execute(statement)
                 database.execute("INSERT INTO service VALUES (?, 0, 0)", (coded,))
@@ -359,8 +359,8 @@ class Ledger:
             left = max(0, limit - charged)
             if len(new) > left and not partly:
                 raise ExhaustedError(
-                    f"{len(new):,} predictions asked for, {left:,} of {limit:,} left until the "
-                    "next full retraining: call retrain(), or set on_exhausted to 'retrain'"
+                    f"{len(new):,} predictions requested, but {left:,} of {limit:,} left until "
+                    "the next full retraining: call retrain(), or set on_exhausted to 'retrain'"
                 )
             lines = {query: charged + place for place, query in enumerate(new[:left], start=1)}
             if not lines:
@@ -403,8 +403,8 @@ class Ledger:
                 if written.rowcount != 1:
                     expect_epoch(database, epoch)
                     raise ShardedError(
-                        f"{self.path}: line {line} of epoch {epoch} takes no answer any more; ask "
-                        "again, at a new charge"
+                        f"{self.path}: line {line} of epoch {epoch} no longer accepts an answer; "
+                        "ask again, at a new charge"
                     )
             database.execute(
                 "DELETE FROM lines WHERE answer IS NOT NULL AND (epoch < ? OR line <= ?)",
@@ -425,11 +425,11 @@ class Ledger:
                 database.execute("PRAGMA secure_delete = ON")
                 yield database
         except OSError as error:
-            raise ShardedError(f"{self.state}: cannot be used: {error.strerror}") from None
+            raise ShardedError(f"{self.state}: cannot use: {error.strerror}") from None
         except DAMAGED as error:
             raise ShardedError(
-                f"{self.path}: cannot be used as a ledger: {reason(error)}; put back the whole "
-                "folder as it was at one time, or take another"
+                f"{self.path}: not usable as a ledger: {reason(error)}; restore the whole folder "
+                "from one point in time, or use another"
             ) from None
 
     @contextmanager
@@ -453,7 +453,7 @@ class Ledger:
             if position(database).version == 0:
                 return
             raise ShardedError(
-                f"{self.state}: is missing; put back the whole folder as it was at one time"
+                f"{self.state}: missing; restore the whole folder from one point in time"
             )
         seen = read_seal(self.state)
         if seen == now:
@@ -463,9 +463,9 @@ class Ledger:
             return
         older = self.path if seen.serial >= now.serial else self.state
         raise ShardedError(
-            f"{older}: is an older copy, or of another folder: the ledger counts {now.serial:,} "
-            f"charges and changes, {self.state.name} beside it {seen.serial:,}; put back the whole "
-            "folder as it was at one time"
+            f"{older}: an older copy, or from another folder: the ledger counts {now.serial:,} "
+            f"charges and changes, {self.state.name} next to it {seen.serial:,}; restore the "
+            "whole folder from one point in time"
         )
 
 

@@ -231,7 +231,7 @@ def plan(
         If a number is out of range, or the claim leaves no room for any answer.
     """
     if not found or not predictions or min(predictions) < 1:
-        raise ShardedError("expected a number of shards, and of predictions from 1 on")
+        raise ShardedError("expected a number of shards, and at least 1 prediction")
     labels = max(2, found[0].votes.shape[1])
     rows = _GROWTH * (len(codes) + len(found[0].truth))
     truth = found[0].truth
@@ -248,7 +248,7 @@ def plan(
     if not any(each.offers for each in trained):
         raise ShardedError(
             f"alpha = {claim.alpha:g}, beta = {claim.beta:g}, gamma = {claim.gamma:g} leave no "
-            "room for any answer; take a larger alpha"
+            "room for any answer; use a larger alpha"
         )
     useful = _useful(frequent, max(each.majority for each in trained), len(truth))
     offers = [offer for each in trained for offer in each.offers if offer.accuracy >= useful]

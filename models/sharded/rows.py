@@ -73,16 +73,16 @@ class Rows:
         asked = asked.astype(np.int64)
         if len(np.unique(asked)) != len(asked):
             values, counts = np.unique(asked, return_counts=True)
-            raise ShardedError(f"id {values[counts > 1][0]}: is there twice; name a point once")
+            raise ShardedError(f"id {values[counts > 1][0]}: duplicate; name each point once")
         for point in asked[(asked < 0) | (asked >= self.next_id)]:
             raise ShardedError(
-                f"id {point}: there never was such a point; ids run from 0 to {self.next_id - 1}"
+                f"id {point}: no such point ever existed; ids run from 0 to {self.next_id - 1}"
             )
         places: NDArray[np.int64] = np.searchsorted(self.ids, asked).astype(np.int64)
         inside = np.minimum(places, max(len(self.ids) - 1, 0))
         gone = self.ids[inside] != asked if len(self.ids) else np.ones(len(asked), dtype=bool)
         for point in asked[gone]:
-            raise ShardedError(f"id {point}: is deleted already; drop it from the list")
+            raise ShardedError(f"id {point}: already deleted; drop it from the list")
         return places
 
     def digest(self) -> str:
@@ -100,7 +100,7 @@ def as_features(values: ArrayLike, width: int | None = None) -> NDArray[np.float
     except (TypeError, ValueError) as error:
         raise ShardedError(f"X: expected a table of numbers: {error}") from None
     if table.ndim != 2 or not table.shape[1]:
-        raise ShardedError(f"X: expected a row a point, got the shape {table.shape}")
+        raise ShardedError(f"X: expected one row per point, got the shape {table.shape}")
     if width is not None and table.shape[1] != width:
         raise ShardedError(f"X: expected {width} features, got {table.shape[1]}")
     bad = np.argwhere(~np.isfinite(table))
@@ -108,7 +108,7 @@ def as_features(values: ArrayLike, width: int | None = None) -> NDArray[np.float
         row, column = bad[0]
         raise ShardedError(
             f"X: row {row}, column {column} is {table[row, column]}; expected finite numbers: "
-            "fill in or drop what is missing"
+            "fill in or drop missing values"
         )
     return table
 
@@ -117,9 +117,9 @@ def as_labels(values: ArrayLike, points: int) -> NDArray[Any]:
     """Return labels as a checked array."""
     labels = np.asarray(values)
     if labels.shape != (points,):
-        raise ShardedError(f"y: expected {points} labels, one a row of X, got {labels.shape}")
+        raise ShardedError(f"y: expected {points} labels, one per row of X, got {labels.shape}")
     if labels.dtype.kind == "O" and all(isinstance(label, str) for label in labels):
         labels = labels.astype(str)
     if labels.dtype.kind not in "biuU":
-        raise ShardedError(f"y: expected whole numbers or texts, got {labels.dtype}")
+        raise ShardedError(f"y: expected whole numbers or text, got {labels.dtype}")
     return labels

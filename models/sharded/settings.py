@@ -75,14 +75,14 @@ class ServiceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
                 "epsilon",
                 self.epsilon,
                 f"a number above 0, since {self.mechanism} answers are drawn with it; 'majority' "
-                "takes none",
+                "needs none",
             )
         if self.epsilon * self.shards > SHARPEST:
             _refuse(
                 "epsilon",
                 self.epsilon,
-                f"at most {SHARPEST / self.shards:g} with {self.shards:,} shards; above, answers "
-                "are a majority's in all but name",
+                f"at most {SHARPEST / self.shards:g} with {self.shards:,} shards; above that, "
+                "answers are a majority's in all but name",
             )
         if self.predictions is None or not 1 <= self.predictions <= _MOST:
             _refuse(
@@ -92,7 +92,7 @@ class ServiceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
             )
 
     def _refuse_budget(self) -> None:
-        cure = "drop it, since a majority vote has no noise and no budget"
+        cure = "drop it: a majority vote has no noise and no budget"
         if self.epsilon:
             raise ShardedError(f"epsilon = {self.epsilon!r}: {cure}")
         if self.predictions is not None:
@@ -126,13 +126,9 @@ def read_settings(path: Path) -> ServiceSettings:
     try:
         given = tomllib.loads(read_whole(path, SETTINGS).decode("utf-8").replace("\r\n", "\n"))
     except OSError as error:
-        raise ShardedError(
-            f"{path}: {error.strerror or error}; expected a file of settings"
-        ) from None
+        raise ShardedError(f"{path}: {error.strerror or error}; expected a settings file") from None
     except UnicodeDecodeError:
-        raise ShardedError(
-            f"{path}: is no text in UTF-8; expected a TOML file of settings"
-        ) from None
+        raise ShardedError(f"{path}: not UTF-8 text; expected a TOML settings file") from None
     except (ValueError, RecursionError) as error:
         raise ShardedError(f"{path}: {error}; expected lines such as shards = 100") from None
     _check_keys(path, given)
@@ -149,7 +145,7 @@ def _check_keys(path: Path, given: dict[str, Any]) -> None:
     for key in given:
         if key not in fields:
             raise ShardedError(
-                f"{path}: there is no setting {key!r}{hint(key, list(fields))}; settings are "
+                f"{path}: no setting {key!r}{hint(key, list(fields))}; settings are "
                 f"{', '.join(fields)}"
             )
     for key, field in fields.items():
@@ -172,5 +168,5 @@ def _error_text(error: msgspec.ValidationError) -> str:
     if key == "mechanism":
         text += "; mechanisms are exponential, noisy_max and majority"
     elif key == "on_exhausted":
-        text += "; it is retrain or refuse"
+        text += "; use retrain or refuse"
     return f"{key}: {text}"

@@ -173,8 +173,8 @@ class Shards:
         except (ValueError, TypeError, FloatingPointError) as error:
             text = " ".join(str(error).split())
             raise ShardedError(
-                f"shard {shard} with {len(codes)} points cannot be trained: {text}; take fewer "
-                "shards, or an estimator that needs fewer points"
+                f"cannot train shard {shard} with {len(codes)} points: {text}; use fewer shards, "
+                "or an estimator that needs fewer points"
             ) from None
 
 

@@ -84,8 +84,8 @@ def layers_of(recipe: Recipe, features: int, labels: int) -> tuple[Layer, ...]:
     second = Conv(_CHANNELS, first.positions, _CHANNELS, _WIDTH)
     if second.positions < 1:
         raise TrainingError(
-            f"--cnn needs at least {2 * _WIDTH - 1} features for its two convolutions, the data "
-            f"has {features}; use --layers"
+            f"--cnn needs at least {2 * _WIDTH - 1} features for its two convolutions, but the "
+            f"data has {features}; use --layers"
         )
     flat = _CHANNELS * second.positions
     return (first, second, Dense(flat, _CNN_HIDDEN), Dense(_CNN_HIDDEN, labels))
@@ -134,9 +134,9 @@ class Signature(msgspec.Struct, frozen=True):
                 return f"{name!r} has shape {other.shapes[name]}, expected {shape}"
         for name in other.shapes:
             if name not in self.shapes:
-                return f"it has a parameter {name!r} more"
+                return f"it has an extra parameter {name!r}"
         if self.architecture != other.architecture:
-            return "its operators or constants are others"
+            return "its operators or constants differ"
         return None
 
 

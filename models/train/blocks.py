@@ -34,8 +34,8 @@ _SAID = {
     "data": "the data differ",
     "encoding": "the encoding differs",
     "names": "the names or units of rows, features or labels differ",
-    "sample": "the sample of rows differs (a sample is drawn once, before anything is known of it)",
-    "trained": "the training differs: on all rows it gives another network",
+    "sample": "the sample of rows differs (a sample is drawn once, before any result is known)",
+    "trained": "the training differs: it gives another network on all rows",
 }
 """What is said of settings whose values say nothing to people."""
 

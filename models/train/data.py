@@ -134,8 +134,8 @@ def read_columns(
     """Return the columns of a table and their encoding."""
     if len(table) < 2:
         raise TrainingError(
-            f"{table.path}: {len(table)} row{'s' * (len(table) != 1)} below the header, "
-            "expected at least 2 to leave one out"
+            f"{table.path}: {len(table)} row{'s' * (len(table) != 1)} below the header; expected "
+            "at least 2, so that one can be left out"
         )
     label, names = refuse_wrong_names(table, label, identity, units)
     ids = () if identity is None else row_ids(table, identity)
@@ -158,8 +158,8 @@ def refuse_wrong_names(
     for name in units or {}:
         if name not in names:
             raise TrainingError(
-                f"{table.path}: a unit is given for {name!r}, which is no column of "
-                f"features{hint(name, names)}"
+                f"{table.path}: a unit is set for {name!r}, which is not a feature "
+                f"column{hint(name, names)}"
             )
     return label, names
 
@@ -173,10 +173,9 @@ def _refuse_too_wide(table: Table, encoding: Encoding) -> None:
     widest = max(encoding.columns, key=lambda column: len(column.features))
     raise TrainingError(
         f"{table.path}: its {len(encoding.columns):,} columns give {len(encoding.features):,} "
-        f"features, {len(widest.features):,} of them the words of {widest.name!r}: for "
-        f"{len(table):,} rows that takes {needed / 1e9:,.1f} GB, and this machine has "
-        f"{memory / 1e9:,.1f} GB; write dates and codes as numbers, join rare words, or drop the "
-        "column"
+        f"features, {len(widest.features):,} of them words of {widest.name!r}: {len(table):,} "
+        f"rows need {needed / 1e9:,.1f} GB, but this machine has {memory / 1e9:,.1f} GB; write "
+        "dates and codes as numbers, merge rare words, or drop the column"
     )
 
 
@@ -188,8 +187,8 @@ def row_ids(table: Table, column: str) -> tuple[str, ...]:
     if row is not None:
         code = int(names.codes[row])
         raise TrainingError(
-            f"{table.at(row, column)}: {names.words[code]!r} names the row of {table.unit} "
-            f"{table.lines[names.first(code)]} too; names of rows must differ"
+            f"{table.at(row, column)}: {names.words[code]!r} also names the row of {table.unit} "
+            f"{table.lines[names.first(code)]}; row names must be unique"
         )
     return tuple(names.words)
 
@@ -200,9 +199,7 @@ def refuse_empty_cells(table: Table) -> None:
         cells = table.cells(name)
         if "" in cells.words:
             at = table.at(cells.first(cells.words.index("")), name)
-            raise TrainingError(
-                f"{at}: the value is missing; fill it in, or drop the row or the column"
-            )
+            raise TrainingError(f"{at}: missing value; fill it in, or drop the row or the column")
 
 
 def _column(table: Table, name: str, scaled: bool) -> NumberColumn | CategoryColumn:
@@ -216,13 +213,13 @@ def _column(table: Table, name: str, scaled: bool) -> NumberColumn | CategoryCol
         mostly_numbers = 2 * int(cells.counts()[wrong].sum()) < len(cells)
         if mostly_numbers and word.lower() in _MISSING:
             raise TrainingError(
-                f"{at}: the value is missing ({word!r} among numbers); "
-                "fill it in, or drop the row or the column"
+                f"{at}: missing value ({word!r} among numbers); fill it in, or drop the row or "
+                "the column"
             )
         if mostly_numbers and len(words) > _MOST_CATEGORIES:
             raise TrainingError(
-                f"{at}: {word!r} is not a number while most of the column "
-                "is; mend it, or drop the row or the column"
+                f"{at}: {word!r} is not a number, but most of the column is; fix it, or drop the "
+                "row or the column"
             )
         _refuse_names(table, name, cells)
         return CategoryColumn(name, tuple(sorted(words)))
@@ -238,7 +235,7 @@ def _column(table: Table, name: str, scaled: bool) -> NumberColumn | CategoryCol
     low, high = column.minimum, column.maximum
     if scaled and not math.isfinite(high - low):
         raise TrainingError(
-            f"{table.path}, column {name!r}: the range {low} to {high} is too wide to be scaled"
+            f"{table.path}, column {name!r}: the range {low} to {high} is too wide to scale"
         )
     return column
 
@@ -250,9 +247,9 @@ def _refuse_names(table: Table, name: str, cells: Cells) -> None:
         first = int(alone[0])
         raise TrainingError(
             f"{table.at(cells.first(first), name)}: {len(alone):,} of {len(cells):,} rows have a "
-            f"word of their own, such as {cells.words[first]!r}: each would become a feature, and "
-            "name its row; drop the column, name it as the rows' id, or write numbers or few "
-            "categories"
+            f"unique word, e.g. {cells.words[first]!r}: each would become a feature that "
+            "identifies its row; drop the column, use it as the row id, or replace the words by "
+            "numbers or a few categories"
         )
 
 
@@ -266,7 +263,7 @@ def labels_of(
         is_finite = value is None or math.isfinite(value)
         if not is_finite or word.lower() in _MISSING - {"-", "none"}:
             at = table.at(cells.first(code), label)
-            raise TrainingError(f"{at}: the label is missing; drop the row")
+            raise TrainingError(f"{at}: missing label; drop the row")
     names = table.labels(label)
     if len(names) < 2:
         raise TrainingError(
@@ -276,8 +273,8 @@ def labels_of(
     alone = int((cells.counts() == 1).sum())
     if len(cells) >= _FEW_ROWS and 2 * alone > len(cells):
         raise TrainingError(
-            f"{table.path}, column {label!r}: {alone:,} of {len(cells):,} rows have a label of "
-            f"their own, such as {cells.words[0]!r}; expected a few classes: name another column"
+            f"{table.path}, column {label!r}: {alone:,} of {len(cells):,} rows have a unique "
+            f"label, e.g. {cells.words[0]!r}; expected a few classes: name another column"
         )
     place = {name: index for index, name in enumerate(names)}
     codes = np.array([place[word] for word in cells.words], dtype=np.int64)
@@ -286,7 +283,7 @@ def labels_of(
 
 F = TypeVar("F", np.float32, np.float64)
 
-_EXPECTED = "X_train and y_train, with X_test and y_test if there is a test part, or X and y"
+_EXPECTED = "X_train and y_train, plus X_test and y_test if there is test data, or X and y"
 
 
 class Arrays(NamedTuple, Generic[F]):
@@ -323,12 +320,14 @@ def read_arrays(path: Path, label: str | None, kind: type[F]) -> Arrays[F]:
     arrays = [found[name] for name in wanted]
     if label not in {None, y_name, "y"}:
         raise TrainingError(
-            f"{path}: --label {label} names no array of labels; an NPZ has them in {y_name!r}: "
-            "drop --label"
+            f"{path}: --label {label} is not an array of labels; an NPZ keeps them in "
+            f"{y_name!r}: drop --label"
         )
     X, y = rows_and_labels(path, (x_name, y_name), arrays[0], arrays[1], kind)
     if len(X) < 2:
-        raise TrainingError(f"{path}: {len(X)} rows, expected at least 2 to leave one out")
+        raise TrainingError(
+            f"{path}: {len(X)} rows; expected at least 2, so that one can be left out"
+        )
     count = _count_labels(path, y_name, y)
     X_test = y_test = None
     if len(arrays) > 2:
@@ -337,7 +336,7 @@ def read_arrays(path: Path, label: str | None, kind: type[F]) -> Arrays[F]:
         if len(y_test) and y_test.max() >= count:
             row = int(np.argmax(y_test >= count))
             raise TrainingError(
-                f"{path}: 'y_test' row {row} has the label {y_test[row]}, expected 0 to "
+                f"{path}: 'y_test' row {row} has the label {y_test[row]}; expected 0 to "
                 f"{count - 1} as in 'y_train'"
             )
     return Arrays(X, y, count, X_test, y_test)
@@ -376,4 +375,6 @@ def refuse_column_names(path: Path, identity: str | None, units: Mapping[str, st
     """Raise on column names for a file without columns."""
     for flag, given in (("--id", identity), ("--unit", units)):
         if given:
-            raise TrainingError(f"{path}: {flag} names a column, and an NPZ has none: drop {flag}")
+            raise TrainingError(
+                f"{path}: {flag} names a column, but an NPZ has no columns: drop {flag}"
+            )

@@ -241,8 +241,8 @@ def decode_row(
     values = np.asarray(x, dtype=np.float64)
     if values.shape != (len(encoding.features),):
         raise TrainingError(
-            f"a row to decode has shape {values.shape}, expected ({len(encoding.features)},), "
-            "a number a feature"
+            f"a row to decode has shape {values.shape}, expected ({len(encoding.features)},): "
+            "one number per feature"
         )
     decoded: dict[str, str | float] = {}
     first = 0
@@ -304,7 +304,7 @@ def nearest_record(
         elif found is None and column.whole:
             wrong[column.name] = "not a whole number"
         elif found is None:
-            wrong[column.name] = "between two numbers that float64 has"
+            wrong[column.name] = "between two adjacent float64 numbers"
     return values, wrong
 
 

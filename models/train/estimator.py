@@ -86,7 +86,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         stack.train()
         flat: NDArray[np.float32] = stack.parameters()[0]
         if not np.isfinite(flat).all():
-            raise ValueError("the weights are not finite; take a lower learning_rate")
+            raise ValueError("the weights are not finite; use a lower learning_rate")
         self.parameters_ = flat
         return self
 

@@ -37,8 +37,10 @@ def opening_notes(job: Job, missing: int) -> str:
     said = []
     if job.data.encoding is not None:
         said += [
-            f"column {column.name!r} has {len(column.categories):,} words, and each is a feature; "
-            "what is a date or an amount says more as a number"
+            (
+                f"column {column.name!r} has {len(column.categories):,} words, each of which "
+                "becomes a feature; write dates and amounts as numbers"
+            )
             for column in job.data.encoding.columns
             if isinstance(column, CategoryColumn) and len(column.categories) > _MANY_WORDS
         ]
@@ -49,8 +51,8 @@ def opening_notes(job: Job, missing: int) -> str:
     free = shutil.disk_usage(job.directory).free
     if needed > free:
         said.append(
-            f"{job.directory}: {_size(needed)} are written until the family is complete, and "
-            f"{_size(free)} are free; what is finished when the disk is full is kept"
+            f"{job.directory}: the family needs {_size(needed)} in total, but only {_size(free)} "
+            "are free; whatever is finished when the disk is full is kept"
         )
     return "; ".join(said)
 
@@ -86,13 +88,15 @@ class Forecast:
 
     def _line(self, left: float, network: float, kept: str) -> str:
         job, networks = self._job, self._job.networks
-        said = f"{networks:,} networks: about {_duration(left)} more, by the first seconds; "
+        said = (
+            f"{networks:,} networks: about {_duration(left)} left, judging by the first seconds; "
+        )
         if len(job.data.X) == job.members > 2 * _SAMPLE:
             said += (
-                f"--sample {_SAMPLE} takes {_duration(_SAMPLE * network)} and speaks of all rows "
-                "but a share, with a confidence (docs/sampling.md); "
+                f"--sample {_SAMPLE} takes {_duration(_SAMPLE * network)} and covers all but a "
+                "share of the rows, with a stated confidence (docs/sampling.md); "
             )
-        return f"{said}stopped, the same command goes on from {kept}"
+        return f"{said}if stopped, the same command resumes from {kept}"
 
 
 def _duration(seconds: float) -> str:
@@ -233,7 +237,7 @@ def farewell(job: Job | None) -> str:
         return "stopped before training began"
     try:
         if is_complete(job):
-            return f"stopped: {job.directory} is complete, and the same command trains nothing"
+            return f"stopped: {job.directory} is complete; the same command trains nothing more"
     except TrainingError:
         # The folder holds another run, which would have been told next.
         return "stopped before training began"
@@ -241,10 +245,10 @@ def farewell(job: Job | None) -> str:
     finished = sum(map(len, blocks.finished_ranges()))
     if finished <= (job.first is not None):
         return (
-            "stopped before a block of networks was finished: nothing of this run is kept, and the "
-            "same command begins anew"
+            "stopped before the first block of networks was finished: nothing of this run is "
+            "kept, and the same command starts over"
         )
     return (
         f"stopped: {finished:,} of {job.networks:,} networks are finished and kept in "
-        f"{blocks.folder}; the same command goes on from there"
+        f"{blocks.folder}; the same command resumes from there"
     )

@@ -125,7 +125,7 @@ def is_complete(job: Job) -> bool:
         strange = [name for name in (NETWORK, SPEC) if (directory / name).exists()]
         if strange and not partial.exists():
             raise TrainingError(
-                f"{directory / strange[0]} is there already, without a family beside it; choose "
+                f"{directory / strange[0]} already exists, without a family next to it; choose "
                 "another folder, or delete it"
             )
         return False
@@ -164,7 +164,7 @@ def finished_networks(job: Job) -> FinishedNetworks | None:
         return FinishedNetworks(shapes, flatten_parameters(shapes, network.parameters), family)
     except (KeyError, LeaveoutError) as error:
         raise TrainingError(
-            f"{job.directory}: the family there cannot be extended ({error}); choose another "
+            f"{job.directory}: the existing family cannot be extended ({error}); choose another "
             "folder, or delete it"
         ) from None
 
@@ -172,7 +172,7 @@ def finished_networks(job: Job) -> FinishedNetworks | None:
 def _check_shapes(shapes: Mapping[str, tuple[int, ...]], family: Family) -> None:
     for name, shape in shapes.items():
         if family.parameters[name].shape[1:] != shape:
-            raise TrainingError(f"members have {name!r} of another shape than {shape}")
+            raise TrainingError(f"members have {name!r} of a shape other than {shape}")
 
 
 def read_stored(family: Path) -> tuple[Manifest, int]:
@@ -184,5 +184,5 @@ def read_stored(family: Path) -> tuple[Manifest, int]:
         return manifest, len(arrays["removed"])
     except (KeyError, TrainingError):
         raise TrainingError(
-            f"{family}: not a family that leaveout train wrote; choose another folder, or delete it"
+            f"{family}: not a family made by leaveout train; choose another folder, or delete it"
         ) from None

@@ -35,27 +35,28 @@ def left_out(
             )
         if count is not None and count > rows and name != "draws":
             raise TrainingError(
-                f"{said.format(name)}{count}: the data has {rows:,} rows; leave out at most all"
+                f"{said.format(name)}{count}: the data has {rows:,} rows; leave out at most that "
+                "many"
             )
     if sample is None:
         for name, given in (("draws", draws), ("fresh", earlier)):
             if given is not None:
                 raise TrainingError(
-                    f"{said.format(name).rstrip(' =')}: is of samples of the rows; say how many to "
-                    f"draw with {said.format('sample').rstrip(' =')}"
+                    f"{said.format(name).rstrip(' =')}: applies only to samples of the rows; set "
+                    f"the sample size with {said.format('sample').rstrip(' =')}"
                 )
         return np.arange(rows if members is None else int(members)), None
     if members is not None:
         raise TrainingError(
-            "members and sample both say which rows are left out: the first ones, or ones drawn at "
-            "random; drop one"
+            "members and sample both choose the rows to leave out (the first ones, or random "
+            "ones); drop one"
         )
     draw = 1
     if earlier is not None:
         if draws is not None:
             raise TrainingError(
-                f"{said.format('draws')}{draws}: how many there are was planned with the first "
-                f"sample, {earlier.sample.draws}; drop it"
+                f"{said.format('draws')}{draws}: the first sample already fixed the number of "
+                f"samples, {earlier.sample.draws}; drop it"
             )
         draw, draws = earlier.next_draw, earlier.sample.draws
     drawn = Sample(
@@ -79,9 +80,9 @@ class EarlierSample:
             planned = self.sample.draws
             only = "the only one" if planned == 1 else f"the last of {planned}"
             raise TrainingError(
-                f"{self.folder}: its sample is {only} that was planned, and all that may be wrong "
-                "is given to what was planned; for further looks train from the first sample on, "
-                f"with --draws {planned + 1}, and withdraw what was said of this one"
+                f"{self.folder}: its sample is {only} planned, and the planned samples use up "
+                "the whole failure probability; for more, train again from the first sample "
+                f"with --draws {planned + 1}, and withdraw every result about this one"
             )
         return self.sample.draw + 1
 
@@ -95,7 +96,7 @@ class EarlierSample:
         )
         if said:
             raise TrainingError(
-                f"{self.folder}: a fresh sample is of the same training, and {'; '.join(said)}"
+                f"{self.folder}: a fresh sample must use the same training, but {'; '.join(said)}"
             )
 
 
@@ -104,9 +105,11 @@ def earlier_sample(folder: Path) -> EarlierSample:
     family = folder / FAMILY
     if not family.exists():
         raise TrainingError(
-            f"{folder}: there is no {FAMILY}; give the folder of the sample before, finished"
+            f"{folder}: no {FAMILY}; name the folder of the previous sample, finished"
         )
     manifest, _ = read_stored(family)
     if manifest.sample is None:
-        raise TrainingError(f"{folder}: its members are no sample of the rows, so none is next")
+        raise TrainingError(
+            f"{folder}: its members are not a sample of the rows, so there is no next sample"
+        )
     return EarlierSample(folder, manifest, manifest.sample)

@@ -133,7 +133,7 @@ class Task(ABC):
         try:
             write_block(Path(self.folder), networks.start, networks.stop, parameters)
         except OSError as error:
-            return Failed(f"{self.folder}: cannot be written: {error.strerror or error}")
+            return Failed(f"{self.folder}: cannot write: {error.strerror or error}")
         return Done()
 
 
@@ -192,8 +192,8 @@ def processes(task: Task, size: int, settings: Mapping[str, str] | None = None) 
             yield _Processes(pool)
     except ChildLostError as error:
         raise TrainingError(
-            f"a worker process ended before its work was done ({error}); finished blocks are "
-            "kept: run the same again, with fewer workers or a smaller block if memory ran out"
+            f"a worker process died before finishing ({error}); finished blocks are kept: run "
+            "the same command again, with fewer workers or a smaller block if memory ran out"
         ) from None
 
 

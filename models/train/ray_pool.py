@@ -275,8 +275,8 @@ def ray_workers(workers: int | None, shared: int) -> Iterator[RayWorkers]:
             yield RayWorkers(driver, workers)
     except RayLostError as error:
         raise TrainingError(
-            f"{error}; finished blocks are kept: run the same again once the cluster is up, or "
-            "without Ray"
+            f"{error}; finished blocks are kept: run the same command again once the cluster is "
+            "up, or without Ray"
         ) from None
 
 
@@ -318,8 +318,8 @@ def _reference(task: Task) -> str:
             if isinstance(said, Checked):
                 return said.digest
             if not isinstance(said, Step):
-                raise TrainingError(f"training was tried out on this machine: {said}")
-    raise TrainingError("training could not be tried out on this machine")
+                raise TrainingError(f"trial training on this machine: {said}")
+    raise TrainingError("trial training failed on this machine")
 
 
 def _with_reference(task: Task, reference: str) -> Task:
@@ -368,16 +368,18 @@ class _Orders:
         order = self._given[lost.number]
         name = _name(order, self._role.task)
         if lost.fault:
-            raise TrainingError(f"{name}: a worker of Ray failed: {lost.why}")
+            raise TrainingError(f"{name}: a Ray worker failed: {lost.why}")
         self._deaths[lost.number] += 1
         deaths = self._deaths[lost.number]
         if deaths == _DEATHS:
             raise TrainingError(
-                f"{name}: {_DEATHS} workers of Ray died at it ({lost.why}); finished blocks are "
-                "kept: run the same again, with a smaller block if memory ran out"
+                f"{name}: {_DEATHS} Ray workers died on it ({lost.why}); finished blocks are "
+                "kept: run the same command again, with a smaller block if memory ran out"
             )
         self._driver.send(Given(lost.number, order))
-        return f"{name}: its worker died; another one trains it ({deaths} of {_DEATHS - 1} times)"
+        return (
+            f"{name}: its worker died; another one is training it ({deaths} of {_DEATHS - 1} times)"
+        )
 
     def _without(self, unlike: Unlike) -> str:
         here = bits_of_this_machine()
@@ -390,10 +392,10 @@ class _Orders:
         self._unlike.append(said)
         if not unlike.left:
             raise TrainingError(
-                "no machine of the Ray cluster trains the bits that this one does: "
+                "no machine of the Ray cluster trains the same bits as this one: "
                 f"{', '.join(self._unlike)}; start the run on a machine like those"
             )
-        return f"{said} trains other bits than this machine, and is not used"
+        return f"{said} does not train the same bits as this machine, and is not used"
 
 
 def _name(order: Order, task: Task) -> str:

@@ -76,7 +76,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         if not self.cnn and self.layers and min(self.layers) < 1:
             raise TrainingError(
                 f"--layers {','.join(map(str, self.layers))}: expected the widths of the hidden "
-                "layers, each at least 1, as in --layers 50,50"
+                "layers, each at least 1, e.g. --layers 50,50"
             )
         counts = (
             ("--epochs", self.epochs),
@@ -87,14 +87,14 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
             if count < 1:
                 raise TrainingError(f"{flag} {count}: expected a whole number of at least 1")
         if not (self.learning_rate > 0 and math.isfinite(self.learning_rate)):
-            raise TrainingError(f"--lr {self.learning_rate}: expected a number above 0, as in 0.1")
+            raise TrainingError(f"--lr {self.learning_rate}: expected a number above 0, e.g. 0.1")
         if not 0 <= self.weight_decay * self.learning_rate < 1:
             raise TrainingError(
                 f"--weight-decay {self.weight_decay} and --lr {self.learning_rate}: expected "
-                "numbers of at least 0 whose product is below 1, as in 1e-5 and 0.1"
+                "numbers of at least 0 whose product is below 1, e.g. 1e-5 and 0.1"
             )
         if self.dropout is not None and not 0 <= self.dropout < 1:
-            raise TrainingError(f"--dropout {self.dropout}: expected a number in [0, 1), as in 0.1")
+            raise TrainingError(f"--dropout {self.dropout}: expected a number in [0, 1), e.g. 0.1")
         self._check_steps()
         if not 0 <= self.seed < 2**63:
             raise TrainingError(f"--seed {self.seed}: expected a whole number from 0 to 2**63 - 1")
@@ -111,19 +111,19 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
             raise TrainingError(f"--momentum {self.momentum}: expected a number in [0, 1)")
         if self.momentum and self.optimizer != "sgd":
             raise TrainingError(
-                f"--momentum {self.momentum}: {self.optimizer} has momentum of its own; drop "
-                "--momentum, or take --optimizer sgd"
+                f"--momentum {self.momentum}: {self.optimizer} has its own momentum; drop "
+                "--momentum, or use --optimizer sgd"
             )
         if not 0 < self.step_factor <= 1:
             raise TrainingError(f"--step-factor {self.step_factor}: expected a number in (0, 1]")
         weights = self.class_weights
         if isinstance(weights, str):
             if weights != "balanced":
-                raise TrainingError(f"--class-weights {weights}: expected balanced, or numbers")
+                raise TrainingError(f"--class-weights {weights}: expected 'balanced' or numbers")
         elif not all(weight > 0 and math.isfinite(weight) for weight in weights):
             raise TrainingError(
-                f"--class-weights {','.join(map(str, weights))}: expected numbers above 0, one a "
-                "label"
+                f"--class-weights {','.join(map(str, weights))}: expected numbers above 0, one "
+                "per label"
             )
 
     @property
@@ -177,8 +177,8 @@ def parse_layers(text: str) -> tuple[int, ...]:
         word = part.strip()
         if not (word.isascii() and word.isdigit() and 1 <= int(word) <= 2**20):
             raise TrainingError(
-                f"--layers {text}: {part!r} is not a width; expected whole numbers of at least 1 "
-                "with commas between them, as in --layers 50,50, or none for logistic regression"
+                f"--layers {text}: {part!r} is not a width; expected comma-separated whole "
+                "numbers of at least 1, e.g. --layers 50,50, or none for logistic regression"
             )
         widths.append(int(word))
     return tuple(widths)
@@ -192,6 +192,6 @@ def parse_class_weights(text: str) -> tuple[float, ...] | str:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
         raise TrainingError(
-            f"--class-weights {text}: expected balanced, or a number a label with commas between "
-            "them, as in --class-weights 1,4.5"
+            f"--class-weights {text}: expected 'balanced' or comma-separated numbers, one per "
+            "label, e.g. --class-weights 1,4.5"
         ) from None

@@ -79,7 +79,7 @@ def resolve_device(name: str) -> str:
     if torch.cuda.is_available():
         return "cuda"
     if name == "cuda":
-        raise TrainingError("--device cuda: torch sees no CUDA device here; use --device cpu")
+        raise TrainingError("--device cuda: torch finds no CUDA device; use --device cpu")
     return "cpu"
 
 
@@ -121,7 +121,7 @@ def claim_device(folder: Path, devices: int) -> tuple[int, IO[bytes]]:
             stream.close()
             continue
         return index, stream
-    raise TrainingError(f"each of the {devices} devices has a worker already")
+    raise TrainingError(f"each of the {devices} devices already has a worker")
 
 
 _TELL = 1.0
@@ -185,13 +185,14 @@ class StackedTask(Task):
             except torch.OutOfMemoryError:
                 if not self.room.halve(most):
                     return Failed(
-                        f"{most:,} networks are too many for the memory of {self.room.device}, and "
-                        "fewer are not trained there; lower --batch, or use --device cpu"
+                        f"{most:,} networks do not fit into the memory of {self.room.device}, "
+                        "and smaller groups are not trained there; lower --batch, or use "
+                        "--device cpu"
                     )
                 say(
                     Noted(
-                        f"{most:,} networks at once are too many for the memory of "
-                        f"{self.room.device}: at most {self.room.networks:,} from here on"
+                        f"{most:,} networks at once do not fit into the memory of "
+                        f"{self.room.device}: at most {self.room.networks:,} from now on"
                     )
                 )
             # Of what did not fit, or was of another size.

@@ -155,7 +155,7 @@ def run(
         raise TrainingInterruptedError(farewell(job)) from None
     except OSError as error:
         place = error.filename or directory
-        raise TrainingError(f"{place}: cannot be written: {error.strerror or error}") from None
+        raise TrainingError(f"{place}: cannot write: {error.strerror or error}") from None
 
 
 def _job(
@@ -205,8 +205,8 @@ def _check_class_weights(recipe: Recipe, data: TrainingData) -> None:
     given = recipe.class_weights
     if given and not isinstance(given, str) and len(given) != len(data.labels):
         raise TrainingError(
-            f"--class-weights {','.join(map(str, given))}: the data has {len(data.labels)} labels, "
-            f"expected a number for each of {', '.join(data.labels)}"
+            f"--class-weights {','.join(map(str, given))}: the data has {len(data.labels)} "
+            f"labels; expected one number for each of {', '.join(data.labels)}"
         )
 
 

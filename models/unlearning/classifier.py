@@ -100,7 +100,7 @@ def fresh(model: C, seed: int) -> C:
         if id(value) not in known:
             raise TrainingError(
                 f"parameter {name!r} belongs to a module without reset_parameters, so it cannot "
-                "be trained anew; give that module the method"
+                "be retrained; add that method to the module"
             )
     return new
 

@@ -27,7 +27,7 @@ def read_forget(text: str, rows: int, seed: int) -> NDArray[np.int64]:
     words = [word.strip() for word in text.split(",")]
     if not all(word.isascii() and word.isdigit() for word in words):
         raise TrainingError(
-            f"--forget {text}: expected a file of row numbers that exists, row numbers such as "
+            f"--forget {text}: expected an existing file of row numbers, row numbers such as "
             "3,17 counted from 0, or a share such as 0.05"
         )
     return _check_rows([(int(word), "") for word in words], rows, "--forget")
@@ -36,7 +36,7 @@ def read_forget(text: str, rows: int, seed: int) -> NDArray[np.int64]:
 def draw_rows(rows: int, count: int, seed: int) -> NDArray[np.int64]:
     """Draw rows to forget, uniformly."""
     if not 0 < count < rows:
-        raise TrainingError(f"{count:,} of {rows:,} rows cannot be forgotten; some must be left")
+        raise TrainingError(f"{count:,} of {rows:,} rows cannot be forgotten; some must remain")
     return np.sort(generator(seed, Purpose.FORGET).permutation(rows)[:count]).astype(np.int64)
 
 
@@ -44,7 +44,7 @@ def rows_of_label(data: TrainingData, name: str) -> NDArray[np.int64]:
     """Return all rows of a label, as ``--forget-class`` asks."""
     if name not in data.labels:
         raise TrainingError(
-            f"--forget-class {name}: there is no such label; the labels are "
+            f"--forget-class {name}: no such label; the labels are "
             f"{', '.join(data.labels[:_SHOWN])}{', ...' * (len(data.labels) > _SHOWN)}"
         )
     rows = np.flatnonzero(data.y == data.labels.index(name)).astype(np.int64)
@@ -52,7 +52,7 @@ def rows_of_label(data: TrainingData, name: str) -> NDArray[np.int64]:
         raise TrainingError(f"--forget-class {name}: no training row has this label")
     if len(rows) == len(data.y):
         raise TrainingError(
-            f"--forget-class {name}: all {len(rows)} rows have this label; some must be left"
+            f"--forget-class {name}: all {len(rows)} rows have this label; some must remain"
         )
     return rows
 
@@ -67,12 +67,12 @@ def labels_lost(data: TrainingData, forgotten: NDArray[np.int64]) -> tuple[str, 
 def third_party(rows: int, share: float, seed: int) -> NDArray[np.bool_]:
     """Choose the test rows that the unlearner may use."""
     if not 0 < share < 1:
-        raise TrainingError(f"--third {share}: expected a number in (0, 1), as in 0.5")
+        raise TrainingError(f"--third {share}: expected a number in (0, 1), e.g. 0.5")
     count = round(share * rows)
     if not 0 < count < rows:
         raise TrainingError(
-            f"--third {share}: of {rows} test rows, some must serve the unlearner and some must be "
-            "left to judge it; give more test rows (X_test, y_test)"
+            f"--third {share}: of {rows} test rows, some must serve the unlearner and some must "
+            "remain to evaluate it; add test rows (X_test, y_test)"
         )
     chosen = np.zeros(rows, dtype=np.bool_)
     chosen[generator(seed, Purpose.THIRD).permutation(rows)[:count]] = True
@@ -87,7 +87,7 @@ def _share(text: str) -> float | None:
     except ValueError:
         return None
     if not 0 < share < 1:
-        raise TrainingError(f"--forget {text}: expected a share in (0, 1), as in 0.05")
+        raise TrainingError(f"--forget {text}: expected a share in (0, 1), e.g. 0.05")
     return share
 
 
@@ -104,31 +104,30 @@ def _numbers_of(path: Path) -> list[tuple[int, str]]:
                 for word in words:
                     if not (word.isascii() and word.isdigit()):
                         raise TrainingError(
-                            f"{path}{place}: {word!r} is no row number; expected whole numbers "
-                            "from 0, one a line"
+                            f"{path}{place}: {word!r} is not a row number; expected whole "
+                            "numbers from 0, one per line"
                         )
                     found.append((int(word), place))
     except UnicodeDecodeError:
-        raise TrainingError(f"{path}: is not text; expected a CSV of row numbers") from None
+        raise TrainingError(f"{path}: not text; expected a CSV of row numbers") from None
     except (OSError, csv.Error) as error:
-        raise TrainingError(f"{path}: cannot be read: {error}") from None
+        raise TrainingError(f"{path}: cannot read: {error}") from None
     return found
 
 
 def _check_rows(found: list[tuple[int, str]], rows: int, where: str) -> NDArray[np.int64]:
     """Return row numbers; raise on missing, unknown or repeated ones."""
     if not found:
-        raise TrainingError(f"{where}: names no row; expected row numbers from 0")
+        raise TrainingError(f"{where}: names no rows; expected row numbers from 0")
     seen: set[int] = set()
     for number, place in found:
         if number >= rows:
             raise TrainingError(
-                f"{where}{place}: there is no row {number}; the training data has rows 0 to "
-                f"{rows - 1}"
+                f"{where}{place}: no row {number}; the training data has rows 0 to {rows - 1}"
             )
         if number in seen:
             raise TrainingError(f"{where}{place}: row {number} is named twice; name it once")
         seen.add(number)
     if len(seen) == rows:
-        raise TrainingError(f"{where}: names all {rows} rows; some must be left to keep")
+        raise TrainingError(f"{where}: names all {rows} rows; some must remain")
     return np.array(sorted(seen), dtype=np.int64)

@@ -143,7 +143,7 @@ def retrain(
     from torch.nn import functional
 
     if not len(X):
-        raise TrainingError("there is no row to train on; forget fewer rows")
+        raise TrainingError("no rows to train on; forget fewer rows")
     new = fresh(model, seed)
     mode = getattr(new, "train", None)
     if mode is not None:
@@ -304,12 +304,12 @@ def _some(X: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.float3
 
 def _refuse_empty(deletion: Deletion, kept: NDArray[np.int64]) -> None:
     if not deletion.forgotten.any():
-        raise TrainingError("no row is to be forgotten; name at least one")
+        raise TrainingError("no rows to forget; name at least one")
     if not len(kept):
-        raise TrainingError("every training row is to be forgotten; a model needs some to be left")
+        raise TrainingError("all training rows are to be forgotten; a model needs some to remain")
     if not len(deletion.third):
         raise TrainingError(
-            "there are no third-party rows: give test rows, which the model was not trained on"
+            "no third-party rows: pass test rows, which the model was not trained on"
         )
 
 

@@ -41,7 +41,7 @@ class GraphNetwork:
             if not isinstance(node.operator, _KNOWN):
                 raise ModelError(
                     f"{network.source}: {node.name} is a {type(node.operator).__name__}, which "
-                    "cannot be trained anew; expected dense or convolutional layers with ReLU"
+                    "cannot be retrained; expected dense or convolutional layers with ReLU"
                 )
         if not graph.parameters:
             raise ModelError(f"{network.source}: the network has no initialiser to train")
@@ -145,7 +145,7 @@ class GraphNetwork:
             value = self._value(source)
             if isinstance(operator, Permute):
                 return value.permute(*(axis - 1 for axis in operator.order[1:]))
-            assert isinstance(operator, Reshape), "constants are only transposed and re-shaped"
+            assert isinstance(operator, Reshape), "constants can only be transposed and reshaped"
             return value.reshape(operator.shape)
         return self._values[name] if name in self._values else self._constants[name]
 

@@ -16,7 +16,7 @@ def _at_least(flag: str, value: int, least: int) -> None:
 
 def _rate(flag: str, value: float) -> None:
     if not (value > 0 and math.isfinite(value)):
-        raise TrainingError(f"{flag} {value}: expected a number above 0, as in 0.1")
+        raise TrainingError(f"{flag} {value}: expected a number above 0, e.g. 0.1")
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,8 +47,8 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
         _rate("--lr", self.learning_rate)
         if not 0 <= self.weight_decay * self.learning_rate < 1:
             raise TrainingError(
-                f"--weight-decay {self.weight_decay}: expected a number of at least 0 and, times "
-                "--lr, below 1, as in 1e-5"
+                f"--weight-decay {self.weight_decay}: expected a number of at least 0 whose "
+                "product with --lr is below 1, e.g. 1e-5"
             )
 
 
@@ -97,6 +97,6 @@ class Game(msgspec.Struct, frozen=True, kw_only=True):
         _at_least("--attack-steps", self.attack_steps, 1)
         _rate("--game-lr", self.learning_rate)
         if not 0 < self.target < 1:
-            raise TrainingError(f"--target {self.target}: expected a number in (0, 1), as in 0.5")
+            raise TrainingError(f"--target {self.target}: expected a number in (0, 1), e.g. 0.5")
         if not 0 < self.share <= 1:
-            raise TrainingError(f"--share {self.share}: expected a number in (0, 1], as in 0.2")
+            raise TrainingError(f"--share {self.share}: expected a number in (0, 1], e.g. 0.2")

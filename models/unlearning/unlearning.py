@@ -51,13 +51,13 @@ def matching_network(network: Network, data: TrainingData, source: Path) -> Grap
     features = data.X.shape[1]
     if features != network.inputs:
         raise TrainingError(
-            f"{source} has {features} features, {network.source} takes {network.inputs}; give the "
-            "data that the network was trained on"
+            f"{source} has {features} features, but {network.source} takes {network.inputs}; "
+            "pass the data that the network was trained on"
         )
     if len(data.labels) > network.labels:
         raise TrainingError(
-            f"{source} has {len(data.labels)} labels, {network.source} gives {network.labels} "
-            "scores; give the data that the network was trained on"
+            f"{source} has {len(data.labels)} labels, but {network.source} returns "
+            f"{network.labels} scores; pass the data that the network was trained on"
         )
     if data.X_test is None or not len(data.X_test):
         raise TrainingError(
@@ -122,7 +122,7 @@ def run(
         raise TrainingError(f"--seed {seed}: expected a whole number from 0 to 2**63 - 1")
     if (forget is None) == (forget_class is None):
         raise TrainingError(
-            "give --forget ROWS or --forget-class LABEL, one of the two: what is to be forgotten"
+            "pass exactly one of --forget ROWS and --forget-class LABEL, to choose what to forget"
         )
     if retrained < 0:
         raise TrainingError(f"--retrain {retrained}: expected a whole number of at least 0")
@@ -158,7 +158,7 @@ def _write(target: Path, files: list[Path], contents: list[bytes]) -> None:
         raise UnlearningInterruptedError("stopped; nothing was written") from None
     except OSError as error:
         place = error.filename or target
-        raise TrainingError(f"{place}: cannot be written: {error.strerror or error}") from None
+        raise TrainingError(f"{place}: cannot write: {error.strerror or error}") from None
 
 
 def _refuse_existing(target: Path, files: list[Path]) -> None:
@@ -166,7 +166,7 @@ def _refuse_existing(target: Path, files: list[Path]) -> None:
         raise TrainingError(f"{target}: is a file; choose another -o")
     for path in files:
         if path.exists():
-            raise TrainingError(f"{path} is there already; choose another -o, or delete it")
+            raise TrainingError(f"{path} already exists; choose another -o, or delete it")
 
 
 def _unlearn(

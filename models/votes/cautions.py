@@ -98,19 +98,19 @@ def part_cautions(samples: Samples, findings: Findings) -> list[str]:
         more = ", ..." if len(counts) > _NAMED else ""
         total = sum(count for _, count in counts)
         said.append(
-            f"{total:,} {of} have rows of one label only and always answer it: {each}{more}"
+            f"{total:,} {of} have rows of only one label and always answer it: {each}{more}"
         )
     small = [size for size in sizes if 0 < size < _SMALL]
     if small:
         said.append(
-            f"{len(small):,} {of} have fewer than {_SMALL} rows, {min(small)} the fewest; take "
+            f"{len(small):,} {of} have fewer than {_SMALL} rows, the smallest {min(small)}; use "
             "fewer --parts"
         )
     middle = statistics.median(sizes)
     if _SMALL <= middle < len(names):
         said.append(
-            f"a member has {middle:,.10g} rows (median), of {len(names):,} labels: it never saw "
-            "most of them; take fewer --parts, or predict something coarser"
+            f"a member has {middle:,.10g} rows (median) for {len(names):,} labels: it never saw "
+            "most of them; use fewer --parts, or predict something coarser"
         )
     return said
 
@@ -126,7 +126,7 @@ def label_cautions(samples: Samples, given: bool) -> list[str]:
     if not given and len(names) > _MANY and all(number(name) is not None for name in names):
         said.append(
             f"there are {len(names):,} labels, all of them numbers: if they are measurements, "
-            "predict a few ranges of them instead"
+            "predict a few ranges instead"
         )
     return said
 
@@ -136,27 +136,27 @@ def vote_cautions(samples: Samples, accuracy: Accuracy) -> list[str]:
     names, said = samples.labels, []
     if accuracy.ensemble <= accuracy.majority:
         said.append(
-            f"the ensemble ({accuracy.ensemble:.2%} right) is no better than always answering "
-            f"{_name(names[accuracy.most])} ({accuracy.majority:.2%}): an accuracy certified of it "
-            "shows little"
+            f"the ensemble ({accuracy.ensemble:.2%} correct) is no better than always answering "
+            f"{_name(names[accuracy.most])} ({accuracy.majority:.2%}): its certified accuracy "
+            "means little"
         )
     present = accuracy.points > 0
     rare = present & (accuracy.answers <= _RARELY * accuracy.points)
     for label in np.flatnonzero(rare)[:_NAMED].tolist():
         said.append(
-            f"{_name(names[label])} is {_often(int(accuracy.answers[label]))} and true of "
-            f"{int(accuracy.points[label]):,} test rows"
+            f"{_name(names[label])} is {_often(int(accuracy.answers[label]))} but is the label "
+            f"of {int(accuracy.points[label]):,} test rows"
         )
     if rare.sum() > _NAMED:
-        said.append(f"so it is with {int(rare.sum()) - _NAMED:,} more labels")
+        said.append(f"the same holds for {int(rare.sum()) - _NAMED:,} more labels")
     missing = [names[label] for label in np.flatnonzero(~present)]
     if missing:
-        said.append(f"no test row has the label {_names(missing)}: nothing is measured of it")
+        said.append(f"no test row has the label {_names(missing)}: nothing is measured for it")
     return said
 
 
 def _often(answers: int) -> str:
-    return f"answered {answers:,} time{'s' * (answers != 1)} only" if answers else "never answered"
+    return f"answered only {answers:,} time{'s' * (answers != 1)}" if answers else "never answered"
 
 
 def _names(labels: Sequence[str]) -> str:

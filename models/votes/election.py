@@ -32,10 +32,10 @@ _SHOWN = 3
 
 _CHANGES: dict[Against, str] = {
     "edits": "one edit inserts a row with any features and any label into a part, or removes one",
-    "insertions": "one insertion adds a row with any features and any label to a part",
-    "removals": "one removal takes a row out of a part",
-    "relabels": "one relabel gives a row of a part any other label, or one that is none of the "
-    "labels, which takes it out of the part",
+    "insertions": "one insertion adds to a part a row with any features and any label",
+    "removals": "one removal deletes a row from a part",
+    "relabels": "one relabel changes the label of a row in a part to any other label, or to one "
+    "outside the labels, which removes the row from the part",
 }
 
 
@@ -49,23 +49,23 @@ def refuse_unfit(samples: Samples, recipe: PartRecipe, rows: tuple[NDArray[np.in
     place = f"{samples.source}: part {largest} has {sizes[largest]:,} rows"
     if learner.searched and sizes[largest] > MOST_ROWS:
         raise TrainingError(
-            f"{place}, and the learner {learner.name} takes at most {MOST_ROWS:,}; use more --parts"
+            f"{place}, but the learner {learner.name} takes at most {MOST_ROWS:,}; use more --parts"
         )
     if against is None:
         return
     if not samples.features.is_fixed:
         raise TrainingError(
-            f"{samples.source}: each part of a CSV encodes its own rows, so that a changed row "
-            f"would move all others, which thresholds (--survive {against}) do not count; say "
-            "--encoding CSV, a table whose rows decide ranges and categories for every part, for "
-            "instance the one of --test"
+            f"{samples.source}: each part of a CSV encodes its own rows, so one changed row "
+            f"would shift all others, which thresholds (--survive {against}) do not count; pass "
+            "--encoding CSV, a table whose rows fix ranges and categories for every part, e.g. "
+            "the one of --test"
         )
     absent = int((samples.y < 0).sum())
     if against == "relabels" and absent:
         raise TrainingError(
-            f"{samples.source}: {absent:,} training rows have a label that is none of --labels; a "
-            "relabel could bring them into a part, which thresholds do not count: drop these rows, "
-            "or name their labels"
+            f"{samples.source}: {absent:,} training rows have a label that is not in --labels; a "
+            "relabel could bring them into a part, which thresholds do not count: drop these "
+            "rows, or add their labels"
         )
     exact_to = recipe.searched_to
     if exact_to is None:
@@ -75,8 +75,8 @@ def refuse_unfit(samples: Samples, recipe: PartRecipe, rows: tuple[NDArray[np.in
         sets = learner.work([*times.values()], len(samples.labels), against, exact_to)
         if sets * len(each) * samples.features.fit_encoder(each).width > _MOST_WORK:
             raise TrainingError(
-                f"{samples.source}: part {index} has {len(each):,} rows, of which {sets:,} sets of "
-                f"at most {exact_to} {against} would be tried, which takes too long; take a "
+                f"{samples.source}: part {index} has {len(each):,} rows, so {sets:,} sets of at "
+                f"most {exact_to} {against} would have to be tried, which takes too long; use a "
                 "smaller --exact-to, or more --parts"
             )
 
@@ -87,17 +87,15 @@ def survival_assumptions(recipe: PartRecipe) -> list[Assumption]:
         return []
     return [
         Assumption(
-            text="thresholds of the members are those that were computed with their votes; "
-            "counting with them computes none again",
+            text="the members' thresholds are those computed together with their votes; "
+            "counting with them does not recompute any",
             checked=False,
         ),
         Assumption(text=_CHANGES[recipe.survive], checked=True),
+        Assumption(text="the features of a row do not depend on the other rows", checked=True),
         Assumption(
-            text="the features of a row are the same whatever the other rows are", checked=True
-        ),
-        Assumption(
-            text="a member is a function of the rows of its part, whatever their order, and draws "
-            "nothing",
+            text="a member is a function of the rows of its part, whatever their order, and "
+            "uses no randomness",
             checked=True,
         ),
     ]
@@ -110,7 +108,9 @@ def survival_note(ballots: Ballots, against: Against) -> str:
     np.put_along_axis(least, ballots.votes[:, :, None], np.iinfo(np.int32).max, axis=2)
     fewest = least.min(axis=2)
     shares = ", ".join(f"{r}: {(fewest > r).mean():.1%}" for r in range(1, _SHOWN + 1))
-    return f"share of the members' votes that survive so many {against} within their part: {shares}"
+    return (
+        f"share of the members' votes that survive this many {against} within their part: {shares}"
+    )
 
 
 def origin_of(
@@ -128,7 +128,7 @@ def origin_of(
     distinct = not partition.repeated or recipe.merge_duplicates
     if recipe.copies > 1:
         learner = (
-            f"the sum of the scores of {recipe.copies} of {learner}, of which the j-th of member i "
+            f"the sum of the scores of {recipe.copies} of {learner}, where the j-th of member i "
             f"has the seed plus {recipe.copies} i + j"
         )
     return Origin(
@@ -189,8 +189,8 @@ def _notes(
     absent = int((partition.base == ABSENT).sum())
     if absent:
         notes.append(
-            f"{absent} training rows have a label that is none of the labels: no member was given "
-            "it (parts.csv shows no part for them)"
+            f"{absent} training rows have a label outside the labels: no member received them "
+            "(parts.csv shows no part for them)"
         )
     if partition.repeated:
         notes.append(f"{partition.repeated} training rows share their values with another row")
@@ -198,21 +198,21 @@ def _notes(
     notes += [f"{count} members were trained with a {kind}" for kind, count in findings.warned]
     if recipe.copies > 1:
         notes.append(
-            f"a member is {recipe.copies} classifiers of one part; none is written as ONNX"
+            f"a member is {recipe.copies} classifiers of one part; none is exported to ONNX"
         )
     if findings.exported:
         notes.append(
-            f"{findings.exported} members are written as ONNX; {findings.differing_members} of "
-            f"them, which compute in single precision, cast {findings.differing} votes otherwise "
-            "than the ballots"
+            f"{findings.exported} members are exported to ONNX; {findings.differing_members} of "
+            f"them, which compute in single precision, cast {findings.differing} votes that "
+            "differ from the ballots"
         )
         if recipe.features:
-            notes.append("the ONNX models take what --features gives, which is not written")
+            notes.append("the ONNX models take the output of --features, which is not exported")
         elif isinstance(samples.features, TableFeatures):
             notes.append(
-                "each ONNX model takes its own part's encoding, which its metadata 'columns' holds"
+                "each ONNX model takes its own part's encoding, stored in its metadata 'columns'"
             )
-    notes += [f"{count} members are not written as ONNX: {why}" for why, count in findings.reasons]
+    notes += [f"{count} members are not exported to ONNX: {why}" for why, count in findings.reasons]
     return notes
 
 
@@ -227,42 +227,45 @@ def _assumptions(recipe: PartRecipe, partition: Partition) -> list[Assumption]:
 
     shared = [
         unchecked_assumption(
-            "number of parts, learner and settings stay as they are when the training set changes"
+            "the number of parts, the learner and the settings stay the same when the training "
+            "set changes"
         ),
         unchecked_assumption(
-            "training again runs the same versions on the same kind of processor, and is asked "
-            "about the same test rows; where no member at all can be trained, or a process ends, "
-            "there is no answer, rather than another one"
+            "retraining uses the same versions on the same kind of processor, and gets the same "
+            "test rows; if no member at all can be trained, or a process dies, there is no "
+            "answer, rather than a different one"
         ),
-        checked_assumption("a member that cannot be trained votes label 0, and stops no other"),
+        checked_assumption(
+            "a member that cannot be trained votes label 0, and does not stop the others"
+        ),
     ]
     if recipe.method == "ss_dpa":
         distinct = (
-            "rows of one sample are in one part, and a change of any of their labels is one relabel"
+            "rows of one sample are in one part, and changing any of their labels is one relabel"
             if partition.repeated
-            else "no two training rows are one sample"
+            else "no two training rows are the same sample"
         )
         return [
             *shared,
             unchecked_assumption(
-                "samples are not the attacker's to add, remove or change: labels alone are, and no "
-                "label makes a row one that cannot be read"
+                "the attacker cannot add, remove or change samples, only labels, and no label "
+                "makes a row unreadable"
             ),
             checked_assumption(distinct),
             checked_assumption(
-                "the part of a sample is its rank among the samples, and reads no label"
+                "the part of a sample is its rank among the samples, and does not depend on labels"
             ),
             checked_assumption(
                 "a member's training reads the samples, which no relabel changes, the labels of "
                 "its own part, and its seed"
             ),
         ]
-    reads = "values and label" if recipe.hash_reads_label else "values and not its label"
+    reads = "values and label" if recipe.hash_reads_label else "values, without its label"
     return [
         *shared,
-        checked_assumption(f"which members a row reaches is a hash of its own {reads}"),
+        checked_assumption(f"the members that a row reaches are a hash of its own {reads}"),
         checked_assumption(
-            "a member's encoding, scaling and training read the rows it was given, in sorted "
+            "a member's encoding, scaling and training read the rows it received, in sorted "
             "order, and its seed"
         ),
     ]
@@ -377,7 +380,7 @@ def _train_undefended(task: Task, workers: int, tell: Callable[[int], None]) -> 
     """Return the model trained on all rows, or why there is none."""
     rows, learner = len(task.rows[0]), task.learner
     if learner.surviving is not None and learner.surviving.searched and rows > MOST_ROWS:
-        return f"all rows ({rows:,}) are more than the {MOST_ROWS:,} that {learner.name} takes"
+        return f"all rows ({rows:,}) exceed the {MOST_ROWS:,} that {learner.name} takes"
     task = replace(task, onnx=False, scores=False, survive=None, exact_to=None)
     (model,) = train_members(task, workers, tell)
     return f"all rows {model.failed}" if model.failed else model
@@ -407,7 +410,7 @@ def _fit_shared_features(
     if encoder.width > _MOST_FEATURES:
         raise TrainingError(
             f"{samples.source}: {encoder.width:,} features, more than {_MOST_FEATURES:,}; drop "
-            "columns whose words hardly repeat"
+            "columns whose words rarely repeat"
         )
     # Distinct samples in sorted order and test rows apart: a row's last bits may depend on which
     # rows are transformed with it.
@@ -427,12 +430,12 @@ def _fit_shared_features(
             except (ValueError, TypeError, ArithmeticError, np.linalg.LinAlgError) as error:
                 why = " ".join(str(error).split())
                 raise TrainingError(
-                    f"--features {name}: cannot be fitted without labels: {why}"
+                    f"--features {name}: cannot fit without labels: {why}"
                 ) from None
     if train.ndim != 2 or not (np.isfinite(train).all() and np.isfinite(test).all()):
         raise TrainingError(
-            f"--features {','.join(recipe.features)}: gives what are not finite numbers, a row a "
-            "sample; take others"
+            f"--features {','.join(recipe.features)}: does not return finite numbers, one row "
+            "per sample; use others"
         )
     return ArrayFeatures(np.vstack([train[ranks], test]))
 

@@ -91,9 +91,9 @@ def make_learner(name: str | None = None, settings: Mapping[str, object] | None 
     if semi and "estimator" in inspect.signature(kind).parameters and "estimator" not in given:
         required.append("estimator")
     if required:
-        cure = f"as in --set {required[0]}=LogisticRegression"
+        cure = f"e.g. --set {required[0]}=LogisticRegression"
         if required[0] != "estimator":
-            cure = "which cannot be given here; take another learner"
+            cure = "which cannot be set here; use another learner"
         raise TrainingError(f"--learner {name}: needs its parameter {required[0]!r}, {cure}")
     return Learner(name, tuple(sorted(given.items())), semi, _make_estimator(kind, given, 0))
 
@@ -104,12 +104,12 @@ def make_transformer(name: str, settings: Mapping[str, object], seed: int) -> An
 
     kind = _find_estimator(name, "transformer", "--features")
     if not hasattr(kind, "transform"):
-        raise TrainingError(f"--features {name}: it cannot transform rows it was not fitted on")
+        raise TrainingError(f"--features {name}: cannot transform rows that it was not fitted on")
     transformer = _make_estimator(kind, dict(settings), seed, "--features")
     if get_tags(transformer).target_tags.required:
         raise TrainingError(
-            f"--features {name}: it reads labels, so that one relabel would reach every member; "
-            "take an unsupervised one, as PCA"
+            f"--features {name}: reads labels, so one relabel would reach every member; use an "
+            "unsupervised one, e.g. PCA"
         )
     return transformer
 
@@ -132,7 +132,7 @@ def _find_estimator(name: str, kind: str, flag: str) -> type[Any]:
     if name not in known:
         options = [*known, TORCH, *SURVIVING] if kind == "classifier" else list(known)
         raise TrainingError(
-            f"{flag} {name}: scikit-learn has no {kind} of that name{hint(name, options)}"
+            f"{flag} {name}: scikit-learn has no {kind} with that name{hint(name, options)}"
         )
     return known[name]
 
@@ -212,8 +212,7 @@ def _torch_learner(given: dict[str, object]) -> Learner:
         Recipe(**settings)  # type: ignore[arg-type]
     except TypeError:
         raise TrainingError(
-            "--learner torch: a setting is of the wrong kind; expected numbers, as in "
-            "--set epochs=200"
+            "--learner torch: a setting has the wrong type; expected numbers, e.g. --set epochs=200"
         ) from None
     try:
         import torch

@@ -129,10 +129,10 @@ def train_member(task: Task, index: int) -> Member:
                 # One after the other, so that sums are rounded the same way every time.
                 scores = scores + train(task, seed + copy, rows, encoder)[0]
         except _FAILURES as error:
-            why = f"cannot be trained or asked: {' '.join(str(error).split())}"
+            why = f"training or prediction fails: {' '.join(str(error).split())}"
             return _failed_member(task, index, encoder, why)
     if not np.isfinite(scores).all():
-        return _failed_member(task, index, encoder, "gives scores that are not finite numbers")
+        return _failed_member(task, index, encoder, "returns scores that are not finite numbers")
     kinds = sorted({each.category.__name__ for each in caught})
     return _member(task, scores, "", tuple(kinds), exported)
 

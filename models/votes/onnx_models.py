@@ -66,7 +66,7 @@ def export_model(
     try:
         answers = _answers(written, encoder, tests, chunk, np.asarray(model.classes_))
     except Exception as error:  # onnxruntime's have no common ancestor below this
-        return Exported(b"", f"onnxruntime does not run it: {_short(error)}")
+        return Exported(b"", f"onnxruntime cannot run it: {_short(error)}")
     return Exported.of(written, encoder, int((answers != scores.argmax(axis=1)).sum()))
 
 
@@ -165,7 +165,7 @@ def _convert_model(model: Any, width: int) -> onnx.ModelProto | str:
             target_opset={"": _OPSET, "ai.onnx.ml": 3},
         )
     except Exception as error:  # each converter fails in a way of its own
-        return f"skl2onnx does not convert {name}: {_short(error)}"
+        return f"skl2onnx cannot convert {name}: {_short(error)}"
     return converted
 
 

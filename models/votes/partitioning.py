@@ -46,16 +46,16 @@ def refuse_occupied(directory: Path) -> None:
             clear_partials(place)
         if place.is_dir() and any(place.iterdir()):
             raise TrainingError(
-                f"{directory}: the directory is not empty; name another one, or remove it"
+                f"{directory}: the folder is not empty; name another one, or remove it"
             )
         if not place.is_dir() and (place.exists() or place.is_symlink()):
-            raise TrainingError(f"{directory}: is not a directory; name another one")
+            raise TrainingError(f"{directory}: not a folder; name another one")
         folder = directory
         while not folder.exists() and not folder.is_symlink():
             folder = folder.parent
         if not folder.is_dir():
             raise TrainingError(
-                f"{directory}: cannot be made: {folder} is not a directory; name another one"
+                f"{directory}: cannot create: {folder} is not a folder; name another one"
             )
         for name in directory.parts[len(folder.parts) :]:
             (folder / name).exists()  # fails where a name is too long
@@ -65,7 +65,7 @@ def refuse_occupied(directory: Path) -> None:
     except OSError as error:
         raise _unwritable(directory, error) from None
     except RuntimeError:  # as pathlib says it
-        raise TrainingError(f"{directory}: links lead in a circle; name another one") from None
+        raise TrainingError(f"{directory}: circular links; name another one") from None
 
 
 def write_directory(
@@ -102,7 +102,7 @@ def _write_directory(
 
 def _unwritable(directory: Path, error: OSError) -> TrainingError:
     return TrainingError(
-        f"{directory}: cannot be written: {error.strerror or error}; name another directory"
+        f"{directory}: cannot write: {error.strerror or error}; name another folder"
     )
 
 

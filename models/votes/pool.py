@@ -58,7 +58,7 @@ def _in_children(task: Task, workers: int, on_done: Callable[[int], None]) -> li
                 on_done(len(members))
     except ChildLostError as error:
         raise TrainingError(
-            f"a worker process ended before its work was done ({error}); nothing is written: run "
-            "the command again, with fewer --workers if memory ran out"
+            f"a worker process died before finishing ({error}); nothing was written: run the "
+            "command again, with fewer --workers if memory ran out"
         ) from None
     return [members[index] for index in range(count)]

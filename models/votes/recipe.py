@@ -93,15 +93,15 @@ class PartRecipe:
             raise TrainingError(f"--method {self.method}: expected one of {', '.join(METHODS)}")
         if self.parts < (2 if self.survive is None else 1):
             raise TrainingError(
-                f"--parts {self.parts}: expected at least 2; with one, a single edit could change "
-                "every answer, unless the member itself survives some: --survive"
+                f"--parts {self.parts}: expected at least 2; with one part, a single edit could "
+                "change every answer, unless the member itself survives some: --survive"
             )
         if self.spread < 1:
             raise TrainingError(f"--spread {self.spread}: expected a whole number of at least 1")
         if self.spread > 1 and self.method not in ("finite_aggregation", "boosted"):
             raise TrainingError(
-                f"--spread {self.spread} is of --method finite_aggregation or boosted; drop one, "
-                "or name both"
+                f"--spread {self.spread} needs --method finite_aggregation or boosted; drop one, "
+                "or pass both"
             )
         if self.families < 1:
             raise TrainingError(
@@ -109,11 +109,11 @@ class PartRecipe:
             )
         if self.families > 1 and self.method != "hash_bagging":
             raise TrainingError(
-                f"--families {self.families} is of --method hash_bagging; drop one, or name both"
+                f"--families {self.families} needs --method hash_bagging; drop one, or pass both"
             )
         if self.classifiers > _MOST_MEMBERS:
             raise TrainingError(
-                f"--parts {self.parts}: {self.classifiers:,} classifiers, expected at most "
+                f"--parts {self.parts}: {self.classifiers:,} classifiers; expected at most "
                 f"{_MOST_MEMBERS:,}"
             )
         if not 0 <= self.seed <= _MOST_SEED - self.classifiers:
@@ -128,23 +128,23 @@ class PartRecipe:
         if self.method != "ss_dpa":
             self._refuse_what_sees_all()
         elif self.hash_reads_label:
-            raise TrainingError("SS-DPA assigns parts by rank; its partition reads no label")
+            raise TrainingError("SS-DPA assigns parts by rank; its partition does not read labels")
         if self.scale and self.learner.surviving is not None:
             raise TrainingError(
-                f"--scale: the learner {self.learner.name} takes features as they are, so that "
-                "what it says of a change of rows holds; scale the data file instead"
+                f"--scale: the learner {self.learner.name} takes features unchanged, so that its "
+                "claims about changed rows hold; scale the data file instead"
             )
         if self.copies > 1 and self.learner.surviving is not None:
             raise TrainingError(
-                f"--method {self.method}: the classifiers of a member differ by their seed, and "
-                f"the learner {self.learner.name} draws nothing; take --method dpa"
+                f"--method {self.method}: the classifiers of a member differ by their seed, but "
+                f"the learner {self.learner.name} uses no randomness; use --method dpa"
             )
         if self.survive is not None:
             self._check_survive(self.survive)
         elif self.exact_to is not None:
             raise TrainingError(
-                f"--exact-to {self.exact_to} is of --survive, which says against what; drop it, or "
-                "add for instance --survive removals"
+                f"--exact-to {self.exact_to} needs --survive, which names the attack; drop it, "
+                "or add e.g. --survive removals"
             )
 
     @property
@@ -182,28 +182,28 @@ class PartRecipe:
             raise TrainingError(f"{flag}: expected one of {', '.join(get_args(Against))}")
         if self.method == "ss_dpa":
             raise TrainingError(
-                f"{flag}: members of --method ss_dpa read the samples of all parts, of which "
-                "thresholds say nothing; take --method dpa"
+                f"{flag}: members of --method ss_dpa read the samples of all parts, which "
+                "thresholds do not cover; use --method dpa"
             )
         if self.method != "dpa":
             raise TrainingError(
-                f"{flag}: with --method {self.method} a change reaches several members at once, "
-                "whose thresholds are not counted together; take --method dpa"
+                f"{flag}: with --method {self.method} one change reaches several members, whose "
+                "thresholds are not counted together; use --method dpa"
             )
         if learner is None:
             raise TrainingError(
-                f"{flag}: nothing is known of how many changes {self.learner.name} survives; take "
+                f"{flag}: it is not known how many changes {self.learner.name} survives; use "
                 f"--learner {' or --learner '.join(SURVIVING)}"
             )
         if against not in learner.survives:
             raise TrainingError(
-                f"{flag}: the learner {learner.name} is searched for every set of changed rows, "
-                f"and rows to insert are without end; take --survive "
+                f"{flag}: for the learner {learner.name} every set of changed rows is searched, "
+                "but the rows to insert are unlimited; use --survive "
                 f"{' or '.join(learner.survives)}, or --learner nearest"
             )
         if against == "relabels" and self.hash_reads_label:
             raise TrainingError(
-                f"{flag}: the hash reads labels, so that a relabelled row moves to another part"
+                f"{flag}: the hash reads labels, so a relabelled row moves to another part"
             )
         if self.exact_to is not None and not learner.searched:
             raise TrainingError(
@@ -217,19 +217,19 @@ class PartRecipe:
     def _refuse_what_sees_all(self) -> None:
         if self.features or self.feature_settings:
             raise TrainingError(
-                "--features are fitted on all samples, so that one edit would reach every member; "
-                "they are for --method ss_dpa, where only labels are the attacker's"
+                "--features are fitted on all samples, so one edit would reach every member; "
+                "they are for --method ss_dpa, where the attacker controls only labels"
             )
         if self.learner.semi_supervised:
             raise TrainingError(
-                f"--learner {self.learner.name} is trained on all samples, so that one edit would "
-                "reach every member; it is for --method ss_dpa, where only labels are the "
-                "attacker's"
+                f"--learner {self.learner.name} is trained on all samples, so one edit would "
+                "reach every member; it is for --method ss_dpa, where the attacker controls "
+                "only labels"
             )
         if self.merge_duplicates:
             raise TrainingError(
-                f"--duplicates is of --method ss_dpa; with {self.method} each row is an edit of "
-                "its own: drop it"
+                f"--duplicates needs --method ss_dpa; with {self.method} each row is a separate "
+                "edit: drop it"
             )
 
 
@@ -298,9 +298,10 @@ def divide(samples: Samples, recipe: PartRecipe) -> Partition:
             sample = int(np.argmax(times > 1))
             first, second = (int(row) for row in np.flatnonzero(ranks == sample)[:2])
             raise TrainingError(
-                f"{samples.source}: training rows {first} and {second} (counting from 0) are one "
-                f"sample, {repeated:,} rows share theirs; SS-DPA rests on distinct samples: give "
-                "--duplicates merge, which counts all labels of one sample as one relabel"
+                f"{samples.source}: training rows {first} and {second} (counting from 0) are the "
+                f"same sample, {repeated:,} rows share their sample; SS-DPA requires distinct "
+                "samples: pass --duplicates merge, which counts all labels of one sample as one "
+                "relabel"
             )
         base = ranks % recipe.parts
     else:
@@ -328,7 +329,7 @@ def split_settings(
     for text in texts:
         name, equals, value = (part.strip() for part in text.partition("="))
         if not equals or not name or not value:
-            raise TrainingError(f"--set {text}: expected NAME=VALUE, as in --set max_depth=5")
+            raise TrainingError(f"--set {text}: expected NAME=VALUE, e.g. --set max_depth=5")
         owner, dot, parameter = name.rpartition(".")
         if not dot:
             if name in own:
@@ -337,7 +338,7 @@ def split_settings(
             continue
         if owner not in transformers:
             raise TrainingError(
-                f"--set {text}: {owner!r} is none of --features "
+                f"--set {text}: {owner!r} is not one of --features "
                 f"({', '.join(transformers) or 'there are none'})"
             )
         if (owner, parameter) in shared:
@@ -354,7 +355,7 @@ def torch_settings(
     chosen = {name: value for name, value in given.items() if value is not None}
     for name in chosen:
         if learner != TORCH:
-            raise TrainingError(f"--{name} is of --learner {TORCH}; drop it, or name that learner")
+            raise TrainingError(f"--{name} needs --learner {TORCH}; drop it, or pass that learner")
         if name in own:
-            raise TrainingError(f"--{name} and --set {name} say the same twice; drop one")
+            raise TrainingError(f"--{name} and --set {name} set the same value; drop one")
     return chosen

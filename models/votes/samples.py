@@ -122,25 +122,28 @@ def checked_names(
     """Return the labels and the assumption on them, or refuse unusable ones."""
     flag = f"--labels {','.join(names)}"
     if len(set(names)) < len(names) or "" in names:
-        raise TrainingError(f"{flag}: a label is empty or there twice; name each once")
+        raise TrainingError(f"{flag}: a label is empty or duplicated; name each once")
     for name in names:
         if not is_text(name):
             raise TrainingError(f"--labels: {name!r} is not UTF-8 text; write it as UTF-8")
     if len(names) < 2:
         raise TrainingError(
-            f"{source}: there is no label but {', '.join(names) or 'none'}; expected at least 2"
+            f"{source}: no labels besides {', '.join(names) or 'none'}; expected at least 2"
         )
     if len(names) > MOST_LABELS:
         raise TrainingError(
-            f"{source}: there are {len(names):,} labels, expected at most {MOST_LABELS:,}; predict "
+            f"{source}: {len(names):,} labels; expected at most {MOST_LABELS:,}; predict "
             "something coarser"
         )
     if given:
-        text = "the labels were given beforehand; a row with another one is left aside by itself"
+        text = (
+            "the labels were fixed beforehand; a row with any other label is skipped, "
+            "independently of the other rows"
+        )
         return tuple(names), Assumption(text=text, checked=True)
     text = (
-        f"the labels are those of {file_name(source)}, and a change of the training set adds or "
-        "removes none: training again is told the same ones with --labels"
+        f"the labels are those of {file_name(source)}, and a change of the training set neither "
+        "adds nor removes one: retraining gets the same labels through --labels"
     )
     return tuple(names), Assumption(text=text, checked=False)
 
@@ -149,9 +152,9 @@ def refuse_measurements(source: str, words: Sequence[str], names: Sequence[str])
     """Refuse labels that are nearly all distinct, as measurements or row names are."""
     if len(names) > _FEW_LABELS and len(words) < _ROWS_A_LABEL * len(names):
         raise TrainingError(
-            f"{source}: {len(names):,} different labels of {len(words):,} rows look like "
-            "measurements, or names of the rows; predict a few classes (cut numbers into ranges), "
-            "or name all labels with --labels"
+            f"{source}: {len(names):,} different labels in {len(words):,} rows look like "
+            "measurements or row names; predict a few classes (cut numbers into ranges), or "
+            "list all labels with --labels"
         )
 
 
@@ -159,13 +162,13 @@ def bad_row_assumption(bad_rows: BadRows, unit: str) -> Assumption:
     """Return the certificate's assumption on inserted rows that cannot be read."""
     if bad_rows == "skip":
         return Assumption(
-            text=f"a row is a {unit} of the file; one that cannot be read, or whose label is none, "
-            "is left aside by itself",
+            text=f"a row is a {unit} of the file; one that cannot be read, or has a label "
+            "outside the labels, is skipped, independently of the other rows",
             checked=True,
         )
     return Assumption(
-        text="a change of the training set adds no row that cannot be read: one such row stops "
-        "training, unless --bad-rows skip leaves it aside by itself",
+        text="a change of the training set adds no unreadable row: one such row stops training, "
+        "unless --bad-rows skip skips it, independently of the other rows",
         checked=False,
     )
 
@@ -180,8 +183,7 @@ def rows_with_known_labels(
     if not lost:
         return kept, ()
     return kept, (
-        f"{lost} row{'s' * (lost != 1)} held out to test on left aside: the label is none of the "
-        "labels",
+        f"{lost} held-out test row{'s' * (lost != 1)} skipped: the label is not one of the labels",
     )
 
 
@@ -194,8 +196,8 @@ def checked_truth(
         row = int(np.argmax(truth == NO_LABEL))
         raise TrainingError(
             f"{place(row)}: {words[row]!r} is not one of the labels "
-            f"{', '.join(names[:8])}{', ...' if len(names) > 8 else ''}"
-            f"{hint(words[row], names)}; mend the row, or name all labels with --labels"
+            f"{', '.join(names[:8])}{', ...' if len(names) > 8 else ''}{hint(words[row], names)}; "
+            "fix the row, or list all labels with --labels"
         )
     return truth
 
@@ -241,7 +243,7 @@ def hash_text(key: str, reads_label: bool, families: int = 1) -> str:
     several = ""
     if families > 1:
         several = f" of a family; in family f from 1 on the person is {_FAMILY.decode()!r} and f"
-    label = " and its label" if reads_label else ", its label not"
+    label = " and its label" if reads_label else ", without its label"
     return (
         f"BLAKE2b (8 bytes, little-endian; person {_PART.decode()!r}, key {key!r}) of the sample's "
         f"values{label}, modulo the number of members{several}"

@@ -36,8 +36,8 @@ from leaveout.models.votes.samples import (
 _LARGEST = np.finfo(np.float32).max
 
 _PLAIN = Assumption(
-    text="what was done to the features before the file was written did not look at any of "
-    "its training rows: values are taken as they are",
+    text="any processing of the features before the file was written did not look at any of its "
+    "training rows: values are used unchanged",
     checked=False,
 )
 
@@ -108,18 +108,18 @@ def samples_from_share(
     # Sorted, so that the order of the file has no say in theirs either.
     tests = sorted(np.flatnonzero(out).tolist(), key=lambda row: (keys[row], words[row], row))
     if not kept or not tests:
-        raise TrainingError(f"{source}: no row is left to train or to test on; add rows")
+        raise TrainingError(f"{source}: no rows left for training or testing; add rows")
     given = tuple(words[row] for row in kept)
     known, assumption = _names(source, names[1], given, [places[row] for row in kept], labels)
     if bad_rows == "skip":
         right, lost = rows_with_known_labels([words[row] for row in tests], known)
         tests, left_aside = [tests[place] for place in right], (*left_aside, *lost)
         if not tests:
-            raise TrainingError(f"{source}: no row is left to test on; add rows")
+            raise TrainingError(f"{source}: no rows left for testing; add rows")
     truth = checked_truth(
         [words[row] for row in tests],
         known,
-        lambda row: f"{source}: {names[1]!r} row {places[tests[row]]}, held out to test on",
+        lambda row: f"{source}: {names[1]!r} row {places[tests[row]]}, held out for testing",
     )
     return Samples(
         keys=[keys[row] for row in kept],
@@ -158,8 +158,10 @@ def _training(
     left_aside: tuple[str, ...] = ()
     if lost := int((~fine).sum()):
         left_aside = (
-            f"{lost} row{'s' * (lost != 1)} of {names[0]!r} left aside: not all finite numbers in "
-            f"the range of float32 (the first is row {int(np.argmin(fine))})",
+            (
+                f"{lost} row{'s' * (lost != 1)} of {names[0]!r} skipped: not all values are finite "
+                f"numbers in the range of float32 (the first is row {int(np.argmin(fine))})"
+            ),
         )
     return values, words, kept.tolist(), left_aside
 
@@ -170,12 +172,12 @@ def _rows(
     """Return numbers as float64 and labels as text, or refuse unusable ones."""
     if X.dtype.kind in "fiub" and X.dtype.itemsize > 8:
         raise TrainingError(
-            f"{source}: {names[0]!r} is {X.dtype}, expected numbers that float64 holds; save it as "
+            f"{source}: {names[0]!r} is {X.dtype}; expected numbers that fit float64; save it as "
             f"{names[0]}.astype(float)"
         )
     values, labels = rows_and_labels(source, names, X, y, np.float64)
     if not len(values):
-        raise TrainingError(f"{source}: {names[0]!r} has no row; add some")
+        raise TrainingError(f"{source}: {names[0]!r} has no rows; add some")
     # Adding 0 takes the sign off a zero, which no key shows either.
     return values + 0.0, tuple(map(str, labels.tolist()))
 
@@ -194,9 +196,9 @@ def _names(
         # Before there is a name for each up to the largest.
         if largest >= MOST_LABELS:
             raise TrainingError(
-                f"{source}: {name!r} row {rows[numbers.index(largest)]} is {largest}, expected a "
-                f"label 0 to {MOST_LABELS - 1}; number the labels from 0, or say which there are "
-                "with --labels"
+                f"{source}: {name!r} row {rows[numbers.index(largest)]} is {largest}; expected a "
+                f"label 0 to {MOST_LABELS - 1}; number the labels from 0, or list them with "
+                "--labels"
             )
         refuse_measurements(f"{source}: {name!r}", words, sorted(set(words) - {""}))
         names = tuple(map(str, range(largest + 1)))
@@ -206,7 +208,7 @@ def _names(
             if not (label.isascii() and label.isdigit() and str(int(label)) == label):
                 raise TrainingError(
                     f"--labels {','.join(names)}: {label!r} is not a label of {source}; expected "
-                    "numbers, as in --labels 0,1,2"
+                    "numbers, e.g. --labels 0,1,2"
                 )
     return checked_names(source, names, given=labels is not None)
 
@@ -242,7 +244,7 @@ def read_lines(path: Path) -> tuple[Table, tuple[str, ...]]:
     if header is None:
         header = _header(path, b"")
     return Table.of_rows(path, header, rows, lines), tuple(
-        f"{count} line{'s' * (count != 1)} left aside: {why} (the first is line {first[why]})"
+        f"{count} line{'s' * (count != 1)} skipped: {why} (the first is line {first[why]})"
         for why, count in sorted(reasons.items())
     )
 
@@ -258,7 +260,7 @@ def _contents(path: Path) -> Iterator[bytes]:
 def _header(path: Path, content: bytes) -> list[str]:
     found = _parse_line(content)
     if isinstance(found, str):
-        raise TrainingError(f"{path}, line 1: the header cannot be read: {found}")
+        raise TrainingError(f"{path}, line 1: cannot read the header: {found}")
     header = [name.strip() for name in found]
     check_header(path, header)
     return header
@@ -272,7 +274,7 @@ def _cells(content: bytes, columns: int) -> list[str] | str:
     if not found or (len(found) == 1 and not found[0].strip() and columns > 1):
         return []
     if len(found) != columns:
-        return f"not {columns} cells, as the header has"
+        return f"not {columns} cells as in the header"
     return [cell.strip() for cell in found]
 
 
@@ -306,7 +308,7 @@ def table_samples(
     skip = bad_rows == "skip"
     table, left_aside = read_lines(path) if skip else (_whole(path), ())
     if not len(table):
-        raise TrainingError(f"{path}: there is no row below the header{_of(left_aside)}")
+        raise TrainingError(f"{path}: no rows below the header{_of(left_aside)}")
     label, features = table.label_and_features(label)
     keys = cell_keys(zip(*(table.column(name) for name in features), strict=True))
     names, assumption = _label_names(table, label, labels, skip)
@@ -314,7 +316,7 @@ def table_samples(
     if test is not None:
         tests = _read(test)
         for name in table.header:
-            tests.require(name, "the table to test on needs every column of the other")
+            tests.require(name, "the test table needs every column of the training table")
     elif test_share is not None:
         out = held_out(keys, test_share, hash_key)
         # Sorted, so that the order of the file has no say in theirs either.
@@ -328,17 +330,17 @@ def table_samples(
         keys = [key for key, kept in zip(keys, ~out, strict=True) if kept]
     else:
         raise TrainingError(
-            f"{path}: say what to test on: --test FILE, or --test-share 0.2 to hold out a share of "
+            f"{path}: no test rows: pass --test FILE, or --test-share 0.2 to hold out a share of "
             "the rows"
         )
     for each in (train, tests):
         if not len(each):
-            raise TrainingError(f"{each.path}: no row is left to train or to test on; add rows")
+            raise TrainingError(f"{each.path}: no rows left for training or testing; add rows")
     basis = None if encoding is None else _basis(encoding, features)
     words, answers = train.column(label), tests.column(label)
     header = Assumption(
-        text=f"a change of the training set adds or removes rows of {file_name(path)}, and leaves "
-        "its header as it is",
+        text=f"a change of the training set adds or removes rows of {file_name(path)}, but does "
+        "not change its header",
         checked=False,
     )
     return Samples(
@@ -368,9 +370,7 @@ def _whole(path: Path) -> Table:
     with contextlib.suppress(TrainingError):
         found, left_aside = read_lines(path)
         if len(found) and left_aside:
-            refused = TrainingError(
-                f"{refused}, or leave such lines aside by themselves with --bad-rows skip"
-            )
+            refused = TrainingError(f"{refused}, or skip such lines with --bad-rows skip")
     raise refused
 
 
@@ -381,7 +381,7 @@ def _of(left_aside: tuple[str, ...]) -> str:
 def _basis(path: Path, features: Sequence[str]) -> Table:
     table = _read(path)
     for name in features:
-        table.require(name, "the table of --encoding needs every column but the label")
+        table.require(name, "the --encoding table needs every column but the label")
     return table
 
 
@@ -402,8 +402,8 @@ def _basis_assumption(basis: Table | None) -> tuple[Assumption, ...]:
     if basis is None:
         return ()
     text = (
-        f"ranges and categories of columns stay those of {file_name(basis.path)}, which a change "
-        "of the training set does not reach"
+        f"ranges and categories of columns come from {file_name(basis.path)}, which a change of "
+        "the training set does not affect"
     )
     return (Assumption(text=text, checked=False),)
 
@@ -412,7 +412,7 @@ def _read(path: Path) -> Table:
     """Read a table outside the attacker's reach: all of it, or none."""
     table = read_table(path)
     if not len(table):
-        raise TrainingError(f"{path}: there is no row below the header")
+        raise TrainingError(f"{path}: no rows below the header")
     return table
 
 
@@ -424,8 +424,8 @@ def _label_names(
     cells = table.column(label)
     if "" in cells and not skip:
         raise TrainingError(
-            f"{table.at(cells.index(''), label)}: the label is missing; drop the row, or leave "
-            "such rows aside with --bad-rows skip"
+            f"{table.at(cells.index(''), label)}: missing label; drop the row, or skip such rows "
+            "with --bad-rows skip"
         )
     named = table.take_rows([row for row, cell in enumerate(cells) if cell])
     checked = checked_names(str(table.path), named.labels(label), given=False)
@@ -479,24 +479,24 @@ def read_samples(
     """
     source = Path(path)
     if test is not None and test_share is not None:
-        raise TrainingError("--test and --test-share both say what to test on; drop one")
+        raise TrainingError("--test and --test-share both choose the test rows; drop one")
     if test_share is not None and not 0 < test_share < 1:
-        raise TrainingError(f"--test-share {test_share}: expected a share in (0, 1), as in 0.2")
+        raise TrainingError(f"--test-share {test_share}: expected a share in (0, 1), e.g. 0.2")
     if bad_rows not in get_args(BadRows):
         raise TrainingError(f"--bad-rows {bad_rows}: expected refuse or skip")
     if holds_archive(source, TrainingError):
         if test is not None:
             raise TrainingError(
-                f"{source}: an NPZ has its test rows in X_test and y_test; drop --test"
+                f"{source}: an NPZ keeps its test rows in X_test and y_test; drop --test"
             )
         if encoding is not None:
-            raise TrainingError(f"{source}: an NPZ is used as it is; drop --encoding")
+            raise TrainingError(f"{source}: an NPZ is used unchanged; drop --encoding")
         if label is not None:
-            raise TrainingError(f"{source}: an NPZ has its labels in y_train; drop --label")
+            raise TrainingError(f"{source}: an NPZ keeps its labels in y_train; drop --label")
         try:
             return _read_npz(source, test_share, labels, hash_key, bad_rows)
         except MemoryError:
-            raise TrainingError(f"{source}: the samples do not fit into memory") from None
+            raise TrainingError(f"{source}: the samples do not fit in memory") from None
     tests = None if test is None else Path(test)
     basis = None if encoding is None else Path(encoding)
     return table_samples(source, label, tests, test_share, labels, hash_key, bad_rows, basis)
@@ -520,7 +520,7 @@ def _read_npz(
     names = ["X_train", "y_train"] if "X_train" in arrays else ["X", "y"]
     expect_arrays(source, arrays, TrainingError, names, expected=_EXPECTED)
     if "X_test" in arrays:
-        raise TrainingError(f"{source}: has test rows in X_test already; drop --test-share")
+        raise TrainingError(f"{source}: already has test rows in X_test; drop --test-share")
     return samples_from_share(
         arrays[names[0]],
         arrays[names[1]],

@@ -72,7 +72,7 @@ def _text(token: Any) -> Text:
         start = at.column + wrong
         raise Slip(
             Position(at.line, start, at.line, start + 2),
-            f"'{text[wrong : wrong + 2]}' means nothing in a text",
+            f"'{text[wrong : wrong + 2]}' has no meaning in a text",
             r"write \\ for a backslash, or / in a path",
         )
     try:
@@ -182,7 +182,7 @@ class _Builder:
         arguments = tuple(part for part in given if not isinstance(part, Option))
         for before, after in itertools.pairwise(given):
             if isinstance(before, Option) and not isinstance(after, Option):
-                wrong = f"an argument without a name comes after '{before.name} = ...'"
+                wrong = f"an argument without a name follows '{before.name} = ...'"
                 raise Slip(after.at, wrong, "put the arguments without a name first")
         return Call(str(parts[0]), arguments, options, at=_span(parts))
 

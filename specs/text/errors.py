@@ -212,8 +212,8 @@ WORDS = {
 }
 """Names, in lower case, that other languages have as words."""
 
-_DOUBLE = 'a text stands in double quotes: "full.onnx"'
-_LIST = "a list stands in square brackets, as in [0, 1]"
+_DOUBLE = 'a text is in double quotes: "full.onnx"'
+_LIST = "a list is in square brackets, e.g. [0, 1]"
 
 CHARACTERS = {
     "&": "write 'and'",
@@ -226,13 +226,13 @@ CHARACTERS = {
     "\N{RIGHT DOUBLE QUOTATION MARK}": _DOUBLE,
     "\N{LEFT SINGLE QUOTATION MARK}": _DOUBLE,
     "\N{RIGHT SINGLE QUOTATION MARK}": _DOUBLE,
-    "^": "there are no powers: write x * x",
+    "^": "there is no power operator: write x * x",
     "%": "write 0.05 for 5 %",
     ";": "a statement needs no end mark: the next one begins with its own keyword",
     "{": _LIST,
     "}": _LIST,
     ".": "a number is written 0.5, and after 'forall x in X' comes ':'",
-    "\\": "a text, such as a path, stands in double quotes",
+    "\\": "a text, such as a path, is in double quotes",
     "≤": "write '<='",
     "≥": "write '>='",
     "≠": "write '!='",
@@ -244,8 +244,8 @@ CHARACTERS = {
     "∧": "write 'and'",
     "∨": "write 'or'",
     "¬": "write 'not'",
-    "−": "write '-', the minus of the keyboard",
-    "–": "write '-', the minus of the keyboard",
+    "−": "write '-', the minus sign on the keyboard",
+    "–": "write '-', the minus sign on the keyboard",
     "×": "write '*'",
     "·": "write '*'",
 }

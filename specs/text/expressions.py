@@ -332,6 +332,6 @@ def constant(node: Expression, follow: Follow) -> float | None:
             raise Slip(node.at, "division by zero")
         result = _OPERATORS[node.operator](left, right)
         if not math.isfinite(result):
-            raise Slip(node.at, "this is no finite number")
+            raise Slip(node.at, "this is not a finite number")
         return result
     return None

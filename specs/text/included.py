@@ -88,7 +88,7 @@ def expand(
     spec = with_text(spec)
     for each in allowed:
         if not each.is_dir():
-            raise SpecError(f"{each}: is no folder to include specifications from")
+            raise SpecError(f"{each}: not a folder to include specifications from")
     roots = tuple(each.resolve() for each in (folder, *allowed))
     reader = _Reader(spec.source.lines, roots)
     chain = () if file is None else (file.resolve(),)
@@ -132,12 +132,12 @@ class _Reader:
         try:
             known = target.resolve()
         except (OSError, RuntimeError, ValueError) as error:
-            raise Slip(path.at, f"{target}: cannot be read: {error}") from None
+            raise Slip(path.at, f"{target}: cannot read: {error}") from None
         self._refuse_foreign(path, target, known)
         if known in file.chain:
-            raise Slip(path.at, f"{target} includes itself", "leave this 'include' out")
+            raise Slip(path.at, f"{target} includes itself", "remove this 'include'")
         if known in self.seen:
-            cure = "leave this 'include' out: what it defines is known here"
+            cure = "remove this 'include': its definitions are already known here"
             raise Slip(path.at, f"{target} is included twice", cure)
         if len(self.seen) == MOST:
             raise Slip(path.at, f"more than {MOST} files are included")
@@ -145,7 +145,7 @@ class _Reader:
         try:
             text = read(target)
         except SpecError as error:
-            raise Slip(path.at, str(error), "it is looked for beside this file") from None
+            raise Slip(path.at, str(error), "it is looked for in the folder of this file") from None
         spec = _parse_included(text, target, path)
         start = self.lines
         self.lines += spec.source.lines
@@ -156,7 +156,7 @@ class _Reader:
     def _refuse_foreign(self, path: Text, target: Path, known: Path) -> None:
         """Refuse includes from other folders, before reading them."""
         if not target.suffix == known.suffix == SUFFIX:
-            wrong = f"{target}: is no specification, whose name ends in {SUFFIX}"
+            wrong = f"{target}: not a specification, whose name ends in {SUFFIX}"
             raise Slip(path.at, wrong, f'as in: include "other{SUFFIX}"')
         if not any(known.is_relative_to(root) for root in self.roots):
             wrong = f"{target} lies outside {self.roots[0]}, the folder of the first file"
@@ -171,7 +171,7 @@ def _parse_included(text: str, target: Path, path: Text) -> Spec:
         word = _WORD.match(_COMMENT.sub("", text).lstrip())
         if word is not None and word.group() in _STARTS:
             raise
-        raise Slip(path.at, f"{target}: is no specification") from None
+        raise Slip(path.at, f"{target}: not a specification") from None
 
 
 def _move_node(node: AnyNode, file: _File) -> AnyNode:

@@ -59,7 +59,7 @@ def refuse_too_deep(statements: Sequence[Node]) -> None:
             raise Slip(
                 node.at,
                 f"this expression is nested more than {DEEPEST} levels deep",
-                "give a part of it a name with 'let'",
+                "name a part of it with 'let'",
             )
         stack.extend((child, depth + 1) for child in children(node))
 
@@ -121,7 +121,7 @@ def read_bytes(path: str | Path) -> bytes:
             raise _too_long(str(path)) from None
         raise SpecError(f"{path}: {error}") from None
     except OSError as error:
-        raise SpecError(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise SpecError(f"{path}: cannot read: {error.strerror or error}") from None
 
 
 def _too_long(name: str) -> SpecError:
@@ -134,8 +134,8 @@ def decode_text(data: bytes, name: str) -> str:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise SpecError(
-            f"{name}: is not UTF-8 text (byte {error.start}), as a specification is; networks and "
-            "tables are named in one"
+            f"{name}: not UTF-8 text (byte {error.start}), as a specification must be; it names "
+            "networks and tables"
         ) from None
     return text.replace("\r\n", "\n").replace("\r", "\n")
 

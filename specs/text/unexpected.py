@@ -147,10 +147,12 @@ def _character(error: UnexpectedInput, text: str) -> Slip:
     at = Position(error.line, error.column, error.line, end)
     cure = CHARACTERS.get(character[0], "")
     if not character.isprintable():
-        cure = "write a plain space" if character.isspace() else "delete it"
-        return Slip(at, f"a character that cannot stand here, U+{ord(character):04X}", cure)
+        cure = "write an ordinary space" if character.isspace() else "delete it"
+        return Slip(at, f"a character that is not allowed here, U+{ord(character):04X}", cure)
     if not cure and not character.isascii():
-        cure = "names are made of a-z, A-Z, 0-9 and _; anything may stand in a comment or a text"
+        cure = (
+            "names consist of a-z, A-Z, 0-9 and _; any character is allowed in a comment or a text"
+        )
     return Slip(at, f"unexpected character {character!r}", cure)
 
 
@@ -235,7 +237,7 @@ def _binder(scene: Scene) -> Slip | None:
         wrong = f"expected ':' or ',' after what 'forall' goes over, found {scene.token_text}"
         return Slip(scene.at, wrong, "write: forall x in X, M in F: ...")
     if "NAME" in scene.accepts and token.type in ("FORALL", "NOT"):
-        wrong = f"'{token}' cannot stand here without parentheses"
+        wrong = f"'{token}' is not allowed here without parentheses"
         return Slip(scene.at, wrong, f"write: ({token} ...)")
     return None
 
@@ -251,7 +253,7 @@ def _operator(scene: Scene) -> Slip | None:
         ("<", ">"): "write '!='",
         ("==", "="): "write '=='",
         ("!=", "="): "write '!='",
-        ("*", "*"): "there are no powers: write x * x",
+        ("*", "*"): "there is no power operator: write x * x",
         ("/", "/"): "a comment begins with '#'",
         ("/", "*"): "a comment begins with '#'",
     }
@@ -266,7 +268,7 @@ def _operator(scene: Scene) -> Slip | None:
         return Slip(scene.at, "'=' names a value, '==' compares two", "write '=='")
     if token.type == "LSQB" and scene.previous is not None and scene.previous.type == "NAME":
         number = str(after) if after is not None and after.type == "NUMBER" else "0"
-        wrong = f"there is no '{scene.previous}[...]': features are read by a function"
+        wrong = f"there is no '{scene.previous}[...]': a function reads features"
         return Slip(scene.back(), wrong, f"write: feature({scene.previous}, {number})")
     chained = "AND" in scene.accepts and "COMPARISON" not in scene.accepts
     if chained and token.type in ("EQUAL", "COMPARISON"):
@@ -278,7 +280,7 @@ def _operator(scene: Scene) -> Slip | None:
 def _word(scene: Scene) -> Slip | None:
     token, previous, after = scene.token, scene.previous, scene.after
     if token.type == "TEXT" and previous is not None and previous.type == "NAME":
-        wrong = f"'{previous}' needs parentheses around what it takes"
+        wrong = f"'{previous}' needs parentheses around its operand"
         return Slip(scene.back(), wrong, f"write: {previous}({scene.token_text})")
     if token.type != "NAME":
         return None
@@ -303,7 +305,7 @@ def _word(scene: Scene) -> Slip | None:
     if scene.accepts >= STATEMENTS and after is not None:
         if after.type == "EQUAL":
             return Slip(
-                scene.at, f"'{token}' is given a value without 'let'", f"write: let {token} = ..."
+                scene.at, f"'{token}' gets a value without 'let'", f"write: let {token} = ..."
             )
         if after.type == "COLON":
             wrong = f"expected 'guarantee' or 'find' before '{token}'"
@@ -334,7 +336,7 @@ def _value_missing(scene: Scene) -> str:
     if not {"NAME", "NUMBER", "LPAR"} <= scene.accepts or scene.previous is None:
         return ""
     if scene.token.type in KEYWORDS - STATEMENTS:
-        return f"'{scene.token}' is no value and cannot name one"
+        return f"'{scene.token}' is not a value and cannot name one"
     kind = "claim" if scene.previous.type in _BEFORE_CLAIMS else "value"
     cure = f"write a {kind} after '{scene.previous}'"
     return f"{cure}, or delete it" if scene.previous.type == "COMMA" else cure

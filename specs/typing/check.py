@@ -60,7 +60,7 @@ class Expansion:
                 claim.at,
                 "with every name written out, the claims up to this one have more than "
                 f"{MOST_IN_ALL:,} parts",
-                "put the others into a specification of their own",
+                "put the others into a separate specification",
             )
 
     def _measure_or_refuse(self, node: Expression) -> _Measure:
@@ -71,15 +71,15 @@ class Expansion:
             raise Slip(
                 node.at,
                 f"with every name written out, this expression has more than {LONGEST:,} parts",
-                "each name stands for all that its 'let' holds, each time it is used: use them "
-                "fewer times",
+                "each name stands for everything that its 'let' contains, each time it is used: "
+                "use names fewer times",
             )
         if found.depth > DEEPEST:
             raise Slip(
                 node.at,
                 "with every name written out, this expression is nested more than "
                 f"{DEEPEST} levels deep",
-                "shorten the chain of names that stand for one another",
+                "shorten the chain of names that refer to each other",
             )
         return found
 
@@ -188,7 +188,7 @@ def _check(spec: Spec, table: Mapping[str, Function]) -> CheckedSpec:
     for statement in spec.statements:
         if isinstance(statement, Include):
             cure = "read the file with leaveout.specs.load, or use leaveout.specs.expand"
-            raise Slip(statement.at, "nothing says which folder this path is relative to", cure)
+            raise Slip(statement.at, "it is not known which folder this path is relative to", cure)
         if isinstance(statement, Let):
             if statement.name in scope:
                 first = scope[statement.name].at
@@ -227,7 +227,7 @@ def _check_claim(statement: Guarantee | Find, scope: Scope, inference: Inference
         if not 0 < level.value < 1:
             percent = 1 < level.value < 100
             cure = f"write {level.value / 100:g} for {level} %" if percent else "as in 0.95"
-            raise Slip(level.at, f"a confidence lies between 0 and 1, {level} does not", cure)
+            raise Slip(level.at, f"a confidence must be between 0 and 1, {level} is not", cure)
         inference.types[id(level)] = NUMBER
     inner = claim.claim if isinstance(claim, Confident) else claim
     if isinstance(claim, Confident):

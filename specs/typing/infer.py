@@ -121,7 +121,7 @@ class Inference:
                 return self._for_all(node, scope)
             case Confident():
                 wrong = "'with confidence' belongs at the end of a whole guarantee or find"
-                raise Slip(node.at, wrong, "take it out of the parentheses, to the end")
+                raise Slip(node.at, wrong, "move it out of the parentheses, to the end")
             case _:
                 assert_never(node)
 
@@ -130,7 +130,7 @@ class Inference:
             return scope[node.name].type
         if node.name in self.functions:
             function = self.functions[node.name]
-            wrong = f"'{node.name}' is a function, here without its arguments"
+            wrong = f"'{node.name}' is a function, but has no arguments here"
             raise Slip(node.at, wrong, f"as in: {function.example}")
         raise self._unknown(node.name, node.at, scope)
 
@@ -189,7 +189,7 @@ class Inference:
                 raise self._mismatch(function, name, argument, kind, parameter.types)
             number = literal(argument, scope)
             if isinstance(number, Number) and not parameter.takes(number.value):
-                wrong = f"'{name}' of {function.name} is {parameter.range}, {number} is not"
+                wrong = f"'{name}' of {function.name} must be {parameter.range}, {number} is not"
                 raise Slip(argument.at, wrong, f"as in: {function.example}")
         if function.rule is not None:
             followed = {name: literal(value, scope) for name, value in given.items()}
@@ -227,9 +227,9 @@ class Inference:
         cure = function.signature
         makers = [each for each in self.functions.values() if each.result in expected]
         if kind.each in expected:
-            cure = f"take each one of it: forall v in {brief(argument)}: ..."
+            cure = f"use each one of it: forall v in {brief(argument)}: ..."
         elif NUMBER not in expected and makers:
-            cure = f"{human} is made so: {makers[0].example}"
+            cure = f"for example, {human}: {makers[0].example}"
         return Slip(argument.at, wrong, cure)
 
     def _iterable(self) -> list[Type]:
@@ -238,11 +238,14 @@ class Inference:
 
     def _list(self, node: ListOf, scope: Scope) -> Type:
         if not node.items:
-            raise Slip(node.at, "this list is empty", "a list holds numbers, as in [0, 0.5, 1]")
+            raise Slip(node.at, "this list is empty", "a list contains numbers, e.g. [0, 0.5, 1]")
         kinds = [self.infer(item, scope) for item in node.items]
         for item, kind in zip(node.items, kinds, strict=True):
             if kind not in (NUMBER, LIST):
-                wrong = f"a list holds numbers or lists of numbers, {brief(item)} is {kind.human}"
+                wrong = (
+                    f"a list contains numbers or lists of numbers, but {brief(item)} is "
+                    f"{kind.human}"
+                )
                 raise Slip(item.at, wrong)
             if kind != kinds[0]:
                 first = f"{brief(node.items[0])} is {kinds[0].human}"
@@ -254,7 +257,7 @@ class Inference:
         for item, width in zip(node.items, widths, strict=True):
             if None not in (width, widths[0]) and width != widths[0]:
                 wrong = f"rows of different length: {widths[0]} and {width} numbers"
-                raise Slip(item.at, wrong, "every list in a list is as long as the first")
+                raise Slip(item.at, wrong, "every list in a list must be as long as the first")
         return TABLE
 
     def _width(self, node: Expression, scope: Scope) -> int | None:
@@ -264,8 +267,8 @@ class Inference:
     def _number(self, node: Expression, scope: Scope, operator: str) -> None:
         kind = self.infer(node, scope)
         if kind != NUMBER:
-            wrong = f"'{operator}' takes numbers, {brief(node)} is {kind.human}"
-            cure = f"a label is only equal to another or not, as in {brief(node)} == 1"
+            wrong = f"'{operator}' needs numbers, but {brief(node)} is {kind.human}"
+            cure = f"a label can only equal another or not, e.g. {brief(node)} == 1"
             raise Slip(node.at, wrong, cure if kind == LABEL else "")
 
     def _arithmetic(self, node: Arithmetic, scope: Scope) -> Type:
@@ -295,10 +298,11 @@ class Inference:
             cure = "join claims with 'and', 'or', '=>' and 'not'"
         elif LABEL in (left, right):
             cure = (
-                "a label equals (==, !=) a label or a whole number from 0, as in label(N, x) == 1"
+                "compare (==, !=) a label with a label or a whole number from 0, e.g. label(N, "
+                "x) == 1"
             )
         else:
-            cure = "what compares is numbers and labels, as in label(M, x) == label(N, x)"
+            cure = "only numbers and labels can be compared, e.g. label(M, x) == label(N, x)"
         raise Slip(node.at, f"'{node.operator}' cannot compare these: {facts}", cure)
 
     def _refuse_no_share(self, node: Compare, scope: Scope) -> None:
@@ -313,7 +317,7 @@ class Inference:
             except Slip:
                 continue
             if value is not None and not 0 <= value <= 1:
-                wrong = f"{function.name} is a share, from 0 to 1, never {value:.15g}"
+                wrong = f"{function.name} is a share, from 0 to 1, and never {value:.15g}"
                 cure = f"write {value / 100:.15g} for {value:.15g} %" if 1 < value <= 100 else ""
                 raise Slip(other.at, wrong, cure or f"as in: {function.example}")
 
@@ -331,11 +335,11 @@ class Inference:
             raise self.twice(binder.name, at, scope[binder.name].at)
         domain = self.infer(binder.domain, scope)
         if domain.each is None:
-            wrong = f"'forall' cannot go over {brief(binder.domain)}: it is {domain.human}"
+            wrong = f"'forall' cannot range over {brief(binder.domain)}: it is {domain.human}"
             ways = [
                 f"{kind.human} ({kind.each.human} each)" for kind in self._iterable() if kind.each
             ]
-            raise Slip(binder.domain.at, wrong, f"it goes over {join_alternatives(ways)}")
+            raise Slip(binder.domain.at, wrong, f"it ranges over {join_alternatives(ways)}")
         return Entry(domain.each, at)
 
     def _check_left_out_share(self, node: ForAll, binder: Binder, share: Number) -> None:
@@ -343,15 +347,15 @@ class Inference:
         domain = self.types[id(binder.domain)]
         if domain != FAMILY:
             wrong = (
-                f"'but' leaves out a share of the rows; {brief(binder.domain)} is {domain.human}"
+                f"'but' excludes a share of the rows, but {brief(binder.domain)} is {domain.human}"
             )
             raise Slip(share.at, wrong, "write: forall x in X, M in F but 0.001: ...")
         if not 0 <= share.value < 1:
             percent = 1 <= share.value < 100
             cure = f"write {share.value / 100:g} for {share} %" if percent else "as in 0.001"
-            raise Slip(share.at, f"a share of the rows lies in [0, 1), {share} does not", cure)
+            raise Slip(share.at, f"a share of the rows must be in [0, 1), {share} is not", cure)
         if node is not self.sampled:
-            wrong = "'but' speaks of rows that have no member, so the claim holds with a confidence"
+            wrong = "'but' is about rows that have no member, so the claim holds with a confidence"
             cure = "put 'forall' first, and at the end: with confidence 0.95"
             raise Slip(share.at, wrong, cure)
         self.types[id(share)] = NUMBER
@@ -359,5 +363,5 @@ class Inference:
     def twice(self, name: str, at: Position, first: Position) -> Slip:
         """Return the slip for a name that is already defined."""
         where = place(self.source, first, seen_from=at)
-        cure = f"first at {where}; give one of them another name"
+        cure = f"first at {where}; rename one of them"
         return Slip(at, f"'{name}' is defined twice", cure)

@@ -51,7 +51,7 @@ class Constants:
         if value is None:
             wrong = f"the value of '{param.name}' is neither a constant number nor a text"
             raise Slip(
-                param.value.at, wrong, "write 'let' for it; a param is as in: param eps = 0.1"
+                param.value.at, wrong, "write 'let' for it; a param looks like: param eps = 0.1"
             )
         return value
 

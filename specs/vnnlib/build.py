@@ -83,9 +83,9 @@ def alternatives(rest: list[Formula], at: Position) -> list[tuple[Atom, ...]]:
     whole = All(tuple(rest))
     cases, size = _count(whole)
     if cases > MOST_CASES:
-        raise Slip(at, f"the query comes apart into more than {MOST_CASES:,} cases")
+        raise Slip(at, f"the query splits into more than {MOST_CASES:,} cases")
     if size > LARGEST:
-        raise Slip(at, f"the cases of the query have more than {LARGEST:,} conditions together")
+        raise Slip(at, f"the cases of the query have more than {LARGEST:,} conditions in total")
     return _expand(whole)
 
 
@@ -107,7 +107,7 @@ def split_disjunctions(rest: list[Formula], at: Position) -> tuple[list[Formula]
             kept.append(each)
             cases *= count
     if len(left) > _MOST_LEFT:
-        wrong = f"the query has more than {_MOST_LEFT:,} disjunctions that hold together"
+        wrong = f"the query has more than {_MOST_LEFT:,} disjunctions that must hold together"
         raise Slip(at, wrong)
     return kept, left
 
@@ -193,7 +193,7 @@ def build(problem: Problem, networks: Sequence[Network], reals: bool | None = No
     if any(not each for each in others):
         cases = []
     if len(cases) * len(common) > LARGEST:
-        raise Slip(start, f"the cases of the query have more than {LARGEST:,} conditions together")
+        raise Slip(start, f"the cases of the query have more than {LARGEST:,} conditions in total")
     inputs = _inputs(problem, points)
     cases = _bound_all(problem, bounds, common, cases, others, inputs, points)
     boxes = [bounds.box(spots) for spots in inputs]
@@ -321,8 +321,8 @@ def _bound_all(
             raise Slip(
                 problem.networks[first].at,
                 f"{name} has no {'upper' if upper else 'lower'} bound",
-                "every input needs two bounds, outside of all 'or' or in every case of one, by "
-                "itself or by relations to inputs that have them",
+                "every input needs two bounds, outside all 'or' or in every case of one, by "
+                "itself or through relations to inputs that have them",
             )
     return cases
 

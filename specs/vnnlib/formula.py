@@ -97,7 +97,7 @@ def number(text: str) -> Fraction:
 def _check_digits(value: Fraction) -> Fraction:
     """Return the coefficient; refuse one with too many digits."""
     if value.numerator.bit_length() + value.denominator.bit_length() > _BITS:
-        raise UnreadableError("a coefficient gets too many digits")
+        raise UnreadableError("a coefficient has too many digits")
     return value
 
 
@@ -127,7 +127,8 @@ def product(factors: Iterable[Linear]) -> Linear:
             variable = factor
         else:
             raise UnreadableError(
-                "the product of two variables is not linear", "only products with numbers are read"
+                "the product of two variables is not linear",
+                "only products with numbers are supported",
             )
     if variable is None:
         return Linear(constant=scale)
@@ -248,7 +249,7 @@ class Assertions:
         if head not in _SIGNS:
             wrong = f"'{head[:40]}' with {len(rest)} parts" if head else "this"
             cure = nearest(head[:40], LOGIC) if head else ""
-            raise Slip(self.at_head(tree), f"{wrong} is no formula that is read", cure)
+            raise Slip(self.at_head(tree), f"{wrong} is not a supported formula", cure)
         return self._comparison(_SIGNS[head], rest, tree)
 
     def _comparison(self, sign: str, parts: Sequence[Tree], tree: Bracketed) -> Formula:
@@ -272,9 +273,9 @@ class Assertions:
     def _parts(self, tree: Bracketed) -> list[Tree]:
         if tree.head not in _ARITHMETIC:
             what = f"'{tree.head[:40]}'" if tree.head else "this"
-            raise Slip(self.at_head(tree), f"{what} is no arithmetic that is read")
+            raise Slip(self.at_head(tree), f"{what} is not supported arithmetic")
         if len(tree.items) < (3 if tree.head == "/" else 2):
-            raise Slip(self.at(tree), f"'{tree.head}' of too few terms")
+            raise Slip(self.at(tree), f"'{tree.head}' has too few terms")
         return tree.items[1:]
 
     def _leaf(self, word: Word) -> Linear:
@@ -285,7 +286,9 @@ class Assertions:
             return Linear(constant=number(word.text))
         names = self.scope.names()
         cure = nearest(word.text[:40], names) if len(names) < _MOST_NAMES else ""
-        raise UnreadableError(f"'{word.text[:40]}' is no number and no declared variable", cure)
+        raise UnreadableError(
+            f"'{word.text[:40]}' is neither a number nor a declared variable", cure
+        )
 
 
 def _combine_terms(tree: Bracketed, parts: list[Linear]) -> Linear:

@@ -22,15 +22,15 @@ def hidden_network(network: Network, node: Tensor, at: Position) -> tuple[Networ
     """Return the network whose scores are a flattened hidden node, and its shape."""
     given = {name for proto in network.model.graph.node for name in proto.output if name}
     if node.onnx_name not in given:
-        wrong = f"no node of {network.source} gives '{node.onnx_name[:40]}'"
+        wrong = f"no node of {network.source} produces '{node.onnx_name[:40]}'"
         raise Slip(at, wrong, nearest(node.onnx_name[:40], given))
     model, flat = _cut(network.model, node.onnx_name)
     try:
         found = network_from(model, network.source)
         check_against_onnxruntime(found)
     except ModelError as error:
-        wrong = f"the hidden node {node.name} is not read: {error}"
-        raise Slip(at, wrong, "leave out what is said of it") from None
+        wrong = f"the hidden node {node.name} is not supported: {error}"
+        raise Slip(at, wrong, "remove the conditions on it") from None
     last = next(each for each in found.graph.nodes if each.output == flat)
     return found, tuple(found.graph.shapes[last.inputs[0]])
 
@@ -75,11 +75,11 @@ def load_model(path: Path) -> Network:
     except FileNotFoundError:
         raise ModelError(f"{path}: no such file") from None
     except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise ModelError(f"{path}: is not a whole gzip file") from None
+        raise ModelError(f"{path}: not a complete gzip file") from None
     except OSError as error:
-        raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise ModelError(f"{path}: cannot read: {error.strerror or error}") from None
     if len(content) > MODEL:
-        raise ModelError(f"{path}: unpacks to more than an ONNX file can hold")
+        raise ModelError(f"{path}: unpacks to more than the size limit of an ONNX file")
     return network_from_bytes(content, str(path), beside=path)
 
 
@@ -160,8 +160,8 @@ def _refuse_dropped(network: Network) -> None:
     for node in network.model.graph.node:
         if last in node.output and network.graph.score_tensor != last:
             raise ModelError(
-                f"{network.source}: the final {node.op_type} is not computed, and a VNN-LIB query "
-                "is about what it gives; export the scores before it"
+                f"{network.source}: the final {node.op_type} is not computed, but a VNN-LIB "
+                "query is about its output; export the scores before it"
             )
 
 
@@ -177,8 +177,8 @@ def _check_tensor(
     if _squeeze_shape(tensor.shape) != _squeeze_shape(shape) and tensor.shape != (size,):
         raise Slip(
             declared.at,
-            f"{tensor.name} of {declared.name} has shape {list(tensor.shape)}, and in {source} "
+            f"{tensor.name} of {declared.name} has shape {list(tensor.shape)}, but in {source} "
             f"{list(shape)} without the batch",
         )
     if tensor.onnx_name and tensor.onnx_name != name:
-        raise Slip(declared.at, f"{source} has no '{tensor.onnx_name[:40]}', but '{name}'")
+        raise Slip(declared.at, f"{source} has no '{tensor.onnx_name[:40]}', only '{name}'")

@@ -74,8 +74,8 @@ class Names:
         kind, position, tensor = known
         indices = [] if match.group(2) is None else _numbers(match.group(2))
         if indices is None:
-            wrong = f"'[{match.group(2)[:40]}]' are no indices"
-            raise UnreadableError(wrong, "give whole numbers")
+            wrong = f"'[{match.group(2)[:40]}]' are not valid indices"
+            raise UnreadableError(wrong, "write whole numbers")
         if len(indices) != len(tensor.shape):
             wrong = f"{tensor.name} has {len(tensor.shape)} axes, found {len(indices)} indices"
             cure = "" if tensor.shape else f"write {tensor.name} without brackets"
@@ -126,15 +126,17 @@ class Declarations:
         for part in given.items[2:]:
             if not isinstance(part, Bracketed) or part.head not in _PARTS:
                 known = part.head if isinstance(part, Bracketed) else part.text
-                wrong = f"'{known[:40]}' is no part of a network"
+                wrong = f"'{known[:40]}' is not part of a network"
                 raise Slip(self.at(part), wrong, nearest(known[:40], _PARTS))
             if _PARTS[part.head] < before:
                 cure = "the relation to another network, inputs, hidden nodes, outputs"
-                raise Slip(self.at(part), f"'{part.head}' stands too late", f"the order is {cure}")
+                raise Slip(self.at(part), f"'{part.head}' comes too late", f"the order is {cure}")
             before = _PARTS[part.head]
             if before == 0:
                 if relations:
-                    raise Slip(self.at(part), f"{name} is related to two networks; one is read")
+                    raise Slip(
+                        self.at(part), f"{name} is related to two networks; only one is supported"
+                    )
                 relations[part.head] = self._read_relation(part)
             else:
                 tensor = self._tensor(part, own)
@@ -156,14 +158,14 @@ class Declarations:
     def _only(self, name: str, kind: str, found: list[_Placed], at: Position) -> Tensor:
         if len(found) != 1:
             place = found[1][1] if found else at
-            raise Slip(place, f"the network {name} has {len(found)} {kind}s; one is read")
+            raise Slip(place, f"the network {name} has {len(found)} {kind}s; only one is supported")
         return found[0][0]
 
     def _name(self, given: Bracketed, items: Sequence[Tree], own: Collection[str] = ()) -> str:
         match items:
             case [Word(text=text) as word] if _NAME.fullmatch(text):
                 if text in LOGIC:
-                    raise Slip(self.at(word), f"'{text}' is a word of formulas, and no name")
+                    raise Slip(self.at(word), f"'{text}' is a formula keyword, not a name")
                 networks = {each.name for each in self.names.networks}
                 if text in networks or text in self.names.variables or text in own:
                     raise Slip(self.at(word), f"the name {text[:40]} is declared twice")
@@ -182,7 +184,7 @@ class Declarations:
                             wrong = f"{text} is itself related to {first}"
                             raise Slip(self.at(word), wrong, f"relate to {first}")
                         return text
-                raise Slip(self.at(word), f"no network {text[:40]} is declared before")
+                raise Slip(self.at(word), f"no network {text[:40]} is declared earlier")
         raise Slip(self.at(part), f"expected '({part.head} NAME)'")
 
     def _tensor(self, part: Bracketed, own: set[str]) -> Tensor:
@@ -198,8 +200,8 @@ class Declarations:
             raise Slip(self.at(kind), shown)
         sizes = _numbers(matched.group(2)) if matched.group(2).strip() else []
         if sizes is None or 0 in sizes:
-            wrong = f"'[{matched.group(2)[:40]}]' are no sizes"
-            raise Slip(self.at(kind), wrong, "give whole numbers above 0")
+            wrong = f"'[{matched.group(2)[:40]}]' are not valid sizes"
+            raise Slip(self.at(kind), wrong, "write whole numbers above 0")
         known = self._type(name, matched.group(1), kind)
         return Tensor(name, known, tuple(sizes), self._onnx_name(part, rest))
 
@@ -207,7 +209,7 @@ class Declarations:
         known = _TYPES.get(written)
         if known is not None:
             return known
-        wrong = f"{name} is of type {written[:40]}, which is not read"
+        wrong = f"{name} has the type {written[:40]}, which is not supported"
         if written not in _FLOATS:
             raise Slip(self.at(at), wrong, "declare it as real or float32")
         raise Slip(
@@ -226,9 +228,9 @@ class Declarations:
             case [Word(text="initialized") as word] if part.head == "declare-input":
                 raise Slip(
                     self.at(word),
-                    "'initialized' is not read",
-                    "leave this input out: the default that a model gives an input is a constant "
-                    "of the network",
+                    "'initialized' is not supported",
+                    "remove this input: a model's default for an input is a constant of the "
+                    "network",
                 )
         if part.head == "declare-hidden":
             wrong = 'a hidden node needs its name in the model, such as "relu_1"'
@@ -244,15 +246,15 @@ class Declarations:
                 if ours.shape != theirs.shape:
                     raise Slip(
                         each.at,
-                        f"{ours.name} of {each.name} has shape {list(ours.shape)}, and "
-                        f"{theirs.name} of {other.name} {list(theirs.shape)}",
+                        f"{ours.name} of {each.name} has shape {list(ours.shape)}, but "
+                        f"{theirs.name} of {other.name} has {list(theirs.shape)}",
                     )
 
     def _refuse_mixed(self, each: Declared) -> None:
         types = {tensor.type for tensor in each.tensors}
         types |= {tensor.type for other in self.names.networks for tensor in other.tensors}
         if len(types) > 1:
-            raise Slip(each.at, "a query in both real and float32 is not read")
+            raise Slip(each.at, "a query in both real and float32 is not supported")
 
 
 VERSIONS = ("2.0", "2.1")
@@ -286,7 +288,7 @@ def read_modern(bare: str, source: str) -> Problem:
                 raise Slip(formulas.at(each), wrong, "declare all networks first")
             declarations.network(each)
         else:
-            wrong = f"the command '{each.head[:40]}' is not read"
+            wrong = f"the command '{each.head[:40]}' is not supported"
             raise Slip(formulas.at_head(each), wrong, nearest(each.head[:40], _MODERN_COMMANDS))
     if not names.networks:
         raise Slip(Position(1, 1, 1, 1), "the query declares no network")
@@ -297,7 +299,7 @@ def _refuse_version(given: Bracketed, formulas: Assertions) -> None:
     match given.items[1:]:
         case [Word(text=text) as word]:
             if text not in {f"<{version}>" for version in VERSIONS}:
-                wrong = f"version '{text[:20]}' is not read"
+                wrong = f"version '{text[:20]}' is not supported"
                 raise Slip(formulas.at(word), wrong, f"1.0, {' and '.join(VERSIONS)} are")
         case _:
             raise Slip(formulas.at(given), "expected '(vnnlib-version <2.0>)'")
@@ -332,7 +334,7 @@ def _command(given: Bracketed, formulas: Assertions, variables: _Variables) -> F
     elif head == "assert":
         return formulas.read_assert(given)
     elif head not in _IGNORED:
-        wrong = f"the command '{head[:40]}' is not read"
+        wrong = f"the command '{head[:40]}' is not supported"
         raise Slip(formulas.at_head(given), wrong, nearest(head[:40], _CLASSIC_COMMANDS))
     return None
 
@@ -365,13 +367,14 @@ class _Variables:
         if match is None:
             raise Slip(
                 formulas.at(name),
-                f"'{name.text[:40]}' names no variable of version 1.0",
+                f"'{name.text[:40]}' is not a variable of version 1.0",
                 "inputs are X_0, X_1, ... and outputs Y_0, Y_1, ... of one network; state a query "
                 "over several networks in version 2.0",
             )
         if sort.text != "Real":
             raise Slip(
-                formulas.at(sort), f"{name.text} is of sort '{sort.text[:40]}'; only Real is read"
+                formulas.at(sort),
+                f"{name.text} has the sort '{sort.text[:40]}'; only Real is supported",
             )
         if name.text in self.declared:
             raise Slip(formulas.at(name), f"{name.text} is declared twice")
@@ -383,7 +386,7 @@ class _Variables:
             raise Slip(at, f"{letter}_0 is not declared")
         for i in range(len(indices)):
             if i not in indices:
-                raise Slip(at, f"{letter}_{max(indices)} is declared and {letter}_{i} is not")
+                raise Slip(at, f"{letter}_{max(indices)} is declared but {letter}_{i} is not")
         return len(indices)
 
 
@@ -435,7 +438,7 @@ def query_of(
     """
     if len(networks) != len(problem.networks):
         raise SpecError(
-            f"{problem.source}: declares {len(problem.networks)} networks, {len(networks)} given"
+            f"{problem.source}: declares {len(problem.networks)} networks, but got {len(networks)}"
         )
     try:
         hidden = check_networks(problem, networks)
@@ -487,7 +490,7 @@ def _assign_files(problem: Problem, given: Sequence[Path | str]) -> list[Path]:
             unnamed.append(Path(each))
         elif match.group(1) not in names:
             raise SpecError(
-                f"{problem.source}: declares no network {match.group(1)}; it declares "
+                f"{problem.source}: does not declare the network {match.group(1)}; it declares "
                 f"{', '.join(names)}"
             )
         elif match.group(1) in named:

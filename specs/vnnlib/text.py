@@ -38,17 +38,17 @@ def read_text(path: Path) -> str:
     except IsADirectoryError:
         raise SpecError(f"{path}: is a folder, expected a VNN-LIB query") from None
     except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise SpecError(f"{path}: is not a whole gzip file") from None
+        raise SpecError(f"{path}: not a complete gzip file") from None
     except UnusualFileError as error:
         raise SpecError(f"{path}: {error}") from None
     except OSError as error:
-        raise SpecError(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise SpecError(f"{path}: cannot read: {error.strerror or error}") from None
     if len(content) > LARGEST:
         raise SpecError(f"{path}: too long for a query, at most {LARGEST // 2**20} MiB")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise SpecError(f"{path}: is not UTF-8 text (byte {error.start})") from None
+        raise SpecError(f"{path}: not UTF-8 text (byte {error.start})") from None
 
 
 class Lines:
@@ -151,7 +151,7 @@ def read_lists(bare: str) -> list[Bracketed]:
         elif text in {'"', "|"}:
             raise Slip(place(bare, *match.span()), f"this {text} is not closed")
         elif not open_lists:
-            wrong = f"'{text[:40]}' stands outside of all brackets"
+            wrong = f"'{text[:40]}' is outside all brackets"
             raise Slip(place(bare, *match.span()), wrong)
         else:
             open_lists[-1].items.append(Word(text, match.start()))

@@ -41,7 +41,7 @@ def save_query(path: Path | str, query: Query) -> None:
     try:
         write_whole(Path(path), text.encode())
     except OSError as error:
-        raise SpecError(f"{path}: cannot be written: {error.strerror or error}") from None
+        raise SpecError(f"{path}: cannot write: {error.strerror or error}") from None
 
 
 def format_query(query: Query) -> str:
@@ -94,11 +94,11 @@ def format_query(query: Query) -> str:
 def _refuse(query: Query) -> None:
     used = {application.point for application in query.applications}
     if any(box.choices for box in query.points):
-        raise SpecError("VNN-LIB: inputs that take listed values cannot be written")
+        raise SpecError("VNN-LIB: cannot write inputs that take listed values")
     if query.worst is not None:
-        raise SpecError("VNN-LIB: a query asks whether, not how bad; leave 'worst' out")
+        raise SpecError("VNN-LIB: a query asks whether, not how bad; remove 'worst'")
     if used != set(range(len(query.points))):
-        raise SpecError("VNN-LIB: a point that no network reads cannot be written")
+        raise SpecError("VNN-LIB: cannot write a point that no network reads")
 
 
 def _declarations(query: Query) -> list[Declared]:
@@ -147,7 +147,7 @@ def _bound(name: str, sign: str, value: float) -> str:
 def _number(value: float) -> str:
     value = float(value)
     if not np.isfinite(value):
-        raise SpecError(f"VNN-LIB: the number {value!r} cannot be written")
+        raise SpecError(f"VNN-LIB: cannot write the number {value!r}")
     # All digits: a shorter number would be another one, and bounds would be rounded when read.
     text = format(Decimal(value), "f")
     return text if "." in text else f"{text}.0"
@@ -260,7 +260,7 @@ def save_assignment(
             proto = onnx.numpy_helper.from_array(array, tensor.name)
             write_whole(place / f"{tensor.name}.pb", proto.SerializeToString())
     except OSError as error:
-        raise SpecError(f"{folder}: cannot be written: {error.strerror or error}") from None
+        raise SpecError(f"{folder}: cannot write: {error.strerror or error}") from None
 
 
 def format_result(status: Status, witness: str = "") -> str:
@@ -273,4 +273,4 @@ def save_result(path: Path | str, status: Status, witness: str = "") -> None:
     try:
         write_whole(Path(path), format_result(status, witness).encode())
     except OSError as error:
-        raise SpecError(f"{path}: cannot be written: {error.strerror or error}") from None
+        raise SpecError(f"{path}: cannot write: {error.strerror or error}") from None

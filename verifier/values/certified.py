@@ -142,7 +142,7 @@ class ValueBook:
                 return NumberPart(str(Fraction(repr(float(node.value)))))
             case Name():
                 if node.name not in bound and node.name not in self.spec.lets:
-                    raise Uncertified(f"{node.name!r} is a word of its own")
+                    raise Uncertified(f"{node.name!r} is a bare keyword")
                 return NamePart(node.name)
             case ListOf():
                 return ListPart(tuple(self._part(each, bound) for each in node.items))
@@ -162,7 +162,7 @@ class ValueBook:
             case ForAll():
                 return self._over(node, bound)
             case _:
-                raise Uncertified(f"{type(node).__name__.lower()} has no place in a certificate")
+                raise Uncertified(f"{type(node).__name__.lower()} cannot appear in a certificate")
 
     def _binary(
         self,
@@ -182,7 +182,7 @@ class ValueBook:
     def _call(self, node: Call, bound: frozenset[str] | set[str]) -> CallPart:
         function = self.valuation.resolver.function(node)
         if node.function not in FUNCTIONS and node.function != "abs":
-            raise Uncertified(f"no certificate is made of '{node.function}'")
+            raise Uncertified(f"certificates do not support '{node.function}'")
         given: dict[str, Part] = {}
         for name, argument in self.valuation.resolver.bound_arguments(node).items():
             if isinstance(argument, Name) and argument.name in function.parameter(name).words:
@@ -237,5 +237,5 @@ def _find_part(statement: Find, result: Result) -> FindPart:
         for end in (result.lower, result.upper)
     ]
     if ends == [None, None] and result.verdict != "refuted":
-        raise Uncertified("no bound of what it asks for is known")
+        raise Uncertified("no bound for its answer is known")
     return FindPart(statement.direction, statement.variable, ends[0], ends[1])

@@ -90,7 +90,7 @@ class DeciderCalls:
         except LeaveoutError as error:
             raise self._resolver.fail(node, f"{function.name}: {error}") from None
         except TimeoutError:
-            raise StoppedError(f"time: {function.name} ran out of time") from None
+            raise StoppedError(f"time: {function.name} timed out") from None
         except (Exception, SystemExit) as error:  # a plug-in may raise anything
             text = cause(error)
             raise self._resolver.fail(node, f"{who} failed: {text}") from error
@@ -105,7 +105,7 @@ class DeciderCalls:
             self._keep(str(node), function.name, told)
             return checked
         except ValueError as error:
-            wrong = f"{who} gave no usable answer: {error}"
+            wrong = f"{who} returned an invalid answer: {error}"
             raise self._resolver.fail(node, wrong) from None
 
     def _check_result(self, function: Function, found: object) -> object:
@@ -120,12 +120,12 @@ class DeciderCalls:
             if not isinstance(found, Decided):
                 raise ValueError(f"expected Decided, got {_kind(found)}")
             if found.verdict not in ("proved", "refuted", "unknown"):
-                raise ValueError(f"there is no verdict {found.verdict!r}")
+                raise ValueError(f"{found.verdict!r} is not a verdict")
             if found.verdict == "refuted" and not found.witness:
                 raise ValueError("'refuted' needs a witness")
             self._note(function, found.note)
             if found.verdict == "unknown":
-                reason = with_reason(found.reason, f"{function.name} does not tell")
+                reason = with_reason(found.reason, f"{function.name} is inconclusive")
                 return Decided("unknown", reason)
             return found
         if found is None:
@@ -158,7 +158,7 @@ def _fact(value: object) -> Fact:
             return tuple(operator.index(each) for each in value)
         return operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        wrong = f"a fact is a number, a text or whole numbers, not {_kind(value)}"
+        wrong = f"a fact must be a number, a text or whole numbers, not {_kind(value)}"
         raise ValueError(wrong) from None
 
 
@@ -200,8 +200,8 @@ class NamedFiles:
         if len(paths) != 1:
             raise self.resolver.fail(
                 node,
-                f"which network {brief(node)} belongs to is not known",
-                "it is known where the network is another argument, or the only one of the file",
+                f"cannot tell which network {brief(node)} belongs to",
+                "this is clear if the network is another argument, or the only one in the file",
             )
         return self.resolver.network(next(iter(paths.values())))
 
@@ -282,7 +282,7 @@ class Valuation:
         try:
             return Range.between(value, value)
         except ValueError as error:
-            raise self.resolver.fail(node, f"{brief(node)} is no number: {error}") from None
+            raise self.resolver.fail(node, f"{brief(node)} is not a number: {error}") from None
 
     def value(self, node: Expression, bound: Bindings) -> object:
         """Return the value of an expression."""
@@ -295,7 +295,7 @@ class Valuation:
                 return [
                     self.value(item, bound)
                     if isinstance(self.resolver.value(item), ListOf)
-                    else self._exact_number(item, bound, "a number of a list")
+                    else self._exact_number(item, bound, "a number in a list")
                     for item in node.items
                 ]
             case Name():
@@ -380,7 +380,7 @@ class Valuation:
             equal = bool(left == right)
         except (Exception, SystemExit) as error:  # a plug-in's values may raise anything
             text = cause(error)
-            raise self.resolver.fail(node, f"these values do not compare: {text}") from error
+            raise self.resolver.fail(node, f"cannot compare these values: {text}") from error
         if equal == (node.operator == "=="):
             return PROVED
         words = "equals" if equal else "differs from"
@@ -398,7 +398,7 @@ class Valuation:
             self._refuse_late(f"after {i:,} of {brief(binder.domain)}")
             each = self._over(node, depth + 1, {**bound, binder.name: item})
             if each.verdict == "refuted":
-                where = f"{binder.name} = {brief(binder.domain)}, number {i} counted from 0"
+                where = f"{binder.name} = {brief(binder.domain)}, number {i} (counting from 0)"
                 words = f"{each.witness}, where {where}"
                 return Decided("refuted", witness=words, facts=each.facts)
             result = both(result, each)
@@ -410,7 +410,7 @@ class Valuation:
             return members(network, self.resolver.family(domain, network))
         value = self.value(domain, bound)
         if not isinstance(value, Iterable):
-            wrong = f"'forall' cannot go over {brief(domain)}: a {type(value).__name__}"
+            wrong = f"'forall' cannot range over {brief(domain)}: a {type(value).__name__}"
             raise self.resolver.fail(domain, wrong)
         return value
 
@@ -495,7 +495,7 @@ class Valuation:
         for name, each in self.resolver.bound_arguments(call).items():
             if each is argument and isinstance(given[name], Box):
                 return cast("Box", given[name])
-        raise AssertionError(f"{argument} is no set of inputs of {call}")
+        raise AssertionError(f"{argument} is not a set of inputs of {call}")
 
     def _exact_number(self, node: Expression, bound: Bindings, what: str) -> float:
         """Return an exactly known number; raise if it is not."""
@@ -505,13 +505,13 @@ class Valuation:
         try:
             return float(number.lower)
         except OverflowError:
-            raise self.resolver.fail(node, f"{what} is too large a number") from None
+            raise self.resolver.fail(node, f"{what} is too large") from None
 
     def _refuse_late(self, where: str) -> None:
         if self.calls.interrupted:
             raise StoppedError("time: interrupted")
         if self.deadline.over:
-            raise StoppedError(f"time: the time was over {where}")
+            raise StoppedError(f"time: timed out {where}")
 
 
 def _plain(value: object) -> object:

@@ -45,7 +45,7 @@ class Range:
         low, high = _end(lower), _end(upper)
         if low > high:
             raise ValueError(
-                f"the lower bound {_end_text(low)} is above the upper {_end_text(high)}"
+                f"the lower bound {_end_text(low)} exceeds the upper bound {_end_text(high)}"
             )
         if low == math.inf or high == -math.inf:
             raise ValueError("a bound is infinite on the wrong side")
@@ -142,7 +142,7 @@ def _end(value: object) -> End:
     if isinstance(value, numbers.Rational):
         return Fraction(value)
     if not isinstance(value, numbers.Real):
-        raise ValueError(f"a bound is a {type(value).__name__}, no number")
+        raise ValueError(f"a bound must be a number, not a {type(value).__name__}")
     number = float(value)
     if math.isnan(number):
         raise ValueError("a bound is not a number (NaN)")
@@ -203,7 +203,7 @@ class StoppedError(Exception):
     """Nothing can be said, for a reason that is not an error, such as time."""
 
 
-def with_reason(reason: str, default: str = "the bounds do not tell") -> str:
+def with_reason(reason: str, default: str = "the bounds are inconclusive") -> str:
     """Return a reason with the prefix of a known kind."""
     if reason.startswith(("time", "solver", "numerical")):
         return reason

@@ -77,7 +77,7 @@ class Archive:
         except (ValueError, KeyError) as error:
             raise DamagedError(str(error)) from None
         if not isinstance(self.index, dict):
-            raise DamagedError("its index is no table")
+            raise DamagedError("its index is not a table")
 
     def array(self, folder: str, name: str) -> NDArray[Any]:
         """Read an array."""
@@ -126,7 +126,7 @@ class Archive:
         stream = open_file(self.path, ARCHIVE)
         if _stamp(stream) != self._stamp:
             stream.close()
-            raise DamagedError("another process has changed it meanwhile")
+            raise DamagedError("another process changed it in the meantime")
         return stream
 
 
@@ -154,16 +154,16 @@ class Checkpoints:
     def __init__(self, path: Path, version: str) -> None:
         self.path, self._version = path, version
         if not path.parent.is_dir():
-            raise CheckpointError(f"{path}: the folder {path.parent} does not exist")
+            raise CheckpointError(f"{path}: no such folder: {path.parent}")
         try:
             self._archive = Archive(path)
         except DamagedError as error:
             raise self._damage_error(error) from None
         except NotOwnError:
             raise CheckpointError(
-                f"{path}: was not written by this user here, or was changed since, so nothing in "
-                f"it is believed: name another file, or remove it (one of your own from another "
-                f"machine needs that machine's key, as {state_folder() / 'key'})"
+                f"{path}: not written by this user here, or changed since, so it is not trusted: "
+                "name another file, or remove it (a checkpoint of yours from another machine "
+                f"needs that machine's key, as {state_folder() / 'key'})"
             ) from None
         except OSError as error:
             raise CheckpointError(f"{path}: {error.strerror or error}") from None
@@ -189,13 +189,13 @@ class Checkpoints:
             if field == "certificate" and known.get(field) != question[field]:
                 given = "with" if known.get(field) else "without"
                 raise CheckpointError(
-                    f"{self.path}: a checkpoint of a run {given} --certificate: what such a run "
-                    f"keeps differs; go on {given} it, or name another file"
+                    f"{self.path}: a checkpoint of a run {given} --certificate: such a run keeps "
+                    f"different data; resume {given} it, or name another file"
                 )
             if known.get(field) != question[field]:
                 raise CheckpointError(
-                    f"{self.path}: a checkpoint of another question: the {field} of "
-                    f"{name!r}, label {label}, differs; name another file, or remove this one"
+                    f"{self.path}: a checkpoint for another question: the {field} of {name!r}, "
+                    f"label {label}, differs; name another file, or remove this one"
                 )
         return Checkpoint(self, folder, question)
 
@@ -206,8 +206,9 @@ class Checkpoints:
             if folder not in folders:
                 name, _, label = folder.rpartition("/")
                 raise CheckpointError(
-                    f"{self.path}: a checkpoint of another specification: it holds {name!r}, "
-                    f"label {label}, which is not asked; name another file, or remove this one"
+                    f"{self.path}: a checkpoint for another specification: it contains {name!r}, "
+                    f"label {label}, which is not in this one; name another file, or remove this "
+                    "one"
                 )
 
     def discard(self) -> None:
@@ -227,9 +228,7 @@ class Checkpoints:
         try:
             self._archive.replace(folder, write, index)
         except OSError as error:
-            raise CheckpointError(
-                f"{self.path}: cannot be written: {error.strerror or error}"
-            ) from None
+            raise CheckpointError(f"{self.path}: cannot write: {error.strerror or error}") from None
 
     def _array(self, folder: str, name: str) -> NDArray[Any]:
         try:
@@ -261,7 +260,7 @@ class Checkpoint:
         name, _, label = self.folder.rpartition("/")
         is_over = "result" in known
         seconds = known["result"]["seconds"] if is_over else known["seconds"]
-        done = "is taken from" if is_over else "goes on from"
+        done = "is taken from" if is_over else "resumes from"
         return f"{name}, label {label}: {done} {self._all.path}, after {seconds:.1f} s of search"
 
     def due(self) -> bool:
@@ -383,7 +382,7 @@ class Checkpoint:
         witness = question.replay(point, member)
         if witness is None:
             raise self._all._damage_error(
-                ValueError(f"its witness for {self.folder} is no counter-example")
+                ValueError(f"its witness for {self.folder} is not a counter-example")
             )
         return witness
 

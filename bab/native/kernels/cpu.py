@@ -25,7 +25,7 @@ class CpuKernel:
 
     def __init__(self, device: str = "", threads: int | None = None) -> None:
         if device:
-            raise SolverError(f"kernel 'cpu' takes no device, got {device!r}")
+            raise SolverError(f"kernel 'cpu' does not take a device, got {device!r}")
         self._threads = threads or cores()
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="bound")
 

@@ -43,10 +43,10 @@ def _foreign(point: importlib.metadata.EntryPoint, device: str, threads: int | N
         raise
     except (Exception, SystemExit) as error:  # a plug-in may raise anything
         text = cause(error)
-        raise SolverError(
-            f"kernel {point.name!r} ({point.value}) cannot be made: {text}"
-        ) from error
+        raise SolverError(f"cannot create kernel {point.name!r} ({point.value}): {text}") from error
     if not callable(getattr(made, "bound", None)):
-        raise SolverError(f"kernel {point.name!r} ({point.value}) is no kernel: it has no bound()")
+        raise SolverError(
+            f"kernel {point.name!r} ({point.value}) is not a kernel: it has no bound()"
+        )
     kernel: Kernel = made
     return kernel

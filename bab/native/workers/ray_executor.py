@@ -146,13 +146,13 @@ def _open_payload(payload: Payload) -> Any:
             raise
         if not Path(path).exists():
             raise FamilyError(
-                f"{path}: a worker on {machine} does not see this file: on Ray every machine must "
-                "see the family under the same path, as in a shared folder"
+                f"{path}: a worker on {machine} cannot find this file: with Ray, every machine "
+                "must see the family under the same path, e.g. in a shared folder"
             ) from None
         raise FamilyError(
-            f"{path}: a worker on {machine} does not read the family there that was asked about "
-            f"({first_line(error)}): on Ray every machine must see the same file under the same "
-            "path, as in a shared folder"
+            f"{path}: the family that a worker on {machine} reads there is not the one in the "
+            f"query ({first_line(error)}): with Ray, every machine must see the same file under "
+            "the same path, e.g. in a shared folder"
         ) from None
 
 

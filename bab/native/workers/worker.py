@@ -251,7 +251,7 @@ class Worker:
     def _whole(self) -> Iterator[None]:
         """Mark the worker as failed on any error, as nodes may be lost."""
         if self._failed:
-            raise FailedError("the explorer failed before")
+            raise FailedError("the explorer failed earlier")
         self._failed = True
         yield
         self._failed = False

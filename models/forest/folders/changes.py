@@ -156,12 +156,12 @@ def add_rows(
     with open_for_change(Path(directory)) as folder:
         columns, forest = folder.columns, folder.forest
         if columns.encoding is None:
-            raise ForestError(f"{directory}: was trained on plain arrays, so no table can be added")
+            raise ForestError(f"{directory}: trained on plain arrays, so no table can be added")
         table, label = read_table(Path(source)), columns.encoding.label
-        table.require(label, "the forest's labels are in it")
+        table.require(label, "it contains the forest's labels")
         refuse_empty_cells(table)
         if not len(table):
-            raise ForestError(f"{source}: no row below the header")
+            raise ForestError(f"{source}: no rows below the header")
         places = [f"{source}, line {line}" for line in table.lines]
         X = columns.encode(table.records(), places)
         y = _labels(table, label, forest)
@@ -249,7 +249,7 @@ def _time_retraining(folder: ForestFolder) -> float:
     seconds = time.perf_counter() - began
     wrong = folder.forest.difference(anew)
     if wrong is not None:
-        raise ForestError(f"{folder.directory}: not what training anew gives: {wrong}")
+        raise ForestError(f"{folder.directory}: differs from retraining: {wrong}")
     return seconds
 
 
@@ -262,7 +262,7 @@ def _numbers(folder: ForestFolder) -> dict[str, int]:
 def _row_numbers(folder: ForestFolder, rows: Sequence[str], known: Mapping[str, int]) -> list[int]:
     """Return the forest's row numbers; an error mentions no other row's name."""
     if not rows:
-        raise ForestError("say which rows to delete")
+        raise ForestError("name the rows to delete")
     twice = next((row for row, count in Counter(rows).items() if count > 1), None)
     if twice is not None:
         raise ForestError(f"row {twice!r} is named twice")
@@ -270,10 +270,14 @@ def _row_numbers(folder: ForestFolder, rows: Sequence[str], known: Mapping[str, 
     if wrong:
         shown = ", ".join(map(repr, wrong[:_SHOWN])) + ", ..." * (len(wrong) > _SHOWN)
         columns = folder.columns
-        by = f"rows are named by {columns.identity!r}" if columns.ids else "rows are numbers from 0"
+        by = (
+            f"rows are named by {columns.identity!r}"
+            if columns.ids
+            else ("rows are numbered from 0")
+        )
         raise ForestError(
-            f"{folder.directory}: the forest holds no row {shown}: it was never there, or is "
-            f"deleted already; {by}"
+            f"{folder.directory}: the forest has no row {shown}: it never existed, or is already "
+            f"deleted; {by}"
         )
     return [known[row] for row in rows]
 
@@ -289,8 +293,8 @@ def _labels(table: Table, label: str, forest: DareForestClassifier) -> NDArray[A
             row for row, cell in enumerate(cells) if label_values([cell]).dtype.kind == "U"
         )
         raise ForestError(
-            f"{table.at(wrong, label)}: {cells[wrong]!r} is no label of this forest; they are "
-            "whole numbers"
+            f"{table.at(wrong, label)}: {cells[wrong]!r} is not a label of this forest; labels "
+            "are whole numbers"
         )
     return values
 
@@ -300,5 +304,5 @@ def _refuse_held(table: Table, ids: Sequence[str], columns: ForestColumns) -> No
     if taken:
         row = next(row for row, name in enumerate(ids) if name in taken)
         raise ForestError(
-            f"{table.at(row, columns.identity or '')}: the forest holds a row {ids[row]!r} already"
+            f"{table.at(row, columns.identity or '')}: the forest already has a row {ids[row]!r}"
         )

@@ -70,7 +70,7 @@ class ForestFolder:
             settle(directory)
         if not path.exists():
             raise ForestError(
-                f"{directory}: there is no {FOREST}; leaveout forest train writes such a folder"
+                f"{directory}: no {FOREST}; leaveout forest train creates such a folder"
             )
         forest = DareForestClassifier.load(path)
         columns = load_columns(directory / COLUMNS, forest.n_features_in_)

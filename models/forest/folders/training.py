@@ -147,7 +147,9 @@ def train_forest(
     began = time.monotonic()
     target = Path(directory)
     if not 0 <= test_share < 1:
-        raise ForestError(f"--test-share {test_share:g}: expected a number from 0 to below 1")
+        raise ForestError(
+            f"--test-share {test_share:g}: expected a number of at least 0 and below 1"
+        )
     _refuse_taken(target)
     data = read_forest_data(Path(source), label, identity, units)
     settings = DareForestClassifier(50, max_depth=10, random_state=0) if forest is None else forest
@@ -157,7 +159,7 @@ def train_forest(
     try:
         make_folder(target)
     except OSError as error:
-        raise ForestError(f"{target}: cannot be written: {error.strerror or error}") from None
+        raise ForestError(f"{target}: cannot write: {error.strerror or error}") from None
     with lock_folder(target):
         _refuse_taken(target)
         folder.write()
@@ -186,11 +188,11 @@ def _refuse_taken(directory: Path) -> None:
         raise ForestError(f"{directory}: {why_unread(error)}") from None
     if (directory / FOREST).exists():
         raise ForestError(
-            f"{directory}: holds a forest already, from which rows may have been deleted; choose "
-            "another folder, or remove this one"
+            f"{directory}: already contains a forest, from which rows may have been deleted; "
+            "choose another folder, or remove this one"
         )
     if (directory / _NETWORK).exists():
-        raise ForestError(f"{directory}: holds a network and its family; choose another folder")
+        raise ForestError(f"{directory}: contains a network and its family; choose another folder")
 
 
 def _test_accuracy(

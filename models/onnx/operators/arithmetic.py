@@ -46,7 +46,7 @@ class Gemm(Affine):
         inputs, outputs = weight[::-1] if self.transposed else weight
         if shape != (inputs,):
             raise ValueError(
-                f"its input has shape {['batch', *shape]}, expected ['batch', {inputs}] by the "
+                f"its input has shape {['batch', *shape]}, expected ['batch', {inputs}] from the "
                 f"shape {list(weight)} of its weight"
             )
         if self.bias:
@@ -225,8 +225,8 @@ class BatchNormalization(Affine):
         for name in (self.scale, self.bias, self.mean, self.variance):
             if constants[name] != shape[:1]:
                 raise ValueError(
-                    f"{name!r} has shape {list(constants[name])}, expected {list(shape[:1])}, one "
-                    "number a channel"
+                    f"{name!r} has shape {list(constants[name])}, expected {list(shape[:1])}, "
+                    "one number per channel"
                 )
         return shape
 
@@ -245,8 +245,7 @@ class BatchNormalization(Affine):
         small = np.asarray((variance + self.epsilon < _LEAST).any(axis=1))
         return {
             "a variance is negative": negative,
-            "a variance and epsilon are together below 2^-100, where float32 cannot invert their "
-            "root": small,
+            "a variance plus epsilon is below 2^-100, where float32 cannot invert the root": small,
         }
 
     def constant_magnitude(self, shape: Shape, constants: Constants) -> Floats:

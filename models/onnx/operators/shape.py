@@ -63,7 +63,7 @@ class Reshape(Affine):
     def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
         """See `Affine.shape_after`."""
         if math.prod(shape) != math.prod(self.shape):
-            raise ValueError(f"{list(shape)} cannot be re-shaped to {list(self.shape)}")
+            raise ValueError(f"{list(shape)} cannot be reshaped to {list(self.shape)}")
         return self.shape
 
     def roundings(self, shape: Shape, constants: Shapes) -> int:
@@ -90,8 +90,8 @@ class Permute(Affine):
         """See `Affine.shape_after`."""
         if sorted(self.order) != list(range(1 + len(shape))) or self.order[0] != 0:
             raise ValueError(
-                f"perm = {list(self.order)} is no order of the axes of {['batch', *shape]} that "
-                "leaves the batch first"
+                f"perm = {list(self.order)} is not an order of the axes of {['batch', *shape]} "
+                "that keeps the batch first"
             )
         return tuple(shape[axis - 1] for axis in self.order[1:])
 
@@ -124,7 +124,9 @@ class Take(Affine):
         if not 0 <= at < len(shape):
             raise ValueError(f"axis = {self.axis} of {['batch', *shape]}")
         if any(not 0 <= place < shape[at] for place in self.places):
-            raise ValueError(f"it picks a place outside the {shape[at]} along axis {self.axis}")
+            raise ValueError(
+                f"it selects a position outside the {shape[at]} along axis {self.axis}"
+            )
         count = () if self.single else (len(self.places),)
         return (*shape[:at], *count, *shape[at + 1 :])
 
@@ -149,7 +151,7 @@ class BesideZero(Affine):
     def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
         """See `Affine.shape_after`."""
         if math.prod(shape) != 1:
-            raise ValueError(f"{['batch', *shape]} is not one number")
+            raise ValueError(f"{['batch', *shape]} is not a single number")
         return (2,)
 
     def roundings(self, shape: Shape, constants: Shapes) -> int:

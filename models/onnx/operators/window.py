@@ -54,7 +54,9 @@ class Window:
                 f"strides, dilations and pads must be {rank}, {rank} and {2 * rank} numbers"
             )
         if math.prod(self.kernel) > _TAPS:
-            raise ValueError(f"a {list(self.kernel)} kernel; at most {_TAPS} places are supported")
+            raise ValueError(
+                f"a {list(self.kernel)} kernel; at most {_TAPS} positions are supported"
+            )
         found = tuple(
             (size + sum(pads) - dilation * (kernel - 1) - 1) // stride + 1
             for size, kernel, stride, dilation, pads in zip(
@@ -122,7 +124,7 @@ class Conv(Affine):
         weight = constants[self.weight]
         if weight[2:] != self.window.kernel:
             raise ValueError(
-                f"kernel_shape = {list(self.window.kernel)}, and its weight has shape "
+                f"kernel_shape = {list(self.window.kernel)}, but its weight has shape "
                 f"{list(weight)}"
             )
         positions = self.window.positions(shape[1:])
@@ -196,7 +198,7 @@ class GlobalAveragePool(Affine):
     def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
         """See `Affine.shape_after`."""
         if len(shape) < 2:
-            raise ValueError(f"an input of shape {['batch', *shape]} has no spatial axis")
+            raise ValueError(f"an input of shape {['batch', *shape]} has no spatial axes")
         return (shape[0], *(1,) * (len(shape) - 1))
 
     def roundings(self, shape: Shape, constants: Shapes) -> int:

@@ -58,7 +58,9 @@ class Draft:
             with np.errstate(over="ignore"):
                 array = array.astype(np.float32)
             if not np.isfinite(array).all():
-                raise UnsupportedError("it computes on parameters only, or what is not finite")
+                raise UnsupportedError(
+                    "it computes only on parameters, or its result is not finite"
+                )
         name = self._fresh()
         self.constants[name] = array
         return name
@@ -87,7 +89,9 @@ class Draft:
 
     def _own(self, name: str) -> None:
         if name not in self._known:
-            raise ValueError(f"the draft of {self._name!r} reads {name!r}, no input of it")
+            raise ValueError(
+                f"the draft of {self._name!r} reads {name!r}, which is not one of its inputs"
+            )
 
     def _fresh(self) -> str:
         name = f"{self._target}//{self._count}"
@@ -143,7 +147,7 @@ def rewrite_node(
             continue
         why = why_not(use, rewrite.inputs, rewrite.attributes)
         if not why and "data" in rewrite.inputs and not use.variables:
-            why = "it computes on constants only"
+            why = "it computes only on constants"
         if not why:
             draft = Draft(use, last, taken)
             found = rewrite.visit(use, draft)

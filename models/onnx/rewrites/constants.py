@@ -58,7 +58,7 @@ class ConstantTranspose(Rewrite):
         source = use.values[use.constant(0)]
         order = tuple(int(i) for i in use.attribute("perm", range(source.ndim)[::-1]))
         if sorted(order) != list(range(source.ndim)):
-            raise UnsupportedError(f"perm = {list(order)} is no order of {source.ndim} axes")
+            raise UnsupportedError(f"perm = {list(order)} is not an order of {source.ndim} axes")
         if source.dtype == np.float32:
             return draft.move(use.constant(0), Permute((0, *(axis + 1 for axis in order))))
         return draft.constant(source.transpose(order))
@@ -81,7 +81,7 @@ class ConstantReshape(Rewrite):
             return None
         shape = _RESHAPED[self.operator](use, source.shape)
         if math.prod(shape) != source.size:
-            raise UnsupportedError(f"{list(source.shape)} cannot be re-shaped to {shape}")
+            raise UnsupportedError(f"{list(source.shape)} cannot be reshaped to {shape}")
         return draft.move(name, Reshape(tuple(shape)))
 
 
@@ -89,10 +89,10 @@ def _reshape_sizes(use: Use, shape: Shape) -> list[int]:
     """Return the shape after Reshape."""
     asked = use.integers(1, "shape") or []
     if min(asked, default=0) < -1 or asked.count(-1) > 1:
-        raise UnsupportedError(f"{asked} is no shape")
+        raise UnsupportedError(f"{asked} is not a shape")
     if not use.attribute("allowzero", 0):
         if any(n == 0 and i >= len(shape) for i, n in enumerate(asked)):
-            raise UnsupportedError(f"a 0 in {asked} has no axis to take its size from")
+            raise UnsupportedError(f"a 0 in {asked} has no axis to copy its size from")
         asked = [shape[i] if n == 0 else n for i, n in enumerate(asked)]
     known = math.prod(n for n in asked if n != -1)
     return [math.prod(shape) // max(1, known) if n == -1 else n for n in asked]
@@ -113,7 +113,7 @@ def _unsqueeze_sizes(use: Use, shape: Shape) -> list[int]:
     rank = len(shape) + len(asked)
     axes = {axis % rank for axis in asked} if rank else set()
     if len(axes) != len(asked):
-        raise UnsupportedError(f"axes = {asked} names an axis twice")
+        raise UnsupportedError(f"axes = {asked} contains an axis twice")
     rest = iter(shape)
     return [1 if i in axes else next(rest) for i in range(rank)]
 
@@ -178,8 +178,8 @@ class CastToItself(Rewrite):
                 return None
             asked = TensorProto.DataType.Name(use.attribute("to", 0)).lower()
             raise UnsupportedError(
-                f"it casts {here} to {asked}; only a cast to itself is exact: export a model that "
-                "computes in float32 throughout (model.float())"
+                f"it casts {here} to {asked}; only a cast to the same type is exact: export a "
+                "model that computes in float32 throughout (model.float())"
             )
         return name
 

@@ -8,10 +8,10 @@ from leaveout.models.onnx.rewrites.base import Draft, Ending, Rewrite
 from leaveout.models.onnx.use import ANY, UnsupportedError, Use, accepted_values
 
 _BEFORE = (
-    "labels and confidences are those of the scores before it, and a confidence is a difference "
-    "of two such scores, no probability"
+    "labels and confidences use the scores before it, and a confidence is a difference of two "
+    "such scores, not a probability"
 )
-_LAST = "supported only as the last operator, over the labels; leave it out, and train with ReLU"
+_LAST = "supported only as the last operator, over the labels; remove it, and train with ReLU"
 
 
 class FinalSoftmax(Rewrite):
@@ -54,7 +54,7 @@ class FinalSigmoid(Rewrite):
         single = math.prod(use.shape) == 1
         if output not in (last.number if single else last.same):
             raise UnsupportedError(
-                "supported only as the last operator; in between, train with ReLU, LeakyReLU or "
+                "supported only as the last operator; elsewhere, train with ReLU, LeakyReLU or "
                 "Hardsigmoid instead"
             )
         return Ending(use.variables[0], f"the final Sigmoid is dropped: {_BEFORE}")

@@ -36,13 +36,15 @@ class Concatenation(Rewrite):
             return None
         if len(use.variables) < len(parts):
             raise UnsupportedError(
-                "it joins a constant to the network's data; add it after the next layer instead, "
-                "as its bias"
+                "it concatenates a constant with the network's data; add it after the next "
+                "layer instead, as its bias"
             )
         shapes = [use.shapes[name] for name in parts]
         at = use.axis(int(use.attribute("axis", 1))) - 1
         if len({(*shape[:at], *shape[at + 1 :]) for shape in shapes}) > 1:
-            raise UnsupportedError(f"it joins tensors of shapes {shapes} along axis {at + 1}")
+            raise UnsupportedError(
+                f"it concatenates tensors of shapes {shapes} along axis {at + 1}"
+            )
         ends = list(itertools.accumulate(shape[at] for shape in shapes))
         found = ""
         for name, shape, end in zip(parts, shapes, ends, strict=True):

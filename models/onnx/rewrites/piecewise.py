@@ -189,7 +189,7 @@ class Total(_Many):
     def order_inputs(self, use: Use) -> list[str]:
         """See `_Many.order_inputs`; the order stays."""
         if not any(name in use.shapes for name in use.proto.input[:2]):
-            raise UnsupportedError("it begins with two constants; add them up first")
+            raise UnsupportedError("it begins with two constants; add them first")
         return list(use.proto.input)
 
     def both(self, draft: Draft, first: str, second: str) -> str:
@@ -226,8 +226,8 @@ class MaxPool(Rewrite):
         window.positions(spatial)
         if window.auto_pad.startswith("SAME") and max(window.dilations) > 1:
             raise UnsupportedError(
-                f"auto_pad = {window.auto_pad} beside dilations, of which runtimes make different "
-                "things; say the pads"
+                f"auto_pad = {window.auto_pad} together with dilations is interpreted "
+                "differently by different runtimes; set the pads explicitly"
             )
         for pads, kernel in zip(window.padding(spatial), window.kernel, strict=True):
             if max(pads) >= kernel:
@@ -250,7 +250,7 @@ def _taps(window: Window, at: int, size: int, pads: tuple[int, int], ceil: bool)
     reach = range(0, dilation * kernel, dilation)
     found = [tuple(s + k for k in reach if 0 <= s + k < size) for s in starts]
     if not all(found):
-        raise UnsupportedError("a window lies in the padding alone")
+        raise UnsupportedError("a window lies entirely in the padding")
     return found
 
 

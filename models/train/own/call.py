@@ -37,7 +37,7 @@ Fit = Callable[..., Any]
 """``fit(X, y, seed)`` or ``fit(X, y, seed, rows)``."""
 
 _FORMS = "fit(X, y, seed) or fit(X, y, seed, rows)"
-_SENDS = "define what it needs inside of it, or in a module"
+_SENDS = "define what it needs inside it, or in a module"
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ def check_fit(fit: Fit) -> bool:
     """
     if not callable(fit):
         raise TrainingError(
-            f"fit is of type {type(fit).__name__}, expected a function {_FORMS} that returns a "
+            f"fit has type {type(fit).__name__}; expected a function {_FORMS} that returns a "
             "trained network"
         )
     try:
@@ -71,7 +71,7 @@ def check_fit(fit: Fit) -> bool:
     for count in (3, 4):
         if _binds(signature, count):
             return count == 4
-    raise TrainingError(f"fit{signature} cannot be called as {_FORMS}: give it these parameters")
+    raise TrainingError(f"fit{signature} cannot be called as {_FORMS}: use these parameters")
 
 
 def _binds(signature: inspect.Signature, count: int, **named: None) -> bool:
@@ -186,9 +186,9 @@ class FitTask(Task):
             wrong = block.expected.difference(Signature.of(model))
             if wrong is not None:
                 raise TrainingError(
-                    f"{name_of(network, self.removed)} has not the architecture of the network on "
-                    f"all rows: {wrong}; fit must build the same network from any data, with a "
-                    f"score for each of the {self.labels} labels"
+                    f"{name_of(network, self.removed)} differs in architecture from the network "
+                    f"on all rows: {wrong}; fit must build the same network from any data, with "
+                    f"one score for each of the {self.labels} labels"
                 )
             parameters[place] = flatten_parameters(block.expected.shapes, read_parameters(model))
             say(Step((place + 1) / len(block.networks)))

@@ -26,7 +26,7 @@ def refuse_infinite(model: onnx.ModelProto, name: str) -> None:
     for item in model.graph.initializer:
         if item.data_type == onnx.TensorProto.DOUBLE:
             raise TrainingError(
-                f"{name}: {item.name!r} is float64: train in float32, as in module.float()"
+                f"{name}: {item.name!r} is float64: train in float32, e.g. with module.float()"
             )
     for parameter, value in read_parameters(model).items():
         if not np.isfinite(value).all():
@@ -59,13 +59,13 @@ def refuse_disagreement(
         if np.allclose(found, wide, rtol=0, atol=_TOLERANCE * scale, equal_nan=True):
             return
     raise TrainingError(
-        f"{name}: its ONNX export gives other scores than the model itself; export it in fit, and "
-        "return the ONNX model"
+        f"{name}: its ONNX export computes different scores from the model itself; export it in "
+        "fit, and return the ONNX model"
     )
 
 
 _RETURN = (
-    "return the trained torch module, an ONNX model (ModelProto, bytes or path) or a fitted "
+    "return the trained torch module, an ONNX model (ModelProto, bytes or path), or a fitted "
     "scikit-learn estimator"
 )
 _SAMPLES = 10_000
@@ -85,13 +85,13 @@ def model_of(result: Any, X: NDArray[np.float32], labels: int, name: str) -> byt
     last = model.graph.output[0].name
     if one and any(last in node.output and node.op_type in _CUTS for node in model.graph.node):
         raise TrainingError(
-            f"{name} ends in one number that is cut off: leave that out and return the number "
-            "before it, which is above 0 for the second label, or two scores"
+            f"{name} ends in a single clipped number: remove the clipping and return the number "
+            "before it, which is above 0 for the second label, or return two scores"
         )
     if not one and found.shape != (len(points[:2]), labels):
         raise TrainingError(
-            f"{name} gives scores of shape {found.shape} for {len(points[:2])} rows, expected "
-            f"({len(points[:2])}, {labels}), a score for each of the {labels} labels"
+            f"{name} gives scores of shape {found.shape} for {len(points[:2])} rows; expected "
+            f"({len(points[:2])}, {labels}), one score for each of the {labels} labels"
         )
     return bytes(model.SerializeToString(deterministic=True))
 
@@ -158,7 +158,7 @@ def _scores(model: onnx.ModelProto, points: NDArray[np.float32], name: str) -> N
         ]
     except Exception as error:
         raise TrainingError(
-            f"{name} does not run on rows of {points.shape[1]} features: "
+            f"{name} fails on rows of {points.shape[1]} features: "
             f"{' '.join(str(error).split())[:300]}"
         ) from None
     return np.concatenate(parts) if parts[0].ndim else np.asarray(parts)

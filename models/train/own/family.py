@@ -73,7 +73,7 @@ def refuse_lone_labels(data: TrainingData, removed: NDArray[np.int64]) -> None:
         if count == 1 and row in removed:
             raise TrainingError(
                 f"label {data.labels[label]!r} has one row, {row}: without it no network can "
-                "learn the label; drop the row, or give it a label that others have"
+                "learn the label; drop the row, or use a label that other rows have"
             )
 
 
@@ -85,10 +85,11 @@ def refuse_irreproducible(
         return
     place = int(np.argmax(np.abs(one.astype(np.float64) - other)))
     raise TrainingError(
-        "fit gives two different networks from the same rows and seed "
-        f"({names[place]}: {one[place]:.9g} and {other[place]:.9g}), so members would differ by "
-        "more than a row: draw all random numbers from seed, as in random_state=seed, "
-        "np.random.default_rng(seed) or torch.Generator().manual_seed(seed), and from no clock"
+        f"fit returns two different networks for the same rows and seed ({names[place]}: "
+        f"{one[place]:.9g} and {other[place]:.9g}), so members would differ by more than one "
+        "row: draw all random numbers from seed, e.g. random_state=seed, "
+        "np.random.default_rng(seed) or torch.Generator().manual_seed(seed), and none from the "
+        "clock"
     )
 
 
@@ -98,10 +99,12 @@ def learned_nothing(accuracy: float, data: TrainingData) -> tuple[str, ...]:
     if accuracy > share:
         return ()
     return (
-        f"the network that fit returned labels {accuracy:.1%} of the rows right, and always the "
-        f"commonest label is right of {share:.1%}: it must read X as fit is given it, so what fit "
-        "does to X, such as scaling, belongs into the network: a first layer, or a step of the "
-        "pipeline",
+        (
+            f"the network returned by fit labels {accuracy:.1%} of the rows correctly, but always "
+            f"answering the commonest label is correct for {share:.1%}: the network must take X as "
+            "fit receives it, so anything fit does to X, such as scaling, belongs in the network: "
+            "as a first layer, or a step of the pipeline"
+        ),
     )
 
 
@@ -137,19 +140,24 @@ def strange_members(
     if far <= _ALIKE * size:
         return ()
     cure = (
-        "take the batches of rows.batches(size, seed), rows being a fourth parameter of fit, or "
-        "train on all rows at once without shuffling"
+        "use the batches of rows.batches(size, seed), where rows is a fourth parameter of fit, "
+        "or train on all rows at once without shuffling"
     )
     if far > _FAR * near:
         return (
-            f"members are {far / near:.1f} times as far from the network on all rows as from their "
-            "neighbours: the number of rows seems to decide the order of rows, or what is drawn, "
-            f"so that members differ by more than their row, and bounds will be loose; {cure}",
+            (
+                f"members are {far / near:.1f} times as far from the network on all rows as from "
+                "their neighbours: the number of rows seems to change the order of the rows or the "
+                "random draws, so members differ by more than their row and bounds will be loose; "
+                f"{cure}"
+            ),
         )
     if noise > _ALIKE * size and far > _NOISE * noise:
         return (
-            f"a missing row moves the network {far / noise:.0%} of the way to one of another seed: "
-            f"bounds will be loose; train for fewer epochs or with more weight decay, and {cure}",
+            (
+                f"removing a row moves the network {far / noise:.0%} as far as changing the "
+                f"seed: bounds will be loose; train for fewer epochs or with more weight decay, and {cure}"
+            ),
         )
     return ()
 
@@ -285,7 +293,7 @@ def leave_one_out(
         raise TrainingInterruptedError(farewell(known[0] if known else None)) from None
     except OSError as error:
         place = error.filename or target
-        raise TrainingError(f"{place}: cannot be written: {error.strerror or error}") from None
+        raise TrainingError(f"{place}: cannot write: {error.strerror or error}") from None
     warnings = (*learned_nothing(report.train_accuracy, data), *found)
     for each in warnings:
         python_warnings.warn(each, TrainingWarning, stacklevel=2)
@@ -364,8 +372,8 @@ def _flat(signature: Signature, model: bytes, name: str) -> NDArray[np.float32]:
     wrong = signature.difference(Signature.of(read))
     if wrong is not None:
         raise TrainingError(
-            f"fit builds networks of different architecture from the same rows; {name} {wrong}: "
-            "fix widths and layers, whatever the seed"
+            f"fit builds networks of different architectures from the same rows; {name} {wrong}: "
+            "fix widths and layers, independent of the seed"
         )
     return flatten_parameters(signature.shapes, read_parameters(read))
 
@@ -403,12 +411,12 @@ def _job(
 def _network(model: bytes, data: TrainingData) -> Network:
     """Read the network as verification will, so that refusals come early."""
     try:
-        network = network_from_bytes(model, "the network that fit returned")
+        network = network_from_bytes(model, "the network returned by fit")
     except LeaveoutError as error:
         raise TrainingError(str(error)) from None
     if network.inputs != data.X.shape[1]:
         raise TrainingError(
-            f"the network that fit returned reads {network.inputs} numbers, X has "
+            f"the network returned by fit reads {network.inputs} numbers, but X has "
             f"{data.X.shape[1]} features: train on all of them"
         )
     return network

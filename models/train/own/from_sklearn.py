@@ -45,8 +45,8 @@ def estimator_model(
     known = np.asarray(getattr(last, "classes_", ())).tolist()
     if known != list(range(labels)):
         raise TrainingError(
-            f"{name}: {type(last).__name__} knows the labels {known} of 0 to {labels - 1}: fit it "
-            "on the y it is given, in which every label has a row"
+            f"{name}: {type(last).__name__} knows the labels {known} of 0 to {labels - 1}: fit "
+            "it on the y passed to fit, in which every label has a row"
         )
     if labels == 2:
         weight, bias = layers[-1]
@@ -77,8 +77,8 @@ def _refuse_own_labels(
     wrong = clear & (own != scores.argmax(axis=1))
     if wrong.any():
         raise TrainingError(
-            f"{name}: {type(estimator).__name__} labels row {int(wrong.argmax())} otherwise than "
-            "its scores do: return an estimator whose predict is scikit-learn's own"
+            f"{name}: {type(estimator).__name__} labels row {int(wrong.argmax())} differently "
+            "from its scores: return an estimator with scikit-learn's own predict"
         )
 
 
@@ -102,12 +102,12 @@ def _layers(estimator: Any, name: str) -> list[tuple[Array, Array]]:
     if isinstance(estimator, MLPClassifier):
         if estimator.activation not in {"relu", "identity"}:
             raise TrainingError(
-                f"{name}: MLPClassifier(activation={estimator.activation!r}) is not read: take "
-                "activation='relu'"
+                f"{name}: MLPClassifier(activation={estimator.activation!r}) is not supported: "
+                "use activation='relu'"
             )
         _require(estimator, "coefs_", name)
         if estimator.out_activation_ == "logistic" and estimator.n_outputs_ > 1:
-            raise TrainingError(f"{name}: {kind} was fitted on several labels a row: give it y")
+            raise TrainingError(f"{name}: {kind} was fitted on several labels per row: fit it on y")
         return [
             (np.asarray(weight).T, np.asarray(bias))
             for weight, bias in zip(estimator.coefs_, estimator.intercepts_, strict=True)
@@ -119,8 +119,8 @@ def _layers(estimator: Any, name: str) -> list[tuple[Array, Array]]:
         bias = np.broadcast_to(np.asarray(estimator.intercept_, weight.dtype), len(weight))
         return [(weight, bias)]
     raise TrainingError(
-        f"{name}: a fitted {kind} is no network that is read; expected {_KINDS}; of others return "
-        "an ONNX model"
+        f"{name}: a fitted {kind} is not a supported network; expected {_KINDS}; for others, "
+        "return an ONNX model"
     )
 
 
@@ -137,13 +137,13 @@ def _scale(graph: _Graph, scaler: Any, name: str) -> None:
     elif isinstance(scaler, MinMaxScaler):
         _require(scaler, "scale_", name)
         if scaler.clip:
-            raise TrainingError(f"{name}: MinMaxScaler(clip=True) is not read: take clip=False")
+            raise TrainingError(f"{name}: MinMaxScaler(clip=True) is not supported: use clip=False")
         graph.affine("Mul", scaler.scale_)
         graph.affine("Add", scaler.min_)
     else:
         raise TrainingError(
-            f"{name}: the pipeline's step {kind} is not read; expected {_KINDS}; do it to X "
-            "before, or return an ONNX model"
+            f"{name}: the pipeline's step {kind} is not supported; expected {_KINDS}; apply it "
+            "to X beforehand, or return an ONNX model"
         )
 
 

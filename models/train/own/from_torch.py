@@ -40,8 +40,8 @@ def module_model(module: Any, points: NDArray[np.float32], name: str) -> onnx.Mo
         kind = type(each).__name__
         if each.training and any(word in kind for word in _CHANGES):
             raise TrainingError(
-                f"{name}: {kind} {part!r} is in training mode: call module.eval() before the "
-                "module is returned"
+                f"{name}: {kind} {part!r} is in training mode: call module.eval() before "
+                "returning the module"
             )
     module.eval()
     inputs = torch.from_numpy(points)
@@ -52,11 +52,11 @@ def module_model(module: Any, points: NDArray[np.float32], name: str) -> onnx.Mo
             alone = [module(inputs[row : row + 1]) for row in range(min(_ALONE, len(inputs)))]
     except Exception as error:
         raise TrainingError(
-            f"{name}: the module does not run on rows of {points.shape[1]} features: {cause(error)}"
+            f"{name}: the module fails on rows of {points.shape[1]} features: {cause(error)}"
         ) from None
     if not isinstance(expected, torch.Tensor):
         raise TrainingError(
-            f"{name}: the module returns a {type(expected).__name__}, expected one tensor of scores"
+            f"{name}: the module returns a {type(expected).__name__}; expected one tensor of scores"
         )
     weights = {key: value for key, value in module.state_dict().items() if torch.is_tensor(value)}
     for key, value in weights.items():
@@ -64,15 +64,15 @@ def module_model(module: Any, points: NDArray[np.float32], name: str) -> onnx.Mo
             raise not_finite(key, name)
     if not torch.equal(expected, again):
         raise TrainingError(
-            f"{name}: the module gives other scores each time: it draws random numbers also in "
-            "evaluation mode; make that depend on self.training"
+            f"{name}: the module returns different scores each time: it also draws random "
+            "numbers in evaluation mode; make that depend on self.training"
         )
     few = expected[: len(alone)]
     scale = 1 + float(few.abs().max())
     if not torch.allclose(torch.cat(alone), few, rtol=0, atol=_TOLERANCE * scale, equal_nan=True):
         raise TrainingError(
-            f"{name}: a row's scores depend on the rows beside it: let forward treat each row by "
-            "itself, as BatchNorm does with running statistics"
+            f"{name}: a row's scores depend on the other rows in its batch: let forward treat "
+            "each row separately, as BatchNorm does with running statistics"
         )
     model = _export(module, inputs[:2], name)
     refuse_disagreement(model, points, expected.numpy, name)

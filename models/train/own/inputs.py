@@ -42,15 +42,16 @@ def array_columns(
         places = [_place(str(feature), column, names, where) for feature in features]
         if len(places) < 2 or places != list(range(places[0], places[0] + len(places))):
             raise TrainingError(
-                f"{where}: one_hot {column!r} has features {', '.join(map(str, features))}, "
-                "expected two or more beside each other, in the order of X; reorder the columns"
+                f"{where}: one_hot {column!r} has features {', '.join(map(str, features))}; "
+                "expected two or more adjacent ones, in the order of X; reorder the columns"
             )
         part = read[:, places]
         wrong = ((part != 0) & (part != 1)).any(axis=1) | (part.sum(axis=1) != 1)
         if wrong.any():
             raise TrainingError(
-                f"{where}: row {int(np.argmax(wrong))} has not a single 1 in the features of "
-                f"one_hot {column!r}; mend the row, or take the features out of one_hot"
+                f"{where}: row {int(np.argmax(wrong))} does not have exactly one 1 in the "
+                f"features of one_hot {column!r}; fix the row, or remove the features from "
+                "one_hot"
             )
         words = tuple(_category(names[place], column) for place in places)
         for place in places:
@@ -72,7 +73,7 @@ def array_columns(
 def _place(feature: str, column: str, names: Sequence[str], where: str) -> int:
     if feature not in names:
         raise TrainingError(
-            f"{where}: one_hot {column!r} has {feature!r}, which is no "
+            f"{where}: one_hot {column!r} contains {feature!r}, which is not a "
             f"feature{hint(feature, names)}"
         )
     return list(names).index(feature)
@@ -108,13 +109,13 @@ def training_data(
     if is_frame(X):
         if features is not None:
             raise TrainingError(
-                f"{_SOURCE}: features are the columns of the data frame: drop features, or rename "
+                f"{_SOURCE}: the data frame's columns are the features: drop features, or rename "
                 "the columns"
             )
         if one_hot:
             raise TrainingError(
-                f"{_SOURCE}: one_hot is of arrays: leave the column of words in the data frame, it "
-                "is encoded"
+                f"{_SOURCE}: one_hot applies only to arrays: keep the column of words in the "
+                "data frame; it is encoded automatically"
             )
         return _frame_data(X, header_of(X, _SOURCE), y, units, ids)
     return _array_data(X, y, features, units, ids, one_hot)
@@ -128,7 +129,7 @@ def _frame_data(
     ids: Sequence[Any] | str | None,
 ) -> TrainingData:
     if not header:
-        raise TrainingError(f"{_SOURCE}: X has no columns; expected a feature a column")
+        raise TrainingError(f"{_SOURCE}: X has no columns; expected one per feature")
     cells = [
         [_cell(value, row, name) for row, value in enumerate(values_of(X[column]))]
         for name, column in zip(header, X.columns, strict=True)
@@ -138,8 +139,8 @@ def _frame_data(
         identity = ids
         if identity not in header:
             raise TrainingError(
-                f"{_SOURCE}: ids={ids!r} is no column of X{hint(identity, header)}; name one, or "
-                "give a list of names"
+                f"{_SOURCE}: ids={ids!r} is not a column of X{hint(identity, header)}; name one, "
+                "or pass a list of names"
             )
     elif ids is not None:
         identity = _other("id", header)
@@ -148,13 +149,14 @@ def _frame_data(
     labels = _label_cells(y)
     if len(labels) != len(cells[0]):
         raise TrainingError(
-            f"{_SOURCE}: X has {len(cells[0])} rows and y {len(labels)}; expected as many"
+            f"{_SOURCE}: X has {len(cells[0])} rows but y has {len(labels)}; expected the same "
+            "number"
         )
     index: Any = getattr(X, "index", None)
     other: Any = getattr(y, "index", None)
     if index is not None and hasattr(other, "equals") and not other.equals(index):
         raise TrainingError(
-            f"{_SOURCE}: X and y have different indexes, and rows go by position: give "
+            f"{_SOURCE}: X and y have different indexes, but rows are matched by position: pass "
             "y.loc[X.index], or y.to_numpy() if they are in the same order"
         )
     columns = tuple(map(Cells.of, [*cells, labels]))
@@ -171,19 +173,19 @@ def _array_data(
     one_hot: Mapping[str, Sequence[str]] | None,
 ) -> TrainingData:
     if hasattr(X, "toarray"):
-        raise TrainingError(f"{_SOURCE}: 'X' is a sparse matrix: give X.toarray()")
+        raise TrainingError(f"{_SOURCE}: 'X' is a sparse matrix: pass X.toarray()")
     values = np.asarray(X)
     if values.dtype.kind in "OUS":
         raise TrainingError(
-            f"{_SOURCE}: 'X' is an array of {values.dtype}, expected numbers; give words as "
-            "columns of a pandas DataFrame, they are then encoded"
+            f"{_SOURCE}: 'X' is an array of {values.dtype}, expected numbers; pass words as "
+            "columns of a pandas DataFrame, which are then encoded"
         )
     cells = _label_cells(y)
     table = Table(_SOURCE, ["y"], (Cells.of(cells),), range(len(cells)), "row")
     if len(values) < 2 or values.ndim != 2:
         raise TrainingError(
-            f"{_SOURCE}: 'X' has shape {values.shape}, expected (rows, features) with at least 2 "
-            "rows to leave one out"
+            f"{_SOURCE}: 'X' has shape {values.shape}; expected (rows, features) with at least 2 "
+            "rows, so that one can be left out"
         )
     labels, codes = labels_of(table, "y")
     converted, codes = rows_and_labels(_SOURCE, ("X", "y"), values, codes, np.float32)
@@ -191,16 +193,18 @@ def _array_data(
     for name in units or {}:
         if name not in names:
             raise TrainingError(
-                f"{_SOURCE}: a unit is given for {name!r}, which is no feature{hint(name, names)}"
+                f"{_SOURCE}: a unit is set for {name!r}, which is not a feature{hint(name, names)}"
             )
     if isinstance(ids, str):
         raise TrainingError(
-            f"{_SOURCE}: ids={ids!r} names a column, and an array has none; give a list of names"
+            f"{_SOURCE}: ids={ids!r} names a column, but an array has none; pass a list of names"
         )
     named = () if ids is None else tuple(_names(ids, len(values)))
     if len(set(named)) < len(named):
         twice = next(name for name in named if named.count(name) > 1)
-        raise TrainingError(f"{_SOURCE}: ids name two rows {twice!r}; names of rows must differ")
+        raise TrainingError(
+            f"{_SOURCE}: ids contains the name {twice!r} twice; row names must be unique"
+        )
     columns = array_columns(names, values, converted, one_hot or {}, str(_SOURCE))
     return TrainingData(
         X=converted,
@@ -219,11 +223,12 @@ def _feature_names(features: Sequence[str] | None, count: int) -> list[str]:
     names = [str(name).strip() for name in features]
     if len(names) != count:
         raise TrainingError(
-            f"{_SOURCE}: features holds {len(names)} names, X has {count} columns; give a name each"
+            f"{_SOURCE}: features has {len(names)} names, but X has {count} columns; pass one "
+            "name per column"
         )
     for place, name in enumerate(names):
         if not name or name in names[:place]:
-            raise TrainingError(f"{_SOURCE}: features names two columns {name!r}; rename one")
+            raise TrainingError(f"{_SOURCE}: features contains the name {name!r} twice; rename one")
     return names
 
 
@@ -236,7 +241,7 @@ def _other(name: str, header: Sequence[str]) -> str:
 def _names(ids: Sequence[Any] | str, rows: int) -> list[str]:
     names = [str(each).strip() for each in ids]
     if len(names) != rows:
-        raise TrainingError(f"{_SOURCE}: ids has {len(names)} names, X has {rows} rows")
+        raise TrainingError(f"{_SOURCE}: ids has {len(names)} names, but X has {rows} rows")
     return names
 
 
@@ -245,7 +250,7 @@ def _cell(value: Any, row: int, column: str) -> str:
     if text is not None:
         return text
     raise TrainingError(
-        f"{_SOURCE}, row {row}, column {column!r}: holds a {type(value).__name__}, expected a "
+        f"{_SOURCE}, row {row}, column {column!r}: contains a {type(value).__name__}, expected a "
         "number or a word; convert the column, or drop it"
     )
 
@@ -255,7 +260,7 @@ def _label_cells(y: Any) -> list[str]:
     values = np.asarray(values_of(y) if hasattr(y, "to_list") else y)
     if values.ndim != 1:
         raise TrainingError(
-            f"{_SOURCE}: y has shape {values.shape}, expected (rows,), a label a row"
+            f"{_SOURCE}: y has shape {values.shape}; expected (rows,), one label per row"
         )
     found = []
     for row, value in enumerate(values.tolist()):
@@ -263,6 +268,6 @@ def _label_cells(y: Any) -> list[str]:
             value = int(value)
         cell = _cell(value, row, "y")
         if not cell:
-            raise TrainingError(f"{_SOURCE}, row {row}, column 'y': the label is missing")
+            raise TrainingError(f"{_SOURCE}, row {row}, column 'y': missing label")
         found.append(cell)
     return found

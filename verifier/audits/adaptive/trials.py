@@ -175,7 +175,7 @@ def audit(
         if progress is not None:
             progress(done, trials)
     if not done:
-        raise TimeoutError("no trial could be run in the time given")
+        raise TimeoutError("no trial could be run in the available time")
     counts = tuple(
         Counts(event, after, anew, done, done, at_most)
         for event, after, anew, at_most in zip(
@@ -259,7 +259,7 @@ class Duplicated:
     @property
     def events(self) -> tuple[str, ...]:
         """The events to look for in models."""
-        return tuple(f"right on less than {at:.3g} of what is left" for at in self.thresholds)
+        return tuple(f"correct on less than {at:.3g} of what is left" for at in self.thresholds)
 
     @property
     def retrained_at_most(self) -> tuple[float, ...]:
@@ -349,7 +349,8 @@ class WhiteBox:
     def __post_init__(self) -> None:
         if not hasattr(self.estimator, "predict_proba"):
             raise ShardedError(
-                f"{type(self.estimator).__name__} has no predict_proba; take an estimator that has"
+                f"{type(self.estimator).__name__} has no predict_proba; use an estimator that "
+                "has it"
             )
         if self.shards < 2:
             raise ShardedError(f"{self.shards} shards: expected at least 2, to compare halves")
@@ -357,7 +358,7 @@ class WhiteBox:
     @property
     def events(self) -> tuple[str, ...]:
         """The events to look for in models."""
-        means = tuple(f"models of targeted shards are right {how} often" for how in _HOW)
+        means = tuple(f"models of targeted shards are correct {how} often" for how in _HOW)
         if self.shards == 2:
             return means
         return (*means, *(f"each of them {how} often than each of the others" for how in _HOW))
@@ -387,8 +388,8 @@ class WhiteBox:
         retrained = self._train_arm(seed, number, b"retrained", rows.without(places))
         if not retrained.repeats(self.test_features):
             raise ShardedError(
-                f"{type(self.estimator).__name__}: trained again on the points of a shard with the "
-                "same random_state it answers otherwise, so that shards are not alike; make it a "
+                f"{type(self.estimator).__name__}: retrained on the points of a shard with the "
+                "same random_state, it answers differently, so shards are not alike; make it a "
                 "function of both"
             )
         return Trial(

@@ -166,9 +166,9 @@ def advantage_of_records(views: Views, confidence: float, seed: int) -> Advantag
             lower = max(0.0, 2 * float(mean_lower(draws, LOWER_SHARE * error)[0]) - 1)
             shown = [arm.at_least[~selects][:, at].mean() for arm in (unlearned, retrained)]
             words = (
-                f"attack '{row.attack}', score of a forgotten row >= {cuts[at]:.5g}: of "
-                f"{shown[0]:.1%} unlearned and {shown[1]:.1%} retrained on average over "
-                f"{len(draws)} trials"
+                f"attack '{row.attack}', score of a forgotten row >= {cuts[at]:.5g}: "
+                f"{shown[0]:.1%} of unlearned and {shown[1]:.1%} of retrained ones, on average "
+                f"over {len(draws)} trials"
             )
     # Four means a threshold: each arm, at least and above.
     columns = 4 * sum(pair[0].above.shape[1] for pair in uppers)
@@ -354,11 +354,13 @@ def advantage(audit: Audit, confidence: float, unit: Unit = "trials", seed: int 
         If the confidence is not in (0, 1), or the audit has no rows to draw one from.
     """
     if not 0 < confidence < 1:
-        raise AuditError(f"a confidence of {confidence} says nothing; give one in (0, 1), as 0.95")
+        raise AuditError(
+            f"a confidence of {confidence} is meaningless; pass one in (0, 1), e.g. 0.95"
+        )
     if isinstance(audit, Events):
         if unit == "records":
             raise AuditError(
-                f"{audit.source}: counts events of trials and has no records; leave unit out"
+                f"{audit.source}: counts events of trials and has no records; remove unit"
             )
         return advantage_of_events(audit, confidence)
     trials = len(audit.trials)
@@ -418,7 +420,7 @@ def rates(views: Views, confidence: float, seed: int = 0) -> tuple[Row, ...]:
     trials = len(views.trials)
     if trials < LEAST_TRIALS:
         raise AuditError(
-            f"{views.source}: {trials} trial{'s' * (trials != 1)}, expected at least "
+            f"{views.source}: {trials} trial{'s' * (trials != 1)}; expected at least "
             f"{LEAST_TRIALS}; record more"
         )
     selects = selecting_trials(trials)

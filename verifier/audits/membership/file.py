@@ -56,24 +56,24 @@ class Events:
 
     def __post_init__(self) -> None:
         if not self.names:
-            raise AuditError(f"{self.source}: there is no event; name at least one in 'event'")
+            raise AuditError(f"{self.source}: no events; name at least one in 'event'")
         if len(set(self.names)) != len(self.names):
-            raise AuditError(f"{self.source}: two events have one name; rename one")
+            raise AuditError(f"{self.source}: two events have the same name; rename one")
         for arm in ("unlearned", "retrained"):
             hits, trials = getattr(self, f"{arm}_hits"), getattr(self, f"{arm}_trials")
             for name, array in ((f"{arm}_hits", hits), (f"{arm}_trials", trials)):
                 if array.shape != (len(self.names),):
                     raise AuditError(
-                        f"{self.source}: {name!r} has shape {array.shape}, expected "
-                        f"{(len(self.names),)}, a number an event"
+                        f"{self.source}: {name!r} has shape {array.shape}; expected "
+                        f"{(len(self.names),)}, one number per event"
                     )
             wrong = (trials < 1) | (hits < 0) | (hits > trials)
             if wrong.any():
                 at = int(np.argmax(wrong))
                 raise AuditError(
                     f"{self.source}: event {self.names[at]!r} happened {hits[at]} times in "
-                    f"{trials[at]} trials of the {arm} arm; expected 0 to as many as trials, and "
-                    "at least 1 trial"
+                    f"{trials[at]} trials of the {arm} arm; expected 0 up to the number of "
+                    "trials, and at least 1 trial"
                 )
 
 
@@ -153,13 +153,13 @@ def join_arms(unlearned: Path | str, retrained: Path | str) -> Views:
     for name, value in _rows(paths[1], second).items():
         if not np.array_equal(value, rows[name]):
             raise AuditError(
-                f"{paths[1]}: {name!r} differs from that of {paths[0]}; give the same rows of the "
-                "same trials in the same order"
+                f"{paths[1]}: {name!r} differs from that of {paths[0]}; pass the same rows of "
+                "the same trials in the same order"
             )
     for path, arrays in zip(paths, (first, second), strict=True):
         if len(arrays["posteriors"]) != len(rows["trial"]):
             raise AuditError(
-                f"{path}: 'posteriors' has {len(arrays['posteriors'])} rows, 'trial' has "
+                f"{path}: 'posteriors' has {len(arrays['posteriors'])} rows, but 'trial' has "
                 f"{len(rows['trial'])}"
             )
     original = first.get("original", second.get("original"))
@@ -202,8 +202,8 @@ def _rows(source: Path, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
     flags = arrays["forgotten"]
     if flags.dtype.kind != "b" and not (flags.dtype.kind in "iu" and np.isin(flags, (0, 1)).all()):
         raise AuditError(
-            f"{source}: 'forgotten' is {flags.dtype}, expected true where a row was forgotten and "
-            "false where no model saw it"
+            f"{source}: 'forgotten' is {flags.dtype}; expected true where a row was forgotten "
+            "and false where no model saw it"
         )
     return {
         "trial": _whole(source, "trial", arrays["trial"]),
@@ -230,7 +230,7 @@ def _numbers(source: Path, name: str, array: NDArray[Any]) -> NDArray[np.float64
 def _names(source: Path, array: NDArray[Any]) -> tuple[str, ...]:
     if array.ndim != 1 or array.dtype.kind != "U":
         raise AuditError(
-            f"{source}: 'event' is {array.dtype} of shape {array.shape}, expected a list of texts"
+            f"{source}: 'event' is {array.dtype} of shape {array.shape}, expected a list of strings"
         )
     return tuple(map(str, array))
 
@@ -255,7 +255,7 @@ def read_counts(path: Path) -> Events:
     """
     rows = _json(path) if path.suffix.lower() == ".json" else _csv(path)
     if not rows:
-        raise AuditError(f"{path}: there is no event; give a row for each")
+        raise AuditError(f"{path}: no events; add one row per event")
     columns = {
         name: np.array([_count(place, row[name], name) for place, row in rows], dtype=np.int64)
         for name in _COUNTS
@@ -281,31 +281,31 @@ def _json(path: Path) -> list[tuple[str, Mapping[str, object]]]:
     except OSError as error:
         raise AuditError(f"{path}: {why_unread(error)}") from None
     except (ValueError, RecursionError) as error:
-        raise AuditError(f"{path}: is no JSON: {error}") from None
+        raise AuditError(f"{path}: not valid JSON: {error}") from None
     if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
         raise AuditError(f"{path}: expected a list of objects, each with {', '.join(_KEYS)}")
     rows = [(f"{path}, event {place}", each) for place, each in enumerate(found)]
     for place, row in rows:
         _check_keys(place, list(row))
         if not isinstance(row["event"], str):
-            raise AuditError(f"{place}: 'event' is {row['event']!r}, expected a text")
+            raise AuditError(f"{place}: 'event' is {row['event']!r}, expected a string")
     return rows
 
 
 def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a key stands twice in an object")
+        raise ValueError("an object has a duplicate key")
     return found
 
 
 def _check_keys(place: str, keys: Sequence[str]) -> None:
     for name in _KEYS:
         if name not in keys:
-            raise AuditError(f"{place}: there is no {name!r}; expected {', '.join(_KEYS)}")
+            raise AuditError(f"{place}: no {name!r}; expected {', '.join(_KEYS)}")
     for name in keys:
         if name not in _KEYS:
-            raise AuditError(f"{place}: {name!r} is unknown; expected only {', '.join(_KEYS)}")
+            raise AuditError(f"{place}: unknown key {name!r}; expected only {', '.join(_KEYS)}")
 
 
 def _count(place: str, value: object, name: str) -> int:
@@ -314,7 +314,7 @@ def _count(place: str, value: object, name: str) -> int:
         value = int(text)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _MOST:
         raise AuditError(
-            f"{place}: {name!r} is {value!r}, expected a whole number from 0, in digits alone, "
-            f"below {_MOST:,}"
+            f"{place}: {name!r} is {value!r}; expected a whole number from 0, digits only, below "
+            f"{_MOST:,}"
         )
     return value

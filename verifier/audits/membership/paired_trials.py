@@ -60,7 +60,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         if (self.forget is None) == (self.label is None):
-            raise AuditError("a plan forgets a number of rows or one label: give one of the two")
+            raise AuditError("a plan forgets a number of rows or one label: pass one of the two")
 
 
 @dataclass(frozen=True)
@@ -211,8 +211,8 @@ def _refuse_unjudged(name: str, of_label: NDArray[np.bool_]) -> None:
     for missing, whose in ((not of_label.any(), "of it"), (bool(of_label.all()), "of others")):
         if missing:
             raise AuditError(
-                f"--forget-class {name}: among the test rows that the unlearner leaves alone none "
-                f"is {whose}, to compare with; give more test rows (X_test, y_test)"
+                f"--forget-class {name}: among the test rows that the unlearner does not use, "
+                f"none is {whose}, for comparison; add test rows (X_test, y_test)"
             )
 
 

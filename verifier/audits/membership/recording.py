@@ -56,7 +56,7 @@ def record(
     """Run trials of the two-player game."""
     require_torch("leaveout audit")
     if share is not None and forget_class is not None:
-        raise AuditError("--forget draws rows and --forget-class names them: give one of the two")
+        raise AuditError("--forget draws rows and --forget-class names them: pass one of the two")
     path, table_path = Path(model), Path(source)
     network, table = load_network(path), read_data(table_path, label)
     architecture = matching_network(network, table, table_path)
@@ -102,7 +102,7 @@ def record(
 def _count(share: float | None, table: TrainingData) -> int:
     own = _SHARE if share is None else share
     if not 0 < own < 1:
-        raise AuditError(f"--forget {own}: expected a share in (0, 1), as in 0.05")
+        raise AuditError(f"--forget {own}: expected a share in (0, 1), e.g. 0.05")
     return max(1, round(own * len(table.X)))
 
 

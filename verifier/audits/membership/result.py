@@ -101,8 +101,8 @@ def nothing_known(unit: str, trials: int) -> Advantage:
         unit,
         trials,
         0,
-        f"{trials} trial{'s' * (trials != 1)}: one model an arm is one draw an arm, however many "
-        f"rows it answers; record at least {LEAST_TRIALS}, better 20 or more",
+        f"{trials} trial{'s' * (trials != 1)}: one model per arm is one draw per arm, however "
+        f"many rows it answers; record at least {LEAST_TRIALS}, preferably 20 or more",
     )
 
 

@@ -32,12 +32,12 @@ class Views:
     def __post_init__(self) -> None:
         rows = len(self.trial)
         if not rows:
-            raise AuditError(f"{self.source}: there is no row; record at least one trial")
+            raise AuditError(f"{self.source}: no rows; record at least one trial")
         for name in ("forgotten", "label"):
             found = getattr(self, name).shape
             if found != (rows,):
                 raise AuditError(
-                    f"{self.source}: {name!r} has shape {found}, expected {(rows,)} as 'trial' has"
+                    f"{self.source}: {name!r} has shape {found}, expected {(rows,)} as for 'trial'"
                 )
         for name, array in self.arms.items():
             self._check_posteriors(name, array)
@@ -69,8 +69,8 @@ class Views:
         expected = (len(self.trial), self.unlearned.shape[1] if self.unlearned.ndim == 2 else 0)
         if array.ndim != 2 or array.shape != expected or array.shape[1] < 2:
             raise AuditError(
-                f"{self.source}: {name!r} has shape {array.shape}, expected (rows, labels) with "
-                f"{len(self.trial)} rows and the same 2 labels or more in every arm"
+                f"{self.source}: {name!r} has shape {array.shape}; expected (rows, labels) with "
+                f"{len(self.trial)} rows and the same labels, at least 2, in every arm"
             )
         finite = np.isfinite(array).all(axis=1)
         wrong = ~finite | (array < 0).any(axis=1)
@@ -78,7 +78,7 @@ class Views:
         if wrong.any():
             row = int(np.argmax(wrong))
             raise AuditError(
-                f"{self.source}: {name!r} of row {row} is {np.round(array[row], 4).tolist()}, "
+                f"{self.source}: {name!r} of row {row} is {np.round(array[row], 4).tolist()}; "
                 "expected probabilities that add up to 1; apply a softmax to scores"
             )
 
@@ -88,7 +88,7 @@ class Views:
         if wrong.any():
             row = int(np.argmax(wrong))
             raise AuditError(
-                f"{self.source}: 'label' of row {row} is {self.label[row]}, expected 0 to "
+                f"{self.source}: 'label' of row {row} is {self.label[row]}; expected 0 to "
                 f"{labels - 1}, the columns of the posteriors"
             )
 
@@ -104,6 +104,6 @@ class Views:
         if never.any() and not never.all():
             trial = int(self.trials[np.argmin(never)])
             raise AuditError(
-                f"{self.source}: trial {trial} has no row that was never trained on, others have; "
-                "give such rows in all trials or in none"
+                f"{self.source}: trial {trial} has no row that was never trained on, but others "
+                "do; include such rows in all trials or in none"
             )

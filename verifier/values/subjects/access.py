@@ -76,7 +76,7 @@ def idp(given: Arguments) -> Decided:
             continue
         leak = _refute_part(served, part, found.witness)
         if leak is not None:
-            given.unproved = "no certificate is made of a leak: it can be tried"
+            given.unproved = "certificates do not cover leaks: they can be tested directly"
             return leak
         open_ones.append(
             f"numerical: label {part.label}: member {part.members[found.witness.member]} leaks "
@@ -91,8 +91,8 @@ def idp(given: Arguments) -> Decided:
     elif given.proving:
         missing = parts[trees.index(None)]
         given.unproved = (
-            f"no proof of label {missing.label}, bound {missing.bound:.6g}, was found that leaves "
-            "room for rounding; let the run take longer, or write the bounds again"
+            f"no proof for label {missing.label}, bound {missing.bound:.6g}, was found that "
+            "leaves room for rounding; allow more time, or write the bounds again"
         )
     return Decided("proved", note=notes, facts=_facts(served, epsilon))
 
@@ -147,8 +147,8 @@ def _open(part: _Part, found: EngineResult) -> str:
     reason = found.reason or "numerical"
     detail = f": {found.detail}" if found.detail else ""
     return (
-        f"{reason}: label {part.label}: of {len(part.members):,} members leaks up to "
-        f"{found.upper:.6g} are not excluded, the guard rests on {part.bound:.6g}{detail}"
+        f"{reason}: label {part.label}: for {len(part.members):,} members, leaks up to "
+        f"{found.upper:.6g} are not excluded; the guard relies on {part.bound:.6g}{detail}"
     )
 
 
@@ -159,8 +159,8 @@ def _refute_part(served: Access, part: _Part, witness: Witness) -> Decided | Non
     member = int(part.members[witness.member])
     shown = record(served.instance, witness, pair=False)
     words = (
-        f"the guard answers label {witness.label} without noise, its bound is {part.bound:.6g}: "
-        f"{shown.words}"
+        f"the guard answers label {witness.label} without noise, though its bound is "
+        f"{part.bound:.6g}: {shown.words}"
     )
     facts: Facts = {
         "label": witness.label,
@@ -180,28 +180,28 @@ def _notes(served: Access, epsilon: float) -> Iterator[str]:
     yield (
         f"{served.folder}: a guard with --epsilon {epsilon:g} or less noises every leak of "
         f"{len(served.instance.family):,} members; above {listed}{more} (by label) no member is "
-        "asked"
+        "evaluated"
     )
     drawn = memory_epsilon(served.folder)
     if drawn is not None and drawn != epsilon:
         yield (
-            f"{served.folder / MEMORY}: remembers answers drawn with epsilon = {drawn:g}: of what "
-            f"is served there nothing is said by a claim about {epsilon:g}"
+            f"{served.folder / MEMORY}: stores answers drawn with epsilon = {drawn:g}: a claim "
+            f"about {epsilon:g} does not cover what is served there"
         )
     yield (
-        "covered is the removal of one row that has a member, for labels alone, of a network "
-        "trained with the same recipe and seed; distinct noised inputs add their epsilons up"
+        "covers the removal of one row that has a member, for labels only, from a network "
+        "trained with the same recipe and seed; the epsilons of distinct noised inputs add up"
     )
     network, family = served.instance.network, served.instance.family
     for note in network.graph.notes:
         yield f"{network.source}: {note}"
     if encoding_of(family.manifest) is not None:
         yield (
-            "ranges and categories of the columns are those of the whole table, for every member: "
-            "what they tell is not covered"
+            "ranges and categories of the columns are those of the whole table, for every "
+            "member: what they reveal is not covered"
         )
     if family.manifest.data is None:
-        yield "whether every training row has a member is not known"
+        yield "it is not known whether every training row has a member"
     missing = without_member(family)
     if missing:
         yield missing

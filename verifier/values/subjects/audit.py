@@ -28,11 +28,11 @@ def membership_advantage(given: Arguments) -> Bounds:
     """Return an attacker's advantage in telling who was deleted, beyond retraining."""
     held = given["audit"]
     if not isinstance(held, Views | Events):
-        raise TypeError(f"'audit' is a {type(held).__name__}, no audit")
+        raise TypeError(f"'audit' is a {type(held).__name__}, not an audit")
     if given.confidence is None:
         raise AuditError(
-            "a number estimated from trials is never certain; say how surely it must hold, as in "
-            "'membership_advantage(A) <= 0.1 with confidence 0.95'"
+            "a number estimated from trials is never certain; add the confidence it must hold "
+            "with, e.g. 'membership_advantage(A) <= 0.1 with confidence 0.95'"
         )
     word = given.get("unit", UNITS[0])
     unit = next((unit for unit in UNITS if unit == word), None)
@@ -63,10 +63,10 @@ def _note(found: Advantage, confidence: float) -> str:
     unit = {
         "trials": "the attacker sees all forgotten rows of a model together",
         "records": "the attacker sees one forgotten row, drawn at random",
-        "events": "each event counted is one trial with models of its own",
+        "events": "each event counted is one trial with its own models",
     }[found.unit]
     spent = found.trials - found.estimating
-    chose = f"; {spent:,} others chose and trained the attacks" if spent else ""
+    chose = f"; {spent:,} others selected and trained the attacks" if spent else ""
     lines = [
         f"membership advantage against retraining in [{found.lower:.4f}, {found.upper:.4f}] with "
         f"confidence {level}, over all attacks of the audit and all thresholds",
@@ -88,12 +88,12 @@ def _due(ranked: Ranked) -> str:
     level = f"with confidence {ranked.confidence:.10g} ({ranked.counted})"
     if ranked.lower > 0:
         return (
-            f"of this at least {ranked.lower:.4f} is due to who was deleted, not to the whole "
+            f"at least {ranked.lower:.4f} of this is due to who was deleted, not to the whole "
             f"model being different, {level}"
         )
     return (
-        "none of this is shown to be due to who was deleted and not to the whole model being "
-        f"different, {level}"
+        "none of this is shown to be due to who was deleted rather than to the whole model "
+        f"being different, {level}"
     )
 
 

@@ -84,8 +84,8 @@ def points(given: Arguments) -> list[tuple[int, ...]]:
             names = [name.strip() for name in next(reader, [])]
             if names.count(_COLUMN) != 1:
                 raise ForestError(
-                    f"{path}, line 1: there is no one column {_COLUMN!r}; it names the rows to "
-                    "delete, counted from 0 in the data the forest was first fitted to"
+                    f"{path}, line 1: expected exactly one column {_COLUMN!r}; it lists the rows "
+                    "to delete, counted from 0 in the data the forest was first fitted to"
                 )
             column = names.index(_COLUMN)
             for cells in reader:
@@ -93,25 +93,25 @@ def points(given: Arguments) -> list[tuple[int, ...]]:
                     continue
                 if len(cells) != len(names):
                     raise ForestError(
-                        f"{path}, line {reader.line_num}: {len(cells)} cells, expected "
-                        f"{len(names)} as in the header; rows deleted one after the other have "
-                        "blanks between"
+                        f"{path}, line {reader.line_num}: {len(cells)} cells; expected "
+                        f"{len(names)} as in the header; separate rows deleted one after the "
+                        "other with blanks"
                     )
                 words = cells[column].split()
                 if not words or not all(re.fullmatch("[0-9]{1,18}", word) for word in words):
                     raise ForestError(
-                        f"{path}, line {reader.line_num}: {_COLUMN!r} is {cells[column]!r}, "
-                        "expected a row number, or several with blanks between"
+                        f"{path}, line {reader.line_num}: {_COLUMN!r} is {cells[column]!r}; "
+                        "expected a row number, or several separated by blanks"
                     )
                 found.append(tuple(map(int, words)))
     except OSError as error:
-        raise ForestError(f"{path}: cannot be read: {error.strerror}") from None
+        raise ForestError(f"{path}: cannot read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise ForestError(f"{path}: byte {error.start} is not UTF-8 text") from None
     except csv.Error as error:
         raise ForestError(f"{path}, line {reader.line_num}: not CSV: {error}") from None
     if not found:
-        raise ForestError(f"{path}: there is no record below the header; name a row to delete")
+        raise ForestError(f"{path}: no records below the header; name a row to delete")
     return found
 
 
@@ -162,7 +162,7 @@ def same_function(given: Arguments) -> Decided:
     if one.n_features_in_ != other.n_features_in_:
         raise ForestError(
             f"the forests read {one.n_features_in_} and {other.n_features_in_} features; compare "
-            "forests of the same data"
+            "forests trained on the same data"
         )
     deadline = Deadline.after(given.seconds)
     (whole, X), (against, other_X) = scored_with_rows(one), scored_with_rows(other)
@@ -190,7 +190,7 @@ def same_function(given: Arguments) -> Decided:
             return _apart(question, found.witness)
         late = late or not found.closed
     if late:
-        return Decided("unknown", "time: not every set of inputs was decided")
+        return Decided("unknown", "time: not all sets of inputs were decided")
     if given.proving:
         _prove_same(given, question, len(whole.classes))
     return Decided("proved", note=_outside([X, other_X], box))
@@ -239,7 +239,7 @@ def _apart(question: Question, witness: ForestWitness) -> Decided:
     shown = f"({', '.join(map(repr, witness.x.tolist()))})"
     return Decided(
         "refuted",
-        witness=f"at x = {shown} one answers {one}, the other {two}",
+        witness=f"at x = {shown}, one answers {one} and the other {two}",
         facts={"one": str(one), "other": str(two), "x": shown},
     )
 

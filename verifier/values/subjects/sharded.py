@@ -33,23 +33,23 @@ def decide_counts(given: Arguments) -> Decided:
     events = given["service"]
     if not isinstance(events, Events):
         raise AuditError(
-            "the audit records what models answer, row by row; unlearns takes counts of events in "
-            "trials, as leaveout audit --counts reads them, or a sharded service"
+            "the audit records the models' answers row by row; unlearns needs counts of events "
+            "in trials, as leaveout audit --counts reads them, or a sharded service"
         )
     if given.confidence is None:
         raise AuditError(
-            "what is counted in trials is never certain; say how surely it must hold, as in "
-            "'unlearns(A, ...) with confidence 0.95'"
+            "a result counted in trials is never certain; add the confidence it must hold with, "
+            "e.g. 'unlearns(A, ...) with confidence 0.95'"
         )
     alpha, beta, gamma = (given.number(name) for name in ("alpha", "beta", "gamma"))
     if given["updates"] == "oblivious":
         return Decided(
             "unknown",
-            reason="numerical: counts do not say that updates depended on no answer; ask of "
+            reason="numerical: counts do not show that updates depended on no answer; use "
             "updates = adaptive",
         )
     if beta >= 1 or gamma >= 1:
-        return Decided("unknown", reason="numerical: no counts refute a beta or gamma of 1")
+        return Decided("unknown", reason="numerical: counts cannot refute a beta or gamma of 1")
     found = Audit.of_events(events)
     shown = found.alpha_lower_bounds(beta, gamma, given.confidence)
     place = max(range(len(shown)), key=shown.__getitem__)
@@ -64,9 +64,9 @@ def decide_counts(given: Arguments) -> Decided:
     level = f"{given.confidence:.10g}"
     witness = (
         f"{one.event}: in {one.unlearned:,} of {one.unlearned_trials:,} trials after unlearning, "
-        f"in {one.retrained:,} of {one.retrained_trials:,} after retraining; so alpha is above "
-        f"{_down(lower)} with beta = {beta:g}, gamma = {gamma:g} and confidence {level}, over all "
-        f"{len(shown):,} events"
+        f"in {one.retrained:,} of {one.retrained_trials:,} after retraining; hence alpha is "
+        f"above {_down(lower)} with beta = {beta:g}, gamma = {gamma:g} and confidence {level}, "
+        f"over all {len(shown):,} events"
     )
     facts: dict[str, int | float | str | tuple[int, ...]] = {
         "alpha": alpha,
@@ -134,7 +134,9 @@ _SECRET = (
     "rests on: seeds, models, which shards an update retrains, and how long it takes stay secret; "
     "nothing but the answers is published"
 )
-_KEYED = "rests on: a keyed hash stands for independent seeds, and the key is the system's chance"
+_KEYED = (
+    "rests on: a keyed hash stands in for independent seeds, and the key is the system's randomness"
+)
 
 
 def read_service(given: Arguments) -> ServiceSettings:
@@ -156,7 +158,7 @@ def unlearns(given: Arguments) -> Decided:
         )
         return Decided("proved", note=f"{note} (Lemma 5.1)\n{shards}\n{_SHARDS}\n{_KEYED}")
     if beta >= 1 or gamma >= 1:
-        return Decided("proved", note="with beta or gamma of 1 the claim holds of any service")
+        return Decided("proved", note="with beta or gamma of 1 the claim holds for any service")
     if not settings.private:
         return _decide_by_attack(given, settings)
     return _decide_by_accounting(given, settings, beta, gamma)
@@ -196,17 +198,17 @@ def _decide_by_accounting(
         given.prove(lambda: proof_of_accounting(settings, shown))
         note = (
             f"after {declared:,} predictions alpha is at most {_up(shown.alpha)} with beta = "
-            f"{shown.beta:g} and gamma = {shown.gamma:g}; {safe:,} are safe at most"
+            f"{shown.beta:g} and gamma = {shown.gamma:g}; at most {safe:,} are safe"
         )
         shards = _retraining_note(settings, settings.rows)
         return Decided("proved", note=f"{note}\n{shards}\n{rests}", facts=facts)
     first = guarantee(settings, safe + 1, beta, gamma)
     reason = (
-        f"numerical: prediction {safe + 1:,} of {declared:,} is the first that is not shown to "
-        f"keep alpha = {alpha:g}: {_up(first.alpha)} is shown then, with beta = {beta:g} and gamma "
-        f"= {gamma:g}; the largest number shown to be safe is {safe:,}"
+        f"numerical: prediction {safe + 1:,} of {declared:,} is the first not shown to keep "
+        f"alpha = {alpha:g}: {_up(first.alpha)} is shown there, with beta = {beta:g} and gamma = "
+        f"{gamma:g}; the largest number shown to be safe is {safe:,}"
     )
-    note = "the accounting is an upper bound, so that exceeding it refutes nothing"
+    note = "the accounting is an upper bound, so exceeding it refutes nothing"
     return Decided("unknown", reason=reason, note=f"{note}\n{rests}", facts=facts)
 
 
@@ -214,9 +216,9 @@ def _decide_by_attack(given: Arguments, settings: ServiceSettings) -> Decided:
     """Attack a majority vote, for which nothing can be proved."""
     alpha, beta, gamma = (given.number(name) for name in ("alpha", "beta", "gamma"))
     attack = Duplicated.against(settings.shards, settings.probability, settings.rows)
-    nothing = "numerical: nothing bounds what a majority vote tells of the seeds"
+    nothing = "numerical: nothing bounds what a majority vote reveals about the seeds"
     if attack is None:
-        return Decided("unknown", reason=f"{nothing}, and too little is random to attack it")
+        return Decided("unknown", reason=f"{nothing}, and too little is random for an attack")
     confidence = _CONFIDENCE if given.confidence is None else given.confidence
     wanted = 3 * math.exp(min(alpha, 20)) * math.log(4 / (1 - confidence))
     trials = min(max(_LEAST_TRIALS, math.ceil(wanted)), _MOST_TRIALS)
@@ -248,17 +250,17 @@ def _refutation(
     script = trial.deleted[:_LONGEST_SCRIPT]
     witness = (
         f"{attack.points} points, {attack.copies} copies each, looked up by {attack.shards:,} "
-        f"shards: delete those answered right, then fewer than {share:.3g} of the rest are "
-        f"right: in {counts.unlearned:,} of {counts.unlearned_trials:,} trials after unlearning, "
-        f"in {counts.retrained:,} of {counts.retrained_trials:,} after retraining; so alpha is "
-        f"above {lower:.4g} with confidence {confidence:g} (Clopper-Pearson, both arms). "
-        f"Seed {seed}, trial {trial.number}, deletes {len(trial.deleted):,} rows, first "
+        f"shards: after deleting those answered correctly, fewer than {share:.3g} of the rest "
+        f"are correct: in {counts.unlearned:,} of {counts.unlearned_trials:,} trials after "
+        f"unlearning, in {counts.retrained:,} of {counts.retrained_trials:,} after retraining; "
+        f"hence alpha is above {lower:.4g} with confidence {confidence:g} (Clopper-Pearson, both "
+        f"arms). Seed {seed}, trial {trial.number}, deletes {len(trial.deleted):,} rows, first "
         f"{', '.join(map(str, script[:6]))}"
     )
     note = (
-        "the attack is that of Theorem 3.1: the data and the models, which look points up, are the "
-        "attacker's choice, as the claim is of all of them\n"
-        "copy j of point i is row i * copies + j; both arms are drawn anew in each trial"
+        "the attack is that of Theorem 3.1: the data and the models, which look points up, are "
+        "the attacker's choice, since the claim covers all of them\ncopy j of point i is row i "
+        "* copies + j; each trial draws both arms afresh"
     )
     facts: dict[str, int | float | str | tuple[int, ...]] = {
         "alpha": alpha,
@@ -286,8 +288,8 @@ def _retraining_note(settings: ServiceSettings, points: int | None) -> str:
     most = retrained_at_most(settings.shards, settings.probability, _RISK, points)
     whose = "" if points is None else f" of any of {points:,} points"
     return (
-        f"an update{whose} trains at most {most:,} of {settings.shards:,} shards again, except "
-        f"with probability {_RISK:g}"
+        f"an update{whose} retrains at most {most:,} of {settings.shards:,} shards, except with "
+        f"probability {_RISK:g}"
     )
 
 

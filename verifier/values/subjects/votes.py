@@ -76,11 +76,11 @@ def robustness_to(
         of = (
             ""
             if counted.all()
-            else f" of true label {label_with_name(vote.ballots, _first(vote, counted))}"
+            else f" with true label {label_with_name(vote.ballots, _first(vote, counted))}"
         )
         raise BallotError(
             f"{vote.ballots.source}: every test point{of} is answered "
-            f"{label_with_name(vote.ballots, target)}, so there is no share of the others"
+            f"{label_with_name(vote.ballots, target)}, so there is no share of other points"
         )
     edits = cost.edits(count)
     known = toward(vote, target)
@@ -133,7 +133,9 @@ def _prove(
     arrays, missing = known.proof(points, survived, falling)
     if missing:
         many = "1 point" if missing == 1 else f"{missing:,} points"
-        given.unproved = f"no proof was found of what forces the answer to {many}"
+        given.unproved = (
+            f"no proof was found of the number of changes that forces the answer to {many}"
+        )
     if arrays:
         given.prove(lambda: arrays)
 
@@ -145,8 +147,8 @@ def proving_solver(name: str) -> SolverProcess:
     return SolverProcess(name)
 
 
-_PUBLISHED = "numerical: the published bound certifies no more; 'certificate = exact' may"
-_LATE = "time: not every point could be closed"
+_PUBLISHED = "numerical: the published bound does not certify more; 'certificate = exact' may"
+_LATE = "time: not every point could be decided"
 _NEVER = "numerical: no number of changes suffices"
 
 
@@ -154,8 +156,12 @@ def ballots(given: Arguments) -> Ballots:
     """Read ballots; raise if their hash contradicts what the specification declares."""
     read = read_ballots(given.path("path"))
     reads = {"reads_label": True, "label_independent": False, None: None}[_word(given, "hash")]
-    offsets = _whole(given, "offsets", f"{read.source}: offsets are whole numbers, one a member")
-    families = _whole(given, "families", f"{read.source}: families are whole numbers, one a family")
+    offsets = _whole(
+        given, "offsets", f"{read.source}: offsets must be whole numbers, one per member"
+    )
+    families = _whole(
+        given, "families", f"{read.source}: families must be whole numbers, one per family"
+    )
     return with_declared_hash(read, reads, offsets, families)
 
 
@@ -244,8 +250,8 @@ def collective_accuracy(given: Arguments) -> Bounds:
     note = note_of(vote, threat, cost) + chosen_note(vote)
     if found.upper > found.lower:
         note += (
-            f"\nfor {count:,} {threat.value} at least {found.lower:,} and at most {found.upper:,} "
-            f"points are lost to one attack; the upper end is {found.proof}"
+            f"\nfor {count:,} {threat.value}, one attack loses at least {found.lower:,} and at "
+            f"most {found.upper:,} points; the upper end is {found.proof}"
         )
     return Bounds(
         Fraction(together[0], points),
@@ -345,9 +351,8 @@ def answered_right(given: Arguments) -> Decided:
     ballots = vote.ballots
     return Decided(
         "refuted",
-        witness=f"test point {point} is answered {label_with_name(ballots, answer)}, its true "
-        "label is "
-        f"{label_with_name(ballots, truth)}",
+        witness=f"test point {point} is answered {label_with_name(ballots, answer)}; its true "
+        f"label is {label_with_name(ballots, truth)}",
         facts={"point": point, "answer": answer, "truth": truth},
     )
 
@@ -378,7 +383,7 @@ def _point(given: Arguments, vote: Vote) -> int:
     assert isinstance(point, int)
     if point >= vote.ballots.points:
         raise BallotError(
-            f"test point {point} is of other ballots: {vote.ballots.source} has "
+            f"test point {point} belongs to other ballots: {vote.ballots.source} has "
             f"{vote.ballots.points:,}"
         )
     return point
@@ -421,7 +426,7 @@ def _prove_spread(
         return
     if found.missing:
         points = "1 point" if found.missing == 1 else f"{found.missing:,} points"
-        given.unproved = f"no proof was found of what {points} survive"
+        given.unproved = f"no proof was found of how many changes {points} survive"
     given.prove(found.arrays)
 
 

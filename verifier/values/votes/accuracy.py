@@ -76,8 +76,8 @@ def worst_of(
     problem = vote.together(edits)
     if problem is None:
         raise BallotError(
-            "one attack on all points is certified of dpa, ss_dpa, finite_aggregation, run_off and "
-            f"hash_bagging, not of {vote.name}"
+            "an attack on all points at once can be certified for dpa, ss_dpa, "
+            f"finite_aggregation, run_off and hash_bagging, not for {vote.name}"
         )
     shown, gap = None, ""
     if isinstance(vote, CountedVote):

@@ -47,7 +47,7 @@ def run_offs_unproved(
         stake = run_offs_of(checked, truth, min(edits, vote.ballots.parts))
         if found.upper >= stake.count or no_more_run_offs_lost(stake, found.upper, _WORK):
             return ""
-        return "its bound is not shown again"
+        return "its bound could not be reproved"
     except (TooManyError, TooLongError):
         return too_long(found)
 
@@ -142,7 +142,7 @@ def collective_unproved(
             again = most_summed(stake, _sum_of(found), _WORK) <= found.upper
         else:
             again = no_more_lost(stake, found.upper, _WORK)
-        return "" if again else "its bound is not shown again"
+        return "" if again else "its bound could not be reproved"
     except TooLongError:
         return too_long(found)
 
@@ -164,7 +164,7 @@ def _known_unproved(
             own = np.where(np.isin(numbers, points), truth, np.int32(-1))
             prices = prices_of(held.votes, own, at_least, held.labels, budget)
             if not no_more_bought(prices, upper, _WORK / len(batches)):
-                return "its bound is not shown again"
+                return "its bound could not be reproved"
     except TooLongError:
         return too_long(found)
     return ""

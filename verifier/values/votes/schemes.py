@@ -124,7 +124,7 @@ class FiniteVote(PluralityVote):
         super().__init__(ballots)
         if not ballots.origin.offsets:
             raise BallotError(
-                f"{ballots.source}: the offsets of the spread hash are not known; say "
+                f"{ballots.source}: the offsets of the spread hash are not known; write "
                 "ballots(..., offsets = [0, 3, 7]), or use dpa if each point reaches one member"
             )
         self.solver, self.published = solver, published
@@ -198,8 +198,8 @@ class RunOffVote(Vote):
         scores = ballots.scores_of("a run-off")
         if ballots.labels > _MOST_LABELS:
             raise BallotError(
-                f"{ballots.source}: {ballots.labels:,} labels; a run-off looks at every three of "
-                f"them, so {_MOST_LABELS} are the most"
+                f"{ballots.source}: {ballots.labels:,} labels; a run-off compares every three of "
+                f"them, so at most {_MOST_LABELS} are supported"
             )
         self._scores = scores
         self.published = published
@@ -289,8 +289,9 @@ class FamilyVote(PluralityVote):
         super().__init__(ballots)
         if not ballots.origin.families:
             raise BallotError(
-                f"{ballots.source}: how many members each family of hash bagging has is not known; "
-                "say ballots(..., families = [50, 50]), or use dpa if each point reaches one member"
+                f"{ballots.source}: the number of members in each family of hash bagging is not "
+                "known; write ballots(..., families = [50, 50]), or use dpa if each point "
+                "reaches one member"
             )
 
     @property
@@ -324,7 +325,7 @@ class SpreadRunOffVote(RunOffVote):
         super().__init__(ballots, published)
         if not ballots.origin.offsets:
             raise BallotError(
-                f"{ballots.source}: the offsets of the spread hash are not known; say "
+                f"{ballots.source}: the offsets of the spread hash are not known; write "
                 "ballots(..., offsets = [0, 3, 7])"
             )
         self._solver = solver
@@ -423,8 +424,8 @@ class KnapsackVote(Vote):
         super().__init__(ballots)
         if ballots.thresholds is None:
             raise BallotError(
-                f"{ballots.source}: there are no thresholds of members; add an array 'thresholds' "
-                "(points, parts, labels), or leave 'members = certified' out"
+                f"{ballots.source}: no thresholds of members; add an array 'thresholds' (points, "
+                "parts, labels), or remove 'members = certified'"
             )
         self._thresholds = ballots.thresholds
         self._tallied = tally(ballots.votes, ballots.labels)
@@ -449,14 +450,20 @@ class KnapsackVote(Vote):
         if cost is None and threat.value == counts:
             why = "may" if reads is None else "does"
             raise BallotError(
-                f"{held.source}: thresholds count relabels within a part, and the hash that "
-                f"divided the training set {why} read labels, so that a relabelled sample moves; "
-                + ("say hash = label_independent" if reads is None else "divide by another hash")
+                (
+                    f"{held.source}: thresholds count relabels within a part, but the hash that "
+                    f"divided the training set {why} read labels, so a relabelled sample moves; "
+                )
+                + (
+                    "write hash = label_independent"
+                    if reads is None
+                    else ("divide with another hash")
+                )
             )
         if cost is None:
             raise BallotError(
-                f"{held.source}: its thresholds are against {counts}, which say nothing of "
-                f"{threat.value}; certify {counts} = ..., or give thresholds against edits"
+                f"{held.source}: its thresholds are against {counts}, which do not cover "
+                f"{threat.value}; certify {counts} = ..., or provide thresholds against edits"
             )
         exact_to = origin.thresholds_exact_to
         known = known_of(self._thresholds, counts, exact_to, threat, cost)
@@ -466,11 +473,11 @@ class KnapsackVote(Vote):
         self, need: int | None = None, seconds: float | None = None, points: Wide | None = None
     ) -> Radii:
         """Raise: unknown before the kind of change; see `against`."""
-        raise TypeError("what changes is not said")
+        raise TypeError("it is not stated what changes")
 
     def attack(self, point: int, seconds: float | None = None) -> Attack | None:
         """Raise: unknown before the kind of change; see `against`."""
-        raise TypeError("what changes is not said")
+        raise TypeError("it is not stated what changes")
 
 
 class CountedVote(Vote):

@@ -35,18 +35,18 @@ def with_declared_hash(
     if reads_label is not None and origin.hash_reads_label not in (None, reads_label):
         file = "reads" if origin.hash_reads_label else "does not read"
         raise BallotError(
-            f"{ballots.source} says that its hash {file} labels, the specification says the "
-            "opposite; leave 'hash' out"
+            f"{ballots.source} states that its hash {file} labels, but the specification states "
+            "the opposite; remove 'hash'"
         )
     if offsets is not None and set(origin.offsets) not in (set(), set(offsets)):
         raise BallotError(
-            f"{ballots.source} has the offsets {list(origin.offsets)}, the specification "
-            f"{list(offsets)}; leave 'offsets' out"
+            f"{ballots.source} has the offsets {list(origin.offsets)}, but the specification has "
+            f"{list(offsets)}; remove 'offsets'"
         )
     if families is not None and origin.families not in ((), families):
         raise BallotError(
-            f"{ballots.source} has families of {list(origin.families)} members, the specification "
-            f"{list(families)}; leave 'families' out"
+            f"{ballots.source} has families of {list(origin.families)} members, but the "
+            f"specification has {list(families)}; remove 'families'"
         )
     said: dict[str, object] = {}
     if reads_label is not None:
@@ -72,8 +72,8 @@ def fit_for_edits(
         _several_parts(ballots)
     if method == "ss_dpa":
         raise BallotError(
-            f"{source}: its members were trained as in SS-DPA, each on all points, so that one "
-            "edit reaches them all; certify ss_dpa against relabels"
+            f"{source}: its members were trained as in SS-DPA, each on all points, so one edit "
+            "reaches them all; certify ss_dpa against relabels"
         )
     if not spread and is_spread(ballots):
         raise BallotError(
@@ -94,12 +94,12 @@ def fit_for_relabels(ballots: Ballots) -> None:
     if origin.hash_reads_label:
         raise BallotError(
             f"{source}: the hash that divided the training set reads labels, so a relabel may "
-            "move a sample to another part; divide by a hash of the sample alone"
+            "move a sample to another part; divide with a hash of the sample alone"
         )
     if origin.distinct_samples is False:
         raise BallotError(
-            f"{source}: some rows of the training set are one sample, so a relabel may reach two "
-            "parts; merge them first (Levine and Feizi, appendix G)"
+            f"{source}: some rows of the training set are the same sample, so a relabel may "
+            "reach two parts; merge them first (Levine and Feizi, appendix G)"
         )
     if is_spread(ballots):
         raise BallotError(
@@ -122,9 +122,9 @@ def vote_against(vote: Vote, threat: Threat) -> tuple[Vote, Cost]:
     cost = cost_of(threat, hash_reads_label=vote.ballots.origin.hash_reads_label)
     if cost is None:
         raise BallotError(
-            f"{vote.ballots.source} does not say whether its hash reads labels, so what a relabel "
-            "reaches is not known; say ballots(..., hash = label_independent), or hash = "
-            "reads_label"
+            f"{vote.ballots.source} does not state whether its hash reads labels, so it is not "
+            "known what a relabel reaches; write ballots(..., hash = label_independent), or "
+            "hash = reads_label"
         )
     return vote, cost
 
@@ -135,8 +135,8 @@ def rests_on(ballots: Ballots, relabels: bool = False) -> tuple[str, ...]:
     found = []
     if origin.method is None:
         found.append(
-            f"{source} does not say how its members were trained; that a training sample reaches "
-            "no other members than it should is taken on trust"
+            f"{source} does not state how its members were trained; it is taken on trust that a "
+            "training sample reaches no other members than it should"
         )
     if relabels and origin.hash_reads_label is None:
         found.append(f"{source}: taken on trust: a relabelled sample stays in its part")
@@ -156,8 +156,7 @@ def _several_parts(ballots: Ballots) -> None:
     if ballots.parts == 1:
         raise BallotError(
             f"{ballots.source}: 1 part: one change could change every answer; certify dpa(..., "
-            "members = certified), which counts what its thresholds say, or train on at least 2 "
-            "parts"
+            "members = certified), which uses its thresholds, or train on at least 2 parts"
         )
 
 
@@ -190,9 +189,9 @@ def chosen_note(vote: Vote) -> str:
     if not isinstance(vote, CountedVote):
         return ""
     return (
-        "\nan attack on all points takes the thresholds of each point by itself: refuted means "
-        "that these do not rule it out; that the same changes of a part bring about all the votes "
-        "of its member is not shown"
+        "\nan attack on all points uses the thresholds of each point separately: refuted means "
+        "that they do not rule it out; it is not shown that the same changes of a part produce "
+        "all the votes of its member"
     )
 
 
@@ -204,7 +203,7 @@ def untargeted_evidence(
     words = _wrong(vote, counted)
     if not len(falls):
         return Evidence(words)
-    words += f"{'; ' if words else ''}{len(falls):,} right ones fall to {count:,} {threat.value}"
+    words += f"{'; ' if words else ''}{len(falls):,} correct ones fall to {count:,} {threat.value}"
     attack = vote.attack(int(falls[radii.upper[falls].argmax()]), _SECONDS)
     if attack is None or attack.edits > edits:
         return Evidence(words)
@@ -243,7 +242,10 @@ def targeted_attack_evidence(known: Toward, point: int) -> Evidence:
     ballots = known.vote.ballots
     if known.vote.predictions[point] != known.target:
         return Evidence()
-    words = f"test point {point} is answered {label_with_name(ballots, known.target)} as it is"
+    words = (
+        f"test point {point} is answered {label_with_name(ballots, known.target)} without "
+        "any change"
+    )
     return Evidence(words, {"point": point, "answer": known.target})
 
 
@@ -257,7 +259,7 @@ def collective_evidence(vote: Vote, counted: Bools, attack: CollectiveAttack) ->
         words += "may lose" if isinstance(vote, CountedVote) else "loses"
         words += f" {points}: {_some(attack.lost)}"
         if isinstance(vote, CountedVote):
-            words += ", for all that thresholds of single points say"
+            words += ", as far as thresholds of single points show"
     return Evidence(words, {"poisoned": attack.units, "lost": attack.lost})
 
 
@@ -282,7 +284,7 @@ def curve_of(vote: Vote, radii: Radii, counted: Bools, threat: Threat, cost: Cos
 def _wrong(vote: Vote, counted: Bools) -> str:
     wrong, points = int(np.count_nonzero(counted & ~vote.right)), int(np.count_nonzero(counted))
     of = _of_label(vote, counted).replace(",", " of", 1)
-    return f"{wrong:,} of {points:,} points{of} are answered wrong before" if wrong else ""
+    return f"{wrong:,} of {points:,} points{of} are already answered incorrectly" if wrong else ""
 
 
 def _of_label(vote: Vote, counted: Bools) -> str:

@@ -110,7 +110,7 @@ class Toward:
         changed[members] = votes
         after = int(np.bincount(changed, minlength=self.vote.ballots.labels).argmax())
         if after != self.target:
-            raise AssertionError(f"an attack on test point {point} was counted as {after}")
+            raise AssertionError(f"an attack on test point {point} was recounted as {after}")
         return Attack(
             point=point,
             edits=edits,
@@ -129,7 +129,7 @@ class Toward:
         ballot[parts], scores[parts] = votes, turned
         after = int(run_off_predictions(ballot[None], scores[None], held.labels)[0])
         if after != self.target:
-            raise AssertionError(f"an attack on test point {point} was counted as {after}")
+            raise AssertionError(f"an attack on test point {point} was recounted as {after}")
         units = tuple(parts.tolist())
         before = int(vote.predictions[point])
         return Attack(point, len(parts), units, units, tuple(votes.tolist()), before, after)
@@ -230,13 +230,14 @@ def _at_first(vote: Vote, target: int) -> tuple[Wide, Wide]:
     held = vote.ballots
     if isinstance(vote, SpreadRunOffVote):
         raise BallotError(
-            "how many changes force one answer is not counted of run_off where a change reaches "
-            "several members; ask it of finite_aggregation"
+            "how many changes force one answer is not supported for run_off where a change "
+            "reaches several members; use finite_aggregation"
         )
     if isinstance(vote, FamilyVote):
         raise BallotError(
-            "how many changes force one answer is not counted of hash_bagging, where a change "
-            "reaches a member of every family; certified_accuracy bounds any change of the answer"
+            "how many changes force one answer is not supported for hash_bagging, where a "
+            "change reaches a member of every family; certified_accuracy bounds any change of "
+            "the answer"
         )
     if isinstance(vote, FiniteVote):
         known = vote.radii(need=0)
@@ -253,4 +254,4 @@ def _at_first(vote: Vote, target: int) -> tuple[Wide, Wide]:
             return vote.radii().lower, np.full(held.points, held.parts - 1)
         exact = run_off_plans(held.votes, held.scores, held.labels, target)[:, 0] - 1
         return exact, exact
-    raise BallotError(f"how many changes force one answer is not counted of {vote.name}")
+    raise BallotError(f"how many changes force one answer is not supported for {vote.name}")

@@ -112,7 +112,7 @@ def confirm_attack(ballots: Ballots, attack: Attack) -> Attack:
     """Return an attack; raise if a recount does not confirm it."""
     answer = recount(ballots.votes[attack.point], ballots.labels, attack)
     if answer != attack.after or answer == attack.before:
-        raise AssertionError(f"{attack} was counted as {answer}")
+        raise AssertionError(f"{attack} was recounted as {answer}")
     return attack
 
 
@@ -128,7 +128,7 @@ def label_asked(given: Arguments, name: str, ballots: Ballots) -> int | None:
     if isinstance(value, str):
         if value in names:
             return names.index(value)
-        known = f"its labels are {_some(names)}" if names else "its labels have numbers alone"
+        known = f"its labels are {_some(names)}" if names else "its labels have numbers only"
         near = hint(value, names) if names else f": 0 to {ballots.labels - 1}"
         raise BallotError(f'{ballots.source} has no label "{value}"{near}; {known}')
     number = given.number(name)
@@ -140,8 +140,9 @@ def label_asked(given: Arguments, name: str, ballots: Ballots) -> int | None:
     if str(label) in names and names[label] != str(label):
         other = names.index(str(label))
         raise BallotError(
-            f"{ballots.source}: is {name} = {label} the label called {label}, or number {label}, "
-            f'which is called {names[label]}? write "{names[other]}" or "{names[label]}"'
+            f"{ballots.source}: does {name} = {label} mean the label named {label}, or number "
+            f'{label}, which is named {names[label]}? write "{names[other]}" or '
+            f'"{names[label]}"'
         )
     return label
 
@@ -156,8 +157,8 @@ def counted_points(given: Arguments, ballots: Ballots) -> NDArray[np.bool_]:
         there = [label_with_name(ballots, each) for each in np.unique(ballots.truth).tolist()]
         raise BallotError(
             f"{ballots.source}: no test point has the true label "
-            f"{label_with_name(ballots, label)}, so there is no share of them; "
-            f"there are test points of {_some(tuple(there))}"
+            f"{label_with_name(ballots, label)}, so there is no share of them; there are test "
+            f"points with {_some(tuple(there))}"
         )
     return counted
 
@@ -186,8 +187,8 @@ Wide = NDArray[np.int64]
 def too_long(found: CollectiveBounds) -> str:
     """Return that a joint bound takes too long to prove again."""
     return (
-        f"that no attack loses more than {found.upper:,} points is {found.proof}, and takes "
-        "too long to be shown again"
+        f"that no attack loses more than {found.upper:,} points is {found.proof}, and takes too "
+        "long to reprove"
     )
 
 
