@@ -156,7 +156,8 @@ def strange_members(
         return (
             (
                 f"removing a row moves the network {far / noise:.0%} as far as changing the "
-                f"seed: bounds will be loose; train for fewer epochs or with more weight decay, and {cure}"
+                f"seed: bounds will be loose; train for fewer epochs or with more weight "
+                f"decay, and {cure}"
             ),
         )
     return ()
