@@ -100,7 +100,7 @@ def test_a_line_changes_the_members_it_reaches_and_no_other(table, tmp_path, met
         for place in (1, 40, len(lines)):
             path.write_bytes(b"\r\n".join([*lines[:place], line, *lines[place:]]))
             after = elect(path, test, method)
-            reached = after.partition.reached(place - 1) if name in READABLE else ()
+            reached = after.partition.reached_members(place - 1) if name in READABLE else ()
             assert changed(before, after) == set(reached), name
             assert len(reached) == (reach if name in READABLE else 0)
 

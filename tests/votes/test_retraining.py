@@ -129,10 +129,10 @@ def test_no_poisoning_within_the_radius_changes_an_answer(method, spread, learne
         edits = int(rng.integers(1, certified.max() + 1))
         X, y, removed, inserted = poisoned(data, edits, rng)
         again = elect((X, y, *data[2:]), recipe)
-        touched = {member for row in removed for member in clean.partition.reached(row)}
+        touched = {member for row in removed for member in clean.partition.reached_members(row)}
         for row in inserted:
             (place,) = np.flatnonzero((row == X).all(axis=1))[:1]
-            touched |= set(again.partition.reached(int(place)))
+            touched |= set(again.partition.reached_members(int(place)))
         assert len(touched) <= edits * spread
         same = np.array([member not in touched for member in range(clean.ballots.parts)])
         assert np.array_equal(again.ballots.scores[:, same], clean.ballots.scores[:, same])
