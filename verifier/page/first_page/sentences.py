@@ -139,7 +139,7 @@ def _records(found: AnswersRecord) -> str:
     return f"the {count_noun(found.members, 'training record')} left out in turn{of}"
 
 
-_TRUST = ("assumed: ", "rests on: ")
+_TRUST = ("taken on trust: ", "rests on: ")
 
 
 @dataclass(frozen=True)
