@@ -84,7 +84,7 @@ def main() -> None:
     family = load_family_file(given.trained / "family.npz")
     drawn = family.manifest.sample
     if drawn is None:
-        parser.error(f"{given.trained}: its members are no sample")
+        parser.error(f"{given.trained}: its members are not a sample")
     some = f"{given.members} rows that were left out, and no other"
     print("| says it of | b is at most, by label | seconds | of processors |")
     print("|---" * 4 + "|")

@@ -76,7 +76,7 @@ class Operators:
             return Outcome(label, "refused", f"memory: reading takes {grown // 1024} MiB")
         if "\n" in refusal or (refusal and str(path) not in refusal):
             return Outcome(label, "refused", f"message: {refusal!r}")
-        if "differs from onnxruntime" in refusal:
+        if "differently from onnxruntime" in refusal:
             with suppress(ModelError):
                 read = network_from(model, str(path))
         if read is None:

@@ -52,7 +52,7 @@ class RunOffs:
             try:
                 (result,) = verify(spec, certificate=certificate).results
             except LeaveoutError as error:
-                known = "does not say whether" in str(error)
+                known = "does not state whether" in str(error)
                 return Outcome(label, "refused", None if known else f"refused: {error}")
             wrong = _mistake(case, result)
             if wrong is None and certificate.exists():

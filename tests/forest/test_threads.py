@@ -120,7 +120,7 @@ def test_a_row_is_deleted_once_whoever_deletes_it():
                 forest.delete(row)
                 done += 1
             except ValueError as error:
-                assert f"row {row} was deleted before" in str(error)
+                assert f"row {row} is already deleted" in str(error)
         return done
 
     assert sum(at_once(delete, delete, delete)) == 40

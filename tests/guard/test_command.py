@@ -166,7 +166,7 @@ def test_what_noise_costs_is_for_the_owner(trained, ask, tmp_path, capsys, snaps
         (["--serve"], "--serve takes no rows"),
         (["--account"], "--account takes no rows"),
         (["-o", "."], "is a folder"),
-        (["-o", "none/x.csv"], "cannot be written"),
+        (["-o", "none/x.csv"], "cannot write"),
         (["--memory", "none/x.sqlite"], "cannot be used"),
     ],
 )

@@ -98,7 +98,7 @@ def test_an_npz_is_answered_as_the_csv_is(served, tmp_path, capsys, snapshot):
 @pytest.mark.parametrize(
     ("arrays", "said"),
     [
-        ({"Z": X}, "there is neither an array 'X_test' nor 'X'"),
+        ({"Z": X}, "has neither an array 'X_test' nor 'X'"),
         ({"X": X[:, :3]}, "a point has 3 features"),
         ({"X": np.full((2, 4), np.nan)}, "row 0 holds what is no finite float32"),
     ],

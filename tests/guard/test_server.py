@@ -155,9 +155,9 @@ def test_rows_that_do_not_fit_are_refused(named, row, error):
         ({"row": {"0": 0.5, "1": 0.5, "2": 0}}, 422, "there is no column '2'"),
         ({"x": [0, 1.5]}, 422, "feature 1 is outside the verified range [0, 1]"),
         ({"X": [[0, 0], [-1, 0]]}, 422, "input 1: feature 0 is outside"),
-        (b'{"x": [0, 1], "x": [1, 0]}', 422, "a key is there twice"),
-        (b'{"row": {"0": 0, "\\u0030": 1, "1": 0}}', 422, "a key is there twice"),
-        (b'{"rows": [{"0": 0, "1": 0}, {"1": 0, "1": 0}]}', 422, "a key is there twice"),
+        (b'{"x": [0, 1], "x": [1, 0]}', 422, "an object has a duplicate key"),
+        (b'{"row": {"0": 0, "\\u0030": 1, "1": 0}}', 422, "an object has a duplicate key"),
+        (b'{"rows": [{"0": 0, "1": 0}, {"1": 0, "1": 0}]}', 422, "an object has a duplicate key"),
         ({"X": [[0, 0]] * 51}, 413, "at most 50"),
         ({"X": [[0.123456789] * 2] * 500}, 413, "larger than 5,000 bytes"),
     ],
@@ -183,7 +183,7 @@ def test_it_warns_where_others_than_this_machine_can_ask(leaky, tmp_path, host, 
         assert " answers for " in served.line
         served.process.terminate()
         log = served.log()
-    assert log.count("whoever reaches this machine may ask") == warned
+    assert log.count("anyone who can reach this machine may ask") == warned
 
 
 def test_other_paths_methods_and_types_are_refused(asker):

@@ -47,7 +47,7 @@ def test_times_do_not_tell_leaks_from_others_once_padded(leaky, tmp_path):
         with process(leaky.folder, *options) as served:
             taken = times(served.port, kinds, seed)
             served.process.terminate()
-            return taken, "not ready in their time" in served.log()
+            return taken, "missed their deadline" in served.log()
 
     assert any(told_apart(asked(0.0, seed)[0]) < 1e-9 for seed in range(4))
     told = 0

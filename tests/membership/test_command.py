@@ -239,7 +239,7 @@ def test_audit_runs_trials_and_shows_what_they_tell(files, capsys, snapshot):
     assert len(found.trials) == 6
     assert found.original is not None
     code, _, err = said(capsys, *words)
-    assert (code, "is there already" in err) == (2, True)
+    assert (code, "already exists" in err) == (2, True)
     assert said(capsys, *words[:-1], files / "again.npz")[0] == 0
     assert (files / "again.npz").read_bytes() == out.read_bytes()
 

@@ -33,13 +33,13 @@ ENDS = {
         node("Sigmoid", ["z"], ["p"]),
         node("Squeeze", ["p", "one"], ["y"]),
     ],
-    "a re-shaped sigmoid": [
+    "a reshaped sigmoid": [
         node("MatMul", ["x", "W"], ["z"]),
         node("Sigmoid", ["z"], ["p"]),
         node("Reshape", ["p", "flat"], ["q"]),
         node("Identity", ["q"], ["y"]),
     ],
-    "a re-shaped number": [
+    "a reshaped number": [
         node("MatMul", ["x", "W"], ["z"]),
         node("Reshape", ["z", "flat"], ["y"]),
     ],
@@ -48,7 +48,7 @@ ENDS = {
 
 def ending(name, batch="n"):
     constants = {"W": COLUMN, "one": np.asarray([1]), "flat": np.asarray([-1])}
-    flat = "squeezed" in name or "re-shaped" in name
+    flat = "squeezed" in name or "reshaped" in name
     return networks.model(ENDS[name], constants, [batch, 3], ["n"] if flat else ["n", 1])
 
 
@@ -266,7 +266,7 @@ BARE = {
         node("Relu", ["g"], ["r"]),
         node("Squeeze", ["r", "nil"], ["y"]),
     ],
-    "re-shaped": [
+    "reshaped": [
         node("Reshape", ["x", "row"], ["u"]),
         node("Gemm", ["u", "W", "b"], ["g"]),
         node("Reshape", ["g", "flat"], ["y"]),

@@ -170,7 +170,7 @@ def test_a_maximum_over_padding_that_onnxruntime_takes_away_is_refused(between, 
 
 REFUSED = {
     "no window": node("MaxPool", ["x"], ["y"], kernel_shape=[5]),
-    "padding alone": node("MaxPool", ["x"], ["y"], kernel_shape=[2], pads=[10**9, 10**9]),
+    "entirely in the padding": node("MaxPool", ["x"], ["y"], kernel_shape=[2], pads=[10**9, 10**9]),
     "places of the maximum": node("MaxPool", ["x"], ["t", "y"], kernel_shape=[1]),
     "column by column": node("MaxPool", ["x"], ["y"], kernel_shape=[1], storage_order=1),
     "a jump": node("ThresholdedRelu", ["x"], ["y"]),

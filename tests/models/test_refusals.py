@@ -102,7 +102,7 @@ ODD = {
         constants={},
         shape=("n", 3),
     ),
-    "given twice": _twice(),
+    "passed twice": _twice(),
     "wrong width": one("Gemm", {"W": W}, shape=("n", 4)),
     "bias down a column": one("Gemm", {"W": W, "c": np.ones((2, 1), F32)}),
     "training statistics": normal(1.0, opset=9, outputs=("y", "mean", "var", "o", "p")),

@@ -132,7 +132,7 @@ def constants(**arrays):
 
 
 SHAPES = {
-    "the size of the batch": [
+    "the batch size": [
         node("Shape", ["x"], ["s"]),
         *constants(first=np.asarray(0), rest=np.asarray([-1]), nil=np.asarray([0])),
         node("Gather", ["s", "first"], ["n"]),
@@ -167,7 +167,7 @@ SHAPES = {
         node("Slice", ["x", "nil", "half", "axis"], ["t"]),
         node("Flatten", ["t"], ["y"]),
     ],
-    "numbers of constants": [
+    "constant numbers": [
         *constants(a=np.asarray([4.0], F32), b=np.asarray([[0.25]], F32)),
         node("Sqrt", ["a"], ["c"]),
         node("Mul", ["b", "c"], ["d"]),

@@ -273,8 +273,8 @@ def test_a_machine_that_does_not_see_the_family_is_named(tmp_path, monkeypatch, 
     question = leaks.Leaks(instance, 1)
     save_family_file(path, many(4).family)
     for change, said in (
-        (lambda: None, r"does not read the family there that was asked about"),
-        (path.unlink, "does not see this file"),
+        (lambda: None, r"reads there is not the one in the query"),
+        (path.unlink, "cannot find this file"),
     ):
         change()
         with pytest.raises(FamilyError, match=rf"family.npz: a worker on .* {said}") as error:

@@ -311,7 +311,7 @@ def test_what_was_written_here_is_served_without_a_word(served):
     folder, (_, points, labels) = served
     with Guard.load(folder, 0.5) as guard:
         assert (guard.labels(points) == labels).all()
-        assert not any("taken as it is" in note for note in guard.notes)
+        assert not any("used unchanged" in note for note in guard.notes)
 
 
 @pytest.mark.parametrize("seed", range(TIMES))
@@ -328,7 +328,7 @@ def test_changed_bounds_are_refused_and_named_where_they_are_adopted(served, see
         assert str(told.value) == snapshot
     try:
         with Guard.load(folder, 0.5, adopt=True) as guard:
-            assert any(str(file) in note and "taken as it is" in note for note in guard.notes)
+            assert any(str(file) in note and "used unchanged" in note for note in guard.notes)
     except LeaveoutError:
         return
 
@@ -414,7 +414,7 @@ def test_a_memory_from_elsewhere_goes_on_once_it_is_adopted(served, script, snap
     assert str(told.value) == snapshot
     with Guard.load(folder, 0.5, adopt=True) as guard:
         account = guard.account()
-        assert any("answers.sqlite: " in note and "as it is" in note for note in guard.notes)
+        assert any("answers.sqlite: " in note and "used unchanged" in note for note in guard.notes)
         assert (guard.labels(points) == labels).all()
         assert guard.account() == account
     with Guard.load(folder, 0.5) as guard:
@@ -439,7 +439,7 @@ def test_changed_deletions_of_a_forest_are_made_again(tmp_path_factory, tmp_path
     except LeaveoutError as error:
         assert "family.npz" in str(error)
         return
-    assert any("family.npz: was" in note and "made again" in note for note in said)
+    assert any("family.npz: was" in note and "recomputed" in note for note in said)
     assert (tiers == cache["tiers"]).all()
 
 
@@ -542,9 +542,7 @@ def test_where_no_key_can_be_kept_nothing_is_begun(searched, tmp_path, monkeypat
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     for option in ("resume", "bounds"):
-        with pytest.raises(
-            StateError, match="let XDG_STATE_HOME name a folder that can be written"
-        ):
+        with pytest.raises(StateError, match="set XDG_STATE_HOME to a writable folder"):
             leaveout.verify(folder / "test.spec", **{option: tmp_path / "new.npz"})
         assert not (tmp_path / "new.npz").exists()
     assert leaveout.verify(folder / "test.spec").results

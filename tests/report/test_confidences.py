@@ -103,7 +103,7 @@ def test_the_numbers_of_a_histogram_add_up(question):
 
 def test_without_labels_nothing_is_right_or_wrong(question):
     text = shown(question, question / "bare.npz")
-    assert "answered right" not in text
+    assert "answered correctly" not in text
     assert "Answered right" not in text
 
 

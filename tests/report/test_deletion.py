@@ -59,13 +59,13 @@ def test_facts_reach_the_file_of_what_is_proved(report):
 
 
 def test_the_tables_show_them(report, page, snapshot):
-    claimed = rows(page, "What the accounting shows")
+    claimed = rows(page, "Result of the accounting")
     assert claimed[1][:2] == ["alpha", "1"]
     assert claimed[4][0] == "predictions"
     deletions = rows(page, "Deletions")[1:]
     assert [row[0] for row in deletions[:2]] == ["512", "170"]
     assert len(deletions) == len(report.results[1].facts)
-    arms = rows(page, "How often the event of the best attack happened")[1:]
+    arms = rows(page, "Frequency of the best attack's event")[1:]
     assert [row[0] for row in arms] == ["unlearned", "retrained"]
     assert passages(page, "569") == snapshot
 
@@ -119,7 +119,7 @@ def test_facts_of_another_version_are_listed_as_they_are(made, name, snapshot):
 def test_the_bounds_of_a_guard_are_listed(made, snapshot):
     facts = {"epsilon": 0.25, "members": 9, "bound_0": 0.5, "bound_1": 1.5}
     text = made.page(made.result(facts=(FactsRecord(name="idp", facts=facts),)))
-    assert rows(text, "Bounds that the guard answers by")[1:] == [["0", "0.5"], ["1", "1.5"]]
+    assert rows(text, "Bounds that the guard relies on")[1:] == [["0", "0.5"], ["1", "1.5"]]
     assert passages(text, "0.25") == snapshot
 
 

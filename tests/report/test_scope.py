@@ -65,16 +65,16 @@ def test_what_every_reader_must_know_is_said_once(made):
     results = [made.leak(name=name, kind="guarantee", label=None) for name in "st"]
     found = told(made, spec, *results).scope
     for words in (
-        *("it is no probability", "A record is one row"),
+        *("it is not a probability", "A record is one row"),
         *("two or more left out together", "whether the model is fit for that use"),
-        "Inputs outside the ranges named.",
+        "Inputs outside the named ranges.",
     ):
         assert sum(words in each for each in (*found.covered, *found.not_covered)) == 1, words
 
 
 @pytest.mark.parametrize(("level", "odds"), [(0.95, "0.05"), (0.999, "0.001"), (2 / 3, "0.333334")])
 def test_what_a_confidence_means_is_said(made, level, odds):
-    said = f"a measurement made so leads to a false sentence with a probability of at most {odds}."
+    said = f"such a measurement leads to a false sentence with probability at most {odds}."
     found = told(made, AUDIT, made.result(name="s", upper=0.3, confidence=level)).scope.covered
     assert sum(each.endswith(said) for each in found) == 1
     certain = told(made, AUDIT.partition(" with")[0], made.result(name="s", upper=0.3))

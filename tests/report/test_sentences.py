@@ -112,7 +112,7 @@ def test_forests_and_pairs_of_models(made, snapshot):
     ],
 )
 def test_without_its_specification_a_statement_has_its_verdict_alone(made, given, words):
-    missing = " What it says is not known here: its specification was not found, or was changed."
+    missing = " Its wording is not available: its specification was not found, or was changed."
     for spec, digest in ((None, ""), ("guarantee s: 1 == 1", "0" * 64)):
         result = made.result(name="s", **given)
         assert said(made, spec, result, spec_sha256=digest) == words + missing

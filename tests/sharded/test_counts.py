@@ -59,14 +59,14 @@ def test_a_table_and_json_say_the_same(counts, tmp_path):
         ("a.csv", HEADER, "no event"),
         ("a.csv", HEADER + "x,3,2,0,1\n", "happened 3 times in 2 trials"),
         ("a.csv", HEADER + "x,1,2,0,1.5\n", "line 2: 'retrained_trials' is '1.5'"),
-        ("a.csv", HEADER + "x,1,2,0,1\nx,1,2,0,1\n", "two events have one name"),
+        ("a.csv", HEADER + "x,1,2,0,1\nx,1,2,0,1\n", "two events have the same name"),
         ("a.csv", HEADER.replace(",retrained_hits", "") + "x,1,2,1\n", "no 'retrained_hits'"),
         ("a.csv", HEADER.strip() + ",more\nx,1,2,0,1,5\n", "'more' is unknown"),
-        ("a.json", "[{]", "is no JSON"),
+        ("a.json", "[{]", "not valid JSON"),
         ("a.json", "{}", "list of objects"),
-        ("a.json", '[{"event": "x", "event": "y"}]', "stands twice"),
+        ("a.json", '[{"event": "x", "event": "y"}]', "duplicate key"),
         ("a.json", '[{"event": 1, "unlearned_hits": 1, "unlearned_trials": 1, '
-         '"retrained_hits": 1, "retrained_trials": 1}]', "expected a text"),
+         '"retrained_hits": 1, "retrained_trials": 1}]', "expected a string"),
         ("a.json", '[{"event": "x", "unlearned_hits": true, "unlearned_trials": 1, '
          '"retrained_hits": 1, "retrained_trials": 1}]', "whole number"),
         ("absent.json", None, "no such file"),

@@ -179,7 +179,7 @@ def test_a_machine_of_other_bits_is_not_used(blobs, tmp_path, cluster, capfd):
         )  # fmt: skip
     finally:
         cluster.remove()
-    assert any("trains other bits than this machine, and is not used" in each for each in notes)
+    assert any("does not train the same bits as this machine" in each for each in notes)
     run(blobs, tmp_path / "here", recipe=RECIPE, device="cpu", workers=1)
     assert contents(tmp_path / "ray") == contents(tmp_path / "here")
     assert capfd.readouterr().err == ""
@@ -241,6 +241,6 @@ def test_ctrl_c_keeps_what_is_finished_and_ends_the_cluster_of_ones_own(
     process.send_signal(signal.SIGINT)
     said = process.communicate(timeout=children.HANGS)[1]
     assert process.returncode == 130
-    assert "the same command goes on from there" in said
+    assert "the same command resumes from there" in said
     assert len(said.splitlines()) == 1, said
     children.wait_until_gone(started)

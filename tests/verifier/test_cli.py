@@ -126,9 +126,9 @@ BAD_INPUT = {
     "unsupported operator": (
         _network(TANH),
         [],
-        "(Tanh): not supported: it is no piecewise linear",
+        "(Tanh): not supported: it is not piecewise linear",
     ),
-    "NaN weights": (_network(NAN), [], "initialiser 'W' holds NaN"),
+    "NaN weights": (_network(NAN), [], "initialiser 'W' contains NaN"),
     "member of another shape": (
         _family(**{"layers.0.weight": np.zeros((2, 9, 3), np.float32)}),
         [],
@@ -161,7 +161,7 @@ BAD_INPUT = {
     "formula of the lucid engine": (
         lambda folder: write_question(folder, text=HEAD + CLAIM),
         ["--engine", "lucid"],
-        "leave --engine lucid out",
+        "drop --engine lucid",
     ),
     "folder that holds a family file": (_spec('"family.npz"', '"."'), [], "did you mean "),
     "unknown variant": (_spec(), ["--variant", "magic"], "known variants: naive, H"),
@@ -176,10 +176,10 @@ BAD_INPUT = {
     ),
     "box beyond float32": (_spec("box(0, 1)", "box(0, 1e39)"), [], "float32's range"),
     "no path": (_spec('"family.npz"', '""'), [], "family needs a path in quotes"),
-    "odd seed": (_spec(), ["--seed", "-1"], "a seed is a whole number from 0"),
-    "endless time": (_spec(), ["--time", "inf"], "leave it out for no limit"),
+    "odd seed": (_spec(), ["--seed", "-1"], "the seed must be a whole number from 0"),
+    "endless time": (_spec(), ["--time", "inf"], "omit it for no limit"),
     "no time": (_spec(), ["--time", "0"], "positive number of seconds"),
-    "folder for results": (_spec(), ["--json", "no/where.json"], "folder does not exist"),
+    "folder for results": (_spec(), ["--json", "no/where.json"], "no such folder"),
 }
 
 

@@ -41,7 +41,7 @@ def test_a_witness_is_told_by_the_names_of_the_data(shaky, snapshot):
     assert witness.words == snapshot
     assert f"{name}" in witness.words
     assert f"{witness.removed}" in witness.words
-    assert f"from {result.label_name!r}" in witness.words or "is a tie" in witness.words
+    assert f"from {result.label_name!r}" in witness.words or "becomes a tie" in witness.words
     assert "age = " in witness.words and " years" in witness.words and "ward = " in witness.words
     assert result.label_text == f"{result.label} ({('no', 'yes')[result.label]})"
 

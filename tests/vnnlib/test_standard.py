@@ -33,7 +33,7 @@ BASE = """\
 
 REFUSED = [
     r"\d+ (in|out)puts; one is read",
-    "is of type",
+    "has the type",
     "a query in both real and float32",
     "no indices|no sizes",
     "is declared twice|and no name",

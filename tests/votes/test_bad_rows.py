@@ -171,7 +171,7 @@ def test_a_line_that_is_held_out_to_test_on_stops_nothing_either(table, tmp_path
         for label in (b"", b"worse"):
             path.write_bytes(train.read_bytes() + b"%d,small,2,%s\n" % (number, label))
             after = elect(path, None, **options)
-            held += any("held out to test on" in note for note in after.ballots.origin.notes)
+            held += any("held-out test row" in note for note in after.ballots.origin.notes)
             assert not changed(before, after)
     assert held > 1
     with pytest.raises(TrainingError) as told:

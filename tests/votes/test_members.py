@@ -202,7 +202,7 @@ def test_models_written_plainly_vote_as_counted(tmp_path, learner, scale, snapsh
         (scores,) = session.run(None, {"x": X[1::2].astype(np.float32)})
         differing += int((scores.argmax(axis=1) != ballots.votes[:, part]).sum())
     assert differing <= 3
-    (note,) = [note for note in ballots.origin.notes if "written as ONNX" in note]
+    (note,) = [note for note in ballots.origin.notes if "exported to ONNX" in note]
     assert note.startswith("4 members")
     assert note == snapshot
     assert f"{differing}" in note
@@ -217,7 +217,7 @@ def test_a_forest_is_written_by_skl2onnx_or_the_manifest_says_why_not(tmp_path, 
     try:
         import skl2onnx
     except ImportError:
-        assert "4 members are not written as ONNX: skl2onnx is not installed" in notes
+        assert "4 members are not exported to ONNX: skl2onnx is not installed" in notes
     else:
         assert skl2onnx.__version__
         assert notes == snapshot

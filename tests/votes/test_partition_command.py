@@ -96,7 +96,7 @@ def test_a_table_is_tested_on_another_one_or_on_a_share_of_its_rows(table, tmp_p
     assert code == 0
     other = read_ballots(tmp_path / "b" / "ballots.npz")
     assert (other.points, other.origin.label_names) == (569, ("good", "bad"))
-    assert any("given beforehand" in a.text and a.checked for a in other.origin.assumptions)
+    assert any("fixed beforehand" in a.text and a.checked for a in other.origin.assumptions)
     assert any("are those of" in a.text and not a.checked for a in held.origin.assumptions)
 
 
@@ -211,4 +211,4 @@ def test_members_that_survive_changes_are_asked_for_by_flags(table, tmp_path, ca
 
 def test_arrays_take_no_encoding(arrays, table, tmp_path, capsys):
     code, _, stderr = invoke(capsys, arrays, "--encoding", table, "-o", tmp_path / "out")
-    assert (code, stderr) == (2, f"leaveout: {arrays}: an NPZ is used as it is; drop --encoding\n")
+    assert (code, stderr) == (2, f"leaveout: {arrays}: an NPZ is used unchanged; drop --encoding\n")
