@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+import tomllib
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -108,3 +110,20 @@ def cluster(_session_cluster, monkeypatch):
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     monkeypatch.setenv("RAY_ADDRESS", _session_cluster.address)
     return _session_cluster
+
+
+@pytest.fixture
+def array_kernels(tmp_path_factory, monkeypatch) -> None:
+    """Let this process and those it starts find the plug-in's kernels, as installed."""
+    plugin = Path(__file__).parents[1] / "examples" / "plugin_kernel"
+    project = tomllib.loads((plugin / "pyproject.toml").read_text())["project"]
+    site = tmp_path_factory.mktemp("site")
+    info = site / "leaveout_arrays-0.1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Name: {project['name']}\nVersion: {project['version']}\n")
+    points = project["entry-points"]["leaveout.kernels"]
+    lines = ["[leaveout.kernels]", *(f"{name} = {place}" for name, place in points.items())]
+    (info / "entry_points.txt").write_text("\n".join(lines))
+    monkeypatch.syspath_prepend(site)
+    path = [str(site), str(plugin), *filter(None, [os.environ.get("PYTHONPATH")])]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path))

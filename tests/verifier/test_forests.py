@@ -119,7 +119,7 @@ def test_labels_that_floats_do_not_tell_apart_stay_apart(tmp_path):
 
 def test_a_forest_of_other_settings_than_it_was_trained_with_is_refuted(folder, monkeypatch):
     other = DareForestClassifier.load(folder / "smaller.npz")
-    monkeypatch.setattr(DareForestClassifier, "retrained", lambda self, rows=(): other)
+    monkeypatch.setattr(DareForestClassifier, "retrain", lambda self, rows=(): other)
     assert result(folder, "caches_sound(T)").verdict == "refuted"
 
 

@@ -68,7 +68,7 @@ def overlap(one, two) -> bool:
 
 @pytest.mark.parametrize("claim", CLAIMS)
 @pytest.mark.parametrize("given", [{"workers": 2}, {"kernel": "torch:cpu"}, {"kernel": "numpy"}])
-def test_workers_and_kernels_answer_alike(tmp_path, claim, given):
+def test_workers_and_kernels_answer_alike(tmp_path, claim, given, array_kernels):
     if "torch" in given.get("kernel", ""):
         pytest.importorskip("torch")
     spec = written(tmp_path, claim)
@@ -79,7 +79,7 @@ def test_workers_and_kernels_answer_alike(tmp_path, claim, given):
 
 @pytest.mark.parametrize("claim", CLAIMS)
 @pytest.mark.parametrize("given", WAYS, ids=lambda given: "-".join(map(str, given.values())))
-def test_what_is_proved_in_any_way_is_proved_again(tmp_path, claim, given, request):
+def test_what_is_proved_in_any_way_is_proved_again(tmp_path, claim, given, request, array_kernels):
     if "torch:cpu" in given.values():
         pytest.importorskip("torch")
     if "ray" in given.values():

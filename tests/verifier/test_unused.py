@@ -69,7 +69,7 @@ def test_an_executor_is_read_where_there_are_several_workers(snapshot):
 
 
 @pytest.mark.parametrize("kind", [kind for kind in USED if not kind.endswith("lucid")])
-def test_a_report_names_what_was_set_in_vain(tmp_path, kind):
+def test_a_report_names_what_was_set_in_vain(tmp_path, kind, array_kernels):
     votes, truth = random_ballots(np.random.default_rng(0), 6, 5, 2)
     write_ballots(Ballots(votes, truth, 2, origin=Origin(method="dpa")), tmp_path / "v.npz")
     X = np.eye(4)[:, :2]
