@@ -137,7 +137,7 @@ _SECRET = (
 _KEYED = "rests on: a keyed hash stands for independent seeds, and the key is the system's chance"
 
 
-def read_service(given: Arguments) -> ServiceSettings:
+def sharded(given: Arguments) -> ServiceSettings:
     """Read the settings of a service."""
     return read_settings(given.path("path"))
 
