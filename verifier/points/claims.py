@@ -302,7 +302,7 @@ class ClaimReader:
             raise self.resolver.fail(node, wrong, _CURE)
         given = self.resolver.bound_arguments(node)
         with self.resolver.answering_for(node):
-            found = forms(self, node, given)
+            found = cast("Reading", find_reference(forms))(self, node, given)
         if not _is_read(self.resolver.function(node).result, found):
             wrong = f"plug-in function '{node.function}' gave no usable answer: {found!r:.60}"
             raise self.resolver.fail(node, wrong)
@@ -429,13 +429,11 @@ Reading = Callable[[ClaimReader, Call, Bound], object]
 comparisons that are all true where it is."""
 
 
-def _forms_of(function: Function) -> Reading | None:
-    """Return how calls of a function are read; None if they have no linear forms."""
+def _forms_of(function: Function) -> object:
+    """Return how calls of a function are read, or a text naming it; None if they are not."""
     from leaveout.verifier.points.functions import FORMS
 
-    if function.forms is None:
-        return FORMS.get(function.name)
-    return cast("Reading", find_reference(function.forms))
+    return FORMS.get(function.name) if function.forms is None else function.forms
 
 
 def _is_read(kind: Type, found: object) -> bool:

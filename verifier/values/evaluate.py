@@ -51,6 +51,7 @@ from leaveout.specs.text.expressions import walk
 from leaveout.specs.types import BOOLEAN, FAMILY, INPUTS, LABEL, NUMBER
 from leaveout.specs.typing.infer import brief
 from leaveout.verifier.points.inputs import InputReader
+from leaveout.verifier.reachable import mentions, network_calls
 from leaveout.verifier.records import Fact, FactsRecord
 from leaveout.verifier.resolve_names import Resolver
 from leaveout.verifier.values.ranges import (
@@ -63,7 +64,6 @@ from leaveout.verifier.values.ranges import (
     negate,
     with_reason,
 )
-from leaveout.verifier.values.reachable import mentions, network_calls
 from leaveout.verifier.values.subjects import decider_of, has_decider
 
 _MOST = 1000
