@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,15 +16,15 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Witness:
-    """A leak, with all numbers as onnxruntime computes them in float32."""
+    """A leak, with all numbers as the models compute them: networks in float32, by onnxruntime."""
 
-    x: NDArray[np.float32]  # shape (d,): in the box
-    member: int  # position in the family
-    removed: int  # row of the training point this member lacks
-    label: int  # label N answers
-    confidence: float  # confidence of ``label`` in N, above 0
-    scores: NDArray[np.float32]  # shape (labels,)
-    member_scores: NDArray[np.float32]  # shape (labels,)
+    x: NDArray[Any]  # shape (d,): in the set of inputs
+    member: int  # position in the family; 0 of a single other model
+    removed: int  # row of the training point this member lacks; -1 of a single other forest
+    label: int  # label the model answers
+    confidence: float  # of ``label`` in the model
+    scores: NDArray[Any]  # shape (labels,)
+    member_scores: NDArray[Any]  # shape (labels,)
 
     @property
     def value(self) -> float:

@@ -25,8 +25,8 @@ from leaveout.specs import Call, CheckedSpec, Expression, Find, Guarantee, Name,
 from leaveout.specs.table.signatures import bind
 from leaveout.specs.text.errors import Slip
 from leaveout.specs.text.expressions import walk
+from leaveout.verifier.reachable import lets_named
 from leaveout.verifier.records import FileKind, FileRecord, StatementRecord, TrainingRecord
-from leaveout.verifier.values.reachable import lets_named
 
 MOST = 1000
 """Most files of a folder that a plug-in's function names whose digests are taken."""

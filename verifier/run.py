@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from msgspec import structs
 
@@ -26,14 +26,14 @@ from leaveout.specs import Spec
 from leaveout.specs.typing.params import Value
 from leaveout.verifier.options import ENGINES, VerifyOptions
 from leaveout.verifier.points.given import GivenAnswers, GivenPoints
-from leaveout.verifier.points.leak_decider import StatementProgress
-from leaveout.verifier.points.network_leaks import Decider
+from leaveout.verifier.points.network_leaks import NetworkJob, NetworkLeaks
 from leaveout.verifier.points.proofs import CertificateTarget
 from leaveout.verifier.provenance import Origin
-from leaveout.verifier.report import Report
+from leaveout.verifier.records import ByRowRecord, FileRecord
+from leaveout.verifier.report import Report, Result
 from leaveout.verifier.resolve_names import read_spec
 from leaveout.verifier.statements import Statements
-from leaveout.verifier.tasks import Context
+from leaveout.verifier.tasks import Context, StatementProgress
 from leaveout.verifier.time_sharing import Clock
 from leaveout.verifier.warm_up import Say, warm
 from leaveout.version import VERSION
@@ -143,79 +143,53 @@ def verify(
         before everything is loaded.
     """
     started = perf_counter() if begun is None else begun
-    kept = certificate is not None
-    file = None if resume is None else Path(resume)
+    kept, file = certificate is not None, None if resume is None else Path(resume)
     options = VerifyOptions(
         solver, engine, time, workers, variant, seed, kept, file, executor, kernel
     )
-    told = progress if callable(progress) else None
-    target = certificate if isinstance(certificate, CertificateTarget) else None
-    if isinstance(certificate, str | os.PathLike):
-        target = CertificateTarget(Path(certificate), engine)
+    target = _certificate_target(certificate, engine)
     features = usable_features(options)
     given = None if data is None else GivenPoints.of(data)
     guarded = _bounds_target(bounds)
     reading = read_spec(spec, folder, params, [Path(each) for each in allow_include])
     checked, resolver = reading.checked, reading.resolver()
     origin = Origin.of(checked, reading.folder, _file_of(spec), _file_of(data))
-    # Nothing of it is started before a search needs it.
-    explorers = None if engine == "lucid" else make_executor(options.native(None))
-    decider = Decider(resolver, options, told, target, explorers)
     if target is not None:
         target.begin(checked.source.name, reading.text)
-    context = Context(
-        checked, resolver, reading.folder, options, decider, told, target, explorers
-    )  # fmt: skip
+    # Nothing of it is started before a search needs it.
+    explorers = None if engine == "lucid" else make_executor(options.native(None))
+    told = progress if callable(progress) else None
+    context = Context(checked, resolver, reading.folder, options, told, target, explorers)
     statements = Statements(context)
     for option, asked in (("--bounds", guarded), ("--data", given)):
         if asked is not None:
             statements.refuse_forests(option)
+    networks = statements.about("networks")
+    leaks: list[NetworkJob] = [task.job for task in networks]
     if guarded is not None:
-        guarded.begin(statements.leaks)
-    rows = None if given is None else GivenAnswers(statements.leaks, given)
+        guarded.begin(leaks)
+    rows = None if given is None else GivenAnswers(leaks, given)
     if file is not None:
-        store = Checkpoints(file, VERSION)
-        checkpoints = statements.resume(store)
-        store.only(checkpoints)
-        decider.notes += [each.description for each in checkpoints if each.description]
+        context.notes.extend(_resume(statements, file))
     # What is done once for all runs is not charged to the first.
     started += warm(statements.kernels, say)
     whole = Clock(time, started, 1)
-    clock = Clock(_search_seconds(time, statements), started, statements.searches)
     with nullcontext() if explorers is None else closing(explorers):
-        results = statements.decide(clock)
-    whole.interrupted = clock.interrupted
-    by_row = statements.by_row(whole)
-    if decider.contradicted:
-        # Earlier statements rested on the same solver.
-        results = statements.without_solver_proofs()
-        by_row = statements.by_row(whole)
-    results = [structs.replace(each, reason=whole.explain_reason(each.reason)) for each in results]
-    results = statements.with_advice(results)
+        results, by_row = _decide(statements, _search_seconds(time, leaks), started, whole)
     if features is not None and Feature.TOLERANCES not in features:
-        decider.notes.append(
+        context.notes.append(
             f"solver {solver!r} takes no tolerances: its bounds are padded for {LOOSE:g}"
         )
     if target is not None:
-        if decider.contradicted:
-            target.notes = ["no certificate was written, because a bound was refuted"]
-        else:
-            target.write(_finish_deadline(time, whole))
-        decider.notes += target.notes
+        context.notes.extend(_finish(target, time, whole, contradicted=statements.contradicted))
     if guarded is not None:
-        decider.notes.append(guarded.write(decider))
-    name = reading.text if isinstance(spec, Spec) else str(spec)
+        context.notes.append(guarded.write(cast("NetworkLeaks", networks[0].engine)))
     files = origin.files()
-    changed = [
-        f"{each.path}: was written to during the run: of which content this is, is not known"
-        for each in files
-        if not each.sha256
-    ]
     return Report(
         leaveout=VERSION,
-        spec=name,
+        spec=reading.text if isinstance(spec, Spec) else str(spec),
         results=tuple(results),
-        notes=(*reading.notes, *resolver.notes, *decider.notes, *statements.notes, *changed),
+        notes=(*reading.notes, *resolver.notes, *statements.notes, *_changed(files)),
         spec_sha256=reading.digest,
         answers=() if rows is None else rows.records(results),
         date=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -224,8 +198,52 @@ def verify(
         statements=origin.statements(),
         training=origin.training(),
         by_row=by_row,
-        models=statements.models(resolver),
+        models=statements.models,
     )
+
+
+def _resume(statements: Statements, file: Path) -> list[str]:
+    """Resume from a file of checkpoints; return notes on what is gone on from."""
+    store = Checkpoints(file, VERSION)
+    checkpoints = statements.resume(store)
+    store.only(checkpoints)
+    return [each.description for each in checkpoints if each.description]
+
+
+def _decide(
+    statements: Statements, seconds: float | None, started: float, whole: Clock
+) -> tuple[list[Result], tuple[ByRowRecord, ...]]:
+    """Return the results, and what is proved of each row; ``whole`` is the run's clock."""
+    clock = Clock(seconds, started, statements.searches)
+    results = statements.decide(clock)
+    whole.interrupted = clock.interrupted
+    by_row = statements.by_row(whole)
+    if statements.contradicted:
+        # Earlier statements rested on the same solver.
+        results = statements.without_solver_proofs()
+        by_row = statements.by_row(whole)
+    results = [structs.replace(each, reason=whole.explain_reason(each.reason)) for each in results]
+    return statements.with_advice(results), by_row
+
+
+def _finish(
+    target: CertificateTarget, time: float | None, clock: Clock, *, contradicted: bool
+) -> list[str]:
+    """Write the certificate; return notes on it."""
+    if contradicted:
+        return ["no certificate was written, because a bound was refuted"]
+    target.write(_finish_deadline(time, clock))
+    return target.notes
+
+
+def _changed(files: Iterable[FileRecord]) -> Iterator[str]:
+    """Yield a note on each file that was not the same during the run."""
+    for each in files:
+        if not each.sha256:
+            yield (
+                f"{each.path}: was written to during the run: of which content this is, is not "
+                "known"
+            )
 
 
 def _file_of(given: Any) -> Path | None:
@@ -233,9 +251,9 @@ def _file_of(given: Any) -> Path | None:
     return Path(given) if isinstance(given, str | os.PathLike) else None
 
 
-def _search_seconds(time: float | None, statements: Statements) -> float | None:
+def _search_seconds(time: float | None, leaks: list[NetworkJob]) -> float | None:
     """Return the search time; of a long run some is kept for single rows."""
-    if time is None or time < _LONG or not any(not job.pair for job in statements.leaks):
+    if time is None or time < _LONG or all(job.compared.pair for job in leaks):
         return time
     return time - min(_FOR_ROWS * time, _MOST_FOR_ROWS)
 
@@ -246,6 +264,15 @@ def _finish_deadline(time: float | None, clock: Clock) -> Deadline:
         return NEVER
     spare = max(_LEAST_LATER, min(_LATER * time, _MOST_LATER))
     return Deadline.after((clock.seconds_left or 0.0) + spare)
+
+
+def _certificate_target(
+    given: Path | str | CertificateTarget | None, engine: str
+) -> CertificateTarget | None:
+    """Return the target of a certificate."""
+    if given is None or isinstance(given, CertificateTarget):
+        return given
+    return CertificateTarget(Path(given), engine)
 
 
 def _bounds_target(path: Path | str | None) -> BoundsTarget | None:

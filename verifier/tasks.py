@@ -1,20 +1,22 @@
-"""Engines and tasks: interfaces for deciding statements."""
+"""Engines, and the statements they load."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Protocol
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
+from leaveout.bab import Progress
 from leaveout.bab.native.files.checkpoint import Checkpoint, Checkpoints
 from leaveout.bab.native.workers.pool import Executor
 from leaveout.errors import LeaveoutError
 from leaveout.specs import CheckedSpec, Find, Guarantee
 from leaveout.verifier.options import VerifyOptions
-from leaveout.verifier.points.leak_decider import StatementProgress
-from leaveout.verifier.points.network_leaks import Decider
+from leaveout.verifier.points.advice import Case
 from leaveout.verifier.points.proofs import CertificateTarget
+from leaveout.verifier.records import ByRowRecord, ModelRecord
 from leaveout.verifier.report import Result
 from leaveout.verifier.resolve_names import Resolver
 from leaveout.verifier.time_sharing import Clock
@@ -66,6 +68,15 @@ def _reads(options: VerifyOptions, kind: Kind, option: str) -> bool:
 Statement = Guarantee | Find
 
 
+def kind_of(statement: Statement) -> Literal["guarantee", "find"]:
+    """Return what a statement is, as results say it."""
+    return "find" if isinstance(statement, Find) else "guarantee"
+
+
+StatementProgress = Callable[[str, Progress], None]
+"""Is told the statement's name and how far its search is."""
+
+
 @dataclass(frozen=True)
 class Context:
     """The input from which engines are made."""
@@ -74,58 +85,71 @@ class Context:
     resolver: Resolver
     folder: Path  # what relative paths are relative to
     options: VerifyOptions
-    decider: Decider  # of statements about leaks
     progress: StatementProgress | None = None
     certificate: CertificateTarget | None = None
     executor: Executor | None = None
     is_asked: bool = True
+    notes: list[str] = field(default_factory=list)  # those of the run, in order
 
 
-class Task(Protocol):
-    """A statement loaded by the engine that decides it."""
+@dataclass(frozen=True)
+class Outline:
+    """What a statement would solve, and how large it is."""
 
-    @property
-    def statement(self) -> Statement:
-        """The statement as written."""
-        ...
+    name: str
+    kind: str
+    searches: int
+    about: Mapping[str, str]  # in words
 
-    @property
-    def kind(self) -> Kind:
-        """The kind of claim, which determines the options that apply."""
-        ...
+    @classmethod
+    def of(cls, statement: Statement, searches: int, about: Mapping[str, str]) -> Outline:
+        """Return the outline of a statement."""
+        return cls(statement.name, kind_of(statement), searches, about)
 
-    @property
-    def searches(self) -> int:
-        """The number of searches that share the time."""
-        ...
-
-    @property
-    def kernels(self) -> Sequence[str]:
-        """The names of the compiled kernels needed."""
-        ...
-
-    def resume(self, store: Checkpoints) -> list[Checkpoint]:
-        """Resume from checkpoints; return those of this statement."""
-        ...
-
-    def decide(self, clock: Clock) -> list[Result]:
-        """Return the results."""
-        ...
+    def __str__(self) -> str:
+        lines = (f"    {what:<10}{words}" for what, words in self.about.items())
+        return "\n".join((f"{self.kind} {self.name}", *lines))
 
 
-class Engine(Protocol):
-    """Decides statements of one kind."""
+def count_searches(labels: Sequence[int]) -> str:
+    """Return the searches for some labels, in words."""
+    listed = " and ".join(map(str, labels))
+    if len(labels) > 2 and tuple(labels) == tuple(range(labels[0], labels[-1] + 1)):
+        listed = f"{labels[0]} to {labels[-1]}"
+    return f"{len(labels)}, for label{'s' * (len(labels) != 1)} {listed}"
+
+
+Subject = Literal["networks", "forests", "samples", "points", "values"]
+"""What an engine's claims are about: leaks of networks, of forests, or of a sample; others."""
+
+J = TypeVar("J")
+
+
+class Engine(ABC, Generic[J]):
+    """Decides statements of one kind, each loaded as a job."""
+
+    subject: ClassVar[Subject]
+    contradicted = False  # whether a bound it gave was refuted, so that no other is to be trusted
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self._notes: list[str] = []
 
     @property
     def notes(self) -> list[str]:
         """Notes for readers of the results."""
-        ...
+        return self._notes
 
+    def note(self, *notes: str) -> None:
+        """Add notes, each once."""
+        self._notes += [note for note in notes if note not in self._notes]
+
+    @abstractmethod
     def accepts(self, statement: Statement) -> LeaveoutError | None:
         """Return why the engine cannot decide a statement; None if it can."""
-        ...
 
-    def load(self, statement: Statement) -> Task:
+    @abstractmethod
+    def load(self, statement: Statement) -> J:
         """Load a statement that is accepted.
 
         Raises
@@ -133,4 +157,59 @@ class Engine(Protocol):
         LeaveoutError
             If it cannot be decided, or a file it names cannot be used.
         """
-        ...
+
+    @abstractmethod
+    def decide(self, job: J, clock: Clock) -> list[Result]:
+        """Return the results of a statement."""
+
+    @abstractmethod
+    def kind(self, job: J) -> Kind:
+        """Return the kind of claim, which determines the options that apply."""
+
+    @abstractmethod
+    def outline(self, job: J) -> Outline:
+        """Return what would be solved."""
+
+    def searches(self, job: J) -> int:
+        """Return the number of searches that share the time."""
+        return 1
+
+    def kernels(self, job: J) -> Sequence[str]:
+        """Return the names of the compiled kernels needed."""
+        return ()
+
+    def resume(self, job: J, store: Checkpoints) -> list[Checkpoint]:
+        """Resume from checkpoints; return those of this statement."""
+        return []
+
+    def explain(self, job: J) -> Case | None:
+        """Return what advice on an unknown result needs; None where there is none to give."""
+        return None
+
+    def models(self, job: J) -> list[ModelRecord]:
+        """Return the models whose leaks a statement asks about."""
+        return []
+
+    def by_row(self, jobs: Sequence[J], clock: Clock) -> list[ByRowRecord]:
+        """Return what is proved of each row, per question about a family."""
+        return []
+
+
+@dataclass(frozen=True, eq=False)
+class Task(Generic[J]):
+    """A statement loaded by the engine that decides it."""
+
+    statement: Statement
+    engine: Engine[J]
+    job: J
+
+
+def task_of(statement: Statement, engines: Sequence[Engine[Any]]) -> Task[Any]:
+    """Load a statement with the first engine that accepts it."""
+    refusals = []
+    for engine in engines:
+        refusal = engine.accepts(statement)
+        if refusal is None:
+            return Task(statement, engine, engine.load(statement))
+        refusals.append(refusal)
+    raise refusals[-1]

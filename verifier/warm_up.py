@@ -18,7 +18,7 @@ from leaveout.encoders.box import Box
 from leaveout.models.graph import Layer, Stack
 from leaveout.specs import CheckedSpec, Find, Guarantee
 from leaveout.specs.text.expressions import Call
-from leaveout.verifier.values.reachable import reachable
+from leaveout.verifier.reachable import reachable
 
 if TYPE_CHECKING:
     from leaveout.models.forest import DareForestClassifier

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from leaveout.bab.forests.search import ForestWitness, Question, search_forests
+from leaveout.bab.forests.search import Question, search_forests
 
-__all__ = ["ForestWitness", "Question", "search_forests"]
+__all__ = ["Question", "search_forests"]

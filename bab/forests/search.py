@@ -23,7 +23,8 @@ from leaveout.bab.forests.tree_answers import (
     frontier,
     scratch,
 )
-from leaveout.bab.result import Progress, ProgressCallback, SearchResult, agree
+from leaveout.bab.result import EngineResult, Progress, ProgressCallback, agree
+from leaveout.bab.witness import Witness
 from leaveout.deadline import Deadline
 from leaveout.encoders.box import Box
 from leaveout.encoders.forests import Overlay, overlay_family, overlay_two
@@ -32,24 +33,6 @@ from leaveout.models.forest.family import ForestFamily
 from leaveout.models.forest.scored import ScoredForest
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class ForestWitness:
-    """A leak, with every number as the forests compute it in float64."""
-
-    x: Floats  # shape (features,): in the set of inputs
-    member: int  # position in the family; 0 of a single other forest
-    removed: int  # name of the row that this member lacks; -1 of a single other forest
-    label: int  # which of its labels the whole forest answers
-    confidence: float  # of that label: its mean share less the greatest other
-    scores: Floats  # shape (labels,)
-    member_scores: Floats  # shape (labels,)
-
-    @property
-    def value(self) -> float:
-        """The bounded value: the confidence."""
-        return self.confidence
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +143,7 @@ class Question:
         rest = np.delete(sums, trees.numbers[0]) + self.padding()
         return float(rest.min()) if len(rest) and rest.min() >= 0.0 else -np.inf
 
-    def replay(self, x: Floats, member: int, label: int) -> ForestWitness | None:
+    def replay(self, x: Floats, member: int, label: int) -> Witness | None:
         """Return a witness if an input is a leak, as the forests compute it."""
         removed, other = -1, self.others
         if isinstance(other, ForestFamily):
@@ -173,7 +156,7 @@ class Question:
             return None
         rest = np.delete(scores, label)
         confidence = float(scores[label] - (rest.max() if len(rest) else 0.0))
-        return ForestWitness(x, member, removed, label, confidence, scores, others)
+        return Witness(x, member, removed, label, confidence, scores, others)
 
     def starts(self, X: Floats, label: int, count: int) -> NDArray[np.int64]:
         """Return starts against a single other forest: leaks, then near leaks.
@@ -206,7 +189,7 @@ def _margin(scores: Floats) -> Floats:
 
 Longs = NDArray[np.int64]
 Codes = NDArray[np.int32]
-Result = SearchResult[ForestWitness]
+Result = EngineResult
 
 _SLOTS = 256
 _BUDGETS = ((1, 0), (64, 2), (512, 2), (4096, 4))
@@ -241,7 +224,7 @@ def search_forests(
     gap: float = 1e-3,
     threads: int = 1,
     tries: Floats | None = None,  # shape (points, features)
-    known: ForestWitness | None = None,
+    known: Witness | None = None,
     progress: ProgressCallback | None = None,
     question: Question | None = None,
 ) -> Result:
@@ -273,8 +256,8 @@ class _Search:
         # Below 0, as a leak may have the confidence 0.
         self.cutoff = np.full(1, -0.5 if floor is None else floor)
         self.stop = np.zeros(1, np.int64)
-        self.best: ForestWitness | None = None
-        self.worst: dict[int, ForestWitness] = {}
+        self.best: Witness | None = None
+        self.worst: dict[int, Witness] = {}
         self.solved = 0
         self.told = -np.inf
         self.lock = threading.Lock()
@@ -458,7 +441,7 @@ class _Search:
             closed = agree(lower, upper, self.gap) and (self.best is not None or upper < 0)
         else:
             closed = (self.best is not None and lower > self.floor) or upper <= self.floor
-        return SearchResult(
+        return EngineResult(
             label=self.label, lower=lower, upper=upper, witness=self.best, closed=closed,
             reason=None if closed else "time", detail="" if closed else ("it did not run long "
 "enough"),

@@ -14,7 +14,6 @@ FUNCTIONS: tuple[Function, ...] = (
         "the bounds the guard rests on.",
         'let A = access("family")',
         reads=True,
-        decider="leaveout.verifier.values.subjects.access:access",
     ),
     Function(
         "idp",
@@ -27,11 +26,8 @@ FUNCTIONS: tuple[Function, ...] = (
         "so that each answer changes by a factor of at most exp(epsilon) in its chances.",
         'idp(access("family"), epsilon = 0.2)',
         threat="the training set loses any one point",
-        decider="leaveout.verifier.values.subjects.access:idp",
         kernels=("points", "guard"),
         words="whichever one training point is left out, no label that the guard of {access} gives "
         "gets more or less likely by more than a factor of exp({epsilon})",
-        facts="leaveout.verifier.page.evidence:guard_bounds",
-        plain="leaveout.verifier.page.first_page.claims:guard_sentence",
     ),
 )

@@ -32,7 +32,6 @@ FUNCTIONS: tuple[Function, ...] = (
         "A service of models trained on shards, with private aggregation of what they answer.",
         'let S = sharded("service.toml")',
         reads=True,
-        decider="leaveout.verifier.values.subjects.sharded:read_service",
     ),
     Function(
         "unlearns",
@@ -49,11 +48,8 @@ FUNCTIONS: tuple[Function, ...] = (
         "about, which can refute it alone.",
         "unlearns(S, updates = adaptive, alpha = 1, beta = 1e-3, gamma = 1e-3)",
         threat="a stream of points is deleted, if adaptive chosen by someone who sees the answers",
-        decider="leaveout.verifier.values.subjects.sharded:unlearns",
         words="{service} unlearns {updates} updates with alpha = {alpha}, beta = {beta} and "
         "gamma = {gamma}",
-        facts="leaveout.verifier.page.evidence:unlearns",
-        plain="leaveout.verifier.page.first_page.claims:forgets",
     ),
     Function(
         "forest",
@@ -63,7 +59,6 @@ FUNCTIONS: tuple[Function, ...] = (
         "answers.",
         'let T = forest("forest.npz")',
         reads=True,
-        decider="leaveout.verifier.values.subjects.forest:forest",
         kernels=("forest",),
     ),
     Function(
@@ -82,7 +77,6 @@ FUNCTIONS: tuple[Function, ...] = (
         "several with blanks between, which are deleted one after the other.",
         'forall z in points("deletions.csv"): unlearn(T, z) == retrain(T, z)',
         reads=True,
-        decider="leaveout.verifier.values.subjects.forest:points",
     ),
     Function(
         "unlearn",
@@ -91,10 +85,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "The forest after it unlearned a record.",
         "unlearn(T, z) == retrain(T, z)",
         threat="the training set loses one record",
-        decider="leaveout.verifier.values.subjects.forest:unlearn",
         words="{forest} after it unlearned {record}",
-        facts="leaveout.verifier.page.evidence:deletions",
-        plain="leaveout.verifier.page.first_page.claims:deletions",
     ),
     Function(
         "retrain",
@@ -103,7 +94,6 @@ FUNCTIONS: tuple[Function, ...] = (
         "The forest trained anew without a record.",
         "unlearn(T, z) == retrain(T, z)",
         threat="the training set loses one record",
-        decider="leaveout.verifier.values.subjects.forest:retrain",
         words="{forest} trained anew without {record}",
     ),
     Function(
@@ -113,10 +103,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "Whether a forest, and every statistic it keeps for later deletions, is what training on "
         "the rows it holds gives.",
         "caches_sound(T)",
-        decider="leaveout.verifier.values.subjects.forest:caches_sound",
         words="what {forest} keeps for later deletions is what training gives",
-        facts="leaveout.verifier.page.evidence:caches",
-        plain="leaveout.verifier.page.first_page.claims:stored_state",
     ),
     Function(
         "same_function",
@@ -128,10 +115,7 @@ FUNCTIONS: tuple[Function, ...] = (
         BOOLEAN,
         "Whether two forests give every input of a set the same label.",
         'same_function(T, forest("other.npz"), box(0, 1))',
-        decider="leaveout.verifier.values.subjects.forest:same_function",
         words="{forest} and {other} give every input of {inputs} the same label",
-        facts="leaveout.verifier.page.evidence:same",
-        plain="leaveout.verifier.page.first_page.claims:same",
     ),
     Function(
         "audit",
@@ -140,7 +124,6 @@ FUNCTIONS: tuple[Function, ...] = (
         "What an attacker sees of a model that unlearned, beside one that was retrained.",
         'let A = audit("audit.npz")',
         reads=True,
-        decider="leaveout.verifier.values.subjects.audit:audit",
     ),
     Function(
         "membership_advantage",
@@ -153,9 +136,6 @@ FUNCTIONS: tuple[Function, ...] = (
         "forgotten rows of a trial together or by one record of it.",
         'membership_advantage(audit("audit.npz")) <= 0.05 with confidence 0.95',
         threat="the training set loses a set of points",
-        decider="leaveout.verifier.values.subjects.audit:membership_advantage",
         words="the membership advantage of an attacker in {audit}",
-        facts="leaveout.verifier.page.evidence:audit_arms",
-        plain="leaveout.verifier.page.first_page.claims:advantage",
     ),
 )

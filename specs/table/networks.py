@@ -50,7 +50,6 @@ FUNCTIONS: tuple[Function, ...] = (
         "confidence(N, x) > 0.5",
         _whole_label,
         words=_confidence_in_words,
-        forms="leaveout.verifier.points.functions:confidence",
     ),
     Function(
         "label",
@@ -60,7 +59,6 @@ FUNCTIONS: tuple[Function, ...] = (
         "score.",
         "label(M, x) == label(N, x)",
         words="{network}'s label at {point}",
-        forms="leaveout.verifier.points.functions:label",
     ),
     Function(
         "score",
@@ -70,7 +68,6 @@ FUNCTIONS: tuple[Function, ...] = (
         "score(N, x, 1) >= 0.5",
         _whole_label,
         words="{network}'s score of label {label} at {point}",
-        forms="leaveout.verifier.points.functions:score",
     ),
     Function(
         "difference",
@@ -79,6 +76,5 @@ FUNCTIONS: tuple[Function, ...] = (
         "The largest absolute difference, over all labels, of the scores of two networks.",
         "difference(N, M, x) <= 0.1",
         words="the largest difference between the scores of {network} and {other} at {point}",
-        forms="leaveout.verifier.points.functions:difference",
     ),
 )

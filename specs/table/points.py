@@ -27,7 +27,6 @@ FUNCTIONS: tuple[Function, ...] = (
         "feature(x, 3) >= 0.5",
         _features,
         words="feature {at} of {point}",
-        forms="leaveout.verifier.points.functions:feature",
     ),
     Function(
         "distance",
@@ -37,7 +36,6 @@ FUNCTIONS: tuple[Function, ...] = (
         "list of one number a feature.",
         "distance(x, y) <= 0.01",
         words="the distance between {point} and {other}",
-        forms="leaveout.verifier.points.functions:distance",
     ),
     Function(
         "same_except",
@@ -48,7 +46,6 @@ FUNCTIONS: tuple[Function, ...] = (
         "same_except(x, y, at = [3, 4])",
         _features,
         words="{point} and {other} are equal in every feature but {at}",
-        forms="leaveout.verifier.points.functions:same_except",
     ),
     Function(
         "abs",
@@ -57,6 +54,5 @@ FUNCTIONS: tuple[Function, ...] = (
         "The absolute value of a number, such as a difference of scores.",
         "abs(score(N, x, 0) - score(M, x, 0)) <= 0.1",
         words="the absolute value of {number}",
-        forms="leaveout.verifier.points.functions:absolute",
     ),
 )

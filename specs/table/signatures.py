@@ -106,20 +106,21 @@ class Function:
         about that.
     decider : callable, str or None
         Computes the value of a call, see `leaveout.specs.deciders`; a text ``module:function``
-        names one that is imported once it is needed.
+        names one that is imported once it is needed. Of built-in functions this, `forms`, `facts`
+        and `plain` are None: who decides or words them has a table of its own.
     reads : bool
         Whether a call reads a file, which is done before anything is decided, so that what is
         wrong with it is known at once.
     forms : callable, str or None
         Of a function about points, which has no decider: reads a call as linear forms of features
-        and scores, see `leaveout.verifier.points.claims`; a text names one.
+        and scores; a text names one.
     lists : callable or None
         Of a set of inputs that leaves only some of its parameter ``inputs``, and has no decider:
         returns what features take, see `leaveout.specs.table.listed`.
     solver : bool
         Whether the decider asks a solver. Of a plug-in's function that is assumed.
     kernels : tuple of str
-        Groups of compiled functions that a call leads to, of `leaveout.verifier.warm_up`.
+        Groups of compiled functions that a call leads to.
     words : str, callable or None
         Says a call within a sentence, given the arguments as written under their parameters'
         names: a phrase for a value, a clause for a claim. A template says calls that give all
@@ -130,9 +131,8 @@ class Function:
         Shows on a page what its decider told of all calls of a statement; a text names one. They
         are listed where there is none.
     plain : callable, str or None
-        Says a statement about a call to who knows no word of the language, see
-        `leaveout.verifier.page.first_page.claims`; a text names one. Where there is none, or it
-        returns None, `words` are taken.
+        Says a statement about a call to who knows no word of the language; a text names one. Where
+        there is none, or it returns None, `words` are taken.
     """
 
     name: str

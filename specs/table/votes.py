@@ -146,7 +146,6 @@ FUNCTIONS: tuple[Function, ...] = (
         "offsets of a spread hash, and how many members each family of hash bagging has.",
         'let V = ballots("ballots.npz")',
         reads=True,
-        decider="leaveout.verifier.values.subjects.votes:ballots",
     ),
     Function(
         "dpa",
@@ -159,7 +158,6 @@ FUNCTIONS: tuple[Function, ...] = (
         "members survive the edits that the thresholds of the ballots say.",
         'let W = dpa(ballots("ballots.npz"))',
         threat=_EDITS,
-        decider="leaveout.verifier.values.subjects.votes:dpa",
         kernels=("dpa",),
     ),
     Function(
@@ -169,7 +167,6 @@ FUNCTIONS: tuple[Function, ...] = (
         "The majority of base classifiers that each see all points and the labels of a part.",
         'let W = ss_dpa(ballots("ballots.npz"))',
         threat=_RELABELS,
-        decider="leaveout.verifier.values.subjects.votes:ss_dpa",
         kernels=("ss_dpa",),
     ),
     Function(
@@ -180,7 +177,6 @@ FUNCTIONS: tuple[Function, ...] = (
         "certified exactly, or by the bound that was published.",
         'let W = finite_aggregation(ballots("ballots.npz"))',
         threat=_EDITS,
-        decider="leaveout.verifier.values.subjects.votes:finite_aggregation",
         solver=True,
         kernels=("finite_aggregation",),
     ),
@@ -192,7 +188,6 @@ FUNCTIONS: tuple[Function, ...] = (
         "training set, so that an edit reaches one of each family.",
         'let W = hash_bagging(ballots("ballots.npz"))',
         threat=_EDITS,
-        decider="leaveout.verifier.values.subjects.votes:hash_bagging",
         kernels=("hash_bagging",),
     ),
     Function(
@@ -203,7 +198,6 @@ FUNCTIONS: tuple[Function, ...] = (
         "or spread parts; certified exactly, or by the bound that was published.",
         'let W = run_off(ballots("ballots.npz"))',
         threat=_EDITS,
-        decider="leaveout.verifier.values.subjects.votes:run_off",
         kernels=("run_off",),
     ),
     Function(
@@ -215,13 +209,11 @@ FUNCTIONS: tuple[Function, ...] = (
         "certified_accuracy(dpa(V), edits = 8) >= 0.5",
         _one_threat,
         threat=_EITHER,
-        decider="leaveout.verifier.values.subjects.votes:certified_accuracy",
         words=_what_survives(
             "the share of {points} that {votes} answers right whatever {changes} of the "
             "training set do, each point attacked by itself,"
         ),
         share=True,
-        plain="leaveout.verifier.page.first_page.claims:certified_share",
     ),
     Function(
         "collective_accuracy",
@@ -232,7 +224,6 @@ FUNCTIONS: tuple[Function, ...] = (
         "collective_accuracy(dpa(V), edits = 8) >= 0.55",
         _one_threat,
         threat=_EITHER,
-        decider="leaveout.verifier.values.subjects.votes:collective_accuracy",
         solver=True,
         kernels=("collective_accuracy",),
         words=_what_survives(
@@ -240,7 +231,6 @@ FUNCTIONS: tuple[Function, ...] = (
             "{changes} on all of them together does"
         ),
         share=True,
-        plain="leaveout.verifier.page.first_page.claims:collective",
     ),
     Function(
         "targeted_robustness",
@@ -251,13 +241,11 @@ FUNCTIONS: tuple[Function, ...] = (
         'targeted_robustness(dpa(V), to = "approve", edits = 8) >= 0.9',
         _one_threat,
         threat=_EITHER,
-        decider="leaveout.verifier.values.subjects.votes:targeted_robustness",
         words=_what_survives(
             "the share of the {points} not answered {to} by {votes} that {changes} of the training "
             "set cannot turn into {to}, each point attacked by itself,"
         ),
         share=True,
-        plain="leaveout.verifier.page.first_page.claims:targeted_share",
     ),
     Function(
         "median_radius",
@@ -268,9 +256,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "median_radius(dpa(V)) >= 8",
         _against,
         threat=_EITHER,
-        decider="leaveout.verifier.values.subjects.votes:median_radius",
         words=_median_in_words,
-        plain="leaveout.verifier.page.first_page.claims:median",
     ),
     Function(
         "test_points",
@@ -278,7 +264,6 @@ FUNCTIONS: tuple[Function, ...] = (
         TEST_POINTS,
         "The test points of ballots.",
         "forall p in test_points(V): radius(dpa(V), p) >= 1",
-        decider="leaveout.verifier.values.subjects.votes:test_points",
     ),
     Function(
         "radius",
@@ -289,7 +274,6 @@ FUNCTIONS: tuple[Function, ...] = (
         "forall p in test_points(V): answered_right(dpa(V), p) => radius(dpa(V), p) >= 1",
         _against,
         threat=_EITHER,
-        decider="leaveout.verifier.values.subjects.votes:radius",
         words=_radius_in_words,
     ),
     Function(
@@ -298,7 +282,6 @@ FUNCTIONS: tuple[Function, ...] = (
         BOOLEAN,
         "Whether a test point is answered with its true label.",
         "forall p in test_points(V): answered_right(dpa(V), p) => radius(dpa(V), p) >= 1",
-        decider="leaveout.verifier.values.subjects.votes:answered_right",
         words="{votes} answers {point} right",
     ),
 )

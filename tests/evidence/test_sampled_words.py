@@ -7,6 +7,7 @@ import html
 import json
 import re
 import shutil
+from types import SimpleNamespace
 
 import msgspec
 import numpy as np
@@ -21,7 +22,7 @@ from leaveout.verifier.evidence.certified import standings
 from leaveout.verifier.evidence.mlbom import ml_bom
 from leaveout.verifier.evidence.sarif import sarif
 from leaveout.verifier.evidence.statement import Places, Subject, TamperedError, read_report
-from leaveout.verifier.points.sampled_leaks import SampledLeaks, _Found
+from leaveout.verifier.points.sampled_leaks import Samples, _Found
 from leaveout.verifier.report_views import frame, lines
 
 from support.attested import is_own
@@ -208,11 +209,11 @@ def test_a_search_that_rounding_closed_is_closed():
             member_upper=np.zeros(1), solved=0, seconds=0.0,
         )  # fmt: skip
 
-    decider = SampledLeaks.__new__(SampledLeaks)
-    decider._gap = 1e-3
+    samples = Samples.__new__(Samples)
+    samples.context = SimpleNamespace(options=SimpleNamespace(gap=1e-3))
     # Ends that differ by more than the gap, where the search put the rest down to rounding.
     for closed in (True, False):
         rest = (searched(0.5, 0.501, closed=closed),)
         found = _Found(None, (), np.zeros(1), np.zeros(1), rest)
-        assert decider._is_closed(found, 0.5, 0.501) == closed
-        assert not decider._is_closed(found, 0.4, 0.501)
+        assert samples._is_closed(found, 0.5, 0.501) == closed
+        assert not samples._is_closed(found, 0.4, 0.501)

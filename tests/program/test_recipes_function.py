@@ -28,7 +28,7 @@ def code(start):
 
 @pytest.fixture
 def copy(tmp_path):
-    """Return a copy of the project with the declaration and the decider of the recipe."""
+    """Return a copy of the project with what the recipe adds."""
     for room in ROOMS:
         shutil.copytree(ROOT / room, tmp_path / room, symlinks=True)
     (tmp_path / "docs").mkdir()
@@ -39,6 +39,11 @@ def copy(tmp_path):
     table.write_text(f"{before}\n{code('Function(').rstrip()},{end}")
     deciders = tmp_path / "verifier" / "values" / "subjects" / "votes.py"
     deciders.write_text(f"{deciders.read_text()}\n\n{code('def unanimous(')}")
+    names = deciders.with_name("__init__.py")
+    before, last, after = names.read_text().rpartition('"answered_right",\n')
+    assert last
+    added = code('        "unanimous"')
+    names.write_text(f"{before}{last}{added}{after}")
     return tmp_path
 
 

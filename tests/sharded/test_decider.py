@@ -8,7 +8,7 @@ from leaveout.errors import ShardedError
 from leaveout.models.sharded import ServiceSettings, guarantee, read_settings, retrained_at_most
 from leaveout.specs.deciders import Arguments
 from leaveout.verifier.audits.adaptive import Duplicated
-from leaveout.verifier.values.subjects.sharded import read_service, unlearns
+from leaveout.verifier.values.subjects.sharded import sharded, unlearns
 
 PRIVATE = """
 shards = 100
@@ -26,7 +26,7 @@ PLAIN = 'shards = 3\nmechanism = "majority"\nrows = 1000\n'
 def decided(tmp_path):
     def decide(text, updates="adaptive", seconds=None, **more):
         (tmp_path / "service.toml").write_text(text)
-        found = read_service(Arguments({"path": "service.toml"}, folder=tmp_path))
+        found = sharded(Arguments({"path": "service.toml"}, folder=tmp_path))
         claim = {"alpha": 1.0, "beta": 1e-3, "gamma": 1e-3, **more}
         return unlearns(Arguments({"service": found, "updates": updates, **claim}, seconds=seconds))
 

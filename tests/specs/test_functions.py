@@ -1,15 +1,20 @@
 """The table of functions: what plug-ins may add, and what cannot break it."""
 
 from importlib.metadata import EntryPoint, EntryPoints
+from pathlib import Path
 from string import Formatter
 
 import pytest
 
+import leaveout.specs
 from leaveout.errors import SpecError
-from leaveout.references import find_reference
 from leaveout.specs import Function, Parameter, check, functions, parse
 from leaveout.specs.table import BUILT_IN
-from leaveout.specs.types import BOOLEAN, NUMBER, POINT
+from leaveout.specs.types import BOOLEAN, LABEL, NUMBER, POINT
+from leaveout.verifier.page.evidence import SHOWN_BY
+from leaveout.verifier.page.first_page.claims import PLAIN
+from leaveout.verifier.points.functions import FORMS
+from leaveout.verifier.values.subjects import DECIDERS, decider_of
 from leaveout.verifier.warm_up import KERNELS
 
 NORM = Function("norm", (Parameter("point", (POINT,)),), NUMBER, "A norm.", "norm(x) < 1")
@@ -104,9 +109,21 @@ def test_a_function_says_in_a_line_what_it_means_and_what_may_change(function):
 
 @pytest.mark.parametrize("function", BUILT_IN, ids=lambda function: function.name)
 def test_what_a_function_names_is_there(function):
-    for reference in (function.decider, function.forms, function.facts, function.plain):
-        assert reference is None or callable(find_reference(reference))
+    assert (function.decider, function.forms, function.facts, function.plain) == (None,) * 4
+    assert function.name not in DECIDERS or callable(decider_of(function))
+    if function.result in (NUMBER, BOOLEAN, LABEL):
+        assert (function.name in DECIDERS) != (function.name in FORMS)
     assert set(function.kernels) <= set(KERNELS)
+
+
+@pytest.mark.parametrize("table", [DECIDERS, FORMS, PLAIN, SHOWN_BY])
+def test_what_decides_reads_and_words_functions_is_of_functions_there_are(table):
+    assert set(table) <= {function.name for function in BUILT_IN}
+
+
+def test_the_table_names_no_room_above_it():
+    for path in Path(leaveout.specs.__file__).parent.rglob("*.py"):
+        assert "leaveout.verifier" not in path.read_text(encoding="utf-8"), path
 
 
 @pytest.mark.parametrize("function", BUILT_IN, ids=lambda function: function.name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import numpy as np
 import onnx
 import pytest
@@ -10,12 +12,12 @@ from leaveout.errors import LeaveoutError
 from leaveout.models import load_network
 from leaveout.specs import check, parse
 from leaveout.verifier.engines import engines
-from leaveout.verifier.options import VerifyOptions
-from leaveout.verifier.points.network_leaks import Decider
+from leaveout.verifier.evidence.certified import QUESTIONS
+from leaveout.verifier.options import ENGINES, VerifyOptions
 from leaveout.verifier.resolve_names import Resolver
 from leaveout.verifier.run import verify
 from leaveout.verifier.statements import Statements
-from leaveout.verifier.tasks import Context
+from leaveout.verifier.tasks import Context, Subject
 
 from support import networks
 from support.files import write_question
@@ -29,10 +31,10 @@ let X = box(0, 1)
 LEAK = "forall x in X, M in F: confidence(N, x) > 0.5 => label(M, x) == label(N, x)"
 PAIR = "forall x in X: confidence(N, x) > 0.5 => label(O, x) == label(N, x)"
 STATEMENTS = {
-    f"guarantee g: {LEAK}": ("NativeLeaks", "LucidLeaks"),
-    f"find b: least b such that {LEAK.replace('0.5', 'b')}": ("NativeLeaks", "LucidLeaks"),
+    f"guarantee g: {LEAK}": ("NativeLeaks", "NetworkLeaks"),
+    f"find b: least b such that {LEAK.replace('0.5', 'b')}": ("NativeLeaks", "NetworkLeaks"),
     # Of another architecture: pairs of neurons are no help, and lucid says so when it loads it.
-    f"guarantee g: {PAIR}": ("Formulas", "LucidLeaks"),
+    f"guarantee g: {PAIR}": ("Formulas", "NetworkLeaks"),
     "guarantee g: forall x in X: score(N, x, 0) <= 1e6": ("Formulas", None),
     "guarantee g: forall x in X, M in F: difference(N, M, x) <= 1e6": ("Formulas", None),
     "guarantee g: 2 > 1": ("Values", "Values"),
@@ -51,7 +53,7 @@ def context(tmp_path, text, engine="native"):
     add_other(tmp_path)
     checked = check(parse(path.read_text(), str(path)))
     resolver, options = Resolver(checked, tmp_path), VerifyOptions(engine=engine)
-    return Context(checked, resolver, tmp_path, options, Decider(resolver, options))
+    return Context(checked, resolver, tmp_path, options)
 
 
 @pytest.mark.parametrize("statement", STATEMENTS)
@@ -104,3 +106,9 @@ def test_after_ctrl_c_no_leak_is_sought_any_more(tmp_path, monkeypatch, first):
     for result in verify(path).results:
         assert (result.verdict, result.reason) == ("unknown", "time: interrupted")
     assert len(begun) == 1
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_evidence_is_held_against_the_claims_of_every_engine(tmp_path, engine):
+    made = context(tmp_path, f"guarantee g: {LEAK}", engine)
+    assert {each.subject for each in engines(made)} <= set(QUESTIONS) == set(get_args(Subject))

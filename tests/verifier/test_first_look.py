@@ -9,7 +9,7 @@ import leaveout
 from leaveout.bab import NativeOptions, SearchResult, make_instance, search_native
 from leaveout.encoders import Box
 from leaveout.models.onnx.file import network_from
-from leaveout.verifier.points.leak_decider import quick_bounds
+from leaveout.verifier.points.network_leaks import quick_bounds
 from leaveout.verifier.points.row_bounds import Kept, with_member_bounds
 
 from support import networks

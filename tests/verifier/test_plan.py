@@ -4,6 +4,7 @@ import pytest
 
 import leaveout
 from leaveout.errors import SpecError
+from leaveout.models import load_network
 from leaveout.specs import (
     box,
     confidence,
@@ -23,6 +24,7 @@ from leaveout.verifier.resolve_names import read_spec
 
 from support.files import BOUND, write_other, write_question
 from support.snapshots import passages
+from support.samples import MEMBERS, write_sample
 
 HEAD = BOUND[: BOUND.index("find")]
 QUIET = (
@@ -113,11 +115,16 @@ def test_a_specification_built_in_python_is_decided(tmp_path):
 
 def test_a_plan_says_what_would_be_solved(nested, tmp_path):
     (row,) = plan(nested).statements
-    assert (row.name, row.kind, row.labels, row.asked) == ("quiet", "guarantee", 2, (0, 1))
-    assert (row.inputs, row.listed, row.members) == (3, 0, 2)
-    assert row.layers[-1] == 2
-    assert row.neurons == sum(row.layers[:-1])
-    assert row.network == str(tmp_path / "lib" / "full.onnx")
+    assert (row.name, row.kind, row.searches) == ("quiet", "guarantee", 2)
+    network, family = (tmp_path / "lib" / name for name in ("full.onnx", "family.npz"))
+    widths = [layer.width for layer in load_network(network).stack.layers]
+    assert row.about == {
+        "network": f"{network}: 3 inputs, layers of {', '.join(map(str, widths))} "
+        f"({sum(widths[:-1])} ReLUs), 2 labels",
+        "members": f"{family}: 2 members",
+        "inputs": "3 continuous, 0 listed",
+        "searches": "2, for labels 0 and 1",
+    }
 
 
 def test_a_dry_run_solves_nothing(nested, capsys, monkeypatch, snapshot):
@@ -160,7 +167,8 @@ def test_a_plan_counts_what_is_searched(tmp_path, capsys, snapshot):
         "guarantee low: forall x in box(0, 1): score(N, x, 0) <= 100\n"
     )
     value, drift, low = plan(path).statements
-    assert (value.searches, low.searches, drift.members, low.members) == (0, 1, 2, 0)
+    assert (value.searches, low.searches) == (0, 1)
+    assert (drift.about["members"], "members" in low.about) == ("2", False)
     assert run(["verify", str(path), "--dry-run"]) == 0
     out = capsys.readouterr().out
     assert "    members   2\n" in out
@@ -183,5 +191,13 @@ def test_a_plan_of_two_networks_names_both(tmp_path, snapshot):
         "guarantee same: forall x in box(0, 1): label(Q, x) == label(N, x)\n"
     )
     (row,) = plan(path).statements
-    assert (row.network, row.other) == (str(tmp_path / "full.onnx"), str(tmp_path / "again.onnx"))
-    assert str(row) == snapshot
+    assert row.about["network"].startswith(f"{tmp_path / 'full.onnx'}: ")
+    assert row.about["against"] == str(tmp_path / "again.onnx")
+    assert f"    against   {tmp_path}/again.onnx\n" in str(row)
+
+
+def test_a_plan_of_a_sample_is_that_of_its_members(tmp_path):
+    (row,) = plan(write_sample(tmp_path)).statements
+    assert (row.name, row.searches) == ("bound", 2)
+    assert row.about["members"] == f"{tmp_path / 'family.npz'}: {MEMBERS} members"
+    assert list(row.about)[-2:] == ["searches", "again"]

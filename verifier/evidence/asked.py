@@ -37,12 +37,10 @@ from leaveout.verifier.engines import engines
 from leaveout.verifier.evidence.statement import EvidenceError, Places, Subject, TamperedError
 from leaveout.verifier.options import VerifyOptions
 from leaveout.verifier.page.spec_text import overridden_params
-from leaveout.verifier.points.network_leaks import Decider
 from leaveout.verifier.provenance import Origin
 from leaveout.verifier.report import Report
 from leaveout.verifier.resolve_names import Reading
-from leaveout.verifier.statements import task_of
-from leaveout.verifier.tasks import Context, Task
+from leaveout.verifier.tasks import Context, Task, task_of
 from leaveout.version import VERSION
 
 _SPECIFICATION, _INCLUDED = "specification", "included specification"
@@ -59,7 +57,7 @@ class Resolved:
     names: tuple[str, ...]  # of all statements, in order
     folder: Path  # the specification's, as the attested files are seen
     params: tuple[str, ...] = ()  # those that the run gave another value than is written, and which
-    tasks: dict[str, Task] = field(default_factory=dict)
+    tasks: dict[str, Task[Any]] = field(default_factory=dict)
     why: dict[str, str] = field(default_factory=dict)  # of the others the reason
 
 
@@ -309,8 +307,7 @@ def _load(found: Resolved, checked: CheckedSpec) -> None:
     """Load the question of each statement."""
     options = VerifyOptions(workers=1)
     resolver = Reading(checked, found.folder, "", (), "").resolver()
-    decider = Decider(resolver, options)
-    made = engines(Context(checked, resolver, found.folder, options, decider, is_asked=False))
+    made = engines(Context(checked, resolver, found.folder, options, is_asked=False))
     for statement in checked.statements:
         try:
             found.tasks[statement.name] = task_of(statement, made)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 import numpy as np
@@ -16,9 +16,8 @@ import numpy as np
 from leaveout.bab import agree
 from leaveout.bab.attack.counterexamples import ClaimReplayer
 from leaveout.bab.joint_claim import join_claim
-from leaveout.bab.native.files.certificate import FileFacts, claim_part, question_part
+from leaveout.bab.native.files.certificate import claim_part, question_part
 from leaveout.bab.native.files.manifest_parts import box_part, file_part
-from leaveout.bab.native.leaks import Leaks
 from leaveout.encoders import Box
 from leaveout.specs import Find
 from leaveout.verifier.amounts import bound
@@ -33,18 +32,26 @@ from leaveout.verifier.checker.inputs import Inputs
 from leaveout.verifier.checker.manifest import ClaimPart, QuestionPart
 from leaveout.verifier.checker.question import Subject
 from leaveout.verifier.checker.sampled import SampledSubject
-from leaveout.verifier.engines import ForestTask, FormulaTask, LeakTask, SampledTask, ValueTask
 from leaveout.verifier.evidence.asked import Resolved
 from leaveout.verifier.evidence.statement import TamperedError
 from leaveout.verifier.options import VerifyOptions
-from leaveout.verifier.points.job import Asked
-from leaveout.verifier.points.leak_decider import floor_of
+from leaveout.verifier.points.job import Asked, FormulaJob
+from leaveout.verifier.points.leak_decider import LeakJob, floor_of
 from leaveout.verifier.points.leak_statements import IdpStatement
+from leaveout.verifier.points.network_leaks import NetworkJob, file_facts
+from leaveout.verifier.points.sampled_leaks import SampledJob
 from leaveout.verifier.points.sentences import box_record
 from leaveout.verifier.records import BoxRecord
 from leaveout.verifier.report import SAMPLE, Report, Result
-from leaveout.verifier.tasks import Task
+from leaveout.verifier.tasks import Statement
+from leaveout.verifier.tasks import Subject as AskedOf
 from leaveout.verifier.values.certified import Uncertified
+from leaveout.verifier.values.decider import ValueJob
+
+if TYPE_CHECKING:
+    from leaveout.verifier.points.forest_leaks import ForestJob
+
+J = TypeVar("J")
 
 _CLOSE = 1e-6
 """Claims are padded by less when they are written."""
@@ -81,14 +88,16 @@ def standings(
                     "says nothing"
                 )
             claims[name].append(claim)
-    samples = sum(task.job.results for task in spec.tasks.values() if isinstance(task, SampledTask))
+    sampled = [each for each in spec.tasks.values() if each.engine.subject == "samples"]
+    samples = sum(each.job.results for each in sampled)
     found: dict[int, Standing] = {}
     for name, own in claims.items():
         results = [each for each in report.results if each.name == name]
         if name not in spec.tasks:
             found |= {id(each): Standing(each, "", False, spec.why[name]) for each in results}
             continue
-        asked = _make_question(spec.tasks[name], spec.folder, samples)
+        task = spec.tasks[name]
+        asked = QUESTIONS[task.engine.subject](task.statement, task.job, spec.folder, samples)
         wrong = asked.other_results(results)
         wrong = wrong or next(filter(None, map(asked.other_claim, own)), "")
         if wrong:
@@ -114,27 +123,11 @@ def _result_name(result: Result) -> str:
     return result.name if result.label is None else f"{result.name}, label {result.label}"
 
 
-def _make_question(task: Task, folder: Path, samples: int) -> _Asked:
-    """Return the question of one statement."""
-    match task:
-        case LeakTask():
-            return _Leaks(task, folder)
-        case ForestTask():
-            return _Forests(task, folder)
-        case SampledTask():
-            return _Samples(task, folder, samples)
-        case FormulaTask():
-            return _Points(task, folder)
-        case ValueTask():
-            return _Values(task, folder)
-    raise AssertionError(f"no evidence of {type(task).__name__}")
-
-
-class _Asked(ABC):
+class _Asked(ABC, Generic[J]):
     """The question of one statement, from its text and the attested files."""
 
-    task: Any
-    folder: Path
+    def __init__(self, statement: Statement, job: J, folder: Path, samples: int) -> None:
+        self.statement, self.job, self.folder, self.samples = statement, job, folder, samples
 
     @property
     @abstractmethod
@@ -165,8 +158,7 @@ class _Asked(ABC):
     @property
     def per_label(self) -> bool:
         """Whether each label has its own result."""
-        statement = self.task.statement
-        return isinstance(statement, Find) and statement.per_label
+        return isinstance(self.statement, Find) and self.statement.per_label
 
     def other_results(self, results: Sequence[Result]) -> str:
         """Return how results differ from the statement; empty if they do not."""
@@ -189,24 +181,38 @@ class _Asked(ABC):
         return ""
 
 
-class _OfLeaks(_Asked):
+class _OfLeaks(_Asked[J]):
     """A statement about leaks of networks or forests."""
 
     @property
-    def job(self) -> Any:
-        """The loaded statement."""
-        return self.task.job
+    @abstractmethod
+    def leaks(self) -> LeakJob[Any]:
+        """The statement about members alone."""
+
+    @property
+    def facts(self) -> tuple[BoxRecord, int]:
+        compared = self.leaks.compared
+        return box_record(compared.box), compared.members
 
     @property
     def labels(self) -> list[int | None]:
-        return list(self.job.labels)
+        return list(self.leaks.labels)
 
     def label_name(self, label: int | None) -> str:
-        return str(self.job.label_name(label))
+        return str(self.leaks.compared.label_name(label))
 
-    @abstractmethod
     def replayed_confidence(self, result: Result) -> float | None:
-        """Return the confidence of a result's replayed leak, or None."""
+        """Return the confidence of a result's leak, replayed through the models, or None."""
+        witness, compared = result.witness, self.leaks.compared
+        if witness is None or not 0 <= witness.member < compared.members:
+            return None
+        if witness.label not in self.leaks.labels or result.label not in (None, witness.label):
+            return None
+        if len(witness.x) != compared.box.dimension:
+            return None
+        x, replay = np.asarray(witness.x), compared.replayed_confidence
+        found: float | None = replay(x, witness.member, witness.label)
+        return found
 
     def uppers(self, result: Result, claims: Sequence[Checked]) -> dict[int, float]:
         """Return the proved bound of each label of a result."""
@@ -214,7 +220,7 @@ class _OfLeaks(_Asked):
         for each in claims:
             label, upper = each.label, each.upper
             assert label is not None and upper is not None
-            if label == result.label if self.per_label else label in self.job.labels:
+            if label == result.label if self.per_label else label in self.leaks.labels:
                 uppers[label] = min(upper, uppers.get(label, upper))
         return uppers
 
@@ -222,7 +228,7 @@ class _OfLeaks(_Asked):
         uppers = self.uppers(result, claims)
         if result.label is not None:
             uppers = {label: upper for label, upper in uppers.items() if label == result.label}
-        elif len(uppers) < len(self.job.labels):
+        elif len(uppers) < len(self.leaks.labels):
             # The leak may be of a label that nothing is claimed of.
             return ""
         # 0 is what is known of confidences before any leak is found.
@@ -235,7 +241,7 @@ class _OfLeaks(_Asked):
 
     def assess(self, result: Result, claims: Sequence[Checked]) -> Standing:
         """Return how far claims and replay prove a result."""
-        statement: IdpStatement = self.job.statement
+        statement: IdpStatement = self.leaks.statement
         if result.verdict == "refuted":
             leak = self.replayed_confidence(result)
             again = leak is not None and leak > floor_of(statement)
@@ -245,7 +251,7 @@ class _OfLeaks(_Asked):
             return Standing(result, "", False)
         upper = max(uppers.values())
         told = "no answer changes" if upper < 0 else f"at most {bound(upper, up=True)}"
-        asked = 1 if self.per_label else len(self.job.labels)
+        asked = 1 if self.per_label else len(self.leaks.labels)
         if len(uppers) < asked:
             listed = ", ".join(map(str, sorted(uppers)))
             told += f", of label{'s' * (len(uppers) > 1)} {listed}"
@@ -267,42 +273,24 @@ class _OfLeaks(_Asked):
         return Standing(result, told, proved)
 
 
-class _Leaks(_OfLeaks):
-    def __init__(self, task: LeakTask, folder: Path) -> None:
-        self.task, self.folder = task, folder
-
+class _Networks(_OfLeaks[NetworkJob]):
     @property
-    def facts(self) -> tuple[BoxRecord, int]:
-        instance = self.job.instance
-        return box_record(instance.box), len(instance.family)
+    def leaks(self) -> NetworkJob:
+        return self.job
 
     def other_claim(self, claim: Checked) -> str:
         if not isinstance(claim.subject, Subject):
             return _OTHER
-        files = self.task.decider.files(self.job)
-        return _other_question(self.job.instance, files, self.folder, claim.subject)
-
-    def replayed_confidence(self, result: Result) -> float | None:
-        """Return the confidence of a leak, replayed through networks."""
-        witness, instance = result.witness, self.job.instance
-        if witness is None or not 0 <= witness.member < len(instance.family):
-            return None
-        if witness.label not in self.job.labels or result.label not in (None, witness.label):
-            return None
-        if len(witness.x) != instance.box.dimension:
-            return None
-        found = Leaks(instance, witness.label).replay(np.asarray(witness.x), witness.member)
-        return None if found is None else found.confidence
+        return _other_question(self.job, self.folder, claim.subject)
 
 
-def _other_question(
-    instance: Any, files: FileFacts, folder: Path, subject: Subject, left_out: int = 0
-) -> str:
+def _other_question(job: NetworkJob, folder: Path, subject: Subject, left_out: int = 0) -> str:
     """Return how a claim about leaks differs from a question; empty if it does not.
 
     A claim about a sample may leave out ``left_out`` members.
     """
-    expected = msgspec.convert(question_part(instance, files, folder), QuestionPart)
+    part = question_part(job.compared.instance, file_facts(job), folder)
+    expected = msgspec.convert(part, QuestionPart)
     for what, own, digest in (
         ("network", expected.network, subject.network_sha256),
         ("family", expected.family, subject.family_sha256),
@@ -334,59 +322,39 @@ def _box(box: Box) -> BoxPart:
     return msgspec.convert(box_part(box), BoxPart)
 
 
-class _Forests(_OfLeaks):
-    def __init__(self, task: ForestTask, folder: Path) -> None:
-        self.task, self.folder = task, folder
-
+class _Forests(_OfLeaks["ForestJob"]):
     @property
-    def facts(self) -> tuple[BoxRecord, int]:
-        return box_record(self.job.box), self.job.members
+    def leaks(self) -> ForestJob:
+        return self.job
 
     def other_claim(self, claim: Checked) -> str:
-        subject = claim.subject
+        subject, compared = claim.subject, self.job.compared
         if not isinstance(subject, ForestSubject):
             return _OTHER
-        files = self.task.decider.files(self.job)
-        own = [each and file_part(each, self.folder, "file")["sha256"] for each in
-               (files.forest, files.other)]  # fmt: skip
-        if own != [subject.sha256, subject.other and subject.other[1]]:
+        forest, other = (file_part(each, self.folder, "file")["sha256"] for each in compared.files)
+        if (forest, other if compared.pair else None) != (
+            subject.sha256,
+            subject.other and subject.other[1],
+        ):
             return "is about another forest than the certificate"
-        if subject.members != self.job.members:
+        if subject.members != compared.members:
             return (
-                f"is about {self.job.members:,} members, the certificate about {subject.members:,}"
+                f"is about {compared.members:,} members, the certificate about {subject.members:,}"
             )
-        if not _same_inputs(subject.inputs, _box(self.job.box)):
+        if not _same_inputs(subject.inputs, _box(compared.box)):
             return "is about other inputs than the certificate"
         return ""
 
-    def replayed_confidence(self, result: Result) -> float | None:
-        """Return the confidence of a leak, replayed through forests."""
-        witness = result.witness
-        if witness is None or not 0 <= witness.member < self.job.members:
-            return None
-        if witness.label not in self.job.labels or result.label not in (None, witness.label):
-            return None
-        if len(witness.x) != self.job.box.dimension:
-            return None
-        found: float | None = self.task.decider.replayed_confidence(
-            self.job, np.asarray(witness.x), witness.member, witness.label
-        )
-        return found
 
-
-class _Samples(_Leaks):
+class _Samples(_OfLeaks[SampledJob]):
     """A statement about all rows that is decided on a sample of members."""
 
-    def __init__(self, task: SampledTask, folder: Path, results: int) -> None:
-        self.task, self.folder, self._results = task, folder, results
-
     @property
-    def job(self) -> Any:
-        """The same statement about the sampled members alone."""
-        return self.task.job.job
+    def leaks(self) -> NetworkJob:
+        return self.job.job
 
     def other_results(self, results: Sequence[Result]) -> str:
-        sampled = self.task.job
+        sampled = self.job
         for each in results:
             if each.confidence != sampled.level:
                 return (
@@ -396,16 +364,15 @@ class _Samples(_Leaks):
         return super().other_results(results)
 
     def other_claim(self, claim: Checked) -> str:
-        subject, sampled = claim.subject, self.task.job
+        subject, sampled = claim.subject, self.job
         if not isinstance(subject, SampledSubject):
             return _OTHER
-        job, part = self.job, subject.part
-        files = self.task.decider.decider.files(job)
+        part = subject.part
         left = len(subject.left_out)
-        wrong = _other_question(job.instance, files, self.folder, subject.base, left)
+        wrong = _other_question(self.leaks, self.folder, subject.base, left)
         if wrong:
             return wrong
-        drawn = job.instance.family.manifest.sample
+        drawn = self.leaks.compared.instance.family.manifest.sample
         if msgspec.to_builtins(part.sample) != {
             name: getattr(drawn, name) for name in part.sample.__struct_fields__
         }:
@@ -413,10 +380,10 @@ class _Samples(_Leaks):
         level = Fraction(repr(sampled.level))
         if (subject.share, subject.confidence) != (sampled.sampling.share, level):
             return _OTHER
-        if part.results < self._results:
+        if part.results < self.samples:
             return (
                 f"shares what may be wrong with {part.results} results in the certificate, and "
-                f"{self._results} rest on samples"
+                f"{self.samples} rest on samples"
             )
         if {each.label for each in part.bounds} not in map(set, sampled.label_groups):
             return _OTHER
@@ -456,7 +423,7 @@ class _Samples(_Leaks):
 
     def _own(self, result: Result, claims: Sequence[Checked]) -> list[Checked]:
         """Return the claims about exactly the labels of a result."""
-        labels = {result.label} if self.per_label else set(self.job.labels)
+        labels = {result.label} if self.per_label else set(self.leaks.labels)
         return [
             each
             for each in claims
@@ -471,37 +438,37 @@ class _Samples(_Leaks):
             return Standing(result, "", False)
         upper = min(each.upper for each in own if each.upper is not None)
         told = "no answer changes" if upper < 0 else f"at most {bound(upper, up=True)}"
-        told = f"at {self.task.job.level:g} over the draw, {told}"
+        told = f"at {self.job.level:g} over the draw, {told}"
         if result.kind == "guarantee" and result.verdict == "proved":
-            threshold = self.job.statement.threshold
+            threshold = self.leaks.statement.threshold
             asked = -math.inf if threshold is None else threshold
             return Standing(result, told, upper < 0 or upper <= asked)
         return Standing(result, told, result.verdict != "refuted" and _reaches(upper, result.upper))
 
 
-class _Points(_Asked):
+class _Points(_Asked[FormulaJob]):
     """A claim over points."""
 
-    def __init__(self, task: FormulaTask, folder: Path) -> None:
-        self.task, self.folder = task, folder
+    def __init__(self, statement: Statement, job: FormulaJob, folder: Path, samples: int) -> None:
+        super().__init__(statement, job, folder, samples)
         self._questions = [(each, self._key(self._part(each))) for each in self._asked_cases]
 
     @property
     def _asked_cases(self) -> list[Asked]:
-        return [each for each in self.task.job.questions if each.cases]
+        return [each for each in self.job.questions if each.cases]
 
     @property
     def facts(self) -> tuple[BoxRecord, int]:
-        return box_record(self.task.job.boxes[0]), self.task.job.members
+        return box_record(self.job.boxes[0]), self.job.members
 
     @property
     def labels(self) -> list[int | None]:
-        return list(self.task.job.labels)
+        return list(self.job.labels)
 
     def _part(self, asked: Asked) -> ClaimPart:
         """Return the claim that a certificate must make for a question."""
         claim = join_claim(asked.query, asked.cases)
-        decides = not isinstance(self.task.statement, Find)
+        decides = not isinstance(self.statement, Find)
         part = claim_part(claim, asked.sources, self.folder, decides=decides)
         return msgspec.convert(
             {"name": "", "upper": 0.0, "decides": decides, "tree": "", **part}, ClaimPart
@@ -546,7 +513,7 @@ class _Points(_Asked):
             return "is refuted in the results, the certificate proves it" * refuted
         upper, lower = max(uppers, default=_NOTHING), self._ends(result)[0]
         if lower is not None and lower > upper:
-            sign = self.task.job.sign
+            sign = self.job.sign
             sides = ("least", "most") if sign > 0 else ("most", "least")
             return (
                 f"is at {sides[0]} {sign * lower:g} in the results, at {sides[1]} "
@@ -556,7 +523,7 @@ class _Points(_Asked):
 
     def _ends(self, result: Result) -> tuple[float | None, float | None]:
         """Return the searched bounds: for a greatest, those of its negative."""
-        if self.task.job.sign > 0:
+        if self.job.sign > 0:
             return result.lower, result.upper
         ends = (result.upper, result.lower)
         return tuple(None if end is None else -end for end in ends)  # type: ignore[return-value]
@@ -575,7 +542,7 @@ class _Points(_Asked):
         if upper <= _NOTHING:
             return Standing(result, "no point counts", lower is None and told is None)
         words = f"at most {bound(upper, up=True)}"
-        if self.task.job.sign < 0:
+        if self.job.sign < 0:
             words = f"at least {bound(-upper)}"
         if lower is not None and not _is_about(self._replayed_value(result), lower):
             return Standing(result, f"{words}; its example does not replay", False)
@@ -592,7 +559,7 @@ class _Points(_Asked):
 
     def _replayed_value(self, result: Result) -> float | None:
         """Return the value of a replayed counter-example, or None."""
-        example, job = result.example, self.task.job
+        example, job = result.example, self.job
         if example is None or set(example.points) != set(job.points):
             return None
         points = [np.asarray(example.points[name]) for name in job.points]
@@ -622,11 +589,8 @@ class _Points(_Asked):
         return max(values, default=None)
 
 
-class _Values(_Asked):
+class _Values(_Asked[ValueJob]):
     """A claim about values of functions."""
-
-    def __init__(self, task: ValueTask, folder: Path) -> None:
-        self.task, self.folder = task, folder
 
     @property
     def facts(self) -> tuple[BoxRecord, int]:
@@ -643,9 +607,7 @@ class _Values(_Asked):
             if wrong := _other_value(subject, result):
                 return wrong
             try:
-                expected = self.task.decider.certificate_part(
-                    self.task.statement, result, self.folder
-                )
+                expected = self.job.decider.certificate_part(self.statement, result, self.folder)
             except Uncertified:
                 return _OTHER
             wanted = dict(enumerate(expected.files))
@@ -660,12 +622,22 @@ class _Values(_Asked):
         """Return how far claims prove a result."""
         if not claims:
             return Standing(result, "", False)
-        ends = (result.lower, result.upper)
+        lower, upper = result.lower, result.upper
         if (result.kind, result.verdict) == ("find", "proved") and (
-            None in ends or not self.task.decider.closes(self.task.statement, *ends)
+            lower is None or upper is None or not self.job.decider.closes(result.name, lower, upper)
         ):
-            return Standing(result, f"between {ends[0]} and {ends[1]}", False)
+            return Standing(result, f"between {lower} and {upper}", False)
         return Standing(result, result.verdict, True)
+
+
+QUESTIONS: Mapping[AskedOf, Callable[[Statement, Any, Path, int], _Asked[Any]]] = {
+    "networks": _Networks,
+    "forests": _Forests,
+    "samples": _Samples,
+    "points": _Points,
+    "values": _Values,
+}
+"""By what an engine decides."""
 
 
 def _other_value(subject: ValueSubject, result: Result) -> str:

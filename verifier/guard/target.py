@@ -10,7 +10,7 @@ from leaveout.errors import GuardError, SpecError
 from leaveout.models.archive import holds_arrays
 from leaveout.verifier.amounts import bound
 from leaveout.verifier.guard.access import ProvedBounds, expect_key, save_bounds
-from leaveout.verifier.points.network_leaks import Decider, Job
+from leaveout.verifier.points.network_leaks import NetworkJob, NetworkLeaks
 
 
 class BoundsTarget:
@@ -32,11 +32,11 @@ class BoundsTarget:
         except OSError as error:
             raise SpecError(f"--bounds {path}: cannot write: {error.strerror}") from None
 
-    def begin(self, jobs: Sequence[Job]) -> None:
+    def begin(self, jobs: Sequence[NetworkJob]) -> None:
         """Raise on specifications that are not about one family's members."""
         expect_key()
-        self._jobs = [job for job in jobs if not job.pair]
-        questions = {id(job.instance) for job in self._jobs}
+        self._jobs = [job for job in jobs if not job.compared.pair]
+        questions = {id(job.compared) for job in self._jobs}
         if len(questions) != 1:
             several = f"{len(questions)} different questions"
             found = several if questions else "no statement about leaks of a family"
@@ -48,12 +48,12 @@ class BoundsTarget:
                 "are covered"
             )
 
-    def write(self, decider: Decider) -> str:
+    def write(self, leaks: NetworkLeaks) -> str:
         """Write the file atomically; return a note for the report."""
-        if decider.contradicted:
+        if leaks.contradicted:
             return "no bounds were written, because one was refuted"
-        instance = self._jobs[0].instance
-        bounds = ProvedBounds.of(instance, decider.known_results(instance))
+        compared = self._jobs[0].compared
+        bounds = ProvedBounds.of(compared.instance, leaks.known_results(compared))
         try:
             save_bounds(self.path, bounds)
         except GuardError as error:

@@ -262,9 +262,9 @@ def _shown_by(function: Function | None, name: str, found: Sequence[Facts]) -> H
     if not found:
         return None
     made = None
-    if function is not None and function.facts is not None:
-        facts = function.facts
-        made = call_hook(function, "facts", lambda: cast("_Show", find_reference(facts))(found))
+    show = None if function is None else function.facts or SHOWN_BY.get(name)
+    if function is not None and show is not None:
+        made = call_hook(function, "facts", lambda: cast("_Show", find_reference(show))(found))
     return (
         made
         if isinstance(made, Html)
@@ -427,3 +427,14 @@ def _number(each: Facts, key: str, up: bool | None = None) -> str:
     if isinstance(value, float):
         return plain(value) if up is None else bound(value, up)
     return plain(value) if isinstance(value, int) else str(value or "–")
+
+
+SHOWN_BY: Mapping[str, _Show] = {
+    "caches_sound": caches,
+    "idp": guard_bounds,
+    "membership_advantage": audit_arms,
+    "same_function": same,
+    "unlearn": deletions,
+    "unlearns": unlearns,
+}
+"""What shows the facts of a built-in function."""

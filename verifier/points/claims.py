@@ -18,6 +18,7 @@ from leaveout.specs import (
     Call,
     Compare,
     Expression,
+    Function,
     Implies,
     Name,
     Negate,
@@ -270,7 +271,7 @@ class ClaimReader:
                 return all_of([left, right]) if is_and == positive else any_of([left, right])
             case Compare():
                 return self._comparison_cases(node, positive)
-            case Call() if self.resolver.function(node).forms is not None:
+            case Call() if _forms_of(self.resolver.function(node)) is not None:
                 compared = cast("list[Comparison]", self._read(node))
                 parts = [_compare(*each, positive) for each in compared]
                 return all_of(parts) if positive else any_of(parts)
@@ -295,7 +296,7 @@ class ClaimReader:
 
     def _read(self, node: Call) -> object:
         """Return a call as its function reads it."""
-        forms = self.resolver.function(node).forms
+        forms = _forms_of(self.resolver.function(node))
         if forms is None:
             wrong = f"{node.function} cannot be decided over points and networks"
             raise self.resolver.fail(node, wrong, _CURE)
@@ -426,6 +427,13 @@ _MINUS = Fraction(-1)
 Reading = Callable[[ClaimReader, Call, Bound], object]
 """Reads a call: of a number its pieces, of a label the cases of each that it may be, of a claim the
 comparisons that are all true where it is."""
+
+
+def _forms_of(function: Function) -> object:
+    """Return how calls of a function are read, or a text naming it; None if they are not."""
+    from leaveout.verifier.points.functions import FORMS
+
+    return FORMS.get(function.name) if function.forms is None else function.forms
 
 
 def _is_read(kind: Type, found: object) -> bool:

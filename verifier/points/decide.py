@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from msgspec import structs
@@ -15,16 +16,15 @@ from leaveout.bab.attack.counterexamples import Found
 from leaveout.bab.joint_claim import join_claim
 from leaveout.bab.native.claims import BELOW, Claims, tune_ascents
 from leaveout.bab.native.explorer import Group
-from leaveout.bab.native.files.checkpoint import Checkpoint
+from leaveout.bab.native.files.checkpoint import Checkpoint, Checkpoints
 from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.search import search_question
-from leaveout.bab.native.workers.pool import Executor
+from leaveout.errors import LeaveoutError
 from leaveout.models import Manifest
 from leaveout.specs import Guarantee
-from leaveout.verifier.options import VerifyOptions
-from leaveout.verifier.points.job import Asked, FormulaJob, Solved
+from leaveout.verifier.points.advice import Case
+from leaveout.verifier.points.job import Asked, FormulaJob, Solved, load_formula, why_no_formula
 from leaveout.verifier.points.leak_decider import Trace
-from leaveout.verifier.points.proofs import CertificateTarget
 from leaveout.verifier.points.sentences import (
     box_record,
     groups_record,
@@ -35,9 +35,8 @@ from leaveout.verifier.points.sentences import (
 )
 from leaveout.verifier.records import ExampleRecord, GroupsRecord, TraceRecord
 from leaveout.verifier.report import Result
+from leaveout.verifier.tasks import Context, Engine, Kind, Outline, Statement, Subject
 from leaveout.verifier.time_sharing import Clock, in_turn
-
-StatementProgress = Callable[[str, Progress], None]
 
 _NO_IDS: Mapping[str, str] = {}
 
@@ -54,27 +53,87 @@ def make_claims(asked: Asked, seed: int) -> Claims:
     return Claims(join_claim(asked.query, asked.cases), label, seed)
 
 
-def decide_formula(
-    job: FormulaJob,
-    label: int | None,
-    clock: Clock,
-    options: VerifyOptions,
-    *,
-    checkpoints: Callable[[Asked], Checkpoint | None] = lambda _: None,
-    progress: StatementProgress | None = None,
-    certificate: CertificateTarget | None = None,
-    executor: Executor | None = None,
-) -> Result:
-    """Decide one statement and return its result."""
-    solved: list[Solved] | None = None if certificate is None else []
-    decision = _Decision(job, label, clock, options, checkpoints, progress, solved, executor)
-    result = decision.result()
-    if certificate is not None and result.verdict != "refuted":
-        name = result.name if label is None else f"{result.name}, label {label}"
-        asked = sum(bool(each.cases) for each in decision.questions)
-        certificate.points(name, solved or [], asked, decides=decision.decides)
-    clock.interrupted = clock.interrupted or decision.clock.interrupted
-    return result
+class Formulas(Engine[FormulaJob]):
+    """Claims over points and networks, as questions in linear forms."""
+
+    subject: ClassVar[Subject] = "points"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._checkpoints: dict[Asked, Checkpoint] = {}
+
+    def accepts(self, statement: Statement) -> LeaveoutError | None:
+        """See `Engine.accepts`."""
+        return why_no_formula(statement, self.context.resolver)
+
+    def load(self, statement: Statement) -> FormulaJob:
+        """See `Engine.load`."""
+        job = load_formula(statement, self.context.resolver)
+        self.note(*job.notes)
+        return job
+
+    def kind(self, job: FormulaJob) -> Kind:
+        """See `Engine.kind`."""
+        return "formula"
+
+    def searches(self, job: FormulaJob) -> int:
+        """See `Engine.searches`."""
+        return len(job.labels)
+
+    def kernels(self, job: FormulaJob) -> Sequence[str]:
+        """See `Engine.kernels`."""
+        return ("points",)
+
+    def explain(self, job: FormulaJob) -> Case:
+        """See `Engine.explain`."""
+        manifests = {id(each): each for asked in job.questions for _, each in asked.manifests}
+        return Case(job.boxes[0], next(iter(manifests.values())) if len(manifests) == 1 else None)
+
+    def outline(self, job: FormulaJob) -> Outline:
+        """See `Engine.outline`."""
+        applied = {
+            (each.name, sum(layer.width for layer in each.network.stack.layers[:-1]))
+            for asked in job.questions
+            for each in asked.query.applications
+        }
+        points = zip(job.points, job.boxes, strict=True)
+        cases = sum(len(asked.cases) for asked in job.questions)
+        about = {
+            "points": ", ".join(f"{name} of {box.dimension:,} features" for name, box in points),
+            "networks": ", ".join(f"{name} ({count:,} ReLUs)" for name, count in sorted(applied)),
+            **({"members": f"{job.members:,}"} if job.members else {}),
+            "searches": f"{cases:,}, one for each case that would refute it",
+        }
+        return Outline.of(job.statement, cases, about)
+
+    def resume(self, job: FormulaJob, store: Checkpoints) -> list[Checkpoint]:
+        """See `Engine.resume`."""
+        options, found = self.context.options, {}
+        for number, asked in enumerate(job.questions):
+            # Several questions of one statement, each with a search of its own.
+            name = job.statement.name + (f" {number}" if len(job.questions) > 1 else "")
+            found[asked] = store.of(
+                make_claims(asked, options.seed).digests(), asked.label or 0,
+                options.native(None), name, str(job.statement),
+            )  # fmt: skip
+        self._checkpoints |= found
+        return list(found.values())
+
+    def decide(self, job: FormulaJob, clock: Clock) -> list[Result]:
+        """See `Engine.decide`."""
+        return [self._result(job, label, clock) for label in job.labels]
+
+    def _result(self, job: FormulaJob, label: int | None, clock: Clock) -> Result:
+        certificate = self.context.certificate
+        solved: list[Solved] | None = None if certificate is None else []
+        decision = _Decision(job, label, clock, self.context, self._checkpoints, solved)
+        result = decision.result()
+        if certificate is not None and result.verdict != "refuted":
+            name = result.name if label is None else f"{result.name}, label {label}"
+            asked = sum(bool(each.cases) for each in decision.questions)
+            certificate.points(name, solved or [], asked, decides=decision.decides)
+        clock.interrupted = clock.interrupted or decision.clock.interrupted
+        return result
 
 
 class _Decision:
@@ -83,18 +142,16 @@ class _Decision:
         job: FormulaJob,
         label: int | None,
         clock: Clock,
-        options: VerifyOptions,
-        checkpoints: Callable[[Asked], Checkpoint | None],
-        progress: StatementProgress | None,
+        context: Context,
+        checkpoints: Mapping[Asked, Checkpoint],
         solved: list[Solved] | None,
-        executor: Executor | None,
     ) -> None:
-        self.solved, self.executor = solved, executor
-        self.job, self.label, self.options = job, label, options
+        self.solved, self.executor = solved, context.executor
+        self.job, self.label, self.options = job, label, context.options
         self.questions = [asked for asked in job.questions if asked.label == label]
         self.started = time.perf_counter()
         self.clock = clock.part(len(self.questions))
-        self.checkpoints, self.progress = checkpoints, progress
+        self.checkpoints, self.progress = checkpoints, context.progress
         self.lower, self.upper = -math.inf, -math.inf
         self.best: tuple[Asked, Found] | None = None
         self.open: list[SearchResult[Found]] = []
@@ -138,7 +195,7 @@ class _Decision:
         options = tune_ascents(options, decides=self.decides)
         found = search_question(
             own, options, floor=floor, decide=self.decides, progress=report,
-            checkpoint=self.checkpoints(asked), proofs=records.extend,
+            checkpoint=self.checkpoints.get(asked), proofs=records.extend,
             groups=groups.extend if asked.shared and not self.decides else None,
             executor=self.executor,
         )  # fmt: skip

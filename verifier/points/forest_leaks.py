@@ -1,4 +1,4 @@
-"""Decision of leaks of forests: changes by one row, or between two forests."""
+"""Leaks of forests: changes by one row, or between two forests."""
 
 from __future__ import annotations
 
@@ -6,45 +6,43 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab import Progress, ProgressCallback, SearchResult
-from leaveout.bab.forests import ForestWitness, Question, search_forests
+from leaveout.bab import EngineResult, Progress, ProgressCallback, SearchResult, Witness
+from leaveout.bab.forests import Question, search_forests
 from leaveout.bab.forests.box_trees import BoxTrees, NotProvedError, margin_of, record_boxes
 from leaveout.bab.native.files.manifest_parts import box_part, file_part
 from leaveout.cores import cores
 from leaveout.deadline import NEVER, Deadline
 from leaveout.encoders import Box
-from leaveout.errors import ForestError
+from leaveout.errors import ForestError, LeaveoutError
 from leaveout.models.forest import Forest, exact_forest
 from leaveout.models.forest.columns import COLUMNS, ForestColumns, load_columns
 from leaveout.models.forest.family import ForestFamily
 from leaveout.models.forest.leave_one_out import leave_one_out
-from leaveout.models.forest.plain import Ensemble, forest_digest
+from leaveout.models.forest.plain import forest_digest
 from leaveout.models.forest.reading import scored_with_rows
 from leaveout.models.forest.scored import ScoredForest
 from leaveout.models.train.encoding import CategoryColumn, cell_text, decode_row
-from leaveout.specs import Call, Find
-from leaveout.verifier.options import VerifyOptions
+from leaveout.specs import Call
 from leaveout.verifier.points.inputs import InputReader
 from leaveout.verifier.points.leak_decider import (
-    LeakDecider,
-    StatementProgress,
+    Compared,
+    LeakEngine,
+    LeakJob,
     Trace,
-    asked_labels,
-    finite,
-    merge_results,
+    column_records,
 )
-from leaveout.verifier.points.leak_statements import IdpStatement
+from leaveout.verifier.points.leak_statements import FORESTS, IdpStatement, names_forest
 from leaveout.verifier.points.proofs import CertificateTarget
-from leaveout.verifier.points.row_bounds import Kept, label_record, rows_of
-from leaveout.verifier.points.sentences import box_record, label_phrase, row_name
-from leaveout.verifier.records import ByRowRecord, CellRecord, TraceRecord, WitnessRecord
+from leaveout.verifier.points.row_bounds import Kept
+from leaveout.verifier.points.sentences import label_phrase, row_name
+from leaveout.verifier.records import ByRowRecord, CellRecord, ModelRecord, WitnessRecord
 from leaveout.verifier.report import Result
-from leaveout.verifier.resolve_names import Resolver
+from leaveout.verifier.tasks import Context, Kind, Statement, Subject
 from leaveout.verifier.time_sharing import Clock
 
 Floats = NDArray[np.float64]
@@ -116,7 +114,7 @@ class ForestNames:
 
 
 def witness_record(
-    names: ForestNames, witness: ForestWitness, whole: ScoredForest, other: ScoredForest | None
+    names: ForestNames, witness: Witness, whole: ScoredForest, other: ScoredForest | None
 ) -> WitnessRecord:
     """Return a witness as stored in the report."""
     pair, known = other is not None, whole.classes.tolist()
@@ -160,44 +158,8 @@ def outside_inputs(rows: Floats, box: Box) -> list[str]:
     ]
 
 
-def forest_rows(
-    path: Path,
-    ensemble: Ensemble,
-    box: Box,
-    names: ForestNames,
-    statements: tuple[str, ...],
-    kept: Mapping[int, Kept[ForestWitness]],
-) -> ByRowRecord:
-    """Return what is known of a forest's rows, each of which has a member."""
-    digest = forest_digest(ensemble)
-    fields = rows_of(ensemble.names, 0, names.row_id)
-    return ByRowRecord(
-        model="forest",
-        network=str(path),
-        family=str(path),
-        network_sha256=digest,
-        family_sha256=digest,
-        statements=statements,
-        box=box_record(box),
-        labels=tuple(
-            label_record(label, names.label_name(label), each, ensemble.names, fields["rows"])
-            for label, each in kept.items()
-        ),
-        label_names=names.labels,
-        **fields,
-    )
-
-
 _MOST = 2**22
 """Boxes of one label, at most: some 40 MB."""
-
-
-@dataclass(frozen=True)
-class ForestFiles:
-    """The files of a question's forests."""
-
-    forest: Path
-    other: Path | None  # None where it is the forest without each of its rows
 
 
 @dataclass(eq=False)
@@ -214,14 +176,12 @@ class ForestBook:
     """Collects trees of boxes, once per question and label."""
 
     threads: int  # that record them
-    _questions: list[tuple[Question, ForestFiles]] = field(default_factory=list)
+    _questions: list[tuple[Question, Forests]] = field(default_factory=list)
     _claims: list[_Claim] = field(default_factory=list)
 
-    def add(
-        self, name: str, label: int, upper: float, question: Question, files: ForestFiles
-    ) -> None:
+    def add(self, name: str, label: int, upper: float, question: Question, about: Forests) -> None:
         """Store the proof that no leak of a label exceeds a bound."""
-        place = self._place(question, files)
+        place = self._place(question, about)
         for claim in self._claims:
             if (claim.question, claim.label) == (place, label) and claim.upper <= upper:
                 if name not in claim.names:
@@ -230,11 +190,11 @@ class ForestBook:
         trees = record_boxes(question, label, upper, most=_MOST, threads=self.threads)
         self._claims.append(_Claim([name], place, label, upper, trees))
 
-    def _place(self, question: Question, files: ForestFiles) -> int:
+    def _place(self, question: Question, about: Forests) -> int:
         for i, (known, _) in enumerate(self._questions):
             if known is question:
                 return i
-        self._questions.append((question, files))
+        self._questions.append((question, about))
         return len(self._questions) - 1
 
     def __bool__(self) -> bool:
@@ -245,8 +205,7 @@ class ForestBook:
         """The files of the claims."""
         found: dict[Path, None] = {}
         for claim in self._claims:
-            files = self._questions[claim.question][1]
-            found |= {each: None for each in (files.forest, files.other) if each is not None}
+            found |= dict.fromkeys(self._questions[claim.question][1].files)
         return list(found)
 
     def proofs(self) -> Iterator[tuple[str, Mapping[str, NDArray[Any]]]]:
@@ -258,12 +217,12 @@ class ForestBook:
     def part(self, folder: Path, prefixes: Mapping[str, str]) -> dict[str, Any]:
         """Return the claims' part of a manifest."""
         questions = []
-        for question, files in self._questions:
-            other = None if files.other is None else file_part(files.other, folder, "file")
+        for question, about in self._questions:
+            forest, other = about.files
             questions.append(
                 {
-                    "forest": file_part(files.forest, folder, "file"),
-                    "other": other,
+                    "forest": file_part(forest, folder, "file"),
+                    "other": file_part(other, folder, "file") if about.pair else None,
                     "members": question.members,
                     "box": box_part(question.overlay.cells.box),
                 }
@@ -281,9 +240,6 @@ class ForestBook:
         return {"questions": questions, "results": results}
 
 
-ENGINE = "forests"
-"""What the results of these statements name as their engine."""
-
 NO_LEAK = -1e-9
 """What is claimed where there is no leak at all: no confidence is below 0."""
 
@@ -291,102 +247,182 @@ _EVERYTHING = 1.0
 """No confidence of a forest is greater."""
 
 
-@dataclass(frozen=True, eq=False)
-class ForestJob:
-    """A loaded statement about leaks of a forest."""
+@dataclass(eq=False)
+class Deletions:
+    """A forest without each of its rows, made once for all questions."""
 
-    statement: IdpStatement
     forest: Forest
-    whole: ScoredForest  # the same, as what it answers
+    threads: int | None
+    _made: ForestFamily | None = None
+
+    def family(self, label: int, deadline: Deadline, report: ProgressCallback) -> ForestFamily:
+        """Return the family; raise `TimeoutError` if it cannot be made in time."""
+        started = time.perf_counter()
+
+        def tell(done: int, of: int) -> None:
+            if deadline.over and done < of:
+                raise TimeoutError
+            seconds = time.perf_counter() - started
+            report(Progress(label, 0.0, _EVERYTHING, of - done, done, seconds, deadline.limit))
+
+        if self._made is None:
+            ensemble = exact_forest(self.forest).ensemble()
+            self._made = leave_one_out(ensemble, threads=self.threads, progress=tell)
+        return self._made
+
+
+@dataclass(frozen=True, eq=False)
+class Forests(Compared):
+    """A forest, and its deletions or another forest."""
+
+    whole: ScoredForest  # as what it answers
     rows: NDArray[np.float64]  # shape (rows, features)
     other: ScoredForest | None  # the other forest; None where every row's deletion is asked about
-    box: Box
-    labels: tuple[int, ...]  # the labels it is about, by their position in ``whole.classes``
     names: ForestNames
-    key: tuple[str, ...]
-    file: Path  # the forest's
+    deletions: Deletions
+    _questions: list[Question] = field(default_factory=list)
+
+    model = "forest"
+
+    @property
+    def labels(self) -> int:
+        """See `Compared.labels`."""
+        return len(self.whole.classes)
+
+    @property
+    def known_labels(self) -> str:
+        """See `Compared.known_labels`."""
+        return f"the forest has the labels 0 to {self.labels - 1}: {self.names.every_label}"
 
     @property
     def members(self) -> int:
-        """The number of forests it is compared with."""
-        return 1 if self.other is not None else len(self.rows)
-
-    @property
-    def question(self) -> tuple[str, ...]:
-        """The key of the question; see `LeakJob.question`."""
-        return self.key
+        """See `Compared.members`."""
+        return 1 if self.pair else len(self.rows)
 
     def label_name(self, label: int | None) -> str:
-        """Return a label's name in the training data; empty if it has none."""
+        """See `Compared.label_name`."""
         return "" if label is None else self.names.label_name(label)
 
+    def witness_record(self, witness: Witness) -> WitnessRecord:
+        """See `Compared.witness_record`."""
+        return witness_record(self.names, witness, self.whole, self.other)
 
-class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
-    """Decides statements one after another."""
+    def model_record(self, statement: str) -> ModelRecord:
+        """See `Compared.model_record`: its family has no file."""
+        columns = self.names.columns
+        return ModelRecord(
+            model="forest",
+            file=str(self.files[0]),
+            family="",
+            statements=(statement,),
+            members=0 if self.pair else self.members,
+            rows=len(self.rows) or None,
+            labels=self.names.labels,
+            columns=() if columns is None else column_records(columns.encoding, columns.units),
+        )
 
-    def __init__(
-        self,
-        resolver: Resolver,
-        options: VerifyOptions,
-        progress: StatementProgress | None = None,
-        certificate: CertificateTarget | None = None,
-    ) -> None:
-        super().__init__()
-        self._resolver, self._options, self._progress = resolver, options, progress
-        self._certificate = certificate
-        self._book = ForestBook(options.workers or cores())
-        self._searched: dict[int, SearchResult[ForestWitness]] = {}
-        self._families: dict[int, ForestFamily] = {}
-        self._questions: dict[tuple[str, ...], Question] = {}
+    def row_record(self, statements: tuple[str, ...], kept: Mapping[int, Kept]) -> ByRowRecord:
+        """See `Compared.row_record`: each row has a member."""
+        ensemble, names = exact_forest(self.deletions.forest).ensemble(), self.names
+        digests = (forest_digest(ensemble),) * 2
+        return self._row_record(
+            statements, kept, ensemble.names, 0, names.row_id, digests, names.labels
+        )
+
+    def replayed_confidence(self, x: NDArray[Any], member: int, label: int) -> float | None:
+        """See `Compared.replayed_confidence`."""
+        found = self.question(label, NEVER, lambda _: None).replay(x, member, label)
+        return None if found is None else found.confidence
+
+    def outline(self) -> dict[str, str]:
+        """See `Compared.outline`."""
+        return {
+            "forest": f"{self.files[0]}: {self.box.dimension:,} inputs, "
+            f"{len(self.whole.trees):,} trees, {len(self.rows):,} rows",
+            **(
+                {"against": str(self.files[1])}
+                if self.pair
+                else {"members": f"{len(self.rows):,}, one a row"}
+            ),
+        }
+
+    def question(self, label: int, deadline: Deadline, report: ProgressCallback) -> Question:
+        """Return the question that labels and statements share."""
+        if not self._questions:
+            others = self.other or self.deletions.family(label, deadline, report)
+            self._questions.append(Question.of(self.whole, others, self.box))
+        return self._questions[0]
+
+
+ForestJob = LeakJob[Forests]
+
+
+class ForestLeaks(LeakEngine[Forests]):
+    """Leaks of forests, by branch and bound over the cells of their trees."""
+
+    subject: ClassVar[Subject] = "forests"
+    decides = FORESTS
+    engine = "forests"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._threads = context.options.workers or cores()
+        self._book = ForestBook(self._threads)
+        self._searched: dict[int, EngineResult] = {}
+        self._deletions: dict[int, Deletions] = {}
         # Leaks that earlier statements about the same question found.
-        self._found: dict[tuple[tuple[str, ...], int], ForestWitness] = {}
-        self._traces: dict[SearchResult[ForestWitness], TraceRecord] = {}
-        self.notes: list[str] = []
+        self._found: dict[tuple[Forests, int], Witness] = {}
 
-    def load(self, statement: IdpStatement) -> ForestJob:
-        """Load the subject of a statement.
+    def kind(self, job: ForestJob) -> Kind:
+        """See `Engine.kind`."""
+        return "leaks, forests"
 
-        Raises
-        ------
-        LeaveoutError
-            If a file cannot be used, the forests do not fit together, or the label is out of
-            range.
-        """
-        resolver = self._resolver
-        forest = resolver.forest(statement.network)
+    def kernels(self, job: ForestJob) -> Sequence[str]:
+        """See `Engine.kernels`."""
+        return ("forest_leaks",)
+
+    def accepts(self, statement: Statement) -> LeaveoutError | None:
+        """See `Engine.accepts`; no other engine decides claims on forests."""
+        if not names_forest(statement, self.context.checked):
+            return self.context.resolver.fail(statement.claim, "this claim is about no forest")
+        refusal = super().accepts(statement)
+        if refusal is not None:
+            raise refusal
+        return None
+
+    def compare(self, leak: IdpStatement) -> Forests:
+        """See `LeakEngine.compare`."""
+        resolver = self.context.resolver
+        forest = resolver.forest(leak.network)
         whole, rows = scored_with_rows(forest)
         other = None
-        if resolver.is_forest(statement.family):
-            compared = resolver.forest(statement.family)
+        if resolver.is_forest(leak.family):
+            compared = resolver.forest(leak.family)
             if compared.n_features_in_ != forest.n_features_in_:
                 raise resolver.fail(
-                    statement.family,
+                    leak.family,
                     f"the forests read {forest.n_features_in_} and {compared.n_features_in_} "
                     "features; compare forests of the same data",
                 )
             other, _ = scored_with_rows(compared)
         else:
-            self._refuse_other_family(statement)
+            self._refuse_other_family(leak)
         reader = InputReader(resolver, forest.n_features_in_, "forest")
-        box = reader.read(statement.box)
-        file, features = resolver.forest_file(statement.network), forest.n_features_in_
+        box = reader.read(leak.box)
+        file, features = resolver.forest_file(leak.network), forest.n_features_in_
         try:
             names = ForestNames.of(file, whole, features)
         except ForestError as error:
-            raise resolver.fail(statement.network, str(error)) from None
-        self._note(*reader.notes, *outside_inputs(rows, box))
-        count = len(whole.classes)
-        known = f"the forest has the labels 0 to {count - 1}: {names.every_label}"
-        labels = asked_labels(statement, resolver, count, known)
-        key = tuple(
-            str(resolver.value(part))
-            for part in (statement.network, statement.family, statement.box)
-        )
-        return ForestJob(statement, forest, whole, rows, other, box, labels, names, key, file)
+            raise resolver.fail(leak.network, str(error)) from None
+        self.note(*reader.notes, *outside_inputs(rows, box))
+        files = file, file if other is None else resolver.forest_file(leak.family)
+        made = Deletions(forest, self.context.options.workers)
+        deletions = self._deletions.setdefault(id(forest), made)
+        return Forests(files, box, other is not None, whole, rows, other, names, deletions)
 
     def _refuse_other_family(self, statement: IdpStatement) -> None:
         """Raise if the family belongs to a different forest."""
-        resolver = self._resolver
+        resolver = self.context.resolver
         family = resolver.value(statement.family)
         if not (isinstance(family, Call) and family.function == "leave_one_out"):
             raise resolver.fail(
@@ -404,17 +440,24 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
                 "the family and the confidence must be of one forest",
             )
 
-    def decide(self, job: ForestJob, clock: Clock) -> list[Result]:
-        """Decide one statement; see `LeakDecider.decide`."""
+    def prepare(self, job: ForestJob, clock: Clock) -> None:
+        """See `LeakEngine.prepare`."""
         self._searched.clear()
-        results = super().decide(job, clock)
-        if self._certificate is not None:
-            for result in results:
-                if clock.interrupted:
-                    self._certificate.without(result.name, "the run was interrupted")
-                else:
-                    self._certify(job, result, self._certificate)
-        return results
+
+    def settle(self, compared: Forests, kept: Mapping[int, Kept], clock: Clock) -> None:
+        """See `LeakEngine.settle`: searches bound each row as well as they can."""
+        if any(each.has_contradiction for each in kept.values()):
+            # Where a bound is wrong nothing is to be concluded.
+            raise AssertionError("a replayed leak is above what was proved of its row")
+
+    def account(self, job: ForestJob, result: Result, clock: Clock) -> None:
+        """See `LeakEngine.account`."""
+        if self.context.certificate is None:
+            return
+        if clock.interrupted:
+            self.context.certificate.without(result.name, "the run was interrupted")
+        else:
+            self._certify(job, result, self.context.certificate)
 
     def _certify(self, job: ForestJob, result: Result, certificate: CertificateTarget) -> None:
         """Add a bound's proof to the certificate, or note why it is missing."""
@@ -425,7 +468,7 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
         if len(found) < len(labels):
             certificate.without(name, "not all labels were searched; let the run take longer")
             return
-        question = self._questions[job.key]
+        question = job.compared.question(labels[0], NEVER, lambda _: None)
         claimed = max(NO_LEAK, *(each.upper + margin_of(question) for each in found))
         if result.kind == "guarantee" and result.verdict == "proved":
             # Beyond what is asked nothing needs to be proved.
@@ -433,143 +476,41 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
             claimed = NO_LEAK if asked is None else max(asked, NO_LEAK)
         try:
             for label in labels:
-                self._book.add(name, label, claimed, question, self.files(job))
+                self._book.add(name, label, claimed, question, job.compared)
         except NotProvedError as error:
             certificate.without(name, str(error))
         certificate.forests(self._book)
 
-    def files(self, job: ForestJob) -> ForestFiles:
-        """Return the files of a statement's forests."""
-        return ForestFiles(
-            self._resolver.forest_file(job.statement.network),
-            None if job.other is None else self._resolver.forest_file(job.statement.family),
-        )
-
-    def replayed_confidence(
-        self, job: ForestJob, x: NDArray[np.float64], member: int, label: int
-    ) -> float | None:
-        """Return a leak's confidence in the forests; None if it is not a leak."""
-        question = self._question(job, label, NEVER, lambda _: None)
-        found = question.replay(x, member, label)
-        return None if found is None else found.confidence
-
     def search(
         self, job: ForestJob, label: int, clock: Clock, floor: float, *, decide: bool
-    ) -> SearchResult[ForestWitness]:
-        """Search one label; see `LeakDecider.search`."""
+    ) -> EngineResult:
+        """See `LeakEngine.search`."""
         seconds = clock.next()
         if clock.interrupted:
             return self.unsearched_result(job, label, "interrupted")
-        started, name = time.perf_counter(), job.statement.statement.name
-        deadline, trace = Deadline.after(seconds, started), Trace()
-
-        def report(progress: Progress) -> None:
-            trace.add(progress)
-            if self._progress is not None:
-                self._progress(name, progress)
-
+        deadline, trace, compared = Deadline.after(seconds), Trace(), job.compared
+        report = self.reporter(job, trace)
         try:
-            question = self._question(job, label, deadline, report)
+            question = compared.question(label, deadline, report)
         except TimeoutError:
             return self.unsearched_result(
                 job, label, "the deletion of every row was not found in time"
             )
         except ForestError as error:
-            raise self._resolver.fail(job.statement.family, str(error)) from None
+            raise self.context.resolver.fail(job.statement.family, str(error)) from None
         found = search_forests(
-            question.whole, question.others, job.box, label, floor=floor, decide=decide,
-            seconds=deadline.limit, gap=self._options.gap,
-            threads=self._options.workers or cores(), tries=job.rows,
-            progress=report, question=question, known=self._found.get((job.key, label)),
+            question.whole, question.others, compared.box, label, floor=floor, decide=decide,
+            seconds=deadline.limit, gap=self.context.options.gap, threads=self._threads,
+            tries=compared.rows, progress=report, question=question,
+            known=self._found.get((compared, label)),
         )  # fmt: skip
         self._searched[label] = found
         if found.witness is not None:
-            self._found[job.key, label] = found.witness
-        course = trace.record(found)
-        if course is not None:
-            self._traces[found] = course
+            self._found[compared, label] = found.witness
+        self.keep(found, trace)
         return found
 
-    def unsearched_result(
-        self, job: ForestJob, label: int, detail: str
-    ) -> SearchResult[ForestWitness]:
-        """Return what is known of a label without a search."""
-        everyone = np.full(job.members, _EVERYTHING)
+    def unsearched_result(self, job: ForestJob, label: int, detail: str) -> EngineResult:
+        """See `LeakEngine.unsearched_result`."""
+        everyone = np.full(job.compared.members, _EVERYTHING)
         return SearchResult(label, 0.0, _EVERYTHING, None, False, "time", detail, everyone, 0, 0.0)
-
-    def result(self, job: ForestJob, found: Sequence[SearchResult[ForestWitness]]) -> Result:
-        """Return the result of some labels; see `LeakDecider.result`."""
-        statement, known = job.statement.statement, merge_results(found, self._options.gap)
-        witness = known.witness
-        return Result(
-            name=statement.name,
-            kind="find" if isinstance(statement, Find) else "guarantee",
-            verdict="proved" if known.closed else "unknown",
-            lower=finite(known.lower),
-            upper=finite(known.upper),
-            label=known.label,
-            witness=None
-            if witness is None
-            else witness_record(job.names, witness, job.whole, job.other),
-            seconds=known.seconds,
-            engine=ENGINE,
-            solver=None,
-            reason=known.reason,
-            box=box_record(job.box),
-            members=job.members,
-            label_name=job.label_name(known.label),
-            traces=tuple(self._traces[each] for each in found if each in self._traces),
-        )
-
-    def by_row(self, jobs: Sequence[ForestJob]) -> tuple[ByRowRecord, ...]:
-        """Return what is proved of each row, per question about a family."""
-        asked: dict[tuple[str, ...], list[ForestJob]] = {}
-        for job in jobs:
-            if job.other is None:
-                asked.setdefault(job.key, []).append(job)
-        for key in asked:
-            if any(each.has_contradiction for each in self.rows.of(key).values()):
-                # Where a bound is wrong nothing is to be concluded.
-                raise AssertionError("a replayed leak is above what was proved of its row")
-        return tuple(
-            forest_rows(
-                own[0].file,
-                exact_forest(own[0].forest).ensemble(),
-                own[0].box,
-                own[0].names,
-                tuple(dict.fromkeys(job.statement.statement.name for job in own)),
-                self.rows.of(key),
-            )
-            for key, own in asked.items()
-        )
-
-    def _question(
-        self, job: ForestJob, label: int, deadline: Deadline, report: ProgressCallback
-    ) -> Question:
-        """Return the question that labels and statements share."""
-        if job.key not in self._questions:
-            others = job.other or self._family(job, label, deadline, report)
-            self._questions[job.key] = Question.of(job.whole, others, job.box)
-        return self._questions[job.key]
-
-    def _family(
-        self, job: ForestJob, label: int, deadline: Deadline, report: ProgressCallback
-    ) -> ForestFamily:
-        made = self._families.get(id(job.forest))
-        if made is not None:
-            return made
-        started = time.perf_counter()
-
-        def tell(done: int, of: int) -> None:
-            if deadline.over and done < of:
-                raise TimeoutError
-            seconds = time.perf_counter() - started
-            report(Progress(label, 0.0, _EVERYTHING, of - done, done, seconds, deadline.limit))
-
-        ensemble = exact_forest(job.forest).ensemble()
-        made = leave_one_out(ensemble, threads=self._options.workers, progress=tell)
-        self._families[id(job.forest)] = made
-        return made
-
-    def _note(self, *notes: str) -> None:
-        self.notes += [note for note in notes if note not in self.notes]

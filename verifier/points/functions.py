@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 
 from leaveout.specs import Call, Expression, ListOf
@@ -12,6 +13,7 @@ from leaveout.verifier.points.claims import (
     Comparison,
     Lin,
     Pieces,
+    Reading,
     Test,
     add_pieces,
     greatest,
@@ -122,3 +124,16 @@ def _margin(application: int, label: int, rival: int) -> Lin:
 
 def _feature(point: int, feature: int) -> Pieces:
     return plain(Lin({("feature", point, feature): Fraction(1)}))
+
+
+FORMS: Mapping[str, Reading] = {
+    "abs": absolute,
+    "confidence": confidence,
+    "difference": difference,
+    "distance": distance,
+    "feature": feature,
+    "label": label,
+    "same_except": same_except,
+    "score": score,
+}
+"""How calls of the built-in functions about points are read."""

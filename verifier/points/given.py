@@ -40,7 +40,7 @@ from leaveout.verifier.points.answers import (
     label_words,
     states,
 )
-from leaveout.verifier.points.network_leaks import Job
+from leaveout.verifier.points.network_leaks import NetworkJob
 from leaveout.verifier.points.sentences import is_plain, label_name, unit_of
 from leaveout.verifier.records import AnswersRecord, AnswerState, LabelAnswersRecord
 from leaveout.verifier.report import Result
@@ -370,7 +370,7 @@ class _Asked:
     """A network and family with bounded leaks, and the encoded rows."""
 
     instance: Instance
-    jobs: tuple[Job, ...]
+    jobs: tuple[NetworkJob, ...]
     x: NDArray[np.float32]
     answers: Answers
 
@@ -378,13 +378,14 @@ class _Asked:
 class GivenAnswers:
     """The given rows, evaluated by each network whose leaks a run bounds."""
 
-    def __init__(self, jobs: Sequence[Job], given: GivenPoints) -> None:
+    def __init__(self, jobs: Sequence[NetworkJob], given: GivenPoints) -> None:
         self._given = given
         # Of another network leaks say nothing of any record.
-        gathered: dict[tuple[int, int], list[Job]] = {}
+        gathered: dict[tuple[int, int], list[NetworkJob]] = {}
         for job in jobs:
-            if not job.pair:
-                key = id(job.instance.network), id(job.instance.family)
+            if not job.compared.pair:
+                instance = job.compared.instance
+                key = id(instance.network), id(instance.family)
                 gathered.setdefault(key, []).append(job)
         if not gathered:
             raise DataError(
@@ -411,7 +412,7 @@ class GivenAnswers:
         )
 
     def _record(self, asked: _Asked, results: Sequence[Result]) -> AnswersRecord:
-        statements = tuple(dict.fromkeys(job.statement.statement.name for job in asked.jobs))
+        statements = tuple(dict.fromkeys(job.name for job in asked.jobs))
         own = [each for each in results if each.name in statements]
         # One object a set of inputs.
         boxes = {each.box: as_box(each.box) for each in own}
@@ -456,8 +457,8 @@ class GivenAnswers:
         )
 
 
-def _ask(jobs: list[Job], given: GivenPoints) -> _Asked:
-    instance = jobs[0].instance
+def _ask(jobs: list[NetworkJob], given: GivenPoints) -> _Asked:
+    instance = jobs[0].compared.instance
     network = instance.network
     x = given.points(instance.family.manifest, network.inputs, network.source)
     return _Asked(instance, tuple(jobs), x, answers_of(network, x))

@@ -3,58 +3,137 @@
 from __future__ import annotations
 
 import math
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 from msgspec import structs
+from numpy.typing import NDArray
 
-from leaveout.bab import EngineResult, Instance, NativeOptions, Progress, SearchResult, agree
-from leaveout.bab.native.leaks import Leaks
-from leaveout.deadline import Deadline
+from leaveout.bab import EngineResult, Progress, ProgressCallback, SearchResult, Witness, agree
+from leaveout.encoders import Box
+from leaveout.errors import LeaveoutError
+from leaveout.models.train.encoding import Encoding, NumberColumn
 from leaveout.specs import Find
-from leaveout.verifier.points.leak_statements import IdpStatement
-from leaveout.verifier.points.row_bounds import Leak, RowBounds
-from leaveout.verifier.records import TraceRecord
+from leaveout.verifier.points.leak_statements import LUCID, Decides, IdpStatement, recognise
+from leaveout.verifier.points.row_bounds import Kept, RowBounds, label_record, rows_of
+from leaveout.verifier.points.sentences import box_record
+from leaveout.verifier.records import (
+    ByRowRecord,
+    ColumnRecord,
+    GroupsRecord,
+    ModelRecord,
+    TraceRecord,
+    WitnessRecord,
+)
 from leaveout.verifier.report import Result
-from leaveout.verifier.resolve_names import Resolver
+from leaveout.verifier.tasks import Context, Engine, Outline, Statement, count_searches, kind_of
 from leaveout.verifier.time_sharing import Clock, in_turn
-
-StatementProgress = Callable[[str, Progress], None]
-
-W = TypeVar("W", bound=Leak)
 
 _UNCONDITIONAL = -1e-9
 """Floor of a statement without a premise: even a confidence of 0 counts."""
 
 
-class LeakJob(Protocol):
-    """A loaded statement about leaks."""
+@dataclass(frozen=True, eq=False)
+class Compared(ABC):
+    """A model, what its answers are held against, and the inputs; statements share it."""
+
+    model: ClassVar[Literal["network", "forest"]]
+    files: tuple[Path, Path]  # of the model, and of what it is held against
+    box: Box
+    pair: bool  # whether it is held against one other model, rather than a family
 
     @property
-    def statement(self) -> IdpStatement:
-        """The statement as recognised."""
-        ...
+    @abstractmethod
+    def labels(self) -> int:
+        """The number of labels."""
 
     @property
-    def labels(self) -> tuple[int, ...]:
-        """The labels it is about."""
-        ...
+    @abstractmethod
+    def known_labels(self) -> str:
+        """The labels it has, in words."""
 
     @property
-    def question(self) -> Hashable:
-        """The key that statements on the same model, members and inputs share."""
-        ...
+    @abstractmethod
+    def members(self) -> int:
+        """The number of models it is held against."""
+
+    @abstractmethod
+    def label_name(self, label: int | None) -> str:
+        """Return a label's name in the training data; empty if it has none."""
+
+    @abstractmethod
+    def witness_record(self, witness: Witness) -> WitnessRecord:
+        """Return a witness as stored in the report."""
+
+    @abstractmethod
+    def model_record(self, statement: str) -> ModelRecord:
+        """Return the record of the model and its family."""
+
+    @abstractmethod
+    def row_record(self, statements: tuple[str, ...], kept: Mapping[int, Kept]) -> ByRowRecord:
+        """Return what is known of the family's rows."""
+
+    @abstractmethod
+    def replayed_confidence(self, x: NDArray[Any], member: int, label: int) -> float | None:
+        """Return a leak's confidence as the models compute it; None if it is no leak."""
+
+    @abstractmethod
+    def outline(self) -> dict[str, str]:
+        """Return how large it is, in words."""
+
+    def _row_record(
+        self,
+        statements: tuple[str, ...],
+        kept: Mapping[int, Kept],
+        removed: NDArray[np.int64],
+        trained: int,
+        row_id: Callable[[int], str],
+        digests: tuple[str, str],
+        label_names: tuple[str, ...],
+    ) -> ByRowRecord:
+        fields = rows_of(removed, trained, row_id)
+        return ByRowRecord(
+            model=self.model,
+            network=str(self.files[0]),
+            family=str(self.files[1]),
+            network_sha256=digests[0],
+            family_sha256=digests[1],
+            statements=statements,
+            box=box_record(self.box),
+            labels=tuple(
+                label_record(label, self.label_name(label), each, removed, fields["rows"])
+                for label, each in kept.items()
+            ),
+            label_names=label_names,
+            **fields,
+        )
 
 
-J = TypeVar("J", bound=LeakJob)
+C = TypeVar("C", bound=Compared)
 
 
 @dataclass(frozen=True, eq=False)
-class Merged(Generic[W]):
+class LeakJob(Generic[C]):
+    """A loaded statement about leaks."""
+
+    statement: IdpStatement
+    compared: C
+    labels: tuple[int, ...]  # the labels it is about
+    without: tuple[int, ...] | None = None  # of a sample the members that do not count
+    certified: bool = True  # whether what proves it is of any use
+
+    @property
+    def name(self) -> str:
+        """The statement's name."""
+        return self.statement.statement.name
+
+
+@dataclass(frozen=True, eq=False)
+class Merged:
     """What is known of some labels together."""
 
     lower: float  # from 0 on
@@ -62,11 +141,11 @@ class Merged(Generic[W]):
     closed: bool
     reason: str | None  # why not
     label: int | None  # the label, where it is one
-    witness: W | None  # of the lower bound
+    witness: Witness | None  # of the lower bound
     seconds: float
 
 
-def merge_results(found: Sequence[SearchResult[W]], gap: float) -> Merged[W]:
+def merge_results(found: Sequence[EngineResult], gap: float) -> Merged:
     """Merge the results of some labels."""
     best = max(found, key=lambda each: each.lower)
     upper = max(0.0, *(each.upper for each in found))
@@ -83,19 +162,6 @@ def merge_results(found: Sequence[SearchResult[W]], gap: float) -> Merged[W]:
     )
 
 
-def asked_labels(
-    statement: IdpStatement, resolver: Resolver, labels: int, known: str
-) -> tuple[int, ...]:
-    """Return the labels that a statement is about."""
-    label = statement.label
-    if label is None:
-        return tuple(range(labels))
-    if label >= labels:
-        at = statement.label_at or statement.network
-        raise resolver.fail(at, f"label {label} is out of range", known)
-    return (label,)
-
-
 def floor_of(statement: IdpStatement) -> float:
     """Return the confidence up to which leaks are ignored; negative if none is."""
     if isinstance(statement.statement, Find):
@@ -104,44 +170,121 @@ def floor_of(statement: IdpStatement) -> float:
     return _UNCONDITIONAL if threshold is None else max(threshold, _UNCONDITIONAL)
 
 
-class LeakDecider(ABC, Generic[J, W]):
+class LeakEngine(Engine[LeakJob[C]], Generic[C]):
     """Decides label by label and turns bounds into verdicts."""
 
-    def __init__(self) -> None:
-        self.rows = RowBounds[W]()
+    decides: ClassVar[Decides] = LUCID  # how it refuses other claims
+    solver: str | None = None  # what computes bounds, as results name it
 
-    def decide(self, job: J, clock: Clock) -> list[Result]:
-        """Return the results of one statement."""
-        statement = job.statement.statement
-        if isinstance(statement, Find):
-            # Of several labels only the worst leak counts, unless each is asked about.
-            asked = [job.labels]
-            if statement.per_label:
-                asked = [(label,) for label in job.labels]
-            floor = floor_of(job.statement)
-            every = [self.in_turn(job, labels, clock, floor, decide=False) for labels in asked]
-            return [self.result(job, found) for found in every]
-        floor = floor_of(job.statement)
-        found = self.in_turn(job, job.labels, clock, floor, decide=True)
-        return [self._guarantee(job, found, floor)]
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.rows = RowBounds()
+        self._compared: dict[tuple[str, ...], C] = {}
+        self._traces: dict[EngineResult, TraceRecord] = {}
+        self._groups: dict[EngineResult, GroupsRecord] = {}
+
+    @property
+    @abstractmethod
+    def engine(self) -> str:
+        """What results name as their engine."""
+
+    @abstractmethod
+    def compare(self, leak: IdpStatement) -> C:
+        """Load the models and the inputs of a statement."""
 
     @abstractmethod
     def search(
-        self, job: J, label: int, clock: Clock, floor: float, *, decide: bool
-    ) -> SearchResult[W]:
+        self, job: LeakJob[C], label: int, clock: Clock, floor: float, *, decide: bool
+    ) -> EngineResult:
         """Search the leaks of one label within the clock's share."""
 
     @abstractmethod
-    def unsearched_result(self, job: J, label: int, detail: str) -> SearchResult[W]:
+    def unsearched_result(self, job: LeakJob[C], label: int, detail: str) -> EngineResult:
         """Return what is known of a label without a search."""
 
     @abstractmethod
-    def result(self, job: J, found: Sequence[SearchResult[W]]) -> Result:
-        """Return the joint result of some labels."""
+    def settle(self, compared: C, kept: Mapping[int, Kept], clock: Clock) -> None:
+        """Improve what is known of single members, before it is told by row."""
+
+    @abstractmethod
+    def prepare(self, job: LeakJob[C], clock: Clock) -> None:
+        """Get ready to decide a statement."""
+
+    @abstractmethod
+    def account(self, job: LeakJob[C], result: Result, clock: Clock) -> None:
+        """Put what proves a result into the certificate, or note what it lacks."""
+
+    def accepts(self, statement: Statement) -> LeaveoutError | None:
+        """See `Engine.accepts`."""
+        leak = recognise(statement, self.context.resolver, self.decides)
+        return None if isinstance(leak, IdpStatement) else leak
+
+    def load(self, statement: Statement) -> LeakJob[C]:
+        """See `Engine.load`."""
+        leak = recognise(statement, self.context.resolver, self.decides)
+        if not isinstance(leak, IdpStatement):
+            raise leak
+        return self.load_leak(leak)
+
+    def load_leak(self, leak: IdpStatement) -> LeakJob[C]:
+        """Load a recognised statement, whose models earlier ones may have loaded."""
+        resolver = self.context.resolver
+        key = tuple(str(resolver.value(part)) for part in (leak.network, leak.family, leak.box))
+        if key not in self._compared:
+            self._compared[key] = self.compare(leak)
+        compared = self._compared[key]
+        if leak.label is None:
+            return LeakJob(leak, compared, tuple(range(compared.labels)))
+        if leak.label >= compared.labels:
+            at, wrong = leak.label_at or leak.network, f"label {leak.label} is out of range"
+            raise resolver.fail(at, wrong, compared.known_labels)
+        return LeakJob(leak, compared, (leak.label,))
+
+    def searches(self, job: LeakJob[C]) -> int:
+        """See `Engine.searches`."""
+        return len(job.labels)
+
+    def outline(self, job: LeakJob[C]) -> Outline:
+        """See `Engine.outline`."""
+        about = {**job.compared.outline(), "searches": count_searches(job.labels)}
+        return Outline.of(job.statement.statement, len(job.labels), about)
+
+    def models(self, job: LeakJob[C]) -> list[ModelRecord]:
+        """See `Engine.models`."""
+        return [job.compared.model_record(job.name)]
+
+    def by_row(self, jobs: Sequence[LeakJob[C]], clock: Clock) -> list[ByRowRecord]:
+        """See `Engine.by_row`."""
+        asked: dict[C, list[str]] = {}
+        for job in jobs:
+            if not job.compared.pair:
+                asked.setdefault(job.compared, []).append(job.name)
+        found = []
+        for compared, names in asked.items():
+            kept = self.rows.of(compared)
+            self.settle(compared, kept, clock)
+            found.append(compared.row_record(tuple(dict.fromkeys(names)), kept))
+        return found
+
+    def decide(self, job: LeakJob[C], clock: Clock) -> list[Result]:
+        """See `Engine.decide`."""
+        self.prepare(job, clock)
+        statement, floor = job.statement.statement, floor_of(job.statement)
+        if isinstance(statement, Find):
+            # Of several labels only the worst leak counts, unless each is asked about.
+            asked = [(label,) for label in job.labels] if statement.per_label else [job.labels]
+            every = [self.in_turn(job, labels, clock, floor, decide=False) for labels in asked]
+            results = [self.result(job, found) for found in every]
+        else:
+            found = self.in_turn(job, job.labels, clock, floor, decide=True)
+            results = [self._guarantee(job, found, floor)]
+        for result in results:
+            self.account(job, result, clock)
+        return results
 
     def in_turn(
-        self, job: J, labels: tuple[int, ...], clock: Clock, floor: float, *, decide: bool
-    ) -> list[SearchResult[W]]:
+        self, job: LeakJob[C], labels: tuple[int, ...], clock: Clock, floor: float, *, decide: bool
+    ) -> list[EngineResult]:
         """Search the leaks of some labels in turn and store each member's bounds."""
         found = in_turn(
             labels,
@@ -151,10 +294,10 @@ class LeakDecider(ABC, Generic[J, W]):
             floor=floor,
             decide=decide,
         )
-        self.rows.take(job.question, found)
+        self.rows.take(job.compared, found)
         return found
 
-    def _guarantee(self, job: J, found: list[SearchResult[W]], floor: float) -> Result:
+    def _guarantee(self, job: LeakJob[C], found: list[EngineResult], floor: float) -> Result:
         leaking = [each for each in found if each.witness is not None and each.lower > floor]
         open_ones = [each for each in found if each.upper > floor]
         if leaking:
@@ -166,14 +309,70 @@ class LeakDecider(ABC, Generic[J, W]):
         reason = next((_reason(each) for each in open_ones if each.reason), "numerical")
         return structs.replace(result, verdict="unknown", reason=reason)
 
+    def result(self, job: LeakJob[C], found: Sequence[EngineResult]) -> Result:
+        """Return the joint result of some labels."""
+        compared, known = job.compared, merge_results(found, self.context.options.gap)
+        return Result(
+            name=job.name,
+            kind=kind_of(job.statement.statement),
+            verdict="proved" if known.closed else "unknown",
+            lower=finite(known.lower),
+            upper=finite(known.upper),
+            label=known.label,
+            witness=None if known.witness is None else compared.witness_record(known.witness),
+            seconds=known.seconds,
+            engine=self.engine,
+            solver=self.solver,
+            reason=known.reason,
+            box=box_record(compared.box),
+            members=compared.members,
+            label_name=compared.label_name(known.label),
+            traces=tuple(self._traces[each] for each in found if each in self._traces),
+            groups=tuple(self._groups[each] for each in found if each in self._groups),
+        )
+
+    def reporter(self, job: LeakJob[C], trace: Trace) -> ProgressCallback:
+        """Return what keeps and tells how far a search is."""
+        tell = self.context.progress
+
+        def report(progress: Progress) -> None:
+            trace.add(progress)
+            if tell is not None:
+                tell(job.name, progress)
+
+        return report
+
+    def keep(self, found: EngineResult, trace: Trace) -> None:
+        """Keep the course of a search, if there was one."""
+        course = trace.record(found)
+        if course is not None:
+            self._traces[found] = course
+
 
 def finite(value: float) -> float | None:
     """Return a number as stored in a result: None if infinite."""
     return value if math.isfinite(value) else None
 
 
-def _reason(result: SearchResult[W]) -> str:
+def _reason(result: EngineResult) -> str:
     return f"{result.reason}: {result.detail}" if result.detail else str(result.reason)
+
+
+def column_records(encoding: Encoding | None, units: Mapping[str, str]) -> tuple[ColumnRecord, ...]:
+    """Return how a model reads the columns of its training table."""
+    found: list[ColumnRecord] = []
+    first = 0
+    for column in () if encoding is None else encoding.columns:
+        at = tuple(range(first, first + len(column.features)))
+        first += len(at)
+        unit = units.get(column.name, "")
+        if not isinstance(column, NumberColumn):
+            words = tuple(map(str, column.categories))
+            found.append(ColumnRecord(name=column.name, unit=unit, at=at, categories=words))
+            continue
+        zero, one = (column.minimum, column.maximum) if column.scaled else (0.0, 1.0)
+        found.append(ColumnRecord(name=column.name, unit=unit, at=at, zero=zero, one=one))
+    return tuple(found)
 
 
 _MOST_POINTS = 60
@@ -234,38 +433,3 @@ def _thin_moments(moments: list[Moment]) -> list[Moment]:
         kept[int(share * (_MOST_POINTS - 2))] = moment
     chosen = [kept[place] for place in sorted(kept)][: _MOST_POINTS - 2]
     return [moments[0], *chosen, moments[-1]]
-
-
-_SHARE = 0.04
-"""Share of the time left that a look may take ..."""
-
-_MOST_SECONDS = 10.0
-"""... and seconds."""
-
-
-def quick_bounds(
-    instance: Instance, label: int, options: NativeOptions, left: float | None
-) -> EngineResult | None:
-    """Bound a label's leaks by propagation, and attack it for a few seconds."""
-    question = Leaks(instance, label)
-    if not question.opens_slowly:
-        return None
-    begun = time.perf_counter()
-    deadline = Deadline.after(_MOST_SECONDS if left is None else min(_MOST_SECONDS, _SHARE * left))
-    witness = question.first(options, deadline)
-    known = propagation_result(instance, label, "it was only looked at")
-    return replace(
-        known,
-        lower=0.0 if witness is None else witness.confidence,
-        witness=witness,
-        closed=known.closed and witness is None,
-        seconds=time.perf_counter() - begun,
-        leaks=question.leaks,
-    )
-
-
-def propagation_result(instance: Instance, label: int, detail: str) -> EngineResult:
-    """Return what propagation proves, with the reason it is not closed."""
-    most = max(0.0, instance.most(label))
-    everyone = np.full(len(instance.family), most)
-    return EngineResult(label, 0.0, most, None, most == 0, "time", detail, everyone, 0, 0.0)

@@ -9,6 +9,7 @@ from typing import NoReturn
 from leaveout.errors import LeaveoutError
 from leaveout.specs import (
     Call,
+    CheckedSpec,
     Compare,
     Expression,
     Find,
@@ -17,7 +18,10 @@ from leaveout.specs import (
     Implies,
     Name,
 )
+from leaveout.specs.types import FOREST
+from leaveout.specs.types import FORESTS as FAMILY_OF_FORESTS
 from leaveout.verifier.points.sentences import LETTERS
+from leaveout.verifier.reachable import reachable
 from leaveout.verifier.resolve_names import Resolver
 
 
@@ -47,6 +51,15 @@ LUCID = Decides(
     "leave --engine lucid out: other claims are decided without it; ",
 )
 FORESTS = Decides("the search over forests decides leaks only", "forest")
+
+
+def names_forest(statement: Guarantee | Find, spec: CheckedSpec) -> bool:
+    """Return whether a statement is about a forest."""
+    return any(
+        isinstance(node, Call) and spec.type_of(node) in (FOREST, FAMILY_OF_FORESTS)
+        for node in reachable(statement.claim, spec)
+    )
+
 
 _MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 

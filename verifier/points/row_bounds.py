@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab import SearchResult
+from leaveout.bab import EngineResult, Witness
 from leaveout.verifier.records import LabelByRowRecord, RowLeakRecord
 
 Floats = NDArray[np.float64]
@@ -21,39 +21,19 @@ _INPUTS = 2**19
 """Bytes of inputs of leaks that are kept, a label."""
 
 
-class Leak(Protocol):
-    """A replayed leak."""
-
-    @property
-    def member(self) -> int: ...  # noqa: D102
-    @property
-    def removed(self) -> int: ...  # noqa: D102
-    @property
-    def label(self) -> int: ...  # noqa: D102
-    @property
-    def confidence(self) -> float: ...  # noqa: D102
-    @property
-    def x(self) -> NDArray[Any]: ...  # noqa: D102
-    @property
-    def member_scores(self) -> NDArray[Any]: ...  # noqa: D102
-
-
-W = TypeVar("W", bound=Leak)
-
-
 @dataclass(eq=False)
-class Kept(Generic[W]):
+class Kept:
     """What is known of the members' leaks of one label."""
 
     upper: Floats  # shape (members,): no leak of this member has a higher confidence
-    leaks: dict[int, W] = field(default_factory=dict)  # the worst leak found, by member
+    leaks: dict[int, Witness] = field(default_factory=dict)  # the worst leak found, by member
 
     @property
     def has_contradiction(self) -> bool:
         """Whether a replayed leak exceeds its member's bound."""
         return any(each.confidence > self.upper[at] for at, each in self.leaks.items())
 
-    def offer(self, leaks: Iterable[W]) -> None:
+    def offer(self, leaks: Iterable[Witness]) -> None:
         """Store leaks that are worse than those known of their members."""
         for leak in leaks:
             before = self.leaks.get(leak.member)
@@ -61,13 +41,13 @@ class Kept(Generic[W]):
                 self.leaks[leak.member] = leak
 
 
-class RowBounds(Generic[W]):
+class RowBounds:
     """What is known of each question's members, per label."""
 
     def __init__(self) -> None:
-        self._known: dict[Hashable, dict[int, Kept[W]]] = {}
+        self._known: dict[Hashable, dict[int, Kept]] = {}
 
-    def take(self, question: Hashable, found: Sequence[SearchResult[W]]) -> None:
+    def take(self, question: Hashable, found: Sequence[EngineResult]) -> None:
         """Store what searches found."""
         for each in found:
             kept = self._of(question, each.label, len(each.member_upper))
@@ -83,7 +63,7 @@ class RowBounds(Generic[W]):
         kept = self._of(question, label, count)
         kept.upper[members] = np.minimum(kept.upper[members], max(upper, 0.0))
 
-    def of(self, question: Hashable) -> dict[int, Kept[W]]:
+    def of(self, question: Hashable) -> dict[int, Kept]:
         """Return what is known of a question, per label in order."""
         return dict(sorted(self._known.get(question, {}).items()))
 
@@ -93,14 +73,14 @@ class RowBounds(Generic[W]):
             for kept in labels.values():
                 kept.upper[:] = np.inf
 
-    def _of(self, question: Hashable, label: int, count: int) -> Kept[W]:
+    def _of(self, question: Hashable, label: int, count: int) -> Kept:
         labels = self._known.setdefault(question, {})
         if label not in labels:
             labels[label] = Kept(np.full(count, np.inf))
         return labels[label]
 
 
-def with_member_bounds(result: SearchResult[W], kept: Kept[W]) -> SearchResult[W]:
+def with_member_bounds(result: EngineResult, kept: Kept) -> EngineResult:
     """Return a result with all known bounds of its members, at least 0."""
     known = np.minimum(result.member_upper, np.maximum(kept.upper, 0.0))
     return replace(result, member_upper=known)
@@ -123,7 +103,7 @@ def rows_of(
 
 
 def label_record(
-    label: int, name: str, kept: Kept[W], removed: NDArray[np.int64], rows: Sequence[int]
+    label: int, name: str, kept: Kept, removed: NDArray[np.int64], rows: Sequence[int]
 ) -> LabelByRowRecord:
     """Return what is known of one label by row, as stored in the report."""
     place = np.searchsorted(np.asarray(rows), removed)
@@ -145,9 +125,9 @@ def in_levels(upper: Floats) -> tuple[tuple[float, ...], tuple[int, ...]]:
     return tuple(levels.tolist()), tuple(level.tolist())
 
 
-def _leaks(kept: Kept[W]) -> tuple[RowLeakRecord, ...]:
+def _leaks(kept: Kept) -> tuple[RowLeakRecord, ...]:
     order = sorted(kept.leaks.values(), key=lambda each: (-each.confidence, each.member))
-    worst: dict[int, W] = {}
+    worst: dict[int, Witness] = {}
     for leak in order:
         worst.setdefault(leak.removed, leak)
     records, room = [], _INPUTS

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 
-from leaveout.bab import EngineResult, Instance, agree, make_instance
+from leaveout.bab import EngineResult, agree, make_instance
 from leaveout.bab.native.files.certificate import SampledClaim
+from leaveout.errors import LeaveoutError
 from leaveout.models import Family
 from leaveout.specs import Binder, Confident, Find, ForAll, Guarantee, Number
 from leaveout.verifier.points.leak_decider import finite, floor_of, merge_results
 from leaveout.verifier.points.leak_statements import IdpStatement, recognise
-from leaveout.verifier.points.network_leaks import Decider, Job, tighten
-from leaveout.verifier.points.proofs import CertificateTarget
+from leaveout.verifier.points.network_leaks import NetworkJob, NetworkLeaks, Networks, tighten
 from leaveout.verifier.points.sampling import (
     AskedClaim,
     AskedSample,
@@ -28,9 +29,9 @@ from leaveout.verifier.points.sampling import (
     tolerated_count,
     worst_case,
 )
-from leaveout.verifier.records import FactsRecord
+from leaveout.verifier.records import FactsRecord, ModelRecord
 from leaveout.verifier.report import SAMPLE, Result
-from leaveout.verifier.resolve_names import Resolver
+from leaveout.verifier.tasks import Context, Engine, Kind, Outline, Statement, Subject
 from leaveout.verifier.time_sharing import Clock
 
 
@@ -55,9 +56,9 @@ def without_share(statement: Guarantee | Find) -> Guarantee | Find:
 class SampledJob:
     """A loaded statement about all rows."""
 
-    job: Job  # the same about the members alone
+    job: NetworkJob  # the same about the members alone
     statement: Guarantee | Find  # as written
-    sampling: Sampling  # its error is that of the statement; `SampledLeaks` shares it among all
+    sampling: Sampling  # its error is that of the statement; `Samples` shares it among all
     level: float  # the confidence as written, in (0, 1)
     looks: Looks  # what the sample was asked
 
@@ -82,7 +83,7 @@ class SampledJob:
                 share=str(self.sampling.share),
                 labels=labels,
                 above="" if is_find else repr(floor_of(self.job.statement)),
-                about=AskedClaim.digest(self.job.instance),
+                about=AskedClaim.digest(self.job.compared.instance),
             )
             for labels in self.label_groups
         ]
@@ -101,34 +102,56 @@ class _Found:
     count.
     """
 
-    job: Job
+    job: NetworkJob
     every: Sequence[EngineResult]
     lower: Floats
     upper: Floats
     rest: Sequence[EngineResult] = ()
 
 
-class SampledLeaks:
+class Samples(Engine[SampledJob]):
     """Decides statements about all rows, sharing the error probability among them."""
 
-    def __init__(
-        self,
-        decider: Decider,
-        resolver: Resolver,
-        gap: float,
-        certificate: CertificateTarget | None = None,
-        *,
-        is_asked: bool = True,
-    ) -> None:
-        self.decider, self._resolver, self._gap = decider, resolver, gap
-        self._is_asked = is_asked
-        self._certificate = certificate
-        self._jobs: list[SampledJob] = []
-        self._looks: dict[int, Looks] = {}
-        self.notes: list[str] = []
+    subject: ClassVar[Subject] = "samples"
 
-    def load(self, statement: Guarantee | Find) -> SampledJob:
-        """Load a statement that leaves out a share.
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        # What it notes is of the members, not of all rows.
+        self._leaks = NetworkLeaks(replace(context, notes=[]))
+        self._jobs: list[SampledJob] = []
+        self._looks: dict[Networks, Looks] = {}
+
+    def accepts(self, statement: Statement) -> LeaveoutError | None:
+        """See `Engine.accepts`."""
+        if share_of(statement) is not None:
+            return None
+        wrong = "this claim leaves out no share of the rows"
+        return self.context.resolver.fail(statement.claim, wrong)
+
+    def kind(self, sampled: SampledJob) -> Kind:
+        """See `Engine.kind`."""
+        return f"leaks of samples, {self.context.options.engine}"
+
+    def searches(self, sampled: SampledJob) -> int:
+        """See `Engine.searches`: all members, and those without the worst."""
+        return 2 * len(sampled.job.labels)
+
+    def kernels(self, sampled: SampledJob) -> Sequence[str]:
+        """See `Engine.kernels`."""
+        return self._leaks.kernels(sampled.job)
+
+    def models(self, sampled: SampledJob) -> list[ModelRecord]:
+        """See `Engine.models`."""
+        return self._leaks.models(sampled.job)
+
+    def outline(self, sampled: SampledJob) -> Outline:
+        """See `Engine.outline`."""
+        members = self._leaks.outline(sampled.job)
+        again = "the same without the worst members, where some may be exceptions"
+        return replace(members, about={**members.about, "again": again})
+
+    def load(self, statement: Statement) -> SampledJob:
+        """See `Engine.load`.
 
         Raises
         ------
@@ -138,25 +161,22 @@ class SampledLeaks:
         """
         share, confident = share_of(statement), statement.claim
         assert share is not None and isinstance(confident, Confident)
-        leak = recognise(without_share(statement), self._resolver)
+        leak = recognise(without_share(statement), self.context.resolver)
         if not isinstance(leak, IdpStatement):
-            raise self._resolver.fail(
+            raise self.context.resolver.fail(
                 share,
                 "'but' a share of the rows is decided of leaks alone",
                 "as in: forall x in X, M in F but 0.001: confidence(N, x) > b => "
                 "label(M, x) == label(N, x)",
             )
-        job = self.decider.load(leak)
+        job = self._leaks.load_leak(leak)
         level = confident.level.value
-        sampling = sampling_of(
-            job.instance.family, share.value, 1 - Fraction(repr(level)), job.instance.family.source
-        )
-        place = id(job.instance)
-        if place not in self._looks:
-            source = self._resolver.file(leak.family)
-            self._looks[place] = Looks.of(job.instance, source)
-        loaded = SampledJob(job, statement, sampling, level, self._looks[place])
-        before = loaded.looks.first() if self._is_asked else None
+        compared, family = job.compared, job.compared.instance.family
+        sampling = sampling_of(family, share.value, 1 - Fraction(repr(level)), family.source)
+        if compared not in self._looks:
+            self._looks[compared] = Looks.of(compared.instance, compared.files[1])
+        loaded = SampledJob(job, statement, sampling, level, self._looks[compared])
+        before = loaded.looks.first() if self.context.is_asked else None
         if before is not None:
             self._refuse_new(loaded, before)
         self._jobs.append(loaded)
@@ -169,7 +189,7 @@ class SampledLeaks:
         share = share_of(sampled.statement)
         assert share is not None
         known = ", ".join(dict.fromkeys(each.name for each in before.claims))
-        raise self._resolver.fail(
+        raise self.context.resolver.fail(
             share,
             f"this sample was looked at before, for {known}, and this is another claim: whoever "
             "has seen results can choose the next claim by them",
@@ -226,9 +246,9 @@ class SampledLeaks:
     ) -> None:
         """Store the proof of a bound of all rows."""
         upper = result.upper
-        if self._certificate is None or result.verdict == "refuted" or upper is None:
+        if self.context.certificate is None or result.verdict == "refuted" or upper is None:
             return
-        drawn = sampled.job.instance.family.manifest.sample
+        drawn = sampled.job.compared.instance.family.manifest.sample
         assert drawn is not None
         if result.verdict == "proved" and sampled.job.statement.threshold is not None:
             # Beyond what is asked nothing needs to be proved.
@@ -239,8 +259,8 @@ class SampledLeaks:
             "confidence": str(Fraction(repr(sampled.level))),
             "results": count,
         }
-        self._certificate.add_sample(
-            SampledClaim(sampled.statement.name, found.job.instance, labels, said),
+        self.context.certificate.add_sample(
+            SampledClaim(sampled.statement.name, found.job.compared.instance, labels, said),
             upper,
             stopped=(result.reason or "").startswith("time"),
         )
@@ -254,18 +274,18 @@ class SampledLeaks:
         # Where no member may be above the bound, the first that is ends the search.
         decide = is_guarantee and not most
         job = replace(job, without=(), certified=not most)
-        found = self.decider.in_turn(job, labels, clock, floor, decide=decide)
+        found = self._leaks.in_turn(job, labels, clock, floor, decide=decide)
         lower, upper = self._member_bounds(job, found)
         if not most:
             return _Found(job, found, lower, upper)
-        tighten(job.instance, self.decider.rows.of(job.question), clock)
+        tighten(job.compared.instance, self._leaks.rows.of(job.compared), clock)
         lower, upper = self._member_bounds(job, found)
         order = np.lexsort((upper, lower))
         rest, worst = np.sort(order[: len(order) - most]), np.sort(order[len(order) - most :])
         others = replace(
-            job, instance=_among(job.instance, rest), without=tuple(worst.tolist()), certified=True
+            job, compared=_among(job.compared, rest), without=tuple(worst.tolist()), certified=True
         )
-        again = self.decider.in_turn(others, labels, clock, floor, decide=is_guarantee)
+        again = self._leaks.in_turn(others, labels, clock, floor, decide=is_guarantee)
         low, high = self._member_bounds(others, again)
         lower[rest], upper[rest] = np.maximum(lower[rest], low), np.minimum(upper[rest], high)
         return _Found(others, found, lower, upper, again)
@@ -277,13 +297,13 @@ class SampledLeaks:
         most: int,
         found: _Found,
     ) -> Result:
-        bare = self.decider.result(sampled.job, found.every)
+        bare = self._leaks.result(sampled.job, found.every)
         lower, upper = found.lower, found.upper
         floor = floor_of(sampled.job.statement)
         # Why it did not end, of the search that counts.
         reason = bare.reason
         if found.rest:
-            reason = self.decider.result(sampled.job, found.rest).reason
+            reason = self._leaks.result(sampled.job, found.rest).reason
         facts = FactsRecord(
             name=SAMPLE,
             facts={
@@ -300,12 +320,12 @@ class SampledLeaks:
         shared = structs.replace(
             bare, confidence=sampled.level, facts=(*bare.facts, facts), groups=()
         )
-        if self.decider.contradicted:
+        if self._leaks.contradicted:
             return structs.replace(shared, verdict="unknown", upper=None)
         if isinstance(sampled.statement, Find):
             low, high = (max(float(np.sort(each)[-1 - most]), 0.0) for each in (lower, upper))
             closed = bare.verdict == "proved" if not most else self._is_closed(found, low, high)
-            if self._certificate is not None and closed and found.rest:
+            if self.context.certificate is not None and closed and found.rest:
                 # What is told is what the search proves by itself, at most its gap above.
                 high = max(high, *(each.upper for each in found.rest))
             return structs.replace(
@@ -334,16 +354,19 @@ class SampledLeaks:
 
     def _is_closed(self, found: _Found, lower: float, upper: float) -> bool:
         """Return whether the search closed the bounds without the worst."""
-        rest = merge_results(found.rest, self._gap)
-        return agree(lower, upper, self._gap) or (rest.closed and lower >= rest.lower)
+        gap = self.context.options.gap
+        rest = merge_results(found.rest, gap)
+        return agree(lower, upper, gap) or (rest.closed and lower >= rest.lower)
 
-    def _member_bounds(self, job: Job, found: Sequence[EngineResult]) -> tuple[Floats, Floats]:
+    def _member_bounds(
+        self, job: NetworkJob, found: Sequence[EngineResult]
+    ) -> tuple[Floats, Floats]:
         """Return each member's worst leak and bound, shape (members,).
 
         A leak is -inf where none was found; only the searched labels count.
         """
-        kept = [self.decider.rows.of(job.question)[each.label] for each in found]
-        lower = np.full(len(job.instance.family), -np.inf)
+        kept = [self._leaks.rows.of(job.compared)[each.label] for each in found]
+        lower = np.full(job.compared.members, -np.inf)
         for each in kept:
             for member, leak in each.leaks.items():
                 lower[member] = max(lower[member], leak.confidence)
@@ -354,9 +377,9 @@ class SampledLeaks:
         least = smallest_sample(sampling)
         found = []
         for each in sampled.label_groups:
-            bare = self.decider.result(
+            bare = self._leaks.result(
                 sampled.job,
-                [self.decider.unsearched_result(sampled.job, label, "") for label in each],
+                [self._leaks.unsearched_result(sampled.job, label, "") for label in each],
             )
             reason = (
                 f"numerical: a sample of {sampling.size:,} of {sampling.rows:,} rows is too small "
@@ -386,12 +409,12 @@ class SampledLeaks:
             f"statistical: of {sampling.rows:,} training rows {sampling.size:,} were drawn at "
             f"random and left out; {sampling.exceptions:,} of all rows may be exceptions{shared}"
         )
-        if note not in self.notes:
-            self.notes.append(note)
+        self.note(note)
 
 
-def _among(instance: Instance, members: NDArray[np.int64]) -> Instance:
+def _among(compared: Networks, members: NDArray[np.int64]) -> Networks:
     """Return the same question about some of the members."""
+    instance = compared.instance
     family = instance.family
     part = Family(family.take(members), family.removed[members], family.manifest)
-    return make_instance(instance.network, part, instance.box)
+    return replace(compared, instance=make_instance(instance.network, part, instance.box))

@@ -54,9 +54,9 @@ from leaveout.verifier.checker.expressions.parts import (
     WordPart,
 )
 from leaveout.verifier.checker.files import BoxPart, FilePart
+from leaveout.verifier.reachable import lets_named
 from leaveout.verifier.report import Result
 from leaveout.verifier.values.evaluate import Held, Valuation
-from leaveout.verifier.values.reachable import lets_named
 
 
 class Uncertified(Exception):  # noqa: N818

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import msgspec
 
 from leaveout.bab import Progress
 from leaveout.deadline import Deadline
+from leaveout.errors import LeaveoutError
 from leaveout.specs import (
     Call,
     CheckedSpec,
@@ -34,15 +35,25 @@ from leaveout.specs.table.signatures import bind
 from leaveout.specs.text.errors import Slip
 from leaveout.specs.types import BOOLEAN, FAMILY, INPUTS, NETWORK, NUMBER, POINT, TEXT
 from leaveout.verifier.checker.expressions.parts import ValuesPart
-from leaveout.verifier.points.leak_decider import StatementProgress
 from leaveout.verifier.points.proofs import CertificateTarget
+from leaveout.verifier.reachable import lets_named, mentions, reachable
 from leaveout.verifier.records import BoxRecord, ExampleRecord, FactsRecord
 from leaveout.verifier.report import Result, Verdict
 from leaveout.verifier.resolve_names import Resolver
+from leaveout.verifier.tasks import (
+    Context,
+    Engine,
+    Kind,
+    Outline,
+    Statement,
+    StatementProgress,
+    Subject,
+)
+from leaveout.verifier.time_sharing import Clock
 from leaveout.verifier.values.certified import Uncertified, ValueBook
 from leaveout.verifier.values.evaluate import Valuation
 from leaveout.verifier.values.ranges import Range, StoppedError, with_reason
-from leaveout.verifier.values.reachable import lets_named, mentions, reachable
+from leaveout.verifier.warm_up import kernels_of_values
 
 State: TypeAlias = Literal["near", "far", "unknown"]
 """Whether a claim holds as at the near end of the range, as at its far end, or is not known."""
@@ -373,9 +384,9 @@ class ValueDecider:
         book.add(statement, result, self._confidence(statement.claim))
         return msgspec.convert(book.part(folder, {}), ValuesPart)
 
-    def closes(self, statement: Find, lower: float, upper: float) -> bool:
-        """Return whether bounds are close enough to count as found."""
-        parameter = self._sought[statement.name].parameter
+    def closes(self, name: str, lower: float, upper: float) -> bool:
+        """Return whether bounds of a find are close enough to count as found."""
+        parameter = self._sought[name].parameter
         if parameter is not None and parameter.whole:
             return lower == upper
         return upper - lower <= _AGREE * max(abs(lower), abs(upper))
@@ -517,3 +528,64 @@ def _agree(value: Range) -> bool:
     if lower is None or upper is None:
         return False
     return upper - lower <= _AGREE * max(abs(lower), abs(upper))
+
+
+@dataclass(frozen=True, eq=False)
+class ValueJob:
+    """A loaded statement about values."""
+
+    statement: Statement
+    decider: ValueDecider
+
+
+class Values(Engine[ValueJob]):
+    """Claims about values of functions, each decided by the functions' deciders."""
+
+    subject: ClassVar[Subject] = "values"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._decider = ValueDecider(
+            context.checked,
+            context.resolver,
+            context.folder,
+            seed=context.options.seed,
+            solver=context.options.solver,
+            certificate=context.certificate,
+            progress=context.progress,
+        )
+
+    @property
+    def notes(self) -> list[str]:
+        """See `Engine.notes`."""
+        return self._decider.notes
+
+    def accepts(self, statement: Statement) -> LeaveoutError | None:
+        """See `Engine.accepts`."""
+        if is_value_claim(statement, self.context.checked):
+            return None
+        wrong = "this claim is about points of a set of inputs"
+        return self.context.resolver.fail(statement.claim, wrong)
+
+    def load(self, statement: Statement) -> ValueJob:
+        """See `Engine.load`."""
+        self._decider.load(statement)
+        return ValueJob(statement, self._decider)
+
+    def kind(self, job: ValueJob) -> Kind:
+        """See `Engine.kind`."""
+        return "value, by a solver" if is_solved(job.statement, self.context.checked) else "value"
+
+    def kernels(self, job: ValueJob) -> Sequence[str]:
+        """See `Engine.kernels`."""
+        return kernels_of_values(job.statement, self.context.checked)
+
+    def outline(self, job: ValueJob) -> Outline:
+        """See `Engine.outline`."""
+        return Outline.of(job.statement, 0, {"values": "decided by the functions it names"})
+
+    def decide(self, job: ValueJob, clock: Clock) -> list[Result]:
+        """See `Engine.decide`."""
+        result = self._decider.decide(job.statement, clock.next())
+        clock.interrupted = clock.interrupted or self._decider.interrupted
+        return [result]

@@ -16,7 +16,6 @@ from leaveout.encoders import Box
 from leaveout.errors import LeaveoutError, cause
 from leaveout.models import Family, Network
 from leaveout.models.replay import with_parameters
-from leaveout.references import find_reference
 from leaveout.specs import (
     And,
     Arithmetic,
@@ -42,7 +41,6 @@ from leaveout.specs.deciders import (
     Bounds,
     Curve,
     Decided,
-    Decider,
     Facts,
     Proof,
     Say,
@@ -53,6 +51,7 @@ from leaveout.specs.text.expressions import walk
 from leaveout.specs.types import BOOLEAN, FAMILY, INPUTS, LABEL, NUMBER
 from leaveout.specs.typing.infer import brief
 from leaveout.verifier.points.inputs import InputReader
+from leaveout.verifier.reachable import mentions, network_calls
 from leaveout.verifier.records import Fact, FactsRecord
 from leaveout.verifier.resolve_names import Resolver
 from leaveout.verifier.values.ranges import (
@@ -65,7 +64,7 @@ from leaveout.verifier.values.ranges import (
     negate,
     with_reason,
 )
-from leaveout.verifier.values.reachable import mentions, network_calls
+from leaveout.verifier.values.subjects import decider_of, has_decider
 
 _MOST = 1000
 """Records of facts that one call leaves, evaluated again and again."""
@@ -86,7 +85,7 @@ class DeciderCalls:
         """Return the value of a call: a `Range`, a `Decided` or another object."""
         who = _function_name(function)
         try:
-            found = cast("Decider", find_reference(function.decider))(given)
+            found = decider_of(function)(given)
         except LeaveoutError as error:
             raise self._resolver.fail(node, f"{function.name}: {error}") from None
         except TimeoutError:
@@ -188,7 +187,7 @@ class NamedFiles:
         if isinstance(node, Name) and node.name in bound:
             return False
         call = self.resolver.value(node)
-        built_in = isinstance(call, Call) and self.resolver.function(call).decider is None
+        built_in = isinstance(call, Call) and not has_decider(self.resolver.function(call))
         return built_in and self.spec.type_of(node) in kinds
 
     def network(self, node: Expression, beside: Iterable[object]) -> Network:
@@ -416,7 +415,7 @@ class Valuation:
 
     def _call(self, node: Call, bound: Bindings) -> object:
         function = self.resolver.function(node)
-        if function.decider is None:
+        if not has_decider(function):
             return self._without_decider(node, function, bound)
         fixed = not mentions(node, bound)
         key = (str(node), self.confidence)
@@ -440,7 +439,7 @@ class Valuation:
     def load(self, node: Call) -> None:
         """Refuse calls nothing here computes, and read the files of calls that read."""
         function = self.resolver.function(node)
-        if function.decider is None:
+        if not has_decider(function):
             if function.name != "abs" and function.result not in (FAMILY, INPUTS):
                 self._without_decider(node, function, {})
         elif function.reads:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -688,3 +688,20 @@ def _label_argument(asked: Asked, name: str) -> str:
 def _in_file(asked: Asked) -> str:
     file = asked.file(asked.votes)
     return f" ({file})" if file else ""
+
+
+Plain = Callable[[Asked], object]
+
+PLAIN: Mapping[str, Plain] = {
+    "caches_sound": stored_state,
+    "certified_accuracy": certified_share,
+    "collective_accuracy": collective,
+    "idp": guard_sentence,
+    "median_radius": median,
+    "membership_advantage": advantage,
+    "same_function": same,
+    "targeted_robustness": targeted_share,
+    "unlearn": deletions,
+    "unlearns": forgets,
+}
+"""What says a statement about a built-in function in plain words; of others the table says it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import cast
@@ -12,13 +12,11 @@ from leaveout.references import find_reference
 from leaveout.specs import Call, Guarantee, Node, Text
 from leaveout.specs.text.expressions import walk
 from leaveout.verifier.amounts import count_noun, plain, span
-from leaveout.verifier.page.first_page.claims import Asked, Claimed, leaks, sentence
+from leaveout.verifier.page.first_page.claims import PLAIN, Asked, Claimed, Plain, leaks, sentence
 from leaveout.verifier.page.model import Page, Run, Statement
 from leaveout.verifier.page.prose import CLAIMED, call_hook, claim_in_words, in_words
 from leaveout.verifier.records import AnswersRecord
 from leaveout.verifier.report import Verdict
-
-_Plain = Callable[[Asked], object]
 
 
 @dataclass(frozen=True)
@@ -47,10 +45,10 @@ def _plain(asked: Asked) -> Claimed | None:
     if found is not None or asked.call is None:
         return found
     function = asked.page.functions.get(asked.call.function)
-    if function is None or function.plain is None:
+    plain = None if function is None else function.plain or PLAIN.get(function.name)
+    if function is None or plain is None:
         return None
-    plain = function.plain
-    made = call_hook(function, "plain", lambda: cast("_Plain", find_reference(plain))(asked))
+    made = call_hook(function, "plain", lambda: cast("Plain", find_reference(plain))(asked))
     return made if isinstance(made, Claimed) else None
 
 

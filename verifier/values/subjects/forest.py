@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.forests import ForestWitness, Question, search_forests
+from leaveout.bab import Witness
+from leaveout.bab.forests import Question, search_forests
 from leaveout.bab.forests.box_trees import NotProvedError, record_boxes
 from leaveout.cores import cores
 from leaveout.deadline import Deadline
@@ -230,7 +231,7 @@ def _outside(known: Sequence[NDArray[np.float64]], box: Box) -> str:
     return f"{left:,} of the {len(rows):,} rows of the {whose} lie outside the set of inputs"
 
 
-def _apart(question: Question, witness: ForestWitness) -> Decided:
+def _apart(question: Question, witness: Witness) -> Decided:
     """Return the refutation by an input with different labels."""
     scores = witness.scores, witness.member_scores
     one, two = (

@@ -139,7 +139,7 @@ _KEYED = (
 )
 
 
-def read_service(given: Arguments) -> ServiceSettings:
+def sharded(given: Arguments) -> ServiceSettings:
     """Read the settings of a service."""
     return read_settings(given.path("path"))
 
