@@ -259,23 +259,11 @@ _BOUNDED = frozenset({Status.OPTIMAL, Status.STOPPED})
 
 @dataclass(frozen=True)
 class Encoding:
-    """The LUCID techniques that an encoding uses.
-
-    Attributes
-    ----------
-    matching : bool
-        Matching dependencies: rows that keep each pair of neurons within its difference interval.
-    relax_if_similar : float or None
-        Threshold tau, in units of the activations: where a pair's difference interval is not
-        wider, the hyper-network's ReLU is relaxed. None relaxes nothing.
-    tolerance : float
-        Of the solver. Rows that are consequences are widened by the larger of `MARGIN` and ten
-        times this.
-    """
+    """The LUCID techniques that an encoding uses."""
 
     matching: bool = True
     relax_if_similar: float | None = 0.01
-    tolerance: float = 1e-9
+    tolerance: float = 1e-9  # of the solver
 
     @property
     def margin(self) -> float:

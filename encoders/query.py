@@ -95,18 +95,10 @@ class Condition:
 
 @dataclass(frozen=True)
 class Case:
-    """Conditions of one kind of counter-example.
+    """Conditions of one kind of counter-example."""
 
-    Attributes
-    ----------
-    conditions : tuple of Condition
-        All that hold.
-    goals : tuple of Form
-        How bad it is, where that is asked, is the least of these.
-    """
-
-    conditions: tuple[Condition, ...] = ()
-    goals: tuple[Form, ...] = ()
+    conditions: tuple[Condition, ...] = ()  # all that hold
+    goals: tuple[Form, ...] = ()  # how bad it is, where that is asked, is the least of these
 
 
 @dataclass(frozen=True)

@@ -267,7 +267,7 @@ class Arguments(Mapping[str, object]):
         """
         value = self._values.get(name, default)
         if not isinstance(value, float | int):
-            raise TypeError(f"{name!r} is a {type(value).__name__}, no number")
+            raise TypeError(f"{name!r} is a {type(value).__name__}, not a number")
         return float(value)
 
     def path(self, name: str) -> Path:
@@ -280,7 +280,7 @@ class Arguments(Mapping[str, object]):
         """
         value = self._values[name]
         if not isinstance(value, str):
-            raise TypeError(f"{name!r} is a {type(value).__name__}, no text")
+            raise TypeError(f"{name!r} is a {type(value).__name__}, not a text")
         return self.folder / value
 
 

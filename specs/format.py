@@ -387,17 +387,6 @@ def format_specification(text: str, name: str = "<text>") -> str:
 
     Every comment is kept, and one blank line where there are some between statements or
     comments. Lines are broken to have at most 100 columns.
-
-    Parameters
-    ----------
-    text : str
-    name : str
-        What messages call the text, such as its path.
-
-    Raises
-    ------
-    SpecError
-        If the text is no specification.
     """
     spec = parse(text, name)
     result, before = _laid_out(spec), text

@@ -89,8 +89,8 @@ def baseline(record: Accuracy) -> str:
     """Return the accuracy of the vote and of its baselines, in words."""
     common = label_text(record.common, record.common_name)
     said = (
-        f"{count_noun(record.points, 'test point')}: {right_share(record)} answered right where "
-        f"nothing changes; always answering {common} would be right for "
+        f"{count_noun(record.points, 'test point')}: {right_share(record)} answered correctly "
+        f"where nothing changes; always answering {common} would be right for "
         f"{share(record.common_points / record.points, up=True)}"
     )
     if record.undefended_right is not None:

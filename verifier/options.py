@@ -71,12 +71,14 @@ class VerifyOptions:
         if self.time is not None and not 0 < self.time <= _LONGEST:
             raise SpecError(
                 f"the time must be a positive number of seconds, at most {_LONGEST:g}, got "
-                f"{self.time:g}; leave it out for no limit"
+                f"{self.time:g}; omit it for no limit"
             )
         if not 0 <= self.seed < 2**32:
-            raise SpecError(f"a seed is a whole number from 0 to {2**32 - 1}, got {self.seed}")
+            raise SpecError(
+                f"the seed must be a whole number from 0 to {2**32 - 1}, got {self.seed}"
+            )
         if self.resume is not None and self.engine != "native":
-            raise SpecError(f"engine {self.engine!r} keeps no checkpoint: leave --resume out")
+            raise SpecError(f"engine {self.engine!r} does not support checkpoints: drop --resume")
         if self.workers is not None and self.workers < 1:
             raise SolverError(f"at least one worker is needed, got {self.workers}")
 

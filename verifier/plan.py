@@ -17,21 +17,11 @@ from leaveout.verifier.tasks import Context, Outline
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run would do.
-
-    Attributes
-    ----------
-    spec : str
-    engine : str
-    solver : str or None
-        None where the engine needs none.
-    statements : tuple of Outline
-    notes : tuple of str
-    """
+    """What a run would do."""
 
     spec: str
     engine: str
-    solver: str | None
+    solver: str | None  # none where the engine needs none
     statements: tuple[Outline, ...]
     notes: tuple[str, ...]
 
@@ -52,22 +42,7 @@ def plan(
     params: Mapping[str, Value] | None = None,
     allow_include: Sequence[Path | str] = (),
 ) -> Plan:
-    """Read, check and load everything a run needs, without solving anything.
-
-    Parameters
-    ----------
-    spec : path or Spec
-    options : VerifyOptions, optional
-    folder : path, optional
-    params : mapping of str to float or str, optional
-    allow_include : sequence of path
-        As of `leaveout.verify`.
-
-    Raises
-    ------
-    LeaveoutError
-        Where a run would raise it before its first search.
-    """
+    """Read, check and load everything a run needs, without solving anything."""
     options = options or VerifyOptions()
     usable_features(options)
     reading = read_spec(spec, folder, params, [Path(each) for each in allow_include])

@@ -252,17 +252,10 @@ class _Held:
 
 @dataclass(frozen=True)
 class Origin:
-    """The provenance of a run; digests are taken before anything is loaded.
-
-    Attributes
-    ----------
-    checked : CheckedSpec
-    folder : Path
-        What relative paths are relative to.
-    """
+    """The provenance of a run; digests are taken before anything is loaded."""
 
     checked: CheckedSpec
-    folder: Path
+    folder: Path  # what relative paths are relative to
     _spec: Path | None
     _named: tuple[NamedFile, ...]
     _held: tuple[_Held, ...]
@@ -271,22 +264,7 @@ class Origin:
     def of(
         checked: CheckedSpec, folder: Path, spec: Path | None, data: Path | None = None
     ) -> Origin:
-        """Take the digests of all files that a run is about to read.
-
-        Parameters
-        ----------
-        checked : CheckedSpec
-        folder : Path
-            What relative paths are relative to.
-        spec : Path or None
-            The specification's own file; None where it was built in Python.
-        data : Path, optional
-            The file of rows that were given.
-
-        Notes
-        -----
-        A file that is missing or cannot be read has none: whoever loads it says so.
-        """
+        """Take the digests of all files that a run is about to read."""
         named: list[NamedFile] = []
         if spec is not None:
             named.append(NamedFile(spec, "specification"))

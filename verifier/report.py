@@ -165,8 +165,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         if not found:
             names = dict.fromkeys(each.name for each in self.results)
             raise KeyError(
-                f"no statement is called {name!r}{hint(str(name), names)}; "
-                f"there {'is' if len(names) == 1 else 'are'} {', '.join(names) or 'none'}"
+                f"no statement is named {name!r}{hint(str(name), names)}; there "
+                f"{'is' if len(names) == 1 else 'are'} {', '.join(names) or 'none'}"
             )
         return found
 

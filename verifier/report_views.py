@@ -58,7 +58,7 @@ def chart(report: Report, ax: Any = None) -> Any:
     """Draw each result's bounds, and confidences of given rows, into matplotlib axes."""
     shown = [each for each in report.results if each.lower is not None or each.upper is not None]
     if not shown:
-        raise LeaveoutError("no result has a bound to draw; report.results holds what there is")
+        raise LeaveoutError("no result has a bound to draw; see report.results")
     if ax is None:
         subplots: Any = _require("matplotlib.pyplot:subplots", "matplotlib", "a chart of results")
         _, ax = subplots(figsize=(7.0, 1.2 + 0.6 * len(shown)), layout="constrained")

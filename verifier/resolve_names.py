@@ -129,9 +129,7 @@ class Resolver:
         if self.is_network(node):
             other = self.network(node)
             if other.architecture != network.architecture:
-                raise self.fail(
-                    call, f"{other.source} has another architecture than {network.source}"
-                )
+                raise self.fail(call, f"{other.source} and {network.source} differ in architecture")
             stacked = {
                 k: np.asarray(v, dtype=np.float32)[None] for k, v in other.parameters.items()
             }
@@ -190,7 +188,7 @@ class Resolver:
             raise self.fail(node, f"expected {function}(...) here")
         path = self.value(self.bound_arguments(call)["path"])
         if not isinstance(path, Text) or not path.value:
-            raise self.fail(call, f'{function} needs a path in quotes, as in {function}("...")')
+            raise self.fail(call, f'{function} needs a quoted path: {function}("...")')
         return self.path(path)
 
 

@@ -178,7 +178,7 @@ def verify(
         results, by_row = _decide(statements, _search_seconds(time, leaks), started, whole)
     if features is not None and Feature.TOLERANCES not in features:
         context.notes.append(
-            f"solver {solver!r} takes no tolerances: its bounds are padded for {LOOSE:g}"
+            f"solver {solver!r} has no tolerance setting: its bounds are padded by {LOOSE:g}"
         )
     if target is not None:
         context.notes.extend(_finish(target, time, whole, contradicted=statements.contradicted))
@@ -189,7 +189,7 @@ def verify(
         leaveout=VERSION,
         spec=reading.text if isinstance(spec, Spec) else str(spec),
         results=tuple(results),
-        notes=(*reading.notes, *resolver.notes, *statements.notes, *_changed(files)),
+        notes=(*reading.notes, *resolver.notes, *statements.notes, *_changed_files(files)),
         spec_sha256=reading.digest,
         answers=() if rows is None else rows.records(results),
         date=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -236,13 +236,13 @@ def _finish(
     return target.notes
 
 
-def _changed(files: Iterable[FileRecord]) -> Iterator[str]:
+def _changed_files(files: Iterable[FileRecord]) -> Iterator[str]:
     """Yield a note on each file that was not the same during the run."""
     for each in files:
         if not each.sha256:
             yield (
-                f"{each.path}: was written to during the run: of which content this is, is not "
-                "known"
+                f"{each.path}: changed during the run; which contents the results refer to is "
+                "unknown"
             )
 
 

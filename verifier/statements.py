@@ -34,8 +34,9 @@ class Statements:
         """Raise on an option for networks if there are only forests."""
         if not self.about("networks") and self.about("forests"):
             raise SpecError(
-                f"{option}: is of networks; of a forest the guard itself finds which answers some "
-                "row's deletion changes, exactly: leaveout guard FOLDER --epsilon 0.2 ROWS.csv"
+                f"{option}: applies to networks only; for a forest, the guard itself finds "
+                "exactly which answers a row's deletion changes: leaveout guard FOLDER "
+                "--epsilon 0.2 ROWS.csv"
             )
 
     @property

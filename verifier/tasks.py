@@ -54,7 +54,7 @@ def unused_option_notes(options: VerifyOptions, claims: Iterable[tuple[str, Kind
             continue
         vain = [name for name, kind in listed if not _reads(options, kind, each.name)]
         if vain:
-            notes.append(f"--{each.name} has no say in {', '.join(dict.fromkeys(vain))}")
+            notes.append(f"--{each.name} has no effect on {', '.join(dict.fromkeys(vain))}")
     return notes
 
 
@@ -150,13 +150,7 @@ class Engine(ABC, Generic[J]):
 
     @abstractmethod
     def load(self, statement: Statement) -> J:
-        """Load a statement that is accepted.
-
-        Raises
-        ------
-        LeaveoutError
-            If it cannot be decided, or a file it names cannot be used.
-        """
+        """Load a statement that is accepted."""
 
     @abstractmethod
     def decide(self, job: J, clock: Clock) -> list[Result]:

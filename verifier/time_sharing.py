@@ -38,8 +38,8 @@ class Clock:
             return reason
         joint = ";" if ":" in reason else ":"
         return (
-            f"{reason}{joint} of {self._seconds:.3g} s, {self._loading:.3g} s went into starting "
-            "and loading"
+            f"{reason}{joint} of {self._seconds:.3g} s, {self._loading:.3g} s were spent on "
+            "starting and loading"
         )
 
     @property

@@ -64,8 +64,8 @@ Say = Callable[[str], None]
 
 _FIRST = "compiling, once: this takes up to a minute and does not count as search"
 _LOST = (
-    "what was compiled cannot be kept, so every run compiles anew: set NUMBA_CACHE_DIR to a folder "
-    "that can be written"
+    "compiled code cannot be cached, so every run compiles again: set NUMBA_CACHE_DIR to a "
+    "writable folder"
 )
 
 

@@ -39,22 +39,14 @@ Floats = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The forms of m lanes, padded to equal number by ones that are neither goal nor limit.
+    """The forms of m lanes, padded to equal number by ones that are neither goal nor limit."""
 
-    Attributes
-    ----------
-    inputs : ndarray, shape (m, k, d)
-    scores, change : ndarray, shape (m, k, scores)
-    constant : ndarray, shape (m, k, 1)
-    goal, limit : ndarray of bool, shape (m, k, 1)
-    """
-
-    inputs: Floats
-    scores: Floats
-    change: Floats
-    constant: Floats
-    goal: NDArray[np.bool_]
-    limit: NDArray[np.bool_]
+    inputs: Floats  # shape (m, k, d)
+    scores: Floats  # shape (m, k, scores)
+    change: Floats  # shape (m, k, scores)
+    constant: Floats  # shape (m, k, 1)
+    goal: NDArray[np.bool_]  # shape (m, k, 1)
+    limit: NDArray[np.bool_]  # shape (m, k, 1)
 
     @staticmethod
     def of(forms: Forms, cases: NDArray[np.int64]) -> Rows:
@@ -70,13 +62,7 @@ class Rows:
         )
 
     def values(self, points: Floats, scores: Floats, change: Floats | None) -> Floats:
-        """Evaluate all forms at points of each lane, shape (m, k, p).
-
-        Parameters
-        ----------
-        points : ndarray, shape (m or 1, p, d)
-        scores, change : ndarray, shape (m or 1, p, scores)
-        """
+        """Evaluate all forms at points of each lane, shape (m, k, p)."""
         values = self.inputs @ points.transpose(0, 2, 1) + self.scores @ scores.transpose(0, 2, 1)
         if change is not None:
             values += self.change @ change.transpose(0, 2, 1)

@@ -49,15 +49,7 @@ class Model:
 
 
 class Problem(Protocol):
-    """The interface of ascent problems.
-
-    Attributes
-    ----------
-    lower, upper : ndarray, broadcast to shape (m, p, d)
-        Where each point may go.
-    slacks : tuple of float or ndarray
-        How far below 0 each limit is wanted, since float32 evaluation rounds later.
-    """
+    """The interface of ascent problems."""
 
     @property
     def lower(self) -> Floats: ...  # noqa: D102

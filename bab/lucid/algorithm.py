@@ -231,21 +231,7 @@ def features(networks: Networks, members: Members) -> Floats:
 
 
 def partition(parameters: Floats, members: Members, seed: int = 0) -> list[Members]:
-    """Split a set by k-means over all parameters, with k at the inertia's elbow.
-
-    Parameters
-    ----------
-    parameters : ndarray of float64, shape (len(members), parameters)
-        One row a member, in the order of ``members``.
-    members : ndarray of int64
-        At least two.
-    seed : int
-
-    Returns
-    -------
-    list of ndarray of int64
-        At least two non-empty sets that partition ``members``.
-    """
+    """Split a set by k-means over all parameters, with k at the inertia's elbow."""
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
 

@@ -386,13 +386,7 @@ class NativeSearch(Generic[W]):
         return self.earlier + (self.coordinator.records if self.coordinator else [])
 
     def run(self) -> SearchResult[W]:
-        """Search until the question is settled, time is up, or Ctrl-C.
-
-        Raises
-        ------
-        LeaveoutError
-            If an option or the checkpoint cannot be used.
-        """
+        """Search until the question is settled, time is up, or Ctrl-C."""
         if self.checkpoint is not None:
             finished = self.checkpoint.load_result(self.question)
             if finished is not None:

@@ -217,11 +217,6 @@ def decide(
 
     The record of a node of more than ``SMALL`` rows is left in ``scratch.record``. Of splits that
     score alike the least attribute, then the least threshold, is taken.
-
-    Parameters
-    ----------
-    rows : ndarray of int32
-        From ``begin`` on the node's rows, by label; ``counts`` says how many of each.
     """
     labels, n = len(counts), 0
     for c in range(labels):

@@ -128,13 +128,7 @@ def divide(
     table: Table, rules: Rules, tree: Tree, node: int, depth: int, attribute: int, threshold: float,
     spare: Any,
 ) -> bool:  # fmt: skip
-    """Split a node into leaf or pending children; False if space runs out.
-
-    Parameters
-    ----------
-    spare : ndarray of int32
-        Room for the rows of the node.
-    """
+    """Split a node into leaf or pending children; False if space runs out."""
     nodes, rows = tree.nodes, tree.rows
     left = tree.used[0]
     if left + 2 > len(nodes):

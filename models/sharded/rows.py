@@ -15,23 +15,12 @@ from leaveout.errors import ShardedError
 
 @dataclass(frozen=True)
 class Rows:
-    """Points in the order of their numbers.
+    """Points in the order of their numbers."""
 
-    Attributes
-    ----------
-    ids : ndarray of int64, shape (points,)
-        Ascending; a number that was deleted is never used again.
-    features : ndarray of float64, shape (points, features)
-    codes : ndarray of int64, shape (points,)
-        Of labels.
-    next_id : int
-        The number of the point that is added next.
-    """
-
-    ids: NDArray[np.int64]
-    features: NDArray[np.float64]
-    codes: NDArray[np.int64]
-    next_id: int
+    ids: NDArray[np.int64]  # shape (points,)
+    features: NDArray[np.float64]  # shape (points, features)
+    codes: NDArray[np.int64]  # shape (points,): of labels
+    next_id: int  # the number of the point that is added next
 
     @classmethod
     def first(cls, features: NDArray[np.float64], codes: NDArray[np.int64]) -> Rows:
@@ -58,13 +47,7 @@ class Rows:
         )
 
     def places(self, ids: Sequence[int] | NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-        """Return the positions of points.
-
-        Raises
-        ------
-        ShardedError
-            If a number is no whole number, was never given, was deleted, or is there twice.
-        """
+        """Return the positions of points."""
         asked = np.asarray(ids)
         if asked.ndim != 1 or (asked.size and not np.issubdtype(asked.dtype, np.integer)):
             raise ShardedError(

@@ -65,18 +65,10 @@ class Done:
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """Trained networks that are not on disk.
+    """Trained networks that are not on disk."""
 
-    Attributes
-    ----------
-    parameters : ndarray of float32, shape (networks, parameters), or None
-        Of a block.
-    model : bytes
-        Of a probe.
-    """
-
-    parameters: NDArray[np.float32] | None = None
-    model: bytes = b""
+    parameters: NDArray[np.float32] | None = None  # shape (networks, parameters): of a block
+    model: bytes = b""  # of a probe
 
 
 @dataclass(frozen=True)

@@ -315,21 +315,6 @@ class Stack:
     A member's bits do not depend on which others are in the stack: every operation works
     on one member at a time, in an order that only the shapes fix (LUCID's definition of
     iDP-DB compares networks trained alike; its program masks the row out of its batch).
-
-    Parameters
-    ----------
-    layers : tuple of Layer
-    recipe : Recipe
-    X : ndarray of float32, shape (rows, features)
-    y : ndarray of int64, shape (rows,)
-        Labels, 0 to the outputs of the last layer.
-    removed : ndarray of int64, shape (members,)
-        The row each member lacks, `NOTHING` for none.
-    device : str
-        A torch device.
-    group : int or None
-        Members that one product computes, always so many: the stack is filled up to a multiple.
-        None: all there are, where a product's bits do not depend on how many.
     """
 
     def __init__(
@@ -378,13 +363,7 @@ class Stack:
                     on_step(done / whole)
 
     def parameters(self) -> NDArray[np.float32]:
-        """Return the networks' parameters.
-
-        Returns
-        -------
-        ndarray of float32, shape (members, parameters)
-            A row a network, flattened in the order of `parameter_shapes`.
-        """
+        """Return the networks' parameters."""
         parts = []
         for layer, weight in zip(self._layers, self._weights, strict=True):
             array = weight[:, : layer.outputs, : layer.fan_in + 1].cpu().numpy()[self._places]

@@ -178,21 +178,12 @@ _ATTACKED = 4096
 
 @dataclass(frozen=True, eq=False)
 class Deletion:
-    """The rows of one deletion request.
+    """The rows of one deletion request."""
 
-    Attributes
-    ----------
-    X, y : ndarray of float32, shape (rows, features), and of int64, shape (rows,)
-        All training rows.
-    forgotten : ndarray of bool, shape (rows,)
-    third : ndarray of float32, shape (rows, features)
-        Third-party rows, which the original was not trained on.
-    """
-
-    X: NDArray[np.float32]
-    y: NDArray[np.int64]
-    forgotten: NDArray[np.bool_]
-    third: NDArray[np.float32]
+    X: NDArray[np.float32]  # shape (rows, features): all training rows
+    y: NDArray[np.int64]  # shape (rows, features): all training rows
+    forgotten: NDArray[np.bool_]  # shape (rows,)
+    third: NDArray[np.float32]  # shape (rows, features)
 
 
 class Curves(msgspec.Struct, frozen=True):

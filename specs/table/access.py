@@ -10,8 +10,8 @@ FUNCTIONS: tuple[Function, ...] = (
         "access",
         (Parameter("path", (TEXT,)),),
         ACCESS,
-        "Label-only access to a network behind a guard: a folder with the network, its family and "
-        "the bounds the guard rests on.",
+        "Label-only access to a network behind a guard: a folder with the network, its family "
+        "and the bounds that the guard relies on.",
         'let A = access("family")',
         reads=True,
     ),
@@ -22,12 +22,13 @@ FUNCTIONS: tuple[Function, ...] = (
             Parameter("epsilon", (NUMBER,), named=True, least=0),
         ),
         BOOLEAN,
-        "Whether the guard noises every input of its box at which some member answers otherwise, "
-        "so that each answer changes by a factor of at most exp(epsilon) in its chances.",
+        "Whether the guard noises every input of its box at which some member answers "
+        "differently, so that the probability of each answer changes by a factor of at most "
+        "exp(epsilon).",
         'idp(access("family"), epsilon = 0.2)',
         threat="the training set loses any one point",
         kernels=("points", "guard"),
-        words="whichever one training point is left out, no label that the guard of {access} gives "
-        "gets more or less likely by more than a factor of exp({epsilon})",
+        words="whichever one training point is left out, no label that the guard of {access} "
+        "returns gets more or less likely by more than a factor of exp({epsilon})",
     ),
 )

@@ -29,7 +29,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "sharded",
         _PATH,
         SHARDED,
-        "A service of models trained on shards, with private aggregation of what they answer.",
+        "A service of models trained on shards, with private aggregation of their answers.",
         'let S = sharded("service.toml")',
         reads=True,
     ),
@@ -43,9 +43,9 @@ FUNCTIONS: tuple[Function, ...] = (
             _amount("gamma", 1),
         ),
         BOOLEAN,
-        "Whether, with probability 1 - gamma, what is left of a deleted point is (alpha, "
-        "beta)-close to retraining; of a service, or of one that counted events of an audit are "
-        "about, which can refute it alone.",
+        "Whether, with probability 1 - gamma, what remains of a deleted point is (alpha, "
+        "beta)-close to retraining; for a service, or for the service whose events an audit "
+        "counted, which can only refute it.",
         "unlearns(S, updates = adaptive, alpha = 1, beta = 1e-3, gamma = 1e-3)",
         threat="a stream of points is deleted, if adaptive chosen by someone who sees the answers",
         words="{service} unlearns {updates} updates with alpha = {alpha}, beta = {beta} and "
@@ -55,8 +55,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "forest",
         _PATH,
         FOREST,
-        "A forest as it was saved: one that can unlearn, or one of scikit-learn, which only "
-        "answers.",
+        "A saved forest: one that can unlearn, or one of scikit-learn, which only answers.",
         'let T = forest("forest.npz")',
         reads=True,
         kernels=("forest",),
@@ -65,7 +64,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "leave_one_out",
         (Parameter("forest", (FOREST,)),),
         FORESTS,
-        "The forest retrained without one row each, for every row that it holds.",
+        "The forest retrained without one row each, for every row that it contains.",
         "let F = leave_one_out(T)",
         threat="the training set loses any one row",
     ),
@@ -74,7 +73,7 @@ FUNCTIONS: tuple[Function, ...] = (
         _PATH,
         RECORDS,
         "The records of a table with a column 'row': each names a row of the training set, or "
-        "several with blanks between, which are deleted one after the other.",
+        "several separated by blanks, which are deleted one after the other.",
         'forall z in points("deletions.csv"): unlearn(T, z) == retrain(T, z)',
         reads=True,
     ),
@@ -82,7 +81,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "unlearn",
         _CHANGE,
         FOREST,
-        "The forest after it unlearned a record.",
+        "The forest after unlearning a record.",
         "unlearn(T, z) == retrain(T, z)",
         threat="the training set loses one record",
         words="{forest} after it unlearned {record}",
@@ -91,19 +90,19 @@ FUNCTIONS: tuple[Function, ...] = (
         "retrain",
         _CHANGE,
         FOREST,
-        "The forest trained anew without a record.",
+        "The forest retrained without a record.",
         "unlearn(T, z) == retrain(T, z)",
         threat="the training set loses one record",
-        words="{forest} trained anew without {record}",
+        words="{forest} retrained without {record}",
     ),
     Function(
         "caches_sound",
         (Parameter("forest", (FOREST,)),),
         BOOLEAN,
-        "Whether a forest, and every statistic it keeps for later deletions, is what training on "
-        "the rows it holds gives.",
+        "Whether a forest, including every statistic it keeps for later deletions, equals the "
+        "one that training on its rows produces.",
         "caches_sound(T)",
-        words="what {forest} keeps for later deletions is what training gives",
+        words="what {forest} keeps for later deletions is what training produces",
     ),
     Function(
         "same_function",
@@ -121,7 +120,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "audit",
         _PATH,
         AUDIT,
-        "What an attacker sees of a model that unlearned, beside one that was retrained.",
+        "What an attacker sees of a model that unlearned, next to one that was retrained.",
         'let A = audit("audit.npz")',
         reads=True,
     ),
@@ -132,8 +131,8 @@ FUNCTIONS: tuple[Function, ...] = (
             Parameter("unit", optional=True, named=True, words=("trials", "records")),
         ),
         NUMBER,
-        "How much better than retraining allows an attacker tells who was deleted, by all "
-        "forgotten rows of a trial together or by one record of it.",
+        "How much better than retraining allows an attacker can tell who was deleted, from all "
+        "forgotten rows of a trial together or from one record of it.",
         'membership_advantage(audit("audit.npz")) <= 0.05 with confidence 0.95',
         threat="the training set loses a set of points",
         words="the membership advantage of an attacker in {audit}",

@@ -44,16 +44,16 @@ def functions() -> dict[str, Function]:
         try:
             function = point.load()
         except Exception as error:  # a plug-in may raise anything
-            _skip(point.value, f"it cannot be loaded: {type(error).__name__}: {error}")
+            _skip(point.value, f"cannot load it: {type(error).__name__}: {error}")
             continue
         if not isinstance(function, Function):
             _skip(point.value, f"it is a {type(function).__name__}, expected a Function")
         elif function.name in table:
-            _skip(point.value, f"there is a function '{function.name}' already")
+            _skip(point.value, f"there is already a function '{function.name}'")
         else:
             table[function.name] = function
     return table
 
 
 def _skip(plugin: str, why: str) -> None:
-    warnings.warn(f"plug-in function {plugin} is left out: {why}", stacklevel=3)
+    warnings.warn(f"plug-in function {plugin} is skipped: {why}", stacklevel=3)

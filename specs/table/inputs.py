@@ -66,7 +66,8 @@ FUNCTIONS: tuple[Function, ...] = (
         "box",
         (Parameter("lower", _BOUND), Parameter("upper", _BOUND)),
         INPUTS,
-        "Every input between two bounds: a number for all features, or a list, one a feature.",
+        "Every input between two bounds: a number for all features, or a list with one per "
+        "feature.",
         "let X = box(0, 1)",
         _ordered_bounds,
     ),
@@ -86,8 +87,9 @@ FUNCTIONS: tuple[Function, ...] = (
         "grid",
         (_INPUTS, _AT, Parameter("values", (LIST, TABLE, TEXT), named=True)),
         INPUTS,
-        "Only inputs whose features take listed values: each one of some numbers, or together one "
-        "of some rows, or what they take together in an NPZ file of data.",
+        "Only inputs whose features take listed values: one feature a value from a list, "
+        "several features together a row from a list, or the values they take together in an "
+        "NPZ file of data.",
         "let X = grid(box(0, 1), at = 3, values = [0, 0.5, 1])",
         _can_be_listed(grid),
         lists=grid,
@@ -103,8 +105,8 @@ FUNCTIONS: tuple[Function, ...] = (
             _option("one", NUMBER),
         ),
         INPUTS,
-        "Only inputs whose features are whole numbers, scaled so that 'zero' (default 0) becomes "
-        "0 and 'one' (default 1) becomes 1; by default all that the box holds.",
+        "Only inputs whose features are whole numbers, scaled so that 'zero' (default 0) "
+        "becomes 0 and 'one' (default 1) becomes 1; by default all that the box contains.",
         "let X = integers(box(0, 1), at = 0, lower = 17, upper = 90, one = 100)",
         _can_be_listed(integers),
         lists=integers,

@@ -64,7 +64,7 @@ class Reader:
         value = self.number(node)
         if not float(value).is_integer() or (least is not None and value < least):
             start = "" if least is None else f" from {least}"
-            wrong = f"{what} is a whole number{start}, {node} is not"
+            wrong = f"{what} must be a whole number{start}, {node} is not"
             raise Slip(node.at, wrong, "write it without a fraction, as in 3")
         return int(value)
 
@@ -166,8 +166,11 @@ def _whole_numbers(
         wrong = f"there is no whole number from {low} to {high} for feature {column}"
         raise Slip(at, wrong, "'lower' and 'upper' are in whole numbers, before 'zero' and 'one'")
     if high - low >= LARGEST:
-        wrong = f"{high - low + 1:,} whole numbers for feature {column}, at most {LARGEST:,}"
-        raise Slip(at, wrong, "leave so fine a feature continuous")
+        wrong = (
+            f"{high - low + 1:,} whole numbers for feature {column}, but at most {LARGEST:,} "
+            "are supported"
+        )
+        raise Slip(at, wrong, "leave such a fine-grained feature continuous")
     # A quotient, as who scales data computes it, so that both round to the same float32.
     return Listed((column,), (((k - zero) / span,) for k in range(low, high + 1)))
 
@@ -178,7 +181,10 @@ def one_hot(reader: Reader, given: Arguments) -> tuple[Listed, ...]:
     width = len(columns)
     if width * width > LARGEST:
         most = math.isqrt(LARGEST)
-        raise Slip(given["at"].at, f"a one-hot group of {width:,} features, at most {most:,}")
+        raise Slip(
+            given["at"].at,
+            f"a one-hot group of {width:,} features, but at most {most:,} are supported",
+        )
     rows = (tuple(float(i == k) for i in range(width)) for k in range(width))
     return (Listed(columns, itertools.chain(rows, reader.also(given, width))),)
 
@@ -187,25 +193,30 @@ def circle(reader: Reader, given: Arguments) -> tuple[Listed, ...]:
     """Return the rows of ``circle``."""
     columns = reader.columns(given["at"])
     if len(columns) != 2:
-        wrong = f"a circle takes two features, one for cos and one for sin, got {len(columns)}"
+        wrong = f"a circle needs two features, one for cos and one for sin, got {len(columns)}"
         raise Slip(given["at"].at, wrong, "as in: at = [8, 9]")
     points = reader.whole(given["points"], "the number of points", 1)
     if points > LARGEST // 2:
-        raise Slip(given["points"].at, f"{points:,} points on a circle, at most {LARGEST // 2:,}")
+        raise Slip(
+            given["points"].at,
+            f"{points:,} points on a circle, but at most {LARGEST // 2:,} are supported",
+        )
     start = 2 * math.pi * reader.number(given["start"]) if "start" in given else 0.0
     arc = reader.number(given["arc"]) if "arc" in given else None
     if arc is not None and not 0 < arc < 1:
         raise Slip(
             given["arc"].at,
-            f"'arc' is the part of a turn from the first to the last point, {given['arc']} does "
-            "not lie between 0 and 1",
+            f"'arc' is the part of a turn from the first to the last point; {given['arc']} is "
+            "not between 0 and 1",
             "without 'arc' the points go all the way round",
         )
     if arc is not None and points == 1:
         raise Slip(given["points"].at, "an arc has two ends, so at least 2 points")
     radius = reader.value(given["radius"]) if "radius" in given else 1.0
     if not radius > 0:
-        raise Slip(given["radius"].at, f"the radius of a circle is positive, {radius:g} is not")
+        raise Slip(
+            given["radius"].at, f"the radius of a circle must be positive, {radius:g} is not"
+        )
     x, y = _centre(reader, given)
     rows = (
         (x + radius * math.cos(start + angle), y + radius * math.sin(start + angle))
@@ -226,5 +237,5 @@ def _centre(reader: Reader, given: Arguments) -> tuple[float, float]:
         return 0.0, 0.0
     items = reader.items(given["centre"])
     if len(items) > 2:
-        raise Slip(given["centre"].at, f"a centre is one or two numbers, got {len(items)}")
+        raise Slip(given["centre"].at, f"a centre must be one or two numbers, got {len(items)}")
     return reader.value(items[0]), reader.value(items[-1])

@@ -12,7 +12,7 @@ from leaveout.specs.types import FAMILY, FOREST, LABEL, NETWORK, NUMBER, POINT, 
 def _whole_label(given: Bound, types: Types) -> str | None:
     label = given.get("label")
     if isinstance(label, Number) and not (label.value >= 0 and float(label.value).is_integer()):
-        return f"a label is a whole number from 0, {label} is not"
+        return f"a label must be a whole number from 0, {label} is not"
     return None
 
 
@@ -46,7 +46,7 @@ FUNCTIONS: tuple[Function, ...] = (
         (_MODEL, _POINT, Parameter("label", (NUMBER,), optional=True)),
         NUMBER,
         "The score of a label, by default one with the highest score, minus the best other "
-        "score; of a forest scores are mean shares of labels.",
+        "score; for a forest, scores are mean shares of labels.",
         "confidence(N, x) > 0.5",
         _whole_label,
         words=_confidence_in_words,
@@ -64,7 +64,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "score",
         (_NETWORK, _POINT, Parameter("label", (NUMBER,))),
         NUMBER,
-        "The score a network gives a label, a float32 number as onnxruntime computes it.",
+        "The score that a network gives a label, a float32 number as onnxruntime computes it.",
         "score(N, x, 1) >= 0.5",
         _whole_label,
         words="{network}'s score of label {label} at {point}",

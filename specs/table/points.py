@@ -33,7 +33,7 @@ FUNCTIONS: tuple[Function, ...] = (
         (_POINTS[0], Parameter("other", (POINT, LIST))),
         NUMBER,
         "The largest absolute difference, over all features, of two points, or of a point and a "
-        "list of one number a feature.",
+        "list with one number per feature.",
         "distance(x, y) <= 0.01",
         words="the distance between {point} and {other}",
     ),

@@ -40,8 +40,8 @@ def _one_threat(given: Bound, types: Types) -> str | None:
     if not counts:
         who = "ss_dpa" if relabelled else "dpa"
         return (
-            f"how much may change is not said\na vote of {who} withstands {right}: "
-            f"write {right} = 8"
+            f"it is not stated how much may change\na vote of {who} withstands {right}: write "
+            f"{right} = 8"
         )
     return _not_against(counts[0], given, types)
 
@@ -58,10 +58,9 @@ def _not_against(threat: str, given: Bound, types: Types) -> str | None:
         edits = f"{Number(2 * count.value)}" if isinstance(count, Number) else f"2 * ({count})"
     return (
         f"a vote of ss_dpa withstands relabels, not {threat}: its members all see every point, "
-        "and only the labels of their part\n"
-        f"against {threat}, certify dpa of base classifiers trained for it: dpa({ballots}), "
-        f"edits = {edits}\n"
-        "(a point that is modified counts as 2 edits, a removal and an insertion)"
+        f"but only the labels of their part\nagainst {threat}, certify dpa of base classifiers "
+        f"trained for it: dpa({ballots}), edits = {edits}\n(a modified point counts as 2 edits, "
+        "a removal and an insertion)"
     )
 
 
@@ -88,7 +87,7 @@ def _what_survives(template: str) -> Words:
 
 
 def _points(given: Mapping[str, str]) -> str:
-    return f"test points of true label {given['label']}" if "label" in given else "test points"
+    return f"test points with true label {given['label']}" if "label" in given else "test points"
 
 
 def _median_in_words(given: Mapping[str, str]) -> str:
@@ -141,9 +140,9 @@ FUNCTIONS: tuple[Function, ...] = (
             Parameter("families", (LIST,), optional=True, named=True),
         ),
         BALLOTS,
-        "The labels that base classifiers give test points, and the true labels; where the file "
-        "does not say it, whether the hash that divided the training set reads labels, the "
-        "offsets of a spread hash, and how many members each family of hash bagging has.",
+        "The labels that base classifiers give test points, and the true labels; if the file "
+        "does not state it, also whether the hash that divided the training set reads labels, "
+        "the offsets of a spread hash, and how many members each family of hash bagging has.",
         'let V = ballots("ballots.npz")',
         reads=True,
     ),
@@ -155,7 +154,7 @@ FUNCTIONS: tuple[Function, ...] = (
         ),
         EDIT_VOTES,
         "The majority of base classifiers trained on parts of the training set; 'certified' "
-        "members survive the edits that the thresholds of the ballots say.",
+        "members survive the edits that the thresholds of the ballots state.",
         'let W = dpa(ballots("ballots.npz"))',
         threat=_EDITS,
         kernels=("dpa",),
@@ -173,8 +172,8 @@ FUNCTIONS: tuple[Function, ...] = (
         "finite_aggregation",
         (_BALLOTS, _EXACT),
         EDIT_VOTES,
-        "The majority of base classifiers among which every training point is spread to several; "
-        "certified exactly, or by the bound that was published.",
+        "The majority of base classifiers where every training point is spread to several; "
+        "certified exactly, or by the published bound.",
         'let W = finite_aggregation(ballots("ballots.npz"))',
         threat=_EDITS,
         solver=True,
@@ -194,8 +193,8 @@ FUNCTIONS: tuple[Function, ...] = (
         "run_off",
         (_BALLOTS, _EXACT),
         EDIT_VOTES,
-        "A run-off between the two labels with the most votes, by the members' scores, over parts "
-        "or spread parts; certified exactly, or by the bound that was published.",
+        "A run-off between the two labels with the most votes, by the members' scores, over "
+        "parts or spread parts; certified exactly, or by the published bound.",
         'let W = run_off(ballots("ballots.npz"))',
         threat=_EDITS,
         kernels=("run_off",),
@@ -204,14 +203,14 @@ FUNCTIONS: tuple[Function, ...] = (
         "certified_accuracy",
         _VOTES,
         NUMBER,
-        "The share of test points answered right whatever changes, each attacked by itself; with "
-        "'label' the share of those with that true label.",
+        "The share of test points answered correctly whatever changes, each attacked "
+        "separately; with 'label', the share of those with that true label.",
         "certified_accuracy(dpa(V), edits = 8) >= 0.5",
         _one_threat,
         threat=_EITHER,
         words=_what_survives(
-            "the share of {points} that {votes} answers right whatever {changes} of the "
-            "training set do, each point attacked by itself,"
+            "the share of {points} that {votes} answers correctly whatever {changes} of "
+            "the training set do, each point attacked separately,"
         ),
         share=True,
     ),
@@ -219,15 +218,16 @@ FUNCTIONS: tuple[Function, ...] = (
         "collective_accuracy",
         _VOTES,
         NUMBER,
-        "The share of test points answered right whatever one attack on all of them changes; with "
-        "'label' of those with that true label, by the attack that is worst for them.",
+        "The share of test points answered correctly whatever one attack on all of them "
+        "changes; with 'label', of those with that true label, under the attack that is worst "
+        "for them.",
         "collective_accuracy(dpa(V), edits = 8) >= 0.55",
         _one_threat,
         threat=_EITHER,
         solver=True,
         kernels=("collective_accuracy",),
         words=_what_survives(
-            "the share of {points} that {votes} answers right whatever one attack of "
+            "the share of {points} that {votes} answers correctly whatever one attack of "
             "{changes} on all of them together does"
         ),
         share=True,
@@ -236,14 +236,14 @@ FUNCTIONS: tuple[Function, ...] = (
         "targeted_robustness",
         (Parameter("votes", _WHICH), _label("to", optional=False), *_VOTES[1:]),
         NUMBER,
-        "The share of the test points answered otherwise that no changes turn into the label "
-        "'to', each attacked by itself; with 'label' of those with that true label.",
+        "The share of the test points answered differently that no changes turn into the label "
+        "'to', each attacked separately; with 'label', of those with that true label.",
         'targeted_robustness(dpa(V), to = "approve", edits = 8) >= 0.9',
         _one_threat,
         threat=_EITHER,
         words=_what_survives(
-            "the share of the {points} not answered {to} by {votes} that {changes} of the training "
-            "set cannot turn into {to}, each point attacked by itself,"
+            "the share of the {points} not answered {to} by {votes} that {changes} of "
+            "the training set cannot turn into {to}, each point attacked separately,"
         ),
         share=True,
     ),
@@ -251,8 +251,9 @@ FUNCTIONS: tuple[Function, ...] = (
         "median_radius",
         (Parameter("votes", _WHICH), _UNIT, _label("label")),
         NUMBER,
-        "How many changes half of all test points (with 'label' of those with that true label) "
-        "survive, answered right; -1 where fewer than half are answered right with no change.",
+        "How many changes half of all test points (with 'label', of those with that true label) "
+        "survive, answered correctly; -1 where fewer than half are answered correctly with no "
+        "change.",
         "median_radius(dpa(V)) >= 8",
         _against,
         threat=_EITHER,
@@ -269,8 +270,8 @@ FUNCTIONS: tuple[Function, ...] = (
         "radius",
         (Parameter("votes", _WHICH), Parameter("point", (TEST_POINT,)), _UNIT, _label("to")),
         NUMBER,
-        "How many changes leave what is answered at a test point as it is, right or wrong; with "
-        "'to' how many leave it other than that label, -1 where it is that label already.",
+        "How many changes leave the answer at a test point unchanged, right or wrong; with "
+        "'to', how many leave it other than that label, -1 where it already is that label.",
         "forall p in test_points(V): answered_right(dpa(V), p) => radius(dpa(V), p) >= 1",
         _against,
         threat=_EITHER,
@@ -282,6 +283,6 @@ FUNCTIONS: tuple[Function, ...] = (
         BOOLEAN,
         "Whether a test point is answered with its true label.",
         "forall p in test_points(V): answered_right(dpa(V), p) => radius(dpa(V), p) >= 1",
-        words="{votes} answers {point} right",
+        words="{votes} answers {point} correctly",
     ),
 )

@@ -199,13 +199,7 @@ class Scope(Protocol):
     """Meanings of the names in a query."""
 
     def find(self, name: str) -> Place | None:
-        """Return the element a name stands for; None if it is not declared.
-
-        Raises
-        ------
-        UnreadableError
-            If it is declared, and is no variable of formulas.
-        """
+        """Return the element a name stands for; None if it is not declared."""
 
     def names(self) -> Collection[str]:
         """Return the declared names."""

@@ -54,23 +54,12 @@ class Declared:
 
 @dataclass(frozen=True)
 class Problem:
-    """The contents of a file.
+    """The contents of a file."""
 
-    Attributes
-    ----------
-    source : str
-        What messages call the file.
-    version : str
-        ``1.0`` or ``2.0``.
-    networks : tuple of Declared
-    formula : Formula
-        What a counter-example meets.
-    """
-
-    source: str
-    version: str
+    source: str  # what messages call the file
+    version: str  # ``1.0`` or ``2.0``
     networks: tuple[Declared, ...]
-    formula: Formula
+    formula: Formula  # what a counter-example meets
 
     @property
     def reals(self) -> bool:

@@ -23,8 +23,8 @@ from leaveout.verifier.plan import plan
 from leaveout.verifier.resolve_names import read_spec
 
 from support.files import BOUND, write_other, write_question
-from support.snapshots import passages
 from support.samples import MEMBERS, write_sample
+from support.snapshots import passages
 
 HEAD = BOUND[: BOUND.index("find")]
 QUIET = (

@@ -66,35 +66,7 @@ def check(
     exact: bool = False,
     progress: Progress | None = None,
 ) -> list[Checked]:
-    """Prove every claim of a certificate again.
-
-    Parameters
-    ----------
-    path : Path
-    network : Path or sequence of Path, optional
-        Where the networks are, if not where the certificate says; they must be the same files.
-    family : Path or sequence of Path, optional
-        The same of families.
-    files : Path or sequence of Path, optional
-        The same of other files; and folders that the certificate may name files of, beside its
-        own.
-    exact : bool
-        Whether sums and products are computed exactly, not in float64 with their rounding charged.
-    progress : callable, optional
-        Called with a claim's name and label, the nodes checked, and how many there are.
-
-    Returns
-    -------
-    list of Checked
-        In the order of the certificate.
-
-    Raises
-    ------
-    RejectedError
-        If a claim is not proved: the first node that fails is named.
-    LeaveoutError
-        If a file is missing or cannot be read.
-    """
+    """Prove every claim of a certificate again."""
     given = Given(_as_tuple(network), _as_tuple(family), _as_tuple(files))
     numbers = EXACT if exact else FLOATS
     checker = _Checker(read_certificate(path), given, numbers, progress)

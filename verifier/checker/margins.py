@@ -86,16 +86,7 @@ class MarginProgram:
     def errors(
         self, which: Integers, region: Region, label: int, rivals: Sequence[Integers]
     ) -> Floats:
-        """Bound ``|float32 margin - exact margin|``, the largest over some rivals, shape (n,).
-
-        Parameters
-        ----------
-        which : ndarray of int64, shape (n,)
-            Network of each node.
-        region : Region
-        label : int
-        rivals : sequence of ndarray of int64, shape (n,)
-        """
+        """Bound ``|float32 margin - exact margin|``, the largest over some rivals, shape (n,)."""
         seen, one = self._forward(which, region), np.arange(len(which))
         top = self.graph.output
         size = np.maximum(seen.above[top], seen.below[top])

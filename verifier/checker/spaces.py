@@ -42,44 +42,23 @@ class Combined:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The forms of some cases over one region, one case after the other, for shifted inputs.
+    """The forms of some cases over one region, one case after the other, for shifted inputs."""
 
-    Attributes
-    ----------
-    inputs, scores, change, constant, errors, goal
-        As of `CaseRows`; the constants are those of shifted inputs.
-    terms, terms_d : ndarray of float64, shape (scores,)
-        Sums of absolute terms of each score of N, and of each difference, over everything.
-    placed : ndarray of float64, shape (r,)
-        What rounding may have changed of constants and of features; 0 where there are none.
-    sizes : ndarray of float64, shape (r,)
-        Sums of absolute terms over everything.
-    starts : ndarray of int64, shape (cases + 1,)
-        Where the rows of each case start.
-    sums : ndarray of int64, shape (s, 2)
-        Positions among all rows.
-    sum_starts : ndarray of int64, shape (cases + 1,)
-    unit : float
-        Charge, relative to the sizes, for all rounding of rows and of what they are combined to.
-    arithmetic : Arithmetic
-        Of whose numbers the forms are.
-    """
-
-    inputs: Floats
-    scores: Floats
-    change: Floats
-    constant: Floats
-    errors: Floats
-    goal: NDArray[np.bool_]
-    terms: Floats
-    terms_d: Floats
-    placed: Floats
-    sizes: Floats
-    starts: Integers
-    sums: Integers
-    sum_starts: Integers
+    inputs: Floats  # as of `CaseRows`; the constants are those of shifted inputs
+    scores: Floats  # as of `CaseRows`; the constants are those of shifted inputs
+    change: Floats  # as of `CaseRows`; the constants are those of shifted inputs
+    constant: Floats  # as of `CaseRows`; the constants are those of shifted inputs
+    errors: Floats  # as of `CaseRows`; the constants are those of shifted inputs
+    goal: NDArray[np.bool_]  # as of `CaseRows`; the constants are those of shifted inputs
+    terms: Floats  # shape (scores,)
+    terms_d: Floats  # shape (scores,)
+    placed: Floats  # shape (r,)
+    sizes: Floats  # shape (r,): sums of absolute terms over everything
+    starts: Integers  # shape (cases + 1,): where the rows of each case start
+    sums: Integers  # shape (s, 2): positions among all rows
+    sum_starts: Integers  # shape (cases + 1,)
     unit: float
-    arithmetic: Arithmetic
+    arithmetic: Arithmetic  # of whose numbers the forms are
 
     def case(self, number: int) -> slice:
         """Return the slice of a case's rows."""
@@ -101,14 +80,7 @@ class Rows:
         return Combined(inputs, scores, change, constant + (1.0 + 8 * UNIT) * charge)
 
     def combine(self, case: Integers, share: Floats) -> Combined:
-        """Return combinations of the rows of each case by its shares.
-
-        Parameters
-        ----------
-        case : ndarray of int64, shape (n,)
-        share : ndarray of float64, shape (n, rows)
-            Not negative; 0 beyond the rows of the case.
-        """
+        """Return combinations of the rows of each case by its shares."""
         count, number = len(case), self.arithmetic.number
         found = Combined(
             number(np.zeros((count, self.inputs.shape[1]))),

@@ -69,13 +69,7 @@ class Walk:
         self.done = 0
 
     def run(self, progress: Callable[[int], None] | None = None) -> None:
-        """Check every node.
-
-        Raises
-        ------
-        RejectedError
-            Naming the first node that fails.
-        """
+        """Check every node."""
         part, net = self.tree.part, self.net
         roots = np.flatnonzero(part.kind == ROOT)
         roots = roots[self._place[part.index[roots]] >= 0]

@@ -81,7 +81,7 @@ def _link_files(root: Path, subjects: Sequence[tuple[Subject, Path]], name: str)
     for path, (subject, found) in zip(paths, subjects, strict=True):
         target = Path(os.path.normpath(base / path))
         if Path(path).is_absolute() or target.exists():
-            raise TamperedError(f"{name}: {subject.name!r} is not the place of one file")
+            raise TamperedError(f"{name}: {subject.name!r} is not the path of a file")
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             if subject.annotations.kind in _COPIED:
@@ -90,8 +90,8 @@ def _link_files(root: Path, subjects: Sequence[tuple[Subject, Path]], name: str)
                 target.symlink_to(found.resolve())
         except OSError as error:
             raise EvidenceError(
-                f"{subject.name!r} cannot be put into {root}: {error.strerror or error}; let "
-                "TMPDIR name a folder with room"
+                f"cannot copy {subject.name!r} into {root}: {error.strerror or error}; set "
+                "TMPDIR to a folder with enough space"
             ) from None
     return base
 
@@ -107,7 +107,7 @@ def _read(
     spec = _specification(report, subjects, base, name)
     if spec is None and "\n" not in report.spec:
         names = tuple(dict.fromkeys(each.name for each in report.results))
-        why = "its specification is not attested, as an earlier version had it"
+        why = "its specification is not attested (it was made by an earlier version)"
         return Resolved(names, base, why=dict.fromkeys(names, why))
     included = [each.name for each, _ in subjects if each.annotations.kind == _INCLUDED]
     allowed = list(dict.fromkeys((base / each).parent for each in included))
@@ -119,7 +119,7 @@ def _read(
     except (LeaveoutError, Slip, RecursionError):
         # No message of the parser is shown: it would quote a file that evidence chose.
         shown = name if spec is None else spec.name
-        raise TamperedError(f"{shown}: cannot be read as a specification") from None
+        raise TamperedError(f"{shown}: not a readable specification") from None
     tree = _from_here(whole, subjects, places)
     shown = "the specification" if spec is None else spec.name
     _check_results(report, whole, tree, places, shown)
@@ -210,7 +210,7 @@ def _unreachable(tree: Spec, root: Path, base: Path) -> str:
         if isinstance(node, Text):
             where = Path(os.path.normpath(base / node.value))
             if "\0" in node.value or not where.is_relative_to(root):
-                return f"the specification names {node.value!r}, which is no attested file"
+                return f"the specification names {node.value!r}, which is not attested"
         waiting.extend(children(node))
     return ""
 
@@ -231,13 +231,13 @@ def _check_results(report: Report, whole: Spec, tree: Spec, places: Places, show
     for said in report.statements:
         if said.text not in asked.get(said.name, ()):
             raise TamperedError(
-                f"{shown}: does not have the statement {said.name!r} as the results have it"
+                f"{shown}: does not contain the statement {said.name!r} as the results state it"
             )
         for definition in said.definitions:
             if definition not in lets:
                 raise TamperedError(
-                    f"{shown}: has no {definition!r}, of which the results say that {said.name!r} "
-                    "is made"
+                    f"{shown}: does not define {definition!r}, which the results use in "
+                    f"{said.name!r}"
                 )
     decided = {(each.name, each.kind) for each in report.results}
     expected = {
@@ -246,7 +246,7 @@ def _check_results(report: Report, whole: Spec, tree: Spec, places: Places, show
         if isinstance(each, Guarantee | Find)
     }
     for name, kind in sorted(decided ^ expected):
-        where = "the results leave out" if (name, kind) in expected else "has no"
+        where = "the results omit" if (name, kind) in expected else "has no"
         raise TamperedError(f"{shown}: {where} the {kind} {name!r}")
 
 
@@ -264,7 +264,7 @@ def _check_files(
         if own is None:
             if notes.kind not in beside:
                 raise TamperedError(
-                    f"{name}: subject {subject.name!r} is no file that the specification names"
+                    f"{name}: the specification does not name the subject {subject.name!r}"
                 )
             continue
         if (own.kind, own.sha256) != (notes.kind, subject.sha256) or set(own.called) != set(
@@ -272,8 +272,8 @@ def _check_files(
         ):
             called = f" called {', '.join(own.called)}" if own.called else ""
             raise TamperedError(
-                f"{name}: subject {subject.name!r} is the specification's {own.kind}{called}, and "
-                "is attested as something else"
+                f"{name}: the subject {subject.name!r} is the specification's {own.kind}{called} "
+                "but is attested as something else"
             )
 
 
@@ -285,22 +285,23 @@ def _check_words(
     Yields the statements that another version words differently, and why they are not checked.
     """
     if report.files and report.training != origin.training():
-        raise TamperedError(f"{name}: the training rows are not those that the files are of")
+        raise TamperedError(f"{name}: the training rows do not belong to these files")
     stated = {each.name: each for each in origin.statements()}
     for said in report.statements:
         own = stated[said.name]
         heads = [[d.partition(" = ")[0] for d in each.definitions] for each in (said, own)]
         if said.names != own.names or heads[0] != heads[1]:
             raise TamperedError(
-                f"{name}: the statement {said.name!r} is made of {', '.join(own.names)}, which the "
-                "results do not say"
+                f"{name}: the statement {said.name!r} uses {', '.join(own.names)}, which the "
+                "results do not state"
             )
         if said.sentence != own.sentence:
             if same and report.leaveout == VERSION:
                 raise TamperedError(
-                    f"{name}: the sentence of the statement {said.name!r} is not what it says"
+                    f"{name}: the sentence of the statement {said.name!r} does not match the "
+                    "statement"
                 )
-            yield said.name, f"its sentence is not as this version, {VERSION}, says it"
+            yield said.name, f"its sentence is worded differently by this version, {VERSION}"
 
 
 def _load(found: Resolved, checked: CheckedSpec) -> None:

@@ -62,7 +62,7 @@ _AGREE = 0.01
 _NOTHING = -1e290
 """A bound as low as this says that no point counts at all."""
 
-_OTHER = "says something else in the certificate"
+_OTHER = "differs in the certificate"
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,8 @@ def standings(
         for name in _names(claim):
             if name not in claims:
                 raise TamperedError(
-                    f"{attestation}: the certificate claims {name}, of which the specification "
-                    "says nothing"
+                    f"{attestation}: the certificate claims {name}, which the specification does "
+                    "not contain"
                 )
             claims[name].append(claim)
     sampled = [each for each in spec.tasks.values() if each.engine.subject == "samples"]
@@ -235,8 +235,8 @@ class _OfLeaks(_Asked[J]):
         if not uppers or result.lower is None or result.lower <= max(*uppers.values(), 0.0):
             return ""
         return (
-            f"has a leak at {bound(result.lower)} in the results, the certificate proves that "
-            f"none is above {bound(max(uppers.values()), up=True)}"
+            f"has a leak at {bound(result.lower)} in the results, but the certificate proves "
+            f"that none exceeds {bound(max(uppers.values()), up=True)}"
         )
 
     def assess(self, result: Result, claims: Sequence[Checked]) -> Standing:
@@ -260,7 +260,7 @@ class _OfLeaks(_Asked[J]):
         if lower > 0 and not _is_about(self.replayed_confidence(result), lower):
             return Standing(result, f"{told}; its leak does not replay", False)
         if not _reaches(upper, result.upper):
-            told += f" (not {result.upper:.6g}, as the results have it)"
+            told += f" (not {result.upper:.6g}, as the results state)"
         if result.kind == "guarantee" and result.verdict == "proved":
             threshold = -math.inf if statement.threshold is None else statement.threshold
             return Standing(result, told, upper < 0 or upper <= threshold)
@@ -382,8 +382,8 @@ class _Samples(_OfLeaks[SampledJob]):
             return _OTHER
         if part.results < self.samples:
             return (
-                f"shares what may be wrong with {part.results} results in the certificate, and "
-                f"{self.samples} rest on samples"
+                f"shares its failure probability among {part.results} results in the "
+                f"certificate, but {self.samples} rest on samples"
             )
         if {each.label for each in part.bounds} not in map(set, sampled.label_groups):
             return _OTHER
@@ -416,8 +416,8 @@ class _Samples(_OfLeaks[SampledJob]):
             error = float((1 - subject.confidence) / (results * drawn.draws))
             if facts.get("error") != error:
                 return (
-                    f"may be wrong with {facts.get('error')} in the results, with {error} in the "
-                    "certificate"
+                    f"has failure probability {facts.get('error')} in the results, {error} in "
+                    "the certificate"
                 )
         return ""
 
@@ -510,7 +510,7 @@ class _Points(_Asked[FormulaJob]):
             return ""
         if result.kind == "guarantee":
             refuted = result.verdict == "refuted"
-            return "is refuted in the results, the certificate proves it" * refuted
+            return "is refuted in the results, but the certificate proves it" * refuted
         upper, lower = max(uppers, default=_NOTHING), self._ends(result)[0]
         if lower is not None and lower > upper:
             sign = self.job.sign
@@ -540,7 +540,7 @@ class _Points(_Asked[FormulaJob]):
             return Standing(result, "proved", result.verdict == "proved")
         upper, (lower, told) = max(uppers, default=_NOTHING), self._ends(result)
         if upper <= _NOTHING:
-            return Standing(result, "no point counts", lower is None and told is None)
+            return Standing(result, "no point is a counter-example", lower is None and told is None)
         words = f"at most {bound(upper, up=True)}"
         if self.job.sign < 0:
             words = f"at least {bound(-upper)}"

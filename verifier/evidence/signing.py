@@ -43,19 +43,7 @@ class Envelope:
     _file: _File | None = None
 
     def verify(self, key: SSlibKey, path: Path) -> None:
-        """Verify the signature with a public key.
-
-        Parameters
-        ----------
-        key : SSlibKey
-        path : Path
-            Where it was read.
-
-        Raises
-        ------
-        TamperedError
-            If there is no signature by this key, or it is of something else.
-        """
+        """Verify the signature with a public key."""
         from securesystemslib.dsse import Envelope as Sealed
         from securesystemslib.exceptions import VerificationError
 

@@ -227,18 +227,7 @@ class Places:
         return (self.own, Path.cwd(), *self.given)
 
     def find(self, path: str) -> Path:
-        """Return the path of a file; it need not exist.
-
-        Parameters
-        ----------
-        path : str
-            As a record has it.
-
-        Raises
-        ------
-        EvidenceError
-            If it is said to lie where evidence is not to look.
-        """
+        """Return the path of a file; it need not exist."""
         said = self.own / self.folder / path
         near = [said, *(each / path for each in self.given)]
         near = [each for each in near if self._may_open(each)]

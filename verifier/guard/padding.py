@@ -211,21 +211,7 @@ class Padding:
             await self._clock.until(start + self._due(pads, self.pace.pad))
 
     async def run(self, start: float, rows: int, work: Callable[[], T]) -> T:
-        """Run work in a thread and return its result at its due time.
-
-        Parameters
-        ----------
-        start : float
-            When the request was received, a time of `time.monotonic`.
-        rows : int
-            Of the request, from 1.
-        work : callable
-
-        Raises
-        ------
-        BusyError
-            If too many requests wait already.
-        """
+        """Run work in a thread and return its result at its due time."""
         taken = 1 if self.pace is None else self.pace.places_for(rows)
         waited = await self._take(taken)
         try:

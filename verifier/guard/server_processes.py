@@ -93,13 +93,7 @@ class Children:
         self._kill_at: float | None = None
 
     def run(self) -> None:
-        """Start all processes and return once they have ended.
-
-        Raises
-        ------
-        GuardError
-            If one ended before all answered.
-        """
+        """Start all processes and return once they have ended."""
         self._selector = selectors.DefaultSelector()
         alive, self._alive = os.pipe()
         self._orphaned = alive

@@ -25,18 +25,7 @@ _GROUPS = 1000
 
 
 def load(names: Sequence[str]) -> tuple[Run, ...]:
-    """Read result files, each once.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Paths; ``-`` is standard input.
-
-    Raises
-    ------
-    PageError
-        If one cannot be read, or holds no results.
-    """
+    """Read result files, each once."""
     distinct = list(dict.fromkeys(names))
     short = [Path(name).name for name in distinct]
     shown = short if len(set(short)) == len(short) else distinct

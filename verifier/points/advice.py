@@ -23,21 +23,11 @@ _WIDER = 1.05
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """The context of a result.
+    """The context of a result."""
 
-    Attributes
-    ----------
-    box : Box
-        The set of inputs.
-    manifest : Manifest or None
-        Of the family; None where there is none, or several.
-    instance : Instance or None
-        Of leaks.
-    """
-
-    box: Box
-    manifest: Manifest | None = None
-    instance: Instance | None = None
+    box: Box  # the set of inputs
+    manifest: Manifest | None = None  # of the family; None where there is none, or several
+    instance: Instance | None = None  # of leaks
 
 
 def advice(result: Result, case: Case) -> tuple[str, ...]:
@@ -72,14 +62,14 @@ def _smaller(case: Case) -> Iterator[str]:
     if words:
         name, at = words[0]
         yield (
-            f"{_columns([each for each, _ in words])} one category in each record, but any numbers "
-            f"in this set of inputs: one_hot(X, at = {at}) leaves the records of {name!r} alone, "
-            "which is a smaller question"
+            f"{_columns([each for each, _ in words])} one category in each record, but any "
+            f"numbers in this set of inputs: one_hot(X, at = {at}) restricts the set to possible "
+            f"values of {name!r}, a smaller question"
         )
     if whole:
         yield (
-            f"{_columns(whole)} whole numbers in the training data, but any in this set of inputs: "
-            "integers(X, at = ...) leaves the whole ones"
+            f"{_columns(whole)} whole numbers in the training data, but any number in this set "
+            "of inputs: integers(X, at = ...) restricts it to whole ones"
         )
     if facts is not None and len(facts.minimum) == case.box.dimension:
         data = np.asarray(facts.maximum) - np.asarray(facts.minimum)
@@ -102,11 +92,11 @@ def _time(result: Result) -> Iterator[str]:
     if not courses and result.kind == "guarantee" and "stopped after" in reason:
         yield (
             "more --time may decide it; a find of the least number for which it holds shows how "
-            "near it is"
+            "close it is"
         )
         return
     if not courses:
-        yield "its search had no time: give --time more seconds, or ask for less in one run"
+        yield "its search had no time left: raise --time, or ask for less in one run"
         return
     course = max(courses, key=lambda each: each.upper[-1])
     half, before, after = _halves(course)
@@ -117,9 +107,9 @@ def _time(result: Result) -> Iterator[str]:
         )
         return
     yield (
-        f"in the last {half:.3g} s of the search the bounds came from {before:.4g} to {after:.4g} "
-        "apart: more --time may bring them closer, and --resume FILE keeps what was found for the "
-        "next run"
+        f"in the last {half:.3g} s of the search the gap between the bounds went from "
+        f"{before:.4g} to {after:.4g}: more --time may close it, and --resume FILE saves the "
+        "progress for the next run"
     )
 
 
@@ -127,8 +117,8 @@ def _tie(result: Result) -> Iterator[str]:
     """Advise on a guarantee that only rounding keeps open."""
     if result.kind == "guarantee" and (result.reason or "").startswith("numerical: float32"):
         yield (
-            "it may hold with equality, or miss it by less than that: more --time does not help; "
-            "leave the claim more room, such as <= 1.001 in place of <= 1"
+            "it may hold with equality, or fail by less than rounding can tell: more --time "
+            "does not help; relax the claim slightly, e.g. <= 1.001 instead of <= 1"
         )
 
 
@@ -167,7 +157,7 @@ def _inputs(instance: Instance, head: str) -> Iterator[str]:
     told = ", ".join(
         f"{_name(int(i), manifest)} ({percent(round(moved[i] / moved.sum(), 2))})" for i in most
     )
-    more = f"; most of what moves the first layer comes from {told}: narrow these first"
+    more = f"; the first layer depends mostly on {told}: narrow these first"
     yield head + (more if moved[most].sum() > 0.5 * moved.sum() else "")
 
 

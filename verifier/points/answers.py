@@ -116,9 +116,11 @@ def label_words(found: LabelAnswersRecord, *, boxes: int) -> str:
             f"{found.not_above:,} {verb} a confidence not above {limit}, so {who} may depend on one"
         )
     if found.unknown:
-        parts.append(f"of {found.unknown:,} no bound is known")
+        parts.append(f"for {found.unknown:,} no bound is known")
     if found.outside and not boxes:
-        parts.append(f"no statement bounds this label, so nothing is proved of {found.outside:,}")
+        parts.append(
+            f"no statement bounds this label, so nothing is proved about {found.outside:,}"
+        )
     elif found.outside:
         verb = "lies" if found.outside == 1 else "lie"
         where = "every set" if boxes > 1 else "the set"
@@ -133,5 +135,5 @@ def _records(members: int, rows: int | None) -> str:
     if rows is None:
         return left
     if rows > members:
-        return f"{left}, of {rows:,}; of the others nothing is claimed"
+        return f"{left}, of {rows:,}; nothing is claimed about the others"
     return f"the {rows:,} training records"

@@ -240,8 +240,8 @@ OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 
 _CURE = (
-    "a claim about points is made of comparisons of linear expressions in score, confidence, "
-    "feature, distance and difference, of labels, and of 'and', 'or', 'not' and '=>'"
+    "a claim about points combines comparisons of labels and of linear expressions in score, "
+    "confidence, feature, distance and difference with 'and', 'or', 'not' and '=>'"
 )
 
 
@@ -275,13 +275,13 @@ class ClaimReader:
                 compared = cast("list[Comparison]", self._read(node))
                 parts = [_compare(*each, positive) for each in compared]
                 return all_of(parts) if positive else any_of(parts)
-        raise self.resolver.fail(node, "this cannot be decided over points and networks", _CURE)
+        raise self.resolver.fail(node, "this cannot be decided for points and networks", _CURE)
 
     def _resolve_value(self, node: Name) -> Expression:
         """Return the value of a name; raise if it has none."""
         value = self.resolver.value(node)
         if value is node:
-            raise self.resolver.fail(node, "this cannot be decided over points and networks", _CURE)
+            raise self.resolver.fail(node, "this cannot be decided for points and networks", _CURE)
         return value
 
     def _comparison_cases(self, node: Compare, positive: bool) -> Cases:
@@ -298,13 +298,13 @@ class ClaimReader:
         """Return a call as its function reads it."""
         forms = _forms_of(self.resolver.function(node))
         if forms is None:
-            wrong = f"{node.function} cannot be decided over points and networks"
+            wrong = f"{node.function} cannot be decided for points and networks"
             raise self.resolver.fail(node, wrong, _CURE)
         given = self.resolver.bound_arguments(node)
         with self.resolver.answering_for(node):
             found = cast("Reading", find_reference(forms))(self, node, given)
         if not _is_read(self.resolver.function(node).result, found):
-            wrong = f"plug-in function '{node.function}' gave no usable answer: {found!r:.60}"
+            wrong = f"plug-in function '{node.function}' returned an unusable answer: {found!r:.60}"
             raise self.resolver.fail(node, wrong)
         return found
 
@@ -356,7 +356,7 @@ class ClaimReader:
                 return self._arithmetic(value)
             case Call():
                 return cast("Pieces", self._read(value))
-        raise self.resolver.fail(node, "this is no number that can be decided about", _CURE)
+        raise self.resolver.fail(node, "this number cannot be decided", _CURE)
 
     def _arithmetic(self, node: Arithmetic) -> Pieces:
         if node.operator in {"+", "-"}:
@@ -369,7 +369,7 @@ class ClaimReader:
             factor = right if node.operator == "*" else 1 / right
             return scale_pieces(self.number(node.left), factor)
         raise self.resolver.fail(
-            node, f"'{node.operator}' of two things that vary is not linear", _CURE
+            node, f"'{node.operator}' of two varying quantities is not linear", _CURE
         )
 
     def _constant(self, node: Expression) -> Fraction | None:
@@ -414,7 +414,7 @@ class ClaimReader:
     def _whole(self, node: Expression, count: int, what: str, known: str) -> int:
         number = self.resolver.number(node)
         if number is None or not math.isfinite(number) or number != int(number) or number < 0:
-            raise self.resolver.fail(node, f"a {what} is a constant whole number from 0")
+            raise self.resolver.fail(node, f"a {what} must be a constant whole number, 0 or more")
         if number >= count:
             raise self.resolver.fail(
                 node, f"{what} {int(number)} is out of range", f"{known} 0 to {count - 1}"

@@ -281,9 +281,11 @@ class _Decision:
         first = self.open[reasons.index(kind)] if kind in reasons else self.open[0]
         detail = "interrupted" if self.clock.interrupted else first.detail
         if len(self.questions) > 1:
-            detail = f"{len(self.open):,} of {len(self.questions):,} questions open; {detail}"
+            detail = (
+                f"{len(self.open):,} of {len(self.questions):,} questions remain open; {detail}"
+            )
         if not self.decides and not math.isfinite(lower):
-            detail += "; no point that counts was found, so one side has no bound"
+            detail += "; no relevant point was found, so one side has no bound"
         elif not self.decides and not math.isfinite(upper):
             detail += "; propagation gives no finite bound"
         return f"{kind}: {detail}"
@@ -359,7 +361,7 @@ def _unsearched_result(upper: float, *, closed: bool) -> SearchResult[Found]:
         witness=None,
         closed=closed,
         reason=None if closed else "time",
-        detail="no time was left to search",
+        detail="no time was left for the search",
         member_upper=np.array([upper]),
         solved=0,
         seconds=0.0,

@@ -110,7 +110,7 @@ class ForestNames:
         more = f" and {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""
         shown = f"({', '.join(parts[:_SHOWN])}{more})"
         wrong = ", ".join(cell.name for cell in cells if cell.nearest)
-        return f"nearest to {shown} but no possible record in {wrong}" if wrong else shown
+        return f"nearest to {shown}, but not a possible record in {wrong}" if wrong else shown
 
 
 def witness_record(
@@ -154,7 +154,7 @@ def outside_inputs(rows: Floats, box: Box) -> list[str]:
         return []
     return [
         f"{left:,} of the forest's {len(rows):,} rows lie outside the set of inputs; nothing is "
-        "claimed of them"
+        "claimed about them"
     ]
 
 
@@ -402,7 +402,7 @@ class ForestLeaks(LeakEngine[Forests]):
                 raise resolver.fail(
                     leak.family,
                     f"the forests read {forest.n_features_in_} and {compared.n_features_in_} "
-                    "features; compare forests of the same data",
+                    "features; compare forests trained on the same data",
                 )
             other, _ = scored_with_rows(compared)
         else:
@@ -426,7 +426,7 @@ class ForestLeaks(LeakEngine[Forests]):
         family = resolver.value(statement.family)
         if not (isinstance(family, Call) and family.function == "leave_one_out"):
             raise resolver.fail(
-                statement.family, "expected a family of forests", "as in leave_one_out(T)"
+                statement.family, "expected a family of forests", "e.g. leave_one_out(T)"
             )
         of = resolver.bound_arguments(family)["forest"]
         try:
@@ -436,8 +436,8 @@ class ForestLeaks(LeakEngine[Forests]):
         if resolver.forest(of) is not resolver.forest(statement.network):
             raise resolver.fail(
                 statement.family,
-                f"this family is of another forest than {statement.network}",
-                "the family and the confidence must be of one forest",
+                f"this family belongs to a forest other than {statement.network}",
+                "the family and the confidence must belong to the same forest",
             )
 
     def prepare(self, job: ForestJob, clock: Clock) -> None:
@@ -448,7 +448,7 @@ class ForestLeaks(LeakEngine[Forests]):
         """See `LeakEngine.settle`: searches bound each row as well as they can."""
         if any(each.has_contradiction for each in kept.values()):
             # Where a bound is wrong nothing is to be concluded.
-            raise AssertionError("a replayed leak is above what was proved of its row")
+            raise AssertionError("a replayed leak exceeds the proved bound of its row")
 
     def account(self, job: ForestJob, result: Result, clock: Clock) -> None:
         """See `LeakEngine.account`."""
@@ -466,7 +466,7 @@ class ForestLeaks(LeakEngine[Forests]):
             return
         found = [self._searched[label] for label in labels if label in self._searched]
         if len(found) < len(labels):
-            certificate.without(name, "not all labels were searched; let the run take longer")
+            certificate.without(name, "not all labels were searched; raise the time limit")
             return
         question = job.compared.question(labels[0], NEVER, lambda _: None)
         claimed = max(NO_LEAK, *(each.upper + margin_of(question) for each in found))
@@ -494,7 +494,7 @@ class ForestLeaks(LeakEngine[Forests]):
             question = compared.question(label, deadline, report)
         except TimeoutError:
             return self.unsearched_result(
-                job, label, "the deletion of every row was not found in time"
+                job, label, "not every row's deletion was computed in time"
             )
         except ForestError as error:
             raise self.context.resolver.fail(job.statement.family, str(error)) from None

@@ -84,7 +84,7 @@ class GivenPoints:
         except LeaveoutError as error:
             raise DataError(str(error)) from None
         if not len(table):
-            raise DataError(f"{_MEMORY}: the data frame has no row")
+            raise DataError(f"{_MEMORY}: the data frame has no rows")
         return GivenPoints(_MEMORY, _MEMORY, table=table)
 
     @staticmethod
@@ -96,7 +96,7 @@ class GivenPoints:
                 start = stream.read(len(_ZIP))
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
-            raise DataError(f"{place}: cannot be read: {reason}") from None
+            raise DataError(f"{place}: cannot read: {reason}") from None
         if start == _ZIP:
             try:
                 arrays = read_archive(path, DataError)
@@ -104,13 +104,13 @@ class GivenPoints:
                 raise DataError(f"{option}{error}{_expected_kinds(path)}") from None
             return GivenPoints(path.name, place, arrays=_arrays(place, arrays))
         if path.suffix.lower() == ".npz":
-            raise DataError(f"{place}: is no NPZ file; write it with numpy.savez")
+            raise DataError(f"{place}: not an NPZ file; write it with numpy.savez")
         try:
             table = read_table(path)
         except LeaveoutError as error:
             raise DataError(f"{option}{error}{_expected_kinds(path)}") from None
         if not len(table):
-            raise DataError(f"{place}: there is no row below the header{_expected_kinds(path)}")
+            raise DataError(f"{place}: no rows below the header{_expected_kinds(path)}")
         return GivenPoints(path.name, place, table=table)
 
     def points(self, manifest: Manifest, inputs: int, source: str) -> NDArray[np.float32]:
@@ -136,7 +136,7 @@ class GivenPoints:
             if cell not in place:
                 shown = ", ".join(map(repr, known[:8])) or "none is known"
                 raise DataError(
-                    f"{self.at(row)}, column {encoding.label!r}: {cell!r} is no label of the "
+                    f"{self.at(row)}, column {encoding.label!r}: {cell!r} is not a label of the "
                     f"training data ({shown})"
                 )
             found.append(place[cell])
@@ -168,8 +168,8 @@ class GivenPoints:
         if not features or not set(features) <= set(self.table.header):
             instead = "an array" if self.place == _MEMORY else "an NPZ with X_test (or X)"
             raise DataError(
-                f"{self.place}: is a table, but the family of {source} keeps no encoding of one; "
-                f"give {instead} as the network reads them"
+                f"{self.place}: is a table, but the family of {source} has no table encoding; "
+                f"pass {instead} as the network reads them"
             )
         return self._plain(rows, features)
 
@@ -207,16 +207,16 @@ class GivenPoints:
 
 def _expected_kinds(path: Path) -> str:
     """Return the end of a message about a file of an unknown kind."""
-    return "" if path.suffix.lower() in _KINDS else "; a CSV or an NPZ is expected"
+    return "" if path.suffix.lower() in _KINDS else "; expected a CSV or an NPZ"
 
 
 def _numbers_of(given: Any) -> NDArray[Any]:
     if np.ma.isMaskedArray(given):
-        raise DataError(f"{_MEMORY}: is an array with a mask; fill it first")
+        raise DataError(f"{_MEMORY}: is a masked array; fill it first")
     try:
         return np.asarray(given)
     except (TypeError, ValueError):
-        raise DataError(f"{_MEMORY}: rows must be numbers, as many features each") from None
+        raise DataError(f"{_MEMORY}: rows must be numbers, with equally many features") from None
 
 
 def _arrays(place: str, arrays: dict[str, NDArray[Any]]) -> _Arrays:
@@ -226,22 +226,22 @@ def _arrays(place: str, arrays: dict[str, NDArray[Any]]) -> _Arrays:
             return _Arrays(x, _labels(place, label, arrays[label], x) if label in arrays else None)
     held = ", ".join(sorted(arrays)) or "nothing"
     raise DataError(
-        f"{place}: there is neither an array 'X_test' nor 'X' (it has {held}); y_test or y "
-        "beside it holds the true labels"
+        f"{place}: has neither an array 'X_test' nor 'X' (it has {held}); y_test or y next to it "
+        "holds the true labels"
     )
 
 
 def _features(place: str, name: str, raw: NDArray[Any]) -> NDArray[np.float32]:
     if raw.ndim < 2 or not raw.size or raw.dtype.kind not in "fiub":
         raise DataError(
-            f"{place}: {name!r} is {raw.dtype} of shape {raw.shape}, expected numbers, a row a "
-            "point"
+            f"{place}: {name!r} is {raw.dtype} of shape {raw.shape}; expected numbers, one row "
+            "per point"
         )
     with np.errstate(over="ignore"):
         values = np.ascontiguousarray(raw.reshape(len(raw), -1), dtype=np.float32)
     if not np.isfinite(values).all():
         row = int(np.argmin(np.isfinite(values).all(axis=1)))
-        raise DataError(f"{place}: {name!r} row {row} holds what is no finite float32")
+        raise DataError(f"{place}: {name!r} row {row} holds a value that is not a finite float32")
     return values
 
 
@@ -249,8 +249,8 @@ def _labels(place: str, name: str, raw: NDArray[Any], x: NDArray[np.float32]) ->
     whole = raw.ndim == 1 and raw.dtype.kind in "fiub" and bool((np.floor(raw) == raw).all())
     if not whole or len(raw) != len(x):
         raise DataError(
-            f"{place}: {name!r} is {raw.dtype} of shape {raw.shape}, expected {len(x)} whole "
-            "numbers, a label a point"
+            f"{place}: {name!r} is {raw.dtype} of shape {raw.shape}; expected {len(x)} whole "
+            "numbers, one label per point"
         )
     return raw.astype(np.int64)
 
@@ -319,7 +319,8 @@ def _unlisted_reason(
         value = _in_units(column, float(point[at]))
         unit = unit_of(manifest.data, column.name)
         return (
-            f"{column.name} = {value:.6g}{f' {unit}' if unit else ''} is none of the listed values"
+            f"{column.name} = {value:.6g}{f' {unit}' if unit else ''} is not one of the listed "
+            "values"
         )
     named = ", ".join(_feature(each, manifest) for each in columns.tolist()[:3])
     return f"{named} {'takes' if len(columns) == 1 else 'take'} no listed value"
@@ -389,10 +390,11 @@ class GivenAnswers:
                 gathered.setdefault(key, []).append(job)
         if not gathered:
             raise DataError(
-                f"{given.place}: no statement bounds the confidence of leaks of a family, so there "
-                "is nothing to hold rows against; add 'find bound: least b per label such that "
-                "forall x in X, M in F: confidence(N, x) > b => label(M, x) == label(N, x)' (a "
-                "sample of the rows, with 'but', says it of no answer), or leave the rows out"
+                f"{given.place}: no statement bounds the confidence of leaks of a family, so "
+                "there is nothing to compare rows with; add 'find bound: least b per label such "
+                "that forall x in X, M in F: confidence(N, x) > b => label(M, x) == label(N, "
+                "x)' (a sample of the rows, with 'but', bounds no single answer), or drop the "
+                "rows"
             )
         self._asked = [_ask(own, given) for own in gathered.values()]
 
@@ -407,8 +409,10 @@ class GivenAnswers:
         if self._given.table is not None or not other or (found != State.OUTSIDE).any():
             return ()
         return (
-            "arrays are taken as the network reads them, columns scaled and words one-hot encoded; "
-            "for rows in the units of the table give a CSV or a data frame",
+            (
+                "arrays are taken as the network reads them, scaled and one-hot encoded; for rows "
+                "in the units of the table pass a CSV or a data frame"
+            ),
         )
 
     def _record(self, asked: _Asked, results: Sequence[Result]) -> AnswersRecord:

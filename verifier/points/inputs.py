@@ -50,14 +50,14 @@ class InputReader:
                 count += self._add(choices, listed, call, given.get("at", call), box)
                 if count > LARGEST_IN_ALL:
                     wrong = f"this set lists more than {LARGEST_IN_ALL:,} numbers in all"
-                    raise self.resolver.fail(call, wrong, "leave so fine a feature continuous")
+                    raise self.resolver.fail(call, wrong, "keep such a fine feature continuous")
         return Box(box.lower, box.upper, tuple(dict.fromkeys(choices.values())))
 
     def _box(self, node: Expression, call: Expression) -> Box:
         if isinstance(call, Call) and call.function == "around":
             return self._around(call)
         if not (isinstance(call, Call) and call.function == "box"):
-            raise self.resolver.fail(node, "expected a box, as in box(0, 1)")
+            raise self.resolver.fail(node, "expected a box, e.g. box(0, 1)")
         given = self.resolver.bound_arguments(call)
         lower, upper = self._side(given["lower"]), self._side(given["upper"])
         try:
@@ -70,7 +70,9 @@ class InputReader:
         given = self.resolver.bound_arguments(call)
         centre, radius = self._side(given["centre"]), self.resolver.number(given["radius"])
         if radius is None or radius < 0:
-            raise self.resolver.fail(given["radius"], "a radius is a constant number from 0")
+            raise self.resolver.fail(
+                given["radius"], "a radius must be a constant number, 0 or more"
+            )
         lower, upper = -_greatest_sum(-centre, radius), _greatest_sum(centre, radius)
         choices: tuple[Choices, ...] = ()
         if "within" in given:
@@ -100,7 +102,7 @@ class InputReader:
         for i in np.flatnonzero(none):
             self.notes.append(
                 f"feature {i} is fixed at {lower[i]:g}, which a network reads as "
-                f"{float(read[i])!r}: the claim is about that"
+                f"{float(read[i])!r}; the claim is about that value"
             )
         return np.where(none, read, lower), np.where(none, read, upper)
 
@@ -118,8 +120,8 @@ class InputReader:
             raise resolver.fail(
                 node,
                 f"{len(known)} bounds for {dimension} features",
-                f"the {self.model} reads {dimension} features; give one number for all, or "
-                f"{dimension} of them",
+                f"the {self.model} reads {dimension} features; pass one number for all, or "
+                f"{dimension} numbers",
             )
         return np.asarray(known)
 
@@ -165,7 +167,7 @@ class InputReader:
             if column in choices:
                 raise self.resolver.fail(
                     at,
-                    f"feature {column} takes listed values already",
+                    f"feature {column} already takes listed values",
                     "list the values of a feature once",
                 )
         with self.resolver.answering_for(call):
@@ -179,8 +181,8 @@ class InputReader:
         if len(inside) < len(every):
             left_out = len(every) - len(inside)
             self.notes.append(
-                f"{left_out:,} of the {len(every):,} listed values of {every} lie outside the box "
-                "and are left out"
+                f"{left_out:,} of the {len(every):,} listed values of {every} lie outside the "
+                "box and are dropped"
             )
         choices.update(dict.fromkeys(listed.columns, inside))
         return every.values.size
@@ -200,14 +202,14 @@ class InputReader:
             raise Slip(
                 text.at,
                 f"{path} has {values.shape[1]} features, the {self.model} reads {self.dimension}",
-                f"list the values from the very arrays the {self.model} was trained on",
+                f"list the values from the arrays the {self.model} was trained on",
             )
         for column in columns:
             self._refuse_beyond(column, text)
         rows = np.unique(values[:, columns].astype(np.float64), axis=0)
         if rows.size > LARGEST:
             wrong = f"{len(rows):,} different values in {path}, at most {LARGEST // len(columns):,}"
-            raise Slip(text.at, wrong, "leave so fine a feature continuous")
+            raise Slip(text.at, wrong, "keep such a fine feature continuous")
         return [tuple(row) for row in rows.tolist()]
 
 

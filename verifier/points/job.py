@@ -62,7 +62,7 @@ def why_no_formula(statement: Guarantee | Find, resolver: Resolver) -> LeaveoutE
         return None
     return resolver.fail(
         statement.claim,
-        "this statement cannot be decided: it is about no point",
+        "this statement cannot be decided: it binds no point",
         "begin with: forall x in X: ...",
     )
 
@@ -222,8 +222,8 @@ class _Loader:
                 return self.resolver.network(Name(name))
         raise self.resolver.fail(
             binder.domain,
-            "which network are these the retrained ones of?",
-            'name it before: let N = network("full.onnx")',
+            "it is not clear which network these were retrained from",
+            'name it first: let N = network("full.onnx")',
         )
 
     def _family(self, binder: Binder) -> _OfFamily:
@@ -263,7 +263,7 @@ class _Loader:
             cases = reader.cases(self.body, False)
         except TooManyError as error:
             raise self.resolver.fail(
-                self.body, f"this claim falls into {error}", "split it into several guarantees"
+                self.body, f"this claim splits into {error}", "split it into several guarantees"
             ) from None
         applications = tuple(Application(*each) for each in reader.applications)
         known = {id(member.network): member.source for member in members.values()}
@@ -293,7 +293,7 @@ class _Loader:
             other = "least" if self._is_greatest else "greatest"
             raise self.resolver.fail(
                 self.statement.claim,
-                f"a counter-example stays one however {'small' if self._is_greatest else 'large'} "
+                f"a counter-example exists however {'small' if self._is_greatest else 'large'} "
                 f"'{self.statement.variable}' is: there is nothing to find",
                 f"did you mean '{other}'?" if lower else "",
             )
@@ -308,8 +308,8 @@ class _Loader:
         name = self.statement.variable
         where = f"greatest '{name}' up to" if self._is_greatest else f"least '{name}' from"
         note = (
-            f"{self.statement.name}: bounds are those of the {where} which the claim always holds; "
-            f"beyond, it may hold for some '{name}' again"
+            f"{self.statement.name}: the bounds are those of the {where} which the claim always "
+            f"holds; beyond them it may hold again for some '{name}'"
         )
         if note not in self.notes:
             self.notes.append(note)
@@ -320,8 +320,8 @@ class _Loader:
             if number and not _LEAST <= abs(number) <= _MOST:
                 raise self.resolver.fail(
                     self.body,
-                    "a number of this claim is too large or too small to reckon with",
-                    "numbers from 1e-150 to 1e150 can be",
+                    "a number in this claim is too large or too small",
+                    "numbers from 1e-150 to 1e150 are supported",
                 )
         features = tuple(
             (p, i, float(c)) for (kind, p, i), c in lin.terms.items() if kind == "feature"
@@ -350,7 +350,7 @@ def proved_points(name: str, solved: Solved, *, decides: bool) -> ProvedPoints:
     """Return a claim over points as stated in a certificate."""
     for source in solved.sources:
         if not source.network.is_file() or source.network.suffix == ".gz":
-            raise Unproved(f"{source.network} is no ONNX file by itself")
+            raise Unproved(f"{source.network} is not a single ONNX file")
     chosen = dict.fromkeys(
         (source.family.path, source.member)
         for source in solved.sources
@@ -363,9 +363,9 @@ def proved_points(name: str, solved: Solved, *, decides: bool) -> ProvedPoints:
     )
     if found is None and decides and solved.upper < 0.0:
         raise Unproved(
-            "it holds with so little room that part of it was settled without any, which a "
-            "certificate does not hold"
+            "it holds with so little margin that part of it was settled exactly, which "
+            "certificates cannot record"
         )
     if found is None:
-        raise Unproved("its search did not get far enough; let the run take longer")
+        raise Unproved("its search did not get far enough; raise the time limit")
     return found

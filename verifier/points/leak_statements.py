@@ -48,7 +48,7 @@ class Decides:
 LUCID = Decides(
     "the lucid engine decides leaks only",
     "network",
-    "leave --engine lucid out: other claims are decided without it; ",
+    "drop --engine lucid: other claims need the native engine; ",
 )
 FORESTS = Decides("the search over forests decides leaks only", "forest")
 
@@ -108,7 +108,7 @@ class _Reader:
     def read(self) -> IdpStatement:
         claim = self.statement.claim
         if not isinstance(claim, ForAll):
-            self.refuse(claim, "this claim is no 'forall'")
+            self.refuse(claim, "this claim is not a 'forall'")
         self.domains = {binder.name: binder.domain for binder in claim.binders}
         body = claim.body
         premise = body.left if isinstance(body, Implies) else None
@@ -162,7 +162,7 @@ class _Reader:
 
     def label(self, node: Expression, number: float | None) -> int:
         if number is None or number != int(number) or number < 0:
-            self.refuse(node, "a label must be a whole number from 0")
+            self.refuse(node, "a label must be a whole number, 0 or more")
         return int(number)
 
     def threshold(self, node: Expression) -> float | None:
@@ -170,7 +170,7 @@ class _Reader:
         if isinstance(statement, Find):
             if isinstance(node, Name) and node.name == statement.variable:
                 if statement.direction == "greatest":
-                    self.refuse(node, "there is no greatest bound: every larger one holds too")
+                    self.refuse(node, "there is no greatest bound: every larger one also holds")
                 return None
             self.refuse(node, f"expected '{statement.variable}', the number to find")
         value = self.resolver.number(node)
@@ -230,8 +230,8 @@ class _Reader:
         if len(members) != 1:
             self.refuse(
                 node,
-                f"the conclusion must compare the {self.decides.model} with a member or another "
-                "one",
+                f"the conclusion must compare the {self.decides.model} with a member or with "
+                "another one",
             )
         member = members[0]
         if isinstance(member, Name) and member.name in self.domains:

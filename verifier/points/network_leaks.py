@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.native.explorer import Group
 from leaveout.bab import (
     EngineResult,
     Instance,
@@ -19,6 +18,7 @@ from leaveout.bab import (
     make_instance,
     search_native,
 )
+from leaveout.bab.native.explorer import Group
 from leaveout.bab.native.files.certificate import FileFacts
 from leaveout.bab.native.files.checkpoint import Checkpoint, Checkpoints
 from leaveout.bab.native.files.manifest_parts import family_digest, network_digest
@@ -351,7 +351,7 @@ class NetworkLeaks(LeakEngine[Networks]):
         if clock.interrupted:
             return self.unsearched_result(job, label, "interrupted")
         if seconds is not None and seconds < _WORTH_STARTING:
-            return self.unsearched_result(job, label, "no time was left to search")
+            return self.unsearched_result(job, label, "no time was left for the search")
         records: list[Record] = []
         groups: list[Group] = []
         trace = Trace()
@@ -436,7 +436,7 @@ class NetworkLeaks(LeakEngine[Networks]):
             witness=witness,
             closed=False,
             reason="numerical",
-            detail=f"a replayed leak exceeds a bound that {self.context.options.proves_with} gave",
+            detail=f"a replayed leak exceeds a bound from {self.context.options.proves_with}",
         )
 
     def unsearched_result(self, job: NetworkJob, label: int, detail: str) -> EngineResult:

@@ -144,25 +144,23 @@ class CertificateTarget:
     def __post_init__(self) -> None:
         if self.engine != "native":
             raise SpecError(
-                f"--certificate {self.path}: the {self.engine} engine rests on a MILP solver, "
-                "which gives no proof to check; use --engine native"
+                f"--certificate {self.path}: the {self.engine} engine relies on a MILP solver, "
+                "which produces no checkable proof; use --engine native"
             )
         try:
             if self.path.is_dir():
-                raise SpecError(f"--certificate {self.path}: is a folder; give a file name")
+                raise SpecError(f"--certificate {self.path}: is a folder; name a file")
             is_held = self.path.exists() and self.path.stat().st_size
             if is_held and not any(holds_arrays(self.path, each) for each in _HELD):
                 raise SpecError(
-                    f"--certificate {self.path}: exists and is no certificate; choose another "
+                    f"--certificate {self.path}: exists and is not a certificate; choose another "
                     "name, or remove it"
                 )
             # What would fail in the end fails now.
             with tempfile.TemporaryFile(prefix=".leaveout-", dir=self.path.resolve().parent):
                 pass
         except OSError as error:
-            raise SpecError(
-                f"--certificate {self.path}: cannot be written: {error.strerror}"
-            ) from None
+            raise SpecError(f"--certificate {self.path}: cannot write: {error.strerror}") from None
 
     def begin(self, spec: str, text: str) -> None:
         """Set the specification that is proved."""
@@ -203,40 +201,40 @@ class CertificateTarget:
             listed = ", ".join(map(str, missing))
             self._missing.append(
                 f"label{plural} {listed} of {name} {are} not in the certificate: {they} not "
-                "searched, or not for long enough; let the run take longer"
+                "searched, or not for long enough; raise the time limit"
             )
         enough = upper if exactly else upper + _CLOSE * (1.0 + abs(upper))
         told = f"{upper:.6g}" if upper >= 0 else "that no answer changes"
         for label, most in proved.items():
             if max(enough, 0.0 if most < 0 else -math.inf) < most < math.inf:
-                cure = "; let the run take longer" if stopped else ""
+                cure = "; raise the time limit" if stopped else ""
                 self.notes.append(
-                    f"{name}, label {label}: the certificate proves {most:.6g} only, not "
-                    f"{told}: that rests on interval propagation or an earlier search, and "
-                    f"this search did not get as far{cure}"
+                    f"{name}, label {label}: the certificate proves only {most:.6g}, not {told}, "
+                    "which comes from interval propagation or an earlier search; this search "
+                    f"did not get as far{cure}"
                 )
 
     def add_sample(self, claim: SampledClaim, upper: float, *, stopped: bool) -> None:
         """Store a sample's claim on all rows, or note why it is missing."""
         assert self._book is not None
         proved = max(self._book.proved_bound(claim.instance, label) for label in claim.labels)
-        cure = "; let the run take longer" if stopped else ""
+        cure = "; raise the time limit" if stopped else ""
         if math.isinf(proved):
-            self.without(claim.name, f"not all of it was searched{cure}")
+            self.without(claim.name, f"it was not searched completely{cure}")
             return
         self._book.add_sampled(claim)
         if upper + _CLOSE * (1.0 + abs(upper)) < proved:
             self.notes.append(
-                f"{claim.name}: the certificate proves {proved:.6g} of all rows only, not "
+                f"{claim.name}: the certificate proves only {proved:.6g} for all rows, not "
                 f"{upper:.6g}{cure}"
             )
 
     def points(self, name: str, solved: list[Solved], questions: int, *, decides: bool) -> None:
         """Store the proof of a claim over points, or note why it is missing."""
         assert self._book is not None
-        why = "no case of it is left to be searched" if not questions else ""
+        why = "no case of it is left to search" if not questions else ""
         if len(solved) < questions:
-            why = "not all of it was searched; let the run take longer"
+            why = "it was not searched completely; raise the time limit"
         claims = []
         try:
             claims = [proved_points(name, each, decides=decides) for each in solved]
@@ -251,7 +249,7 @@ class CertificateTarget:
         upper = max(upper, NOTHING)
         if upper + _CLOSE * (1.0 + abs(upper)) < proved and not decides:
             told = f"{upper:.6g}" if upper > NOTHING else "that nothing counts at all"
-            self.notes.append(f"{name}: the certificate proves {proved:.6g} only, not {told}")
+            self.notes.append(f"{name}: the certificate proves only {proved:.6g}, not {told}")
 
     def values(self, claims: ValueClaims) -> None:
         """Store the statements about values."""
@@ -271,7 +269,9 @@ class CertificateTarget:
         """Write the certificate atomically."""
         assert self._book is not None
         if not self._book:
-            why = "; ".join(self._missing) or "nothing that was proved can be proved again"
+            why = "; ".join(self._missing) or (
+                "nothing that was proved can be put into a certificate"
+            )
             shown = self.path if self.folder is None else self.folder
             self.notes.append(f"no certificate was written to {shown}: {why}")
             return
@@ -282,22 +282,20 @@ class CertificateTarget:
             if not shorten(self.path, files.get("network", []), files.get("family", []), deadline):
                 told = str(self.path) if self.folder is None else "the certificate"
                 self.notes.append(
-                    f"{told}: there was no time to check it, which would have made it shorter; "
-                    "leaveout check proves it again"
+                    f"{told}: no time was left to check and shorten it; leaveout check still "
+                    "accepts it"
                 )
         except RejectedError as error:
             self.notes.append(f"leaveout check will not accept the certificate: {error}")
         except OSError as error:
-            raise SpecError(
-                f"--certificate {self.path}: cannot be written: {error.strerror}"
-            ) from None
+            raise SpecError(f"--certificate {self.path}: cannot write: {error.strerror}") from None
         if self.folder is not None:
             return
         for files in self._book.outside(self.path.resolve().parent):
             options = " ".join(dict.fromkeys(_options(files)))
             self.notes.append(
-                f"{self.path}: its {' and '.join(files)} are not all under its folder; check it "
-                f"with {options}"
+                f"{self.path}: not all of its {' and '.join(files)} lie under its folder; check "
+                f"it with {options}"
             )
 
 

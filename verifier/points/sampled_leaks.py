@@ -91,7 +91,7 @@ class SampledJob:
 
 Floats = NDArray[np.float64]
 
-_LOOSE = "numerical: which members are the worst was not told apart by the bounds of each"
+_LOOSE = "numerical: the members' bounds do not tell which members are the worst"
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,23 +151,16 @@ class Samples(Engine[SampledJob]):
         return replace(members, about={**members.about, "again": again})
 
     def load(self, statement: Statement) -> SampledJob:
-        """See `Engine.load`.
-
-        Raises
-        ------
-        LeaveoutError
-            If it is about no leaks, the family is no sample of the rows, or was asked something
-            else before.
-        """
+        """See `Engine.load`."""
         share, confident = share_of(statement), statement.claim
         assert share is not None and isinstance(confident, Confident)
         leak = recognise(without_share(statement), self.context.resolver)
         if not isinstance(leak, IdpStatement):
             raise self.context.resolver.fail(
                 share,
-                "'but' a share of the rows is decided of leaks alone",
-                "as in: forall x in X, M in F but 0.001: confidence(N, x) > b => "
-                "label(M, x) == label(N, x)",
+                "'but' a share of the rows is supported for leaks only",
+                "e.g. forall x in X, M in F but 0.001: confidence(N, x) > b => label(M, x) == "
+                "label(N, x)",
             )
         job = self._leaks.load_leak(leak)
         level = confident.level.value
@@ -191,10 +184,10 @@ class Samples(Engine[SampledJob]):
         known = ", ".join(dict.fromkeys(each.name for each in before.claims))
         raise self.context.resolver.fail(
             share,
-            f"this sample was looked at before, for {known}, and this is another claim: whoever "
-            "has seen results can choose the next claim by them",
-            "ask a fresh sample: leaveout train ... --sample K --fresh DIR (how many there are to "
-            f"be is planned with the first: --draws); the look is in {sampled.looks.path}",
+            f"this sample was already used, for {known}, and this is another claim: someone who "
+            "has seen results could choose the next claim accordingly",
+            "use a fresh sample: leaveout train ... --sample K --fresh DIR (--draws plans their "
+            f"number with the first); the earlier use is recorded in {sampled.looks.path}",
         )
 
     def _count_results(self, sampled: SampledJob) -> int:
@@ -214,14 +207,7 @@ class Samples(Engine[SampledJob]):
         return max(count, before.results)
 
     def decide(self, sampled: SampledJob, clock: Clock) -> list[Result]:
-        """Return the results of one statement.
-
-        Raises
-        ------
-        SpecError
-            If another process is the first to look at the sample, or it cannot be said that this
-            one did.
-        """
+        """Return the results of one statement."""
         count = self._count_results(sampled)
         sampling = sampled.sampling.per_result(count)
         self._tell(sampling, count)
@@ -382,9 +368,9 @@ class Samples(Engine[SampledJob]):
                 [self._leaks.unsearched_result(sampled.job, label, "") for label in each],
             )
             reason = (
-                f"numerical: a sample of {sampling.size:,} of {sampling.rows:,} rows is too small "
-                f"to speak of all but {sampling.exceptions:,} of them; {least:,} would do: "
-                f"leaveout train ... --sample {least}"
+                f"numerical: a sample of {sampling.size:,} of {sampling.rows:,} rows is too "
+                f"small for a claim about all but {sampling.exceptions:,} of them; {least:,} "
+                f"would suffice: leaveout train ... --sample {least}"
             )
             found.append(
                 structs.replace(
@@ -398,12 +384,13 @@ class Samples(Engine[SampledJob]):
         shared = ""
         if count > 1:
             shared = (
-                f"; {count} results rest on samples and share what may be wrong, 1/{count} each, "
-                "so that the confidence is that of all together"
+                f"; {count} results rest on samples and share the failure probability, 1/{count} "
+                "each, so that the confidence holds for all together"
             )
         if sampling.draws > 1:
             shared += (
-                f"; this is draw {sampling.draw} of {sampling.draws} planned, which share it too"
+                f"; this is draw {sampling.draw} of {sampling.draws} planned draws, which share "
+                "it too"
             )
         note = (
             f"statistical: of {sampling.rows:,} training rows {sampling.size:,} were drawn at "

@@ -103,20 +103,20 @@ def sampling_of(family: Family, share: float, error: Fraction, place: str) -> Sa
     drawn = family.manifest.sample
     if drawn is None:
         raise SpecError(
-            f"{place}: its members do not lack rows that were drawn at random, so they say nothing "
-            "of others; train a family that does: leaveout train ... --sample 3000"
+            f"{place}: its members do not lack randomly drawn rows, so they say nothing about "
+            "other rows; train a family that does: leaveout train ... --sample 3000"
         )
     if not 1 <= drawn.draw <= drawn.draws:
         raise SpecError(
-            f"{place}: its manifest says draw {drawn.draw} of {drawn.draws} planned; train it anew"
+            f"{place}: its manifest states draw {drawn.draw} of {drawn.draws} planned; retrain it"
         )
     expected = draw_rows(drawn.seed, drawn.rows, drawn.size, drawn.draw)
     facts = family.manifest.data
     counted = facts is None or facts.rows == drawn.rows
     if not counted or not np.array_equal(expected, family.removed):
         raise SpecError(
-            f"{place}: its members are not the sample that its manifest says, {drawn.size:,} of "
-            f"{drawn.rows:,} rows by seed {drawn.seed}; train it anew"
+            f"{place}: its members are not the sample that its manifest states, {drawn.size:,} "
+            f"of {drawn.rows:,} rows with seed {drawn.seed}; retrain it"
         )
     return Sampling(
         drawn.rows, drawn.size, Fraction(repr(share)), error / drawn.draws, drawn.draw, drawn.draws
@@ -212,18 +212,18 @@ class Looks:
             return None
         if beside is not None and own != beside:
             cure = (
-                f"put back {self.own}, which is what was asked"
+                f"restore {self.own}, which records the claims"
                 if own is not None
-                else f"bring {self.own} along from there"
+                else f"copy {self.own} from there as well"
             )
             raise SpecError(
-                f"{self.path}: was not written by this user here, or was changed since, so what "
-                f"was asked of the sample beside it is not known: {cure}, or draw a fresh sample"
+                f"{self.path}: was not written by this user on this machine, or was changed, so "
+                f"the claims made on its sample are unknown: {cure}, or draw a fresh sample"
             )
         found = own or beside
         assert found is not None
         if found.family != self.family or found.results < len(found.claims):
-            raise SpecError(f"{self.path}: is not of the sample beside it")
+            raise SpecError(f"{self.path}: does not belong to the sample next to it")
         return found
 
     def look(self, claims: Sequence[AskedClaim], results: int) -> AskedSample:
@@ -243,8 +243,8 @@ class Looks:
                     return self.first() or mine
             except OSError as error:
                 raise SpecError(
-                    f"{path}: cannot be written: {error.strerror or error}; what a sample is asked "
-                    "is counted there, so its folder must be writable"
+                    f"{path}: cannot write: {error.strerror or error}; claims on a sample are "
+                    "counted there, so its folder must be writable"
                 ) from None
         return mine
 
@@ -259,8 +259,8 @@ def _read_first_look(path: Path) -> AskedSample | None:
         raise SpecError(f"{path}: {why_unread(error)}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise SpecError(
-            f"{path}: does not say what was asked of the sample beside it: {error}; "
-            "without it the sample cannot be used"
+            f"{path}: does not record the claims made on its sample: {error}; without them the "
+            "sample cannot be used"
         ) from None
 
 

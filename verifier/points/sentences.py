@@ -177,7 +177,7 @@ def _sentence(instance: Instance, witness: Witness, answer: int, pair: bool) -> 
     row = row_name(witness.removed, row_id(facts, witness.removed))
     without = "in the other network" if pair else f"without {row}"
     if answer == witness.label:
-        change = f"is a tie, no longer {own}"
+        change = f"becomes a tie instead of {own}"
     else:
         change = f"flips from {own} to {other}"
     return (
@@ -204,7 +204,7 @@ def point_words(manifest: Manifest, x: NDArray[np.float32]) -> str:
     if not wrong:
         return shown
     why = _join_some([f"{name} is {each}" for name, each in wrong.items()], _REASONS)
-    return f"nearest to {shown} but no possible record: {why}"
+    return f"nearest to {shown}, but not a possible record: {why}"
 
 
 def _join_some(parts: list[str], most: int) -> str:
@@ -219,10 +219,13 @@ def counted_rows(family: Family) -> str | None:
     if encoding is None or (facts is not None and facts.ids):
         return None
     if family.manifest.recipe.get("network") == OWN:
-        return "rows count from 0, in the order of the data that was trained on"
+        return "rows are numbered from 0, in the order of the training data"
     if is_plain(encoding):
-        return "rows count from 0"
-    return "rows count from 0 below the header: row k is line k + 2 of a table without blank lines"
+        return "rows are numbered from 0"
+    return (
+        "rows are numbered from 0 below the header: row k is line k + 2 of a table without "
+        "blank lines"
+    )
 
 
 def without_member(family: Family) -> str | None:
@@ -232,7 +235,7 @@ def without_member(family: Family) -> str | None:
         return None
     return (
         f"only {len(family):,} of {facts.rows:,} training rows have a member; nothing is claimed "
-        "of the others"
+        "about the others"
     )
 
 
@@ -260,10 +263,9 @@ def outside_box(instance: Instance) -> str | None:
                 if value not in known:
                     near = known[np.argmin(np.abs(known - value))]
                     return (
-                        f"training data lies outside the input set: {feature_phrase(i)} takes the "
-                        "value "
-                        f"{value:.9g}, which is not listed (the nearest is {near:.9g}); nothing "
-                        "is claimed about other values than those listed"
+                        f"training data lies outside the input set: {feature_phrase(i)} takes "
+                        f"the value {value:.9g}, which is not listed (the nearest is "
+                        f"{near:.9g}); nothing is claimed about unlisted values"
                     )
     for i, (low, high) in enumerate(zip(facts.minimum, facts.maximum, strict=True)):
         if low < box.lower[i] or high > box.upper[i]:
@@ -274,8 +276,8 @@ def outside_box(instance: Instance) -> str | None:
             )
     if len(covered) < len(box.choices):
         return (
-            "whether all training data takes listed values is not known: a family keeps only the "
-            "range of each feature"
+            "whether all training data takes listed values is unknown: a family records only "
+            "the range of each feature"
         )
     return None
 

@@ -59,9 +59,9 @@ State: TypeAlias = Literal["near", "far", "unknown"]
 """Whether a claim holds as at the near end of the range, as at its far end, or is not known."""
 
 _SHAPE = (
-    "what can be found of a value:\n"
-    "    find a: greatest r such that certified_accuracy(dpa(V), edits = r) >= 0.5\n"
-    "    find b: greatest b such that certified_accuracy(dpa(V), edits = 8) >= b"
+    "a find of a value, for example:\n    find a: greatest r such that "
+    "certified_accuracy(dpa(V), edits = r) >= 0.5\n    find b: greatest b such that "
+    "certified_accuracy(dpa(V), edits = 8) >= b"
 )
 _MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _WHOLE_MOST = 2**40
@@ -80,8 +80,8 @@ class Sought:
 def read_find(statement: Find, function: Callable[[Call], Function]) -> Sought:
     """Return what a find asks for."""
     if statement.per_label:
-        wrong = "'per label' is about the labels of a network, this is about one value"
-        raise Slip(statement.name_at, wrong, "leave 'per label' out")
+        wrong = "'per label' applies to the labels of a network, but this is about one value"
+        raise Slip(statement.name_at, wrong, "remove 'per label'")
     claim, variable = statement.claim, statement.variable
     inner = claim.claim if isinstance(claim, Confident) else claim
     if not isinstance(inner, Compare) or inner.operator not in _MIRROR:
@@ -90,23 +90,27 @@ def read_find(statement: Find, function: Callable[[Call], Function]) -> Sought:
     if not mentions(left, {variable}):
         left, operator, right = right, _MIRROR[operator], left
     if mentions(right, {variable}):
-        raise Slip(inner.at, f"'{variable}' is on both sides", _SHAPE)
+        raise Slip(inner.at, f"'{variable}' appears on both sides", _SHAPE)
     if isinstance(left, Name):
         return _comparison_find(statement, inner, operator, right)
     given = bind(left, function(left)) if isinstance(left, Call) else {}
     holders = [name for name, node in given.items() if mentions(node, {variable})]
     if not isinstance(left, Call) or len(holders) != 1 or not isinstance(given[holders[0]], Name):
-        raise Slip(left.at, f"'{variable}' must itself be an argument of one call", _SHAPE)
+        raise Slip(left.at, f"'{variable}' must itself be an argument of a single call", _SHAPE)
     if isinstance(claim, Confident):
-        wrong = "a search asks many times, so 'with confidence' would not hold of its answer"
-        raise Slip(claim.level.at, wrong, "find a bound of one value instead, or leave it out")
+        wrong = "a search evaluates many values, so 'with confidence' would not hold for its answer"
+        raise Slip(claim.level.at, wrong, "find a bound of one value instead, or remove it")
     owner, parameter = function(left), function(left).parameter(holders[0])
     if not parameter.trend:
-        wrong = f"{owner.name} does not say how it changes with '{parameter.name}'"
-        raise Slip(left.at, wrong, "so nothing can be found: state it as a guarantee of one value")
+        wrong = f"{owner.name} does not state how it changes with '{parameter.name}'"
+        raise Slip(
+            left.at, wrong, "so it cannot be searched: state it as a guarantee about one value"
+        )
     if parameter.least is None or (parameter.most is None and not parameter.whole):
-        wrong = f"{owner.name} does not say from where to where '{parameter.name}' goes"
-        raise Slip(left.at, wrong, "so nothing can be found: state it as a guarantee of one value")
+        wrong = f"{owner.name} does not state the range of '{parameter.name}'"
+        raise Slip(
+            left.at, wrong, "so it cannot be searched: state it as a guarantee about one value"
+        )
     _meaningful(statement, (operator in (">", ">=")) == (parameter.trend == "falling"))
     return Sought(left, parameter)
 
@@ -115,7 +119,7 @@ def _comparison_find(statement: Find, inner: Compare, operator: str, value: Expr
     """Return a find of a number compared with one value."""
     _meaningful(statement, operator in ("<", "<="))
     if operator in ("<", ">"):
-        wrong = f"there is no {statement.direction} number that is strictly beyond a value"
+        wrong = f"there is no {statement.direction} number strictly beyond a value"
         raise Slip(inner.at, wrong, f"write '{inner.operator}='")
     return Sought(value, None)
 
@@ -123,7 +127,7 @@ def _comparison_find(statement: Find, inner: Compare, operator: str, value: Expr
 def _meaningful(statement: Find, holds_below: bool) -> None:
     if holds_below != (statement.direction == "greatest"):
         other = "every smaller" if holds_below else "every larger"
-        wrong = f"there is no {statement.direction} number: {other} one holds too"
+        wrong = f"there is no {statement.direction} number: {other} one also holds"
         right = "greatest" if holds_below else "least"
         raise Slip(statement.variable_at, wrong, f"write '{right} {statement.variable}'")
 
@@ -278,20 +282,13 @@ class ValueDecider:
             self._progress(name, Progress(0, none, none, 0, 0, spent, deadline.limit, words))
 
     def load(self, statement: Guarantee | Find) -> None:
-        """Refuse what cannot be decided, and load the networks it names.
-
-        Raises
-        ------
-        LeaveoutError
-            If a function has no decider yet, a network cannot be used, or a find cannot be
-            answered.
-        """
+        """Refuse what cannot be decided, and load the networks it names."""
         for node in reachable(statement.claim, self._spec):
             if isinstance(node, Call):
                 self._valuation.load(node)
             elif isinstance(node, ForAll) and isinstance(statement.claim, Confident):
                 wrong = "'with confidence' over many values is not supported"
-                raise self._resolver.fail(node, wrong, "state it of one value")
+                raise self._resolver.fail(node, wrong, "state it about one value")
         if isinstance(statement, Find):
             try:
                 self._sought[statement.name] = read_find(
@@ -301,19 +298,7 @@ class ValueDecider:
                 raise self._resolver.slip_error(slip) from None
 
     def decide(self, statement: Guarantee | Find, seconds: float | None = None) -> Result:
-        """Decide one loaded statement.
-
-        Parameters
-        ----------
-        statement : Guarantee or Find
-        seconds : float or None
-            None for no limit. Deciders are told how long they have; they are not cut short.
-
-        Raises
-        ------
-        LeaveoutError
-            If a decider fails, or a file cannot be used.
-        """
+        """Decide one loaded statement."""
         started = time.perf_counter()
         self._valuation.deadline = Deadline.after(seconds, started)
         self._valuation.confidence = self._confidence(statement.claim)
@@ -331,8 +316,8 @@ class ValueDecider:
             self.interrupted = True
             found = _Found("unknown", reason="time: interrupted")
         except RecursionError:
-            wrong = "this is nested too deep to be evaluated"
-            cure = "give a part of it a name with 'let'"
+            wrong = "this is nested too deeply to evaluate"
+            cure = "name a part of it with 'let'"
             raise self._resolver.fail(statement.claim, wrong, cure) from None
         finally:
             self._valuation.say = discard_message
@@ -341,7 +326,7 @@ class ValueDecider:
         if isinstance(statement.claim, Confident):
             level = statement.claim.level
             surely = level.value
-            self._levels.append(f"{statement.name}: what was sampled holds with confidence {level}")
+            self._levels.append(f"{statement.name}: the sampled part holds with confidence {level}")
         result = Result(
             name=statement.name,
             kind="find" if isinstance(statement, Find) else "guarantee",

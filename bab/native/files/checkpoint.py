@@ -300,13 +300,7 @@ class Checkpoint:
         self._last = begun
 
     def load(self) -> Saved | None:
-        """Return the saved state of the search; its nodes come from `table`.
-
-        Returns
-        -------
-        Saved or None
-            None where nothing is saved, or only what `finished` returns.
-        """
+        """Return the saved state of the search; its nodes come from `table`."""
         known = self._all._get(self.folder)
         if known is None or "result" in known:
             return None

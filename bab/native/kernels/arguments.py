@@ -38,48 +38,29 @@ class Own(NamedTuple):
 
 
 class Members(NamedTuple):
-    """Differences of members from the first network: s sets, or one without its axis.
+    """Differences of members from the first network: s sets, or one without its axis."""
 
-    Attributes
-    ----------
-    centre, radius : ndarray of float64, shape (s, weights)
-    shift, slack : ndarray of float64, shape (s, outputs)
-    exact : ndarray of bool, shape (s,)
-    """
-
-    centre: Floats
-    radius: Floats
-    shift: Floats
-    slack: Floats
-    exact: Flags
+    centre: Floats  # shape (s, weights)
+    radius: Floats  # shape (s, weights)
+    shift: Floats  # shape (s, outputs)
+    slack: Floats  # shape (s, outputs)
+    exact: Flags  # shape (s,)
 
 
 class Rows(NamedTuple):
-    """The forms of all cases, r rows, or the rows of one case.
+    """The forms of all cases, r rows, or the rows of one case."""
 
-    Attributes
-    ----------
-    inputs : ndarray of float64, shape (r, inputs)
-    scores, change : ndarray of float64, shape (r, scores)
-    constant, sizes : ndarray of float64, shape (r,)
-    goal, featured, touching : ndarray of bool, shape (r,)
-        Whether a row is a goal; has inputs; has differences.
-    starts : ndarray of int64, shape (cases + 1,)
-    sums : ndarray of int64, shape (sums, 2)
-    sum_starts : ndarray of int64, shape (cases + 1,)
-    """
-
-    inputs: Floats
-    scores: Floats
-    change: Floats
-    constant: Floats
-    sizes: Floats
-    goal: Flags
-    featured: Flags
-    touching: Flags
-    starts: Integers
-    sums: Integers
-    sum_starts: Integers
+    inputs: Floats  # shape (r, inputs)
+    scores: Floats  # shape (r, scores)
+    change: Floats  # shape (r, scores)
+    constant: Floats  # shape (r,)
+    sizes: Floats  # shape (r,)
+    goal: Flags  # shape (r,): whether a row is a goal; has inputs; has differences
+    featured: Flags  # shape (r,): whether a row is a goal; has inputs; has differences
+    touching: Flags  # shape (r,): whether a row is a goal; has inputs; has differences
+    starts: Integers  # shape (cases + 1,)
+    sums: Integers  # shape (sums, 2)
+    sum_starts: Integers  # shape (cases + 1,)
 
 
 class Nodes(NamedTuple):

@@ -24,21 +24,11 @@ from leaveout.verifier.audits.membership.file import Events
 
 @dataclass(frozen=True)
 class Trial:
-    """One trial, reproducible from the attack, the seed and the number.
-
-    Attributes
-    ----------
-    seed, number : int
-    deleted : tuple of int
-        The deletion script: ids, in order.
-    unlearned, retrained : tuple of bool
-        Which events happened, of models that unlearned it and of models that never saw it, the
-        seeds of which are new.
-    """
+    """One trial, reproducible from the attack, the seed and the number."""
 
     seed: int
     number: int
-    deleted: tuple[int, ...]
+    deleted: tuple[int, ...]  # the deletion script: ids, in order
     unlearned: tuple[bool, ...]
     retrained: tuple[bool, ...]
 
@@ -80,17 +70,9 @@ class Counts:
 
 @dataclass(frozen=True)
 class Audit:
-    """The outcome of trials.
+    """The outcome of trials."""
 
-    Attributes
-    ----------
-    counts : tuple of Counts
-        An event each.
-    shown : tuple of (Trial or None)
-        For each event a trial in which it happened after unlearning and not after retraining.
-    """
-
-    counts: tuple[Counts, ...]
+    counts: tuple[Counts, ...]  # an event each
     shown: tuple[Trial | None, ...]
 
     @classmethod

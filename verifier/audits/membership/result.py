@@ -113,12 +113,6 @@ def implied_guarantee(counted: Counted, confidence: float) -> Implied:
     Pr[E | retrained]``, each probability at the end of its Clopper-Pearson interval that makes
     the claim weaker, each with half the error. An event that unlearning makes *rarer* counts
     through its opposite: a model that is too quiet shows as well as one that leaks.
-
-    Parameters
-    ----------
-    counted : Counted
-        Of an event fixed before the trials counted, its direction too.
-    confidence : float
     """
     counts = (counted.unlearned, counted.unlearned_trials)
     others = (counted.retrained, counted.retrained_trials)

@@ -247,13 +247,7 @@ class Answering:
 
 
 def read_forest(path: Path) -> Exact | Answering:
-    """Read a forest file of either kind.
-
-    Raises
-    ------
-    CertificateError
-        If it is missing, damaged, or no forest.
-    """
+    """Read a forest file of either kind."""
     try:
         with refuse_damage():
             text, arrays = _archive(path)

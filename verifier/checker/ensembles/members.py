@@ -266,20 +266,11 @@ Longs = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Members:
-    """A forest and others, as roots in one pool.
-
-    Attributes
-    ----------
-    pool : Pool
-    whole : ndarray of int64, shape (trees,)
-    others : ndarray of int64, shape (members, trees)
-    trees : tuple of int
-        By how many trees the sums of the whole forest and of the others are divided.
-    """
+    """A forest and others, as roots in one pool."""
 
     pool: Pool
-    whole: Longs
-    others: Longs
+    whole: Longs  # shape (trees,)
+    others: Longs  # shape (members, trees)
     trees: tuple[int, int]
 
 

@@ -306,15 +306,7 @@ class Statements:
     _steps: Steps = field(default_factory=Steps)
 
     def check(self, statement: StatementPart) -> ValueSubject:
-        """Evaluate a statement again.
-
-        Raises
-        ------
-        RejectedError
-            If what is claimed of it does not follow.
-        LeaveoutError
-            If a file is missing or cannot be read.
-        """
+        """Evaluate a statement again."""
         needed = self._lets(statement.claim)
         refuse_unreadable(statement, needed, self.part.lets)
         places = [

@@ -142,22 +142,11 @@ _TRUST = ("taken on trust: ", "rests on: ")
 
 @dataclass(frozen=True)
 class Assumption:
-    """An assumption that was not checked.
+    """An assumption that was not checked."""
 
-    Attributes
-    ----------
-    number : int
-        From 1.
-    words : str
-    about : tuple of str
-        Files and functions that it is said of; empty where of none.
-    anchors : frozenset of str
-        Of the statements that rest on it; empty where that is not known.
-    """
-
-    number: int
+    number: int  # from 1
     words: str
-    about: tuple[str, ...] = ()
+    about: tuple[str, ...] = ()  # files and functions that it is said of; empty where of none
     anchors: frozenset[str] = frozenset()
 
 
