@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from leaveout.children import import_environment
 from leaveout.models.train import Recipe
 from leaveout.models.train.pool import Block, Event, Order, Step, Task, Trained, processes
-from leaveout.models.train.stacked_task import StackedTask
+from leaveout.models.train.training import StackedTask
 
 from scale_events import Noise, Pool, Run, expected_makespan, simulate
 from scale_tables import amount, print_table

@@ -24,7 +24,7 @@ from leaveout.models.train.export import NETWORK
 from leaveout.models.train.pool import Block, Pool, processes
 from leaveout.models.train.pool import Step as TaskStep
 from leaveout.models.train.ray_pool import ray_workers
-from leaveout.models.train.stacked_task import StackedTask
+from leaveout.models.train.training import StackedTask
 from leaveout.verifier.provenance import sha256_of
 
 from scale_training import train_data

@@ -181,7 +181,9 @@ def verify(
             f"solver {solver!r} has no tolerance setting: its bounds are padded by {LOOSE:g}"
         )
     if target is not None:
-        context.notes.extend(_finish(target, time, whole, contradicted=statements.contradicted))
+        context.notes.extend(
+            _finish(target, time, whole, contradicted=statements.has_contradiction)
+        )
     if guarded is not None:
         context.notes.append(guarded.write(cast("NetworkLeaks", networks[0].engine)))
     files = origin.files()
@@ -218,7 +220,7 @@ def _decide(
     results = statements.decide(clock)
     whole.interrupted = clock.interrupted
     by_row = statements.by_row(whole)
-    if statements.contradicted:
+    if statements.has_contradiction:
         # Earlier statements rested on the same solver.
         results = statements.without_solver_proofs()
         by_row = statements.by_row(whole)

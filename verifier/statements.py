@@ -50,7 +50,7 @@ class Statements:
         return [name for task in self.tasks for name in task.engine.kernels(task.job)]
 
     @property
-    def contradicted(self) -> bool:
+    def has_contradiction(self) -> bool:
         """Whether a bound was refuted."""
         return any(engine.contradicted for engine in self._engines)
 

@@ -23,7 +23,7 @@ from leaveout.models.onnx.file import network_from
 from leaveout.models.replay import with_parameters
 from leaveout.verifier.guard import Guard
 from leaveout.verifier.guard.access import ProvedBounds, save_bounds
-from leaveout.verifier.guard.answering import draw_noisy_label
+from leaveout.verifier.guard.guard import draw_noisy_label
 
 from attacks.kind import Case, Outcome
 from attacks.warm import memory_folder

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO, TYPE_CHECKING
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
+from leaveout.files import lock
 from leaveout.models.family import Manifest, Sample
 from leaveout.models.onnx.signature import stated_architecture
 from leaveout.models.table import OnRead
@@ -20,16 +24,259 @@ from leaveout.models.train.export import network_model, spec_text
 from leaveout.models.train.family_run import OnProgress, farewell, report_of, train_family
 from leaveout.models.train.job import PARTIAL, Job, is_complete
 from leaveout.models.train.left_out import earlier_sample, left_out
-from leaveout.models.train.pool import check_executor, workplace
+from leaveout.models.train.pool import (
+    Block,
+    Check,
+    Checked,
+    Event,
+    Failed,
+    Noted,
+    Order,
+    Step,
+    Task,
+    check_executor,
+    digest_of,
+    name_of,
+    workplace,
+)
 from leaveout.models.train.recipe import Recipe
 from leaveout.models.train.report import TrainingInterruptedError, TrainingReport
-from leaveout.models.train.stacked_task import (
-    StackedTask,
-    device_count,
-    device_facts,
-    device_memory,
-    resolve_device,
-)
+
+if TYPE_CHECKING:
+    from leaveout.models.train.stacked import Stack
+
+GROUP = {"cpu": None, "cuda": 128}
+"""Networks that one product computes, by devices: on a GPU always so many, see `Products`."""
+
+_USED = 0.9
+"""Share of the memory that networks are given: allocators leave gaps."""
+
+
+@dataclass
+class DeviceMemory:
+    """The device of a process, and how many networks fit."""
+
+    device: str = ""  # a torch device; empty until it is known
+    networks: int = sys.maxsize  # most that are trained together: fewer, once so many did not fit
+    claim: IO[bytes] | None = None  # held as long as the device is
+
+    def halve(self, networks: int) -> bool:
+        """Record that some networks do not fit; False if no fewer can be trained."""
+        group = GROUP[self.device.partition(":")[0]] or 1
+        self.networks = networks // 2 // group * group
+        return self.networks > 0
+
+
+def networks_that_fit(stack: Stack, memory: int, group: int | None) -> int:
+    """Return how many networks fit into some memory, at least the minimum."""
+    least = group or 1
+    networks = int(memory * _USED - stack.shared_bytes()) // stack.network_bytes()
+    return max(networks // least, 1) * least
+
+
+DEVICES = ("auto", "cpu", "cuda")
+
+
+def resolve_device(name: str) -> str:
+    """Return ``cpu`` or ``cuda``; ``auto`` prefers a GPU."""
+    if name not in DEVICES:
+        raise TrainingError(f"--device {name}: expected one of {', '.join(DEVICES)}")
+    try:
+        import torch
+    except ImportError:
+        raise TrainingError("leaveout train needs torch: pip install 'leaveout[train]'") from None
+    if name == "cpu":
+        return name
+    if torch.cuda.is_available():
+        return "cuda"
+    if name == "cuda":
+        raise TrainingError("--device cuda: torch finds no CUDA device; use --device cpu")
+    return "cpu"
+
+
+def device_facts(device: str) -> dict[str, object]:
+    """Return what the members' last bits depend on besides the recipe, in JSON types."""
+    import torch
+
+    if device == "cuda":
+        unit = torch.cuda.get_device_name()
+    else:
+        unit = torch.backends.cpu.get_cpu_capability()
+    return {"device": device, "unit": unit, "torch": str(torch.__version__)}
+
+
+def device_count(device: str) -> int:
+    """Return how many devices train the same bits: GPUs of the first one's kind."""
+    import torch
+
+    if device == "cpu":
+        return 1
+    names = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    return next((i for i, name in enumerate(names) if name != names[0]), len(names))
+
+
+def device_memory(device: str) -> int:
+    """Return the memory of a GPU in bytes."""
+    import torch
+
+    return int(torch.cuda.get_device_properties(device).total_memory)
+
+
+def claim_device(folder: Path, devices: int) -> tuple[int, IO[bytes]]:
+    """Claim the first device that no other process of a run holds."""
+    for index in range(devices):
+        stream = (folder / f"device-{index}.lock").open("wb")
+        try:
+            lock(stream.fileno())
+        except BlockingIOError:
+            stream.close()
+            continue
+        return index, stream
+    raise TrainingError(f"each of the {devices} devices already has a worker")
+
+
+_TELL = 1.0
+"""Seconds between two steps that are told."""
+_BATCHES = 10
+"""Steps of an epoch of a check, the last with a batch of one row less."""
+
+
+@dataclass(frozen=True, eq=False)
+class StackedTask(Task):
+    """What all blocks of a run share."""
+
+    recipe: Recipe
+    folder: str  # where blocks go; empty if workers cannot write there
+    device: str
+    X: NDArray[np.float32]  # shape (rows, features)
+    y: NDArray[np.int64]  # shape (rows,)
+    labels: int  # how many there are
+    removed: NDArray[np.int64]  # shape (members,): the row each member lacks
+    reference: str = ""  # see `Task.reference`
+    room: DeviceMemory = field(
+        default_factory=DeviceMemory
+    )  # what a process learns; a new one is not told
+
+    @property
+    def gpus(self) -> int:  # type: ignore[override]
+        """See `Task.gpus`."""
+        return int(self.device != "cpu")
+
+    def prepare(self) -> None:
+        """Fix the order of summation: on one thread it depends on shapes alone."""
+        import torch
+
+        torch.set_num_threads(1)
+        torch.set_float32_matmul_precision("highest")
+        if self.device != "cpu":
+            torch.use_deterministic_algorithms(True)
+        self.room.device = self.device
+        devices = device_count(self.device) if self.folder else 1
+        if devices > 1:
+            index, self.room.claim = claim_device(Path(self.folder), devices)
+            self.room.device = f"{self.device}:{index}"
+
+    def networks_at_once(self, memory: int) -> int:
+        """Return how many networks fit into some bytes of memory."""
+        return networks_that_fit(self._stack(range(1), "meta"), memory, GROUP[self.device])
+
+    def do(self, order: Order, say: Callable[[Step | Noted], None]) -> Event:
+        """See `Task.do`."""
+        import torch
+
+        if isinstance(order, Check):
+            return Checked(self._digest())
+        assert isinstance(order, Block)
+        networks, parts, reached = order.networks, [], order.networks.start
+        while reached < networks.stop:
+            most = min(self.room.networks, self._free_for(), networks.stop - reached)
+            try:
+                parts.append(self._train(range(reached, reached + most), networks, say))
+                reached += most
+            except torch.OutOfMemoryError:
+                if not self.room.halve(most):
+                    return Failed(
+                        f"{most:,} networks do not fit into the memory of {self.room.device}, "
+                        "and smaller groups are not trained there; lower --batch, or use "
+                        "--device cpu"
+                    )
+                say(
+                    Noted(
+                        f"{most:,} networks at once do not fit into the memory of "
+                        f"{self.room.device}: at most {self.room.networks:,} from now on"
+                    )
+                )
+            # Of what did not fit, or was of another size.
+            _forget(self.room.device)
+        parameters = np.concatenate(parts)
+        finite = np.isfinite(parameters).all(axis=1)
+        if not finite.all():
+            name = name_of(networks.start + int(np.argmin(finite)), self.removed)
+            return Failed(f"training diverged: {name} has weights that are not finite; lower --lr")
+        return self.keep_block(networks, parameters)
+
+    def _train(
+        self, networks: range, of: range, say: Callable[[Step | Noted], None]
+    ) -> NDArray[np.float32]:
+        """Train some networks of an order."""
+        stack, before = self._stack(networks, self.room.device), networks.start - of.start
+
+        last = time.monotonic()
+
+        def report_share(share: float) -> None:
+            """Report progress, at most every so often."""
+            nonlocal last
+            now = time.monotonic()
+            if share == 1 or now - last >= _TELL:
+                last = now
+                say(Step((before + len(networks) * share) / len(of)))
+
+        stack.train(report_share)
+        return stack.parameters()
+
+    def _stack(self, networks: range, device: str) -> Stack:
+        from leaveout.models.train.stacked import NOTHING, Stack
+
+        layers = layers_of(self.recipe, self.X.shape[1], self.labels)
+        # Network 0 lacks no row.
+        removed = np.append(NOTHING, self.removed)[networks.start : networks.stop]
+        group = None if device == "meta" else GROUP[self.device]
+        return Stack(layers, self.recipe, self.X, self.y, removed, device, group)
+
+    def _free_for(self) -> int:
+        """Return how many networks the device has memory for now."""
+        import torch
+
+        if self.device == "cpu":
+            return len(self.removed) + 1
+        free, _ = torch.cuda.mem_get_info(self.room.device)
+        return self.networks_at_once(free)
+
+    def _digest(self) -> str:
+        """Digest some steps on the first rows, with a whole training's shapes.
+
+        Rounding may differ for rare numbers only, so the manifest's device facts count too.
+        """
+        from leaveout.models.train.stacked import NOTHING, Stack
+
+        recipe = msgspec.structs.replace(self.recipe, epochs=2, class_weights=())
+        rows = slice(min(len(self.X), _BATCHES * recipe.batch - 1))
+        layers = layers_of(recipe, self.X.shape[1], self.labels)
+        removed = np.array([NOTHING, 0], dtype=np.int64)
+        place = (self.room.device or self.device, GROUP[self.device])
+        stack = Stack(layers, recipe, self.X[rows], self.y[rows], removed, *place)
+        stack.train()
+        facts = " ".join(map(str, device_facts(self.device).values()))
+        return f"{digest_of(stack.parameters())} {facts}"
+
+
+def _forget(device: str) -> None:
+    """Release the device memory that torch caches."""
+    import torch
+
+    if device.startswith("cuda"):
+        torch.cuda.empty_cache()
+
 
 _BLOCK = 32
 """Networks trained together on a CPU: more are no faster, and fewer are where batches are small."""

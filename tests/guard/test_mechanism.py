@@ -12,7 +12,7 @@ from scipy.stats import chisquare
 
 from leaveout.models.sharded.aggregation import chances
 from leaveout.verifier.guard import Guard
-from leaveout.verifier.guard.answering import draw_noisy_label, randomness
+from leaveout.verifier.guard.guard import draw_noisy_label, randomness
 
 SAMPLES = 40_000
 

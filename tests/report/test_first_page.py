@@ -9,7 +9,7 @@ from importlib import resources
 import pytest
 
 from leaveout.verifier.page import Page, document, load
-from leaveout.verifier.page.first_page.summary import summary
+from leaveout.verifier.page.first_page.show import summary
 from leaveout.verifier.page.loading import day
 from leaveout.verifier.page.markdown import code_span, list_items, markdown, rows, text
 from leaveout.verifier.page.target import PageError

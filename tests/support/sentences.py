@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leaveout.verifier.page.first_page.summary import summary
+from leaveout.verifier.page.first_page.show import summary
 from leaveout.verifier.records import ModelRecord
 
 NETS = 'let N = network("full.onnx")\nlet F = family("family.npz")\nlet X = box(0, 1)\n'

@@ -23,7 +23,7 @@ from leaveout.models.train.ray_pool import (
     Unlike,
     bits_of_this_machine,
 )
-from leaveout.models.train.stacked_task import StackedTask
+from leaveout.models.train.training import StackedTask
 from leaveout.ray_cluster import RayLostError
 
 from support import children

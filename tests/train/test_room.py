@@ -11,7 +11,7 @@ from leaveout.errors import TrainingError
 from leaveout.models.train import stacked
 from leaveout.models.train.pool import Block, Failed, Noted, Step, Trained
 from leaveout.models.train.recipe import Recipe
-from leaveout.models.train.stacked_task import StackedTask, claim_device
+from leaveout.models.train.training import StackedTask, claim_device
 
 torch = pytest.importorskip("torch")
 

@@ -8,8 +8,7 @@ from importlib import resources
 import leaveout
 from leaveout.verifier.page.first_page.scope import SHORT
 from leaveout.verifier.page.first_page.sentences import state
-from leaveout.verifier.page.first_page.show import findings, form, subject
-from leaveout.verifier.page.first_page.summary import summary
+from leaveout.verifier.page.first_page.show import findings, form, subject, summary
 from leaveout.verifier.page.markup import Html, clean, code, icon, join_children, tag
 from leaveout.verifier.page.model import Page, overall
 from leaveout.verifier.page.sections import SECTIONS

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from leaveout.verifier.amounts import MISSING, ends
 from leaveout.verifier.page.first_page.scope import models, named_files
 from leaveout.verifier.page.first_page.sentences import state
-from leaveout.verifier.page.first_page.summary import Summary, summary
+from leaveout.verifier.page.first_page.show import Summary, summary
 from leaveout.verifier.page.markup import clean, confidence_suffix
 from leaveout.verifier.page.model import Page, label
 from leaveout.verifier.report import Result

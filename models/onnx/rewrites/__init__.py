@@ -15,15 +15,16 @@ from leaveout.models.onnx.rewrites.constants import (
     SizeOf,
 )
 from leaveout.models.onnx.rewrites.endings import FinalLogSoftmax, FinalSigmoid, FinalSoftmax
-from leaveout.models.onnx.rewrites.joining import Concatenation, PadByItself
 from leaveout.models.onnx.rewrites.piecewise import (
     Absolute,
     Clipping,
+    Concatenation,
     GlobalMaxPool,
     HardSigmoid,
     Largest,
     LeakyRelu,
     MaxPool,
+    PadByItself,
     ReduceMax,
     ReduceMin,
     Slopes,
