@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.models import Stack
 
 
@@ -23,7 +24,6 @@ class Others(Protocol):
         ...
 
 
-Floats = NDArray[np.float64]
 Members = NDArray[np.int64]
 
 FEW = 16

@@ -9,8 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from leaveout.arrays import Floats, Integers
 
 _MOST_REMEMBERED = 16
 """Bounds of forms and sums that a node keeps for those below."""

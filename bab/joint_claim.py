@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.bab.forms import Forms, concatenate_forms
 from leaveout.encoders import Applied, Box, Interval
 from leaveout.encoders.joint import Joint, join
 from leaveout.encoders.query import Case, Form, Query
 from leaveout.errors import SpecError
-
-Floats = NDArray[np.float64]
 
 _MOST = 1e200
 """Largest coefficient: sums of products with float32 numbers then stay far below 1e300."""

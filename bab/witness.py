@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.bab.instance import Instance
 from leaveout.models import confidence
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats, Integers
 from leaveout.encoders.bounds import HyperNetwork, hyper_bounds, hyper_network, network_bounds
 from leaveout.encoders.box import Box
 from leaveout.encoders.interval import Interval, gamma
@@ -128,9 +129,6 @@ def _infinite(members: Members, network: Network) -> FamilyError:
         f"{network.source} divides by zero, or has a negative variance"
     )
 
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 _UNIT32 = 2.0**-24
 _TINY32 = float(np.finfo(np.float32).tiny)

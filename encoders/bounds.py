@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.encoders.box import Box
 from leaveout.encoders.interval import Interval, gamma
 from leaveout.models import Members, Stack
@@ -89,9 +90,6 @@ def _minus(interval: Interval, values: np.ndarray) -> Interval:
         np.where(lower == 0, 0.0, np.nextafter(lower, -np.inf)),
         np.where(upper == 0, 0.0, np.nextafter(upper, np.inf)),
     )
-
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

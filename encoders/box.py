@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from leaveout.arrays import Floats
 from leaveout.errors import SpecError
 
-Floats = NDArray[np.float64]
 Columns = NDArray[np.int64]
 
 MOST = 1_000_000

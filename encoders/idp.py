@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from leaveout.arrays import Floats
 from leaveout.encoders.bounds import HyperLayer, HyperNetwork, PairBounds
 from leaveout.encoders.box import Box
 from leaveout.encoders.interval import Interval
 from leaveout.models import Layer, Stack
 from leaveout.solvers import Outcome, Problem, Status
 
-Floats = NDArray[np.float64]
 Columns = NDArray[np.int64]
 
 

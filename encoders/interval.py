@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from leaveout.arrays import Floats
 
 UNIT = 2.0**-53
 """Unit roundoff of float64."""

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.encoders.box import Box, Choices
 from leaveout.encoders.query import Case, Condition, Query
 from leaveout.models.graph import Layer, Stack
 
-Floats = NDArray[np.float64]
 Members = NDArray[np.int64]
 
 _CHUNK = 64

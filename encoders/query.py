@@ -9,10 +9,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.encoders.box import Box
 from leaveout.models import Members, Network
 
-Floats = NDArray[np.float64]
 Numbers = NDArray[np.float64] | list[Fraction]
 
 _UNIT64 = Fraction(1, 2**52)

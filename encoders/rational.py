@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
+from leaveout.arrays import Floats, Integers
 from leaveout.encoders.rounding import Evaluation, Sums
 from leaveout.models import Stack
 
@@ -332,9 +332,6 @@ class Polytope:
         self._row[enter] = leave
         self._high[variable] = leaves_high
 
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 NO_BIT = 10_000
 """Of 0, a multiple of everything."""

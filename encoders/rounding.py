@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.encoders.box import Box
 from leaveout.encoders.interval import Interval, gamma
 from leaveout.models.graph import Graph, Join
@@ -18,8 +19,6 @@ from leaveout.models.onnx.operators import Affine
 from leaveout.models.onnx.operators.arithmetic import Scale
 from leaveout.models.onnx.operators.shape import Reduce
 from leaveout.models.onnx.operators.window import AveragePool, GlobalAveragePool
-
-Floats = NDArray[np.float64]
 
 _GROUPINGS = 4.0
 """Operations, for each one of a chain, that may come of putting its constants together."""

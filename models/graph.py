@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.models.onnx.operators.base import Affine, Operator, Shape, Shapes
 
 
@@ -64,9 +65,6 @@ class Graph:
                 wanted.update(node.inputs)
                 found.append(node)
         return tuple(reversed(found))
-
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

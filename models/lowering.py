@@ -9,10 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.models.graph import Graph, Join, Layer, Stack
 from leaveout.models.onnx.operators import Affine, Constants, Relu
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,11 +9,11 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.bab.joint_claim import JointClaim
 from leaveout.encoders.query import Condition, Form
 from leaveout.encoders.rational import scores_at
 
-Floats = NDArray[np.float64]
 Numbers = Floats | list[Fraction]
 
 _EDGE = 1e-9

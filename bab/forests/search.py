@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.bab.forests.search_kernels import DONE, FOUND, FULL, ascend_near, explore, ranges
 from leaveout.bab.forests.tree_answers import (
     LAMBDAS,
@@ -31,8 +32,6 @@ from leaveout.encoders.forests import Overlay, overlay_family, overlay_two
 from leaveout.errors import ForestError
 from leaveout.models.forest.family import ForestFamily
 from leaveout.models.forest.scored import ScoredForest
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

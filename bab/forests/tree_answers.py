@@ -8,7 +8,8 @@ import numpy as np
 from numba.extending import register_jitable
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from leaveout.arrays import Floats
+
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
 

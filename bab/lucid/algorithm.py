@@ -18,6 +18,7 @@ from typing import Literal, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.bab.attack.leak_attack import find_leak, improve
 from leaveout.bab.attack.multistart import better
 from leaveout.bab.instance import Instance
@@ -31,8 +32,6 @@ from leaveout.encoders.idp import ScaledPair, scale_pair
 from leaveout.models import Members as Networks
 from leaveout.models import confidence
 from leaveout.solvers import Outcome, Settings, SolverProcess, Status
-
-Floats = NDArray[np.float64]
 
 State = Literal["fresh", "exact", "relaxed", "stopped", "numerical", "failed"]
 

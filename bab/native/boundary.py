@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.bab.joint_claim import JointClaim
 from leaveout.bab.native.nodes import Node
 from leaveout.bab.native.question import Settled
@@ -30,8 +31,6 @@ from leaveout.encoders.rational import (
     bound_scores,
     scores_at,
 )
-
-Floats = NDArray[np.float64]
 
 _ROOM = 1e-9
 """Of the terms of a sum, which may cancel."""

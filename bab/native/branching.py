@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.bab.native.nodes import Node, Split
 from leaveout.bab.native.rounding_bound import SMALL_REGION
-
-Floats = NDArray[np.float64]
 
 _SPREAD = 0.3
 """Share of the open part of a bound that must come from the set for its members to be split."""

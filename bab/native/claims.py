@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.bab.attack.claim_attack import Seeker
 from leaveout.bab.attack.counterexamples import Found
 from leaveout.bab.clusters import Clusters, make_clusters
@@ -67,8 +68,6 @@ class Propagation:
         # Above what is summed exactly, by more than adding the errors up may have lost.
         return value + 1e-12 * (abs(value) + error)
 
-
-Floats = NDArray[np.float64]
 
 STEPS = 40
 """Of the dual ascent of one node, where the largest value is wanted."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.bab.clusters import FEW, Clusters
 from leaveout.bab.forms import Forms
 from leaveout.bab.native.branching import Brancher
@@ -20,8 +21,6 @@ from leaveout.bab.native.nodes import Node, Split, batch_of, untie, with_bounds
 from leaveout.bab.native.question import Hint, Prepared, Settling
 from leaveout.bab.native.space import Space
 from leaveout.deadline import Deadline
-
-Floats = NDArray[np.float64]
 
 RoundingBound = Callable[[Node, float], Node]
 

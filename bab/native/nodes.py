@@ -8,11 +8,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.bab.forms import Forms
 from leaveout.bab.native.kernels.interface import Batch, Bounded, Layout
 from leaveout.bab.native.space import Space
 
-Floats = NDArray[np.float64]
 Members = NDArray[np.int64]
 
 Kind = Literal["root", "input", "members", "phase", "untied"]

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.bab.clusters import Clusters
 from leaveout.bab.forms import Forms
 from leaveout.bab.native.files.proof_trees import Room
@@ -17,7 +18,6 @@ from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.space import Space
 from leaveout.deadline import Deadline
 
-Floats = NDArray[np.float64]
 Members = NDArray[np.int64]
 
 W = TypeVar("W", bound="Finding")

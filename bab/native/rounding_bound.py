@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.bab.instance import Instance
 from leaveout.bab.native.nodes import Node
 from leaveout.bab.native.space import Space
 from leaveout.bab.witness import Witness
 from leaveout.encoders import Box, Interval, rounding_error
-
-Floats = NDArray[np.float64]
 
 _ROOM = 1.0 + 1e-3
 """Errors are taken so much larger: regions and roundings of a checker differ by a little."""

@@ -11,8 +11,8 @@ from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.bab.native.explorer import Group
 from leaveout.bab.native.files.checkpoint import Checkpoint
 from leaveout.bab.native.files.records import Record
@@ -77,8 +77,6 @@ def displayed_upper(upper: float) -> float:
     """Return an upper bound, or minus infinity if no counter-example exists at all."""
     return upper if upper > NOTHING else -math.inf
 
-
-Floats = NDArray[np.float64]
 
 W = TypeVar("W", bound=Finding)
 

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.bab.clusters import FEW, Clusters, Others, Tree
 from leaveout.bab.forms import Forms
 from leaveout.bab.native.kernels.interface import Layout, MemberSets, Numbers, layout_of
@@ -17,7 +18,6 @@ from leaveout.encoders import Box, Choices
 from leaveout.encoders.interval import gamma
 from leaveout.models import Stack
 
-Floats = NDArray[np.float64]
 Members = NDArray[np.int64]
 
 _KEPT = 2**28

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.bab.votes.collective import COUNTED, Batch, SearchResult, Summed
 from leaveout.bab.votes.collective_kernels import (
     add,
@@ -22,7 +23,6 @@ from leaveout.encoders.votes.collective import Stakes, collective_problem
 from leaveout.solvers import Problem
 
 Wide = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 _WHOLE = 2**22
 """A point, in which shares are counted."""

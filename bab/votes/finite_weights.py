@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.compiling import cached_njit
 from leaveout.encoders.votes import finite as kernels
 
 Counts = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 UNIT = 256
 """Weights are whole multiples of one over this, so that what they prove is free of rounding."""

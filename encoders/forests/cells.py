@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.encoders.box import Box
 from leaveout.models.forest.family import ForestFamily
 from leaveout.models.forest.scored import ScoredForest, ScoredTree, before_rounding
 
-Floats = NDArray[np.float64]
 Codes = NDArray[np.int32]
 
 

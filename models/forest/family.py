@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.errors import ForestError
 from leaveout.models.archive import (
     MANIFEST,
@@ -27,8 +28,6 @@ from leaveout.models.archive import (
 from leaveout.models.forest.compiling import scalar
 from leaveout.models.forest.plain import Ensemble, forest_digest
 from leaveout.models.forest.scored import ScoredForest, ScoredTree
-
-Floats = NDArray[np.float64]
 
 
 @scalar

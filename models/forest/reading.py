@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
+from leaveout.arrays import Floats
 from leaveout.errors import ForestError
 from leaveout.models.archive import (
     MANIFEST,
@@ -98,8 +99,6 @@ def _problems(arrays: dict[str, NDArray[Any]], manifest: _Manifest) -> Iterator[
     elif not all(np.all(np.isfinite(arrays[name])) for name in ("threshold", "shares")):
         yield "a threshold or a share is not a number"
 
-
-Floats = NDArray[np.float64]
 
 _READ = (
     "RandomForestClassifier", "ExtraTreesClassifier", "DecisionTreeClassifier",

@@ -11,9 +11,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.models.forest.plain import Ensemble
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.errors import ForestError
 from leaveout.models.forest import trees
 from leaveout.models.forest.chance import Bits, emptied_slots, in_tree
@@ -60,8 +61,6 @@ class ReadWriteLock:
         with self._gate, a, b, c, d, e, f, g, h:
             return what()
 
-
-Floats = NDArray[np.float64]
 
 _MANY = 128
 """Inputs beyond which all that is pending is grown at once: node by node takes longer."""

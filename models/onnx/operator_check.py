@@ -13,14 +13,13 @@ import onnxruntime
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
+from leaveout.arrays import Floats
 from leaveout.errors import ModelError
 from leaveout.models.graph import Graph, Join, Node
 from leaveout.models.lowering import stacked_constants
 from leaveout.models.onnx.operators import Affine, Constants, Shape, Shapes
 from leaveout.models.onnx.signature import dimensions
 from leaveout.models.replay import one_line, session
-
-Floats = NDArray[np.float64]
 
 _UNIT32 = 2.0**-24
 _TINY32 = float(np.finfo(np.float32).tiny)

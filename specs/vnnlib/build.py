@@ -9,7 +9,8 @@ from itertools import chain
 
 import numpy as np
 
-from leaveout.encoders.box import Box, Floats
+from leaveout.arrays import Floats
+from leaveout.encoders.box import Box
 from leaveout.encoders.query import Application, Condition, ExactForm, Form, Query
 from leaveout.errors import SpecError
 from leaveout.models import Network

@@ -14,10 +14,10 @@ from typing import Any, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.verifier.checker.errors import OUT_OF_RANGE, RejectedError
 
 Array = NDArray[Any]
-Floats = NDArray[np.float64]
 
 _DIGITS = 53
 _FITS = 62 - _DIGITS

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats, Integers
 from leaveout.verifier.checker.arithmetic import UNIT, Arithmetic, gamma
 from leaveout.verifier.checker.errors import OUT_OF_RANGE, RejectedError
 from leaveout.verifier.checker.layout import Net
@@ -21,8 +22,6 @@ from leaveout.verifier.checker.pairs import (
 from leaveout.verifier.checker.spaces import Space
 from leaveout.verifier.checker.tree import INPUT, PHASE, UNTIED, Tree
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 _ROUNDS = 3

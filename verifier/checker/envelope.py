@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.models import Members, Stack
 from leaveout.verifier.checker.arithmetic import Arithmetic, gamma
 from leaveout.verifier.checker.evaluation import largest_program, program_of
@@ -13,7 +13,6 @@ from leaveout.verifier.checker.layout import Net, Sets, Start
 from leaveout.verifier.checker.pairs import Nodes, facts_of, pull_back, within_range
 from leaveout.verifier.checker.question import Question
 
-Floats = NDArray[np.float64]
 Interval = tuple[Floats, Floats]
 
 

@@ -14,12 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.models.graph import Graph, Join
 from leaveout.models.lowering import stacked_constants
 from leaveout.models.onnx.operators import Affine
 from leaveout.verifier.checker.arithmetic import TINY32, UNIT32, Arithmetic, gamma
-
-Floats = NDArray[np.float64]
 
 _WAYS = 4.0
 """Operations, for each one of a run, that grouping its constants in another way may add."""

@@ -10,11 +10,10 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.verifier.checker.arithmetic import Arithmetic
 from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.files import BoxPart, ChoicesPart
-
-Floats = NDArray[np.float64]
 
 _LARGEST = float(np.finfo(np.float32).max)
 

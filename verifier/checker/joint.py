@@ -11,13 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from leaveout.arrays import Floats, Integers
 from leaveout.models import Members
 from leaveout.models.graph import Layer, Stack
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 _CHUNK = 64
 """Networks that are laid side by side together."""

@@ -14,12 +14,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats, Integers
 from leaveout.models import Stack
 from leaveout.verifier.checker.arithmetic import Arithmetic, gamma
 from leaveout.verifier.checker.inputs import Inputs, Table, shifted_rows
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 _KEPT = 2**28
 """Bytes of differences of sets kept at hand."""

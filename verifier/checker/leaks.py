@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.verifier.checker.arithmetic import UNIT, Arithmetic
 from leaveout.verifier.checker.envelope import whole_errors
 from leaveout.verifier.checker.errors import RejectedError
@@ -17,8 +17,6 @@ from leaveout.verifier.checker.margins import MarginProgram, Region, margin_prog
 from leaveout.verifier.checker.question import Question
 from leaveout.verifier.checker.spaces import Asked, CaseRows, Space, stacked_rows
 from leaveout.verifier.checker.tree import ROOT, Shape, TreePart
-
-Floats = NDArray[np.float64]
 
 _TOGETHER = 64
 

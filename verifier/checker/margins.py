@@ -15,14 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats, Integers
 from leaveout.models.graph import Graph, Join
 from leaveout.models.lowering import stacked_constants
 from leaveout.models.onnx.operators import Affine
 from leaveout.verifier.checker.arithmetic import TINY32, UNIT32, Arithmetic, gamma
 from leaveout.verifier.checker.evaluation import Fused, after, count_terms
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 _MORE = 6
 """Roundings a runtime may add to each term: scalings, and what it folds or fuses."""

@@ -13,11 +13,11 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats, Integers
 from leaveout.verifier.checker.arithmetic import Arithmetic
 from leaveout.verifier.checker.errors import OUT_OF_RANGE, RejectedError
 from leaveout.verifier.checker.layout import Net, Sets
 
-Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 
@@ -175,9 +175,6 @@ def _value(
     # relu(z + d) - relu(z), so that no two large numbers are subtracted.
     dh = np.maximum(d + np.minimum(z, 0.0), -h)
     return a * h + b * dh - c * z - e * d
-
-
-Integers = NDArray[np.int64]
 
 
 @dataclass(eq=False)

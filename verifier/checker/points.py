@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats, Integers
 from leaveout.models import Members, Stack
 from leaveout.models.graph import Graph
 from leaveout.verifier.checker.arithmetic import UNIT, Arithmetic, gamma
@@ -25,10 +26,6 @@ from leaveout.verifier.checker.margins import MarginProgram, Region, margin_prog
 from leaveout.verifier.checker.readers import Reader, Shelf
 from leaveout.verifier.checker.spaces import Asked, CaseRows, Space, add_sums, stacked_rows
 from leaveout.verifier.checker.tree import Shape
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-
 
 _TOGETHER = 64
 """Nodes of single members that are looked at together."""

@@ -9,11 +9,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats, Integers
 from leaveout.verifier.checker.arithmetic import UNIT, Arithmetic, gamma
 from leaveout.verifier.checker.layout import Net, Sets, Start
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

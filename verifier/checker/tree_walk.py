@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from leaveout.arrays import Floats, Integers
 from leaveout.verifier.checker.arithmetic import UNIT, gamma
 from leaveout.verifier.checker.blocks import Block, HalfSpaces, bound_hidden_pairs
 from leaveout.verifier.checker.errors import RejectedError
@@ -18,7 +19,6 @@ from leaveout.verifier.checker.pairs import Forms, Nodes, largest, pull_back, ro
 from leaveout.verifier.checker.spaces import Asked, Combined, Space
 from leaveout.verifier.checker.tree import ROOT, Tree
 
-Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 
@@ -39,8 +39,6 @@ class Spare:
         for leaf, own in zip(leaves[fine].tolist(), needed[fine], strict=True):
             self.neurons.setdefault(leaf, np.flatnonzero(own))
 
-
-Floats = NDArray[np.float64]
 
 _NODES = 256
 """Nodes bounded together, for networks of a hundred neurons."""

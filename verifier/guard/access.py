@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.bab import EngineResult, Instance, make_instance
 from leaveout.bab.native.files.manifest_parts import family_digest, network_digest
 from leaveout.encoders import Box, Choices
@@ -39,8 +40,6 @@ _PURPOSE = "bounds"
 
 _LEVELS = 8
 """Different bounds a label has at most, each half of the next one: few can be proved again."""
-
-Floats = NDArray[np.float64]
 
 
 class _Manifest(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.compiling import cached_njit
 from leaveout.verifier.guard.packing import Layout, Packed, add_product, round_up
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 

@@ -11,6 +11,7 @@ from threading import Event, Lock
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.bab import Instance
 from leaveout.cores import cores
 from leaveout.encoders import Box, Interval, rounding_error
@@ -35,8 +36,6 @@ _ROUNDING = 1e-9
 
 _SPARE = 1e-6
 """Share added to what float32 may lose, for what float64 loses."""
-
-Floats = NDArray[np.float64]
 
 
 class Crowd:

@@ -8,6 +8,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.compiling import cached_njit
 from leaveout.encoders import Box
 from leaveout.encoders.interval import gamma
@@ -15,7 +16,6 @@ from leaveout.verifier.guard.packing import Layout, Packed, add_product, round_u
 
 Number = TypeVar("Number", np.float32, np.float64)
 
-Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 
 GROUP = 32

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.bab import Instance
 from leaveout.compiling import cached_njit
 from leaveout.models import Layer
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

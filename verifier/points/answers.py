@@ -8,14 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Bools, Floats
 from leaveout.encoders import Box, Choices
 from leaveout.models import Network
 from leaveout.verifier.amounts import bound
 from leaveout.verifier.points.sentences import label_phrase
 from leaveout.verifier.records import BoxRecord, LabelAnswersRecord
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.bab import EngineResult, Progress, ProgressCallback, SearchResult, Witness
 from leaveout.bab.forests import Question, search_forests
 from leaveout.bab.forests.box_trees import BoxTrees, NotProvedError, margin_of, record_boxes
@@ -44,8 +45,6 @@ from leaveout.verifier.records import ByRowRecord, CellRecord, ModelRecord, Witn
 from leaveout.verifier.report import Result
 from leaveout.verifier.tasks import Context, Kind, Statement, Subject
 from leaveout.verifier.time_sharing import Clock
-
-Floats = NDArray[np.float64]
 
 _SHOWN = 12
 

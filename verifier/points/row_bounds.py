@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.bab import EngineResult, Witness
 from leaveout.verifier.records import LabelByRowRecord, RowLeakRecord
-
-Floats = NDArray[np.float64]
 
 NO_LEAK = -1.0
 """The bound of a row without which no answer changes, whatever its confidence."""

@@ -11,6 +11,7 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.bab import EngineResult, agree, make_instance
 from leaveout.bab.native.files.certificate import SampledClaim
 from leaveout.errors import LeaveoutError
@@ -88,8 +89,6 @@ class SampledJob:
             for labels in self.label_groups
         ]
 
-
-Floats = NDArray[np.float64]
 
 _LOOSE = "numerical: the members' bounds do not tell which members are the worst"
 

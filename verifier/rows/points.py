@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.bab import make_instance
 from leaveout.bab.native.files.manifest_parts import family_digest, network_digest
 from leaveout.encoders import Box
@@ -27,8 +28,6 @@ from leaveout.verifier.points.answers import answers_of, as_box
 from leaveout.verifier.points.given import GivenPoints
 from leaveout.verifier.records import ByRowRecord, RowLeakRecord
 from leaveout.verifier.row_records import RowPointsRecord, RowsError
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 from msgspec import structs
-from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.bab import Instance, make_instance, search_native
 from leaveout.deadline import Deadline
 from leaveout.verifier.options import VerifyOptions
@@ -19,8 +19,6 @@ from leaveout.verifier.records import ByRowRecord, RowLeakRecord
 from leaveout.verifier.row_records import RowsError
 from leaveout.verifier.rows.known import refuse_unfit, with_leaks
 from leaveout.verifier.rows.points import network_and_family
-
-Floats = NDArray[np.float64]
 
 OnRow = Callable[[int, int], None]
 """Called with how many rows were searched, and how many have members."""

@@ -135,8 +135,6 @@ def _stamp(stream: BinaryIO) -> tuple[int, ...]:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
-Floats = NDArray[np.float64]
-
 W = TypeVar("W", bound=Finding)
 
 EVERY = 50.0

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.bab.native.files.records import Proof, Record
 from leaveout.bab.native.nodes import Kind
 from leaveout.models.archive import put_array
@@ -27,7 +28,6 @@ _ROOM_OF_ERRORS = 3e-7
 _ROOM_OF_SUMS = 2e-6
 """What the checker's float64 may round otherwise, relative to what float32 may over the box."""
 
-Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
 
 

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats, Integers
 from leaveout.models import Stack
 
 if TYPE_CHECKING:
     from leaveout.bab.forms import Forms
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,8 +76,6 @@ def layout_of(stack: Stack) -> Layout:
         offset,
     )
 
-
-Integers = NDArray[np.int64]
 
 OPEN, CLOSED, CUT, EMPTY = 0, 1, 2, 3
 """Status of a node: above the cut; not, by its multipliers; not, by a goal; no counter-example."""

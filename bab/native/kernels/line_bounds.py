@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from leaveout.bab.native.kernels.interface import Floats
+from leaveout.arrays import Floats
 from leaveout.bab.native.kernels.neuron_bounds import clear, through
 from leaveout.bab.native.kernels.pair_bounds import (
     best_pair,

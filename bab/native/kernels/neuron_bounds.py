@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from leaveout.bab.native.kernels.interface import Floats
+from leaveout.arrays import Floats
 from leaveout.bab.native.kernels.pair_bounds import (
     add_cut,
     best_pair,

@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from leaveout.arrays import Floats
 from leaveout.bab.native.kernels import arguments, line_bounds, neuron_bounds, pair_bounds
 from leaveout.bab.native.kernels.arguments import Members, Rows
-from leaveout.bab.native.kernels.interface import CLOSED, CUT, EMPTY, FARTHEST, OPEN, Floats
+from leaveout.bab.native.kernels.interface import CLOSED, CUT, EMPTY, FARTHEST, OPEN
 from leaveout.bab.native.kernels.line_bounds import (
     SLOPE,
     adam,

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 from numba import njit
 
-from leaveout.bab.native.kernels.interface import Floats
+from leaveout.arrays import Floats
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.bab.native.explorer import Group
 from leaveout.bab.native.files.checkpoint import Checkpoint
 from leaveout.bab.native.files.records import Record, Table
@@ -18,8 +18,6 @@ from leaveout.bab.native.question import Hint
 from leaveout.bab.native.workers.pool import WorkerLostError, WorkerPool, gather
 from leaveout.bab.native.workers.worker import Report, Saved, WorkerState
 from leaveout.deadline import Deadline
-
-Floats = NDArray[np.float64]
 
 _LIVES = 3
 """Deaths after which no worker is started in place of a dead one any more."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.bab.native.branching import Brancher
 from leaveout.bab.native.explorer import Explorer, Group, Stand, cap_bounds, grow, root_bounds
 from leaveout.bab.native.files.records import BLOCK, Record, Table, pack, row_type, unpack
@@ -50,8 +51,6 @@ def load_scores(brancher: Brancher, known: dict[str, Any]) -> None:
         elif isinstance(value, dict):
             value.update(copy.deepcopy(known[name]))
 
-
-Floats = NDArray[np.float64]
 
 _HINTS = 6
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from leaveout.arrays import Floats
+
 Shape = tuple[int, ...]
 Shapes = Mapping[str, Shape]
 """Shapes of tensors by name."""

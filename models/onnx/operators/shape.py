@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.models.onnx.operators.base import Affine, Constants, Floats, Shape, Shapes
+from leaveout.arrays import Floats
+from leaveout.models.onnx.operators.base import Affine, Constants, Shape, Shapes
 
 
 @dataclass(frozen=True)

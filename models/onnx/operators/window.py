@@ -8,7 +8,8 @@ from itertools import product
 
 import numpy as np
 
-from leaveout.models.onnx.operators.base import Affine, Constants, Floats, Shape, Shapes
+from leaveout.arrays import Floats
+from leaveout.models.onnx.operators.base import Affine, Constants, Shape, Shapes
 
 _TAPS = 2**12
 """Most places of a kernel: each of them is gone through on its own."""

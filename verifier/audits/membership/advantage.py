@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.errors import AuditError
 from leaveout.verifier.audits.intervals import clopper_pearson, holm
 from leaveout.verifier.audits.membership.file import Audit, Events
@@ -69,8 +70,6 @@ def _event_counts(events: Events, index: int) -> Counted:
         int(events.retrained_trials[index]),
     )
 
-
-Floats = NDArray[np.float64]
 
 _BETS = np.linspace(0.05, 1, 20)
 _HALVINGS = 32

@@ -9,9 +9,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.verifier.audits.membership.views import Views
 
-Floats = NDArray[np.float64]
 Sees = Literal["after", "both"]
 """What an attack is shown: the model after forgetting alone, or the one before it as well."""
 

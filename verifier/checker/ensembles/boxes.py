@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.compiling import cached_njit
 from leaveout.verifier.checker.ensembles.choosing import PLAIN, compiled_in, package_stamp
 from leaveout.verifier.checker.ensembles.members import Members
@@ -131,7 +132,6 @@ PROVED = -1
 
 DEEPEST = 4000
 
-Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.compiling import cached_njit
 from leaveout.verifier.checker.ensembles.choosing import PLAIN, package_stamp
 from leaveout.verifier.checker.ensembles.files import Answering, Exact
@@ -23,7 +24,6 @@ from leaveout.verifier.checker.ensembles.node_pool import (
 )
 from leaveout.verifier.checker.errors import CertificateError, RejectedError
 
-Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 
 _LEAST, _MOST = 2.0**-500, 2.0**500

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.compiling import cached_njit
 from leaveout.verifier.checker.ensembles.choosing import (
     PLAIN,
@@ -176,7 +177,6 @@ def _compile_grow_tree(stamp: int) -> Callable[..., int]:
 grow_tree = _compile_grow_tree(package_stamp())
 
 
-Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 
 _SHARE = np.uint64(0xE7037ED1A0B428DB)

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.models import Family, Members, Network, load_family, load_network
 from leaveout.models.archive import array_names, read_arrays
 from leaveout.verifier.checker.errors import CertificateError, RejectedError
@@ -21,8 +22,6 @@ from leaveout.verifier.checker.leaks import prepare_leaks
 from leaveout.verifier.checker.question import Question, Subject
 from leaveout.verifier.checker.tree import TreeArrays, make_tree
 from leaveout.verifier.checker.tree_walk import Walk
-
-Floats = NDArray[np.float64]
 
 
 class _Manifest(msgspec.Struct, frozen=True):

@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.compiling import cached_njit
 from leaveout.models.forest.family import Changes, ForestFamily
 from leaveout.models.forest.scored import ScoredForest
 from leaveout.verifier.guard.inputs import Glance, LeakFinder, Point
 
-Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 Places = NDArray[np.int64]
 

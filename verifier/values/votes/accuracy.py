@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Bools
 from leaveout.bab.votes.collective_exact import CollectiveBounds, worst_attack
 from leaveout.deadline import NEVER, Deadline
 from leaveout.encoders.votes.threat import Threat
@@ -15,8 +16,6 @@ from leaveout.solvers import CanSolve
 from leaveout.specs.deciders import Accuracy, LabelAccuracy, Say, discard_message
 from leaveout.verifier.values.votes.schemes import CountedVote
 from leaveout.verifier.values.votes.vote import Vote, name_of
-
-Bools = NDArray[np.bool_]
 
 
 def accuracy_of(

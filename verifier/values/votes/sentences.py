@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from leaveout.arrays import Bools
 from leaveout.encoders.votes.collective import CollectiveAttack
 from leaveout.encoders.votes.plurality import Attack
 from leaveout.encoders.votes.threat import UNBOUNDED, Cost, Threat, cost_of
@@ -163,8 +163,6 @@ def _several_parts(ballots: Ballots) -> None:
 def _several(ballots: Ballots) -> str:
     return str(len(ballots.origin.offsets) or "several")
 
-
-Bools = NDArray[np.bool_]
 
 _MOST_POINTS = 200
 """Of a curve."""
