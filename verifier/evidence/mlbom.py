@@ -15,7 +15,7 @@ from leaveout.verifier.records import FileRecord, TrainingRecord
 from leaveout.verifier.report import Report, Result
 from leaveout.written import printable
 
-_SCHEMA = "http://cyclonedx.org/schema/bom-1.6.schema.json"
+_ML_BOM_SCHEMA = "http://cyclonedx.org/schema/bom-1.6.schema.json"
 _NAMES = uuid.uuid5(uuid.NAMESPACE_URL, "https://leaveout.example/mlbom")
 
 _MODELS = {
@@ -31,7 +31,7 @@ _MODELS = {
 Json = dict[str, Any]
 
 
-def part(given: Given) -> bytes:
+def ml_bom_part(given: Given) -> bytes:
     """Return the ML-BOM of an evidence folder."""
     return ml_bom(given.report)
 
@@ -45,7 +45,7 @@ def ml_bom(report: Report) -> bytes:
     components += [_file(each) for each in others]
     told = "\n".join([report.date, *(f"{each.path} {each.sha256}" for each in report.files)])
     bom: Json = {
-        "$schema": _SCHEMA,
+        "$schema": _ML_BOM_SCHEMA,
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
         "serialNumber": f"urn:uuid:{uuid.uuid5(_NAMES, told)}",

@@ -16,7 +16,7 @@ from leaveout.verifier.records import StatementRecord
 from leaveout.verifier.report import Report, Result
 from leaveout.written import printable
 
-_SCHEMA = (
+_SARIF_SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 )
 _ROOT = "%SRCROOT%"
@@ -25,14 +25,14 @@ _LEVEL = {"refuted": "error", "unknown": "warning"}
 Json = dict[str, Any]
 
 
-def part(given: Given) -> bytes:
+def sarif_part(given: Given) -> bytes:
     """Return the SARIF file of an evidence folder."""
     return sarif(given.report)
 
 
 def sarif(*reports: Report) -> bytes:
     """Return reports as SARIF, one run each."""
-    log = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [_run(each) for each in reports]}
+    log = {"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [_run(each) for each in reports]}
     text = json.dumps(printable(log), indent=2, ensure_ascii=False, allow_nan=False)
     return text.encode() + b"\n"
 
