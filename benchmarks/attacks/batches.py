@@ -17,7 +17,7 @@ from leaveout.deadline import Deadline
 from leaveout.encoders.votes.collective import stakes_of
 from leaveout.encoders.votes.plurality import tally
 from leaveout.verifier.checker.errors import RejectedError
-from leaveout.verifier.checker.voting.collective import most_summed
+from leaveout.verifier.checker.voting.functions import most_summed
 from leaveout.verifier.checker.voting.together import AtStake, at_stake, no_more_lost
 
 from attacks.kind import Case, Outcome

@@ -16,8 +16,7 @@ from in_toto_attestation.v1.statement import Statement
 from msgspec import structs
 
 from leaveout.verifier.cli.app import run
-from leaveout.verifier.evidence.mlbom import ml_bom
-from leaveout.verifier.evidence.sarif import sarif
+from leaveout.verifier.evidence.exports import ml_bom, sarif
 from leaveout.verifier.evidence.topics import TOPICS
 from leaveout.verifier.records import BoxRecord, FileRecord, TrainingRecord
 from leaveout.verifier.report import Report, Result

@@ -19,8 +19,7 @@ from leaveout.verifier.checker import check
 from leaveout.verifier.cli.app import run
 from leaveout.verifier.evidence.asked import resolve_statements
 from leaveout.verifier.evidence.certified import standings
-from leaveout.verifier.evidence.mlbom import ml_bom
-from leaveout.verifier.evidence.sarif import sarif
+from leaveout.verifier.evidence.exports import ml_bom, sarif
 from leaveout.verifier.evidence.statement import Places, Subject, TamperedError, read_report
 from leaveout.verifier.points.sampled_leaks import Samples, _Found
 from leaveout.verifier.report_views import frame, lines

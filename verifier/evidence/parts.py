@@ -26,8 +26,8 @@ Part: TypeAlias = Callable[[Given], bytes | None]
 """Makes a file; None where the results have nothing for it."""
 
 PARTS: Mapping[str, str] = {
-    "result.sarif": "leaveout.verifier.evidence.sarif:sarif_part",
-    "mlbom.json": "leaveout.verifier.evidence.mlbom:ml_bom_part",
+    "result.sarif": "leaveout.verifier.evidence.exports:sarif_part",
+    "mlbom.json": "leaveout.verifier.evidence.exports:ml_bom_part",
     "rows.csv": "leaveout.verifier.evidence.pages:rows_csv",
     "rows.json": "leaveout.verifier.evidence.pages:rows_json",
     "standards.md": "leaveout.verifier.evidence.standards:part",

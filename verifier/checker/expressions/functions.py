@@ -68,7 +68,7 @@ FUNCTIONS: Mapping[str, Known] = {
         "voting.functions:certified_accuracy", "votes", *_THREATS, "label", falling=_THREATS
     ),
     "collective_accuracy": _number(
-        "voting.collective:collective_accuracy", "votes", *_THREATS, "label", falling=_THREATS
+        "voting.functions:collective_accuracy", "votes", *_THREATS, "label", falling=_THREATS
     ),
     "idp": _claim("served.idp:idp", "access", "epsilon"),
     "median_radius": _number("voting.functions:median_radius", "votes", "against", "label"),

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from leaveout.bab.votes.collective_exact import CollectiveBounds
 from leaveout.bab.votes.finite import finite_attack_within
 from leaveout.bab.votes.finite_weights import FiniteLog, log_of, open_labels
-from leaveout.verifier.checker.voting.collective import most_summed, run_offs_of
+from leaveout.verifier.checker.voting.functions import most_summed, run_offs_of
 from leaveout.verifier.checker.voting.run_offs import TooManyError, no_more_run_offs_lost
 from leaveout.verifier.checker.voting.spread import published_run_offs, run_off_survives
 from leaveout.verifier.checker.voting.thresholds import no_more_bought, prices_of
