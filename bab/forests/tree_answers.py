@@ -8,9 +8,8 @@ import numpy as np
 from numba.extending import register_jitable
 from numpy.typing import NDArray
 
-from leaveout.arrays import Floats
+from leaveout.arrays import Floats, Ints
 
-Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
 
 LAMBDAS = (0.25, 0.5, 0.75, 1.0, 1.5)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array, csr_array
 
+from leaveout.arrays import Ints
 from leaveout.bab.votes.finite_weights import weighted_bound
 from leaveout.compiling import cached_njit
 from leaveout.deadline import Deadline
@@ -140,8 +141,6 @@ def least_whole(
     bound = outcome.dual_bound
     return (float(math.ceil(bound - PADDING)) if math.isfinite(bound) else -math.inf), point
 
-
-Ints = NDArray[np.int32]
 
 _WEIGHTS = 300
 """Weights tried for each number of buckets that is to be proved too few."""

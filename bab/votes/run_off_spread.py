@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Ints
 from leaveout.bab.votes.finite import least_whole
 from leaveout.deadline import Deadline
 from leaveout.encoders.votes import run_off_stakes as kernels
@@ -19,7 +20,6 @@ from leaveout.encoders.votes.run_off_stakes import (
 )
 from leaveout.solvers import CanSolve
 
-Ints = NDArray[np.int32]
 Wide = NDArray[np.int64]
 
 _EXCHANGES = 12

@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
+from leaveout.arrays import Ints
 from leaveout.compiling import cached_njit
 from leaveout.errors import SpecError
 from leaveout.solvers import Problem
 
-Ints = NDArray[np.int32]
 Counts = NDArray[np.int64]
 
 

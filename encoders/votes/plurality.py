@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Ints
 from leaveout.compiling import cached_njit
 
 
@@ -127,9 +128,6 @@ def _beyond(counts: NDArray[np.int32], target: int) -> NDArray[np.int64]:
     beyond = wide - wide[:, [target]] + (np.arange(wide.shape[1]) < target)
     beyond[:, target] = np.iinfo(np.int64).min // 2
     return beyond
-
-
-Ints = NDArray[np.int32]
 
 
 def family_radii(votes: Ints, tallied: Tally, sizes: tuple[int, ...]) -> NDArray[np.int64]:

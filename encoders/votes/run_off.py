@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from leaveout.arrays import Ints
 from leaveout.compiling import cached_njit
 from leaveout.errors import SpecError
 
-Ints = NDArray[np.int32]
 Counts = NDArray[np.int64]
 
 NOT_A_NUMBER, NOT_FIRST = 1, 2

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import block_array, csr_array, eye_array
 
+from leaveout.arrays import Ints
 from leaveout.compiling import cached_njit
 from leaveout.encoders.votes.run_off import Scores, check_ballots
 from leaveout.errors import BallotError
 from leaveout.solvers import Problem
 
-Ints = NDArray[np.int32]
 Counts = NDArray[np.int64]
 Gains = NDArray[np.int8]
 

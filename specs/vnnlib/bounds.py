@@ -256,21 +256,7 @@ class Bounds:
     def follow(
         self, relations: Sequence[Atom], missing: Iterable[Key] | None, steps: int = MOST_STEPS
     ) -> bool:
-        """Apply relations of inputs, and derive missing bounds from their sums.
-
-        Parameters
-        ----------
-        relations : sequence of Atom
-        missing : iterable of (Place, bool), optional
-            None to look at no sums.
-        steps : int
-            As of `propagate`.
-
-        Returns
-        -------
-        bool
-            False if nothing is within the bounds and meets the relations.
-        """
+        """Apply relations of inputs, and derive missing bounds from their sums."""
         if not propagate(self.found, relations, steps):
             return False
         if missing is None:
@@ -290,20 +276,7 @@ class Bounds:
     def widen(
         self, cases: Sequence[Sequence[Atom]], relations: Sequence[Atom], missing: set[Key]
     ) -> list[bool]:
-        """Bound unbounded inputs by the hull of all cases; return which are satisfiable.
-
-        Parameters
-        ----------
-        cases : sequence of sequence of Atom
-        relations : sequence of Atom
-            Of inputs, that hold in all of them, and that `follow` has taken in.
-        missing : set of (Place, bool)
-
-        Returns
-        -------
-        list of bool
-            Of each case, whether it may be met.
-        """
+        """Bound unbounded inputs by the hull of all cases; return which are satisfiable."""
         hull: Found = {}
         possible = []
         # Where cases are many, what relations say of one is sought for less long, or not at all.
@@ -361,11 +334,6 @@ class Bounds:
         """Return the box of inputs in this order, and whether it is empty.
 
         Of an empty one the bounds are swapped. Bounds that are no float64 are rounded outwards.
-
-        Raises
-        ------
-        Slip
-            If a bound is beyond the range of float32.
         """
         empty = False
         lower, upper = np.empty(len(spots)), np.empty(len(spots))

@@ -172,26 +172,12 @@ class Errors(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """Two networks, or N and sets of members, over one region, and cases there.
-
-    Attributes
-    ----------
-    net : Net
-    start : Start
-    sets : SetSource
-    differs : bool
-        Whether anything has to do with differences from N.
-    rows : Rows
-        The forms of the cases.
-    cases : ndarray of int64, ascending
-        Numbers of the cases in the tree.
-    errors : Errors
-    """
+    """Two networks, or N and sets of members, over one region, and cases there."""
 
     net: Net
     start: Start
     sets: SetSource
-    differs: bool
-    rows: Rows
-    cases: Integers
+    differs: bool  # whether anything has to do with differences from N
+    rows: Rows  # the forms of the cases
+    cases: Integers  # numbers of the cases in the tree
     errors: Errors

@@ -16,12 +16,10 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from leaveout.arrays import Floats
+from leaveout.arrays import Floats, Ints
 from leaveout.files import ARCHIVE, open_file
 from leaveout.models.archive import read_arrays, refuse_bombs, refuse_damage
 from leaveout.verifier.checker.errors import CertificateError
-
-Ints = NDArray[np.int32]
 
 _LARGEST = 2.0**1000
 

@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Ints
 from leaveout.bab.votes.collective import CollectiveProblem
 from leaveout.bab.votes.collective_plurality import PluralityProblem
 from leaveout.bab.votes.collective_run_off import RunOffProblem
@@ -47,7 +48,6 @@ from leaveout.models.ballots import Ballots
 from leaveout.solvers import CanSolve
 from leaveout.verifier.values.votes.vote import Radii, Vote, confirm_attack
 
-Ints = NDArray[np.int32]
 Wide = NDArray[np.int64]
 
 
