@@ -111,7 +111,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     thresholds_exact_to: int | None = None
 
 
-NEVER = -1
+UNREACHABLE = -1
 """The threshold of a vote that no number of edits brings about."""
 
 MOST_LABELS = 2**15
@@ -132,7 +132,7 @@ class Ballots:
         Of each member, as they were read; `scores_of` checks them where they are compared.
     thresholds : ndarray of int32, shape (points, parts, labels), or None
         How many edits within its part a member needs to vote a label: 0 for the one it votes,
-        `NEVER` where none suffice. Which changes are counted, and up to where they are exact, is
+        `UNREACHABLE` where none suffice. Which changes are counted, and up to where they are exact, is
         in ``origin``.
     origin : Origin
     source : str
@@ -246,7 +246,7 @@ class Ballots:
             return
         self._check_shape(self.thresholds.shape, "thresholds")
         own = np.take_along_axis(self.thresholds, self.votes[:, :, None], axis=2)[:, :, 0]
-        wrong = (self.thresholds < NEVER).any(axis=2) | (own != 0)
+        wrong = (self.thresholds < UNREACHABLE).any(axis=2) | (own != 0)
         zeros = (self.thresholds == 0).sum(axis=2) != 1
         if (wrong | zeros).any():
             point, part = (int(i) for i in np.argwhere(wrong | zeros)[0])
@@ -254,7 +254,7 @@ class Ballots:
                 f"{self.source}: 'thresholds' of test point {point}, part {part} are "
                 f"{self.thresholds[point, part].tolist()}; expected 0 for its vote "
                 f"{self.votes[point, part]}, and for every other label the number of edits "
-                f"needed, at least 1, or {NEVER} where none suffice"
+                f"needed, at least 1, or {UNREACHABLE} where none suffice"
             )
         most = self.origin.thresholds_exact_to
         if most is not None and (self.thresholds > most + 1).any():
@@ -431,7 +431,7 @@ _INT32 = np.iinfo(np.int32)
 _EXPECTED = {
     "labels": f"expected the number of labels, 2 to {MOST_LABELS:,}",
     "thresholds": "not a threshold; expected the number of edits needed, at most "
-    f"{_INT32.max:,}, or {NEVER} where none suffice",
+    f"{_INT32.max:,}, or {UNREACHABLE} where none suffice",
 }
 """Of numbers far out of range, where they are no labels themselves."""
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import csr_array, eye_array, kron, vstack
 
-from leaveout.models.ballots import NEVER
+from leaveout.models.ballots import UNREACHABLE
 
 UNIT = 2**20
 """Prices are whole multiples of one over this."""
@@ -56,7 +56,7 @@ def thresholds_to(
     prices = np.zeros((PRICES, labels), np.int64)
     if parts * never * UNIT >= _MOST:
         return ForcedVotes(0, prices, None, ballot)
-    costs = np.where(finite == NEVER, never, finite)
+    costs = np.where(finite == UNREACHABLE, never, finite)
     tried = [_solve_programme(costs, target, None)]
     free = tried[0]
     if free is not None and not _wins(free.votes, labels, target, costs, free.value):

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from leaveout.models.ballots import NEVER
+from leaveout.models.ballots import UNREACHABLE
 from leaveout.models.votes.survival.learner import Part, SurvivingLearner
 from leaveout.models.votes.survival.nearest import Nearest
 from leaveout.models.votes.survival.tree import Tree
@@ -119,9 +119,9 @@ def _mistake(
         said = f"{threshold} to {label} at point {point}, where it is {true} (tried to {tried})"
         if true is not None and threshold != true:
             return f"threshold: {said}"
-        if true is None and threshold != NEVER and threshold <= tried:
+        if true is None and threshold != UNREACHABLE and threshold <= tried:
             return f"threshold: {said}"
-        if whole and true is None and threshold != NEVER:
+        if whole and true is None and threshold != UNREACHABLE:
             return f"never: {said}"
         if exact_to is not None and threshold > exact_to + 1:
             return f"beyond: {said}"

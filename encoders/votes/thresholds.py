@@ -12,7 +12,7 @@ from scipy.sparse import coo_array, csr_array
 from leaveout.compiling import cached_njit
 from leaveout.encoders.votes.plurality import Attack, Tally
 from leaveout.encoders.votes.threat import UNBOUNDED, Cost, Threat
-from leaveout.models.ballots import NEVER, Against
+from leaveout.models.ballots import UNREACHABLE, Against
 from leaveout.solvers import Problem
 
 
@@ -64,8 +64,8 @@ def known_of(
     if threat.value != against:
         at_least = thresholds
         if threat in (Threat.RELABELS, Threat.MODIFICATIONS) and cost.parts == 1:
-            at_least = np.where(thresholds == NEVER, NEVER, (thresholds + 1) // 2).astype(np.int32)
-        own = np.where(thresholds == 0, np.int32(0), np.int32(NEVER))
+            at_least = np.where(thresholds == UNREACHABLE, UNREACHABLE, (thresholds + 1) // 2).astype(np.int32)
+        own = np.where(thresholds == 0, np.int32(0), np.int32(UNREACHABLE))
         gap = (
             (
                 f"thresholds count {against}, which bound {threat.value} from one side only; "
@@ -77,7 +77,7 @@ def known_of(
         return Known(at_least, own, gap)
     if exact_to is None or not (thresholds > exact_to).any():
         return Known(thresholds, thresholds)
-    enough = np.where(thresholds > exact_to, np.int32(NEVER), thresholds)
+    enough = np.where(thresholds > exact_to, np.int32(UNREACHABLE), thresholds)
     return Known(thresholds, enough, f"thresholds are only exact to {exact_to}")
 
 
@@ -150,7 +150,7 @@ def known_stakes_of(
     for start in range(0, len(points), step):
         at = slice(start, start + step)
         rows, rivals = points[at], targets[at]
-        costs = np.minimum(np.where(thresholds[rows] == NEVER, far, thresholds[rows]), far)
+        costs = np.minimum(np.where(thresholds[rows] == UNREACHABLE, far, thresholds[rows]), far)
         answers = tallied.predictions[rows]
         own, other = votes[rows] == answers[:, None], votes[rows] == rivals[:, None]
         to = np.take_along_axis(costs, rivals[:, None, None], axis=2)[:, :, 0]
@@ -217,7 +217,7 @@ def affordable_losses(
         right = int(truth[point])
         if int(np.bincount(ballot, minlength=labels).argmax()) != right:
             continue
-        can = (costs != NEVER) & (costs <= spent[:, None])
+        can = (costs != UNREACHABLE) & (costs <= spent[:, None])
         elsewhere = np.where(can & (names != right), names, -1).max(axis=1)
         for label in names[names != right]:
             away = np.where((ballot == right) & (elsewhere >= 0), elsewhere, ballot)
@@ -436,7 +436,7 @@ def _choices(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
     """Return each member's cost to gain 1 and 2, and the gain that is needed."""
     prediction = int(tallied.predictions[point])
-    costs = np.where(thresholds == NEVER, _FAR, thresholds.astype(np.int64))
+    costs = np.where(thresholds == UNREACHABLE, _FAR, thresholds.astype(np.int64))
     own, other = ballot == prediction, ballot == target
     ones = np.where(other, _FAR, costs[:, target])
     away = np.delete(costs, prediction, axis=1).min(axis=1)
@@ -447,7 +447,7 @@ def _choices(
 
 def _other(thresholds: NDArray[np.int32], prediction: int, target: int) -> int:
     """Return the cheapest label, other than the prediction, for a member to vote."""
-    costs = np.where(thresholds == NEVER, _FAR, thresholds.astype(np.int64))
+    costs = np.where(thresholds == UNREACHABLE, _FAR, thresholds.astype(np.int64))
     costs[prediction] = _FAR + 1
     cheapest = int(costs.argmin())
     return target if costs[target] <= costs[cheapest] else cheapest

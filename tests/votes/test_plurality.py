@@ -8,7 +8,7 @@ import pytest
 from leaveout.encoders.votes.plurality import plurality_attack, plurality_radii, recount, tally
 from leaveout.encoders.votes.threat import UNBOUNDED, Threat, cost_of
 from leaveout.encoders.votes.thresholds import knapsack_attack, knapsack_radius
-from leaveout.models.ballots import NEVER
+from leaveout.models.ballots import UNREACHABLE
 
 from support.votes import every_count, every_vote, random_ballots
 
@@ -73,7 +73,7 @@ def test_one_part_more_than_the_radius_changes_the_answer():
 
 def thresholds_of(rng, votes, labels, *, never):
     thresholds = rng.integers(1, 5, (*votes.shape, labels)).astype(np.int32)
-    thresholds[rng.random(thresholds.shape) < never] = NEVER
+    thresholds[rng.random(thresholds.shape) < never] = UNREACHABLE
     np.put_along_axis(thresholds, votes[:, :, None], 0, axis=2)
     return thresholds
 
@@ -89,7 +89,7 @@ def test_knapsack_is_the_cheapest_of_every_attack():
         others = every_vote(parts, labels)
         counts = np.stack([(others == label).sum(axis=1) for label in range(labels)], axis=1)
         costs = thresholds[0][np.arange(parts), others]
-        possible = (costs != NEVER).all(axis=1)
+        possible = (costs != UNREACHABLE).all(axis=1)
         wrong = possible & (counts.argmax(axis=1) != tallied.predictions[0])
         cheapest = int(costs.sum(axis=1)[wrong].min()) if wrong.any() else UNBOUNDED + 1
         assert knapsack_radius(votes, thresholds, tallied, 0) == cheapest - 1

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.models.ballots import NEVER, Against
+from leaveout.models.ballots import UNREACHABLE, Against
 from leaveout.models.votes.survival.learner import Part
 
 _SETS = 8192
@@ -63,7 +63,7 @@ class Tree:
         kept[0] = kept[0] or bool(len(part.y))
         if against == "relabels":
             kept[:] = bool(len(part.y))
-        found[(found > 0) & ~kept] = NEVER
+        found[(found > 0) & ~kept] = UNREACHABLE
         return found
 
     def work(self, times: Sequence[int], labels: int, against: Against, exact_to: int) -> int:
