@@ -132,8 +132,8 @@ class Ballots:
         Of each member, as they were read; `scores_of` checks them where they are compared.
     thresholds : ndarray of int32, shape (points, parts, labels), or None
         How many edits within its part a member needs to vote a label: 0 for the one it votes,
-        `UNREACHABLE` where none suffice. Which changes are counted, and up to where they are exact, is
-        in ``origin``.
+        `UNREACHABLE` where none suffice. Which changes are counted, and up to where they are exact,
+        is in ``origin``.
     origin : Origin
     source : str
         File, for messages.

@@ -64,7 +64,9 @@ def known_of(
     if threat.value != against:
         at_least = thresholds
         if threat in (Threat.RELABELS, Threat.MODIFICATIONS) and cost.parts == 1:
-            at_least = np.where(thresholds == UNREACHABLE, UNREACHABLE, (thresholds + 1) // 2).astype(np.int32)
+            at_least = np.where(
+                thresholds == UNREACHABLE, UNREACHABLE, (thresholds + 1) // 2
+            ).astype(np.int32)
         own = np.where(thresholds == 0, np.int32(0), np.int32(UNREACHABLE))
         gap = (
             (
