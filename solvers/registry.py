@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from leaveout.errors import SolverError
-from leaveout.names import nearest_name
-from leaveout.references import find_reference
+from leaveout.names import find_reference, nearest_name
 from leaveout.solvers.protocol import Feature, Licence, Solver
 
 GROUP = "leaveout.solvers"

@@ -23,7 +23,7 @@ from leaveout.specs.builder import (
     spec,
 )
 from leaveout.specs.format import format_specification
-from leaveout.specs.table.functions import functions
+from leaveout.specs.table import functions
 from leaveout.specs.table.signatures import Function, Parameter
 from leaveout.specs.text.errors import Position, Source
 from leaveout.specs.text.expressions import (

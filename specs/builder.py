@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, NoReturn, TypeAlias
 
 from leaveout.errors import SpecError
-from leaveout.specs.table.functions import functions
+from leaveout.specs.table import functions
 from leaveout.specs.table.signatures import Function, bind
 from leaveout.specs.text.errors import KEYWORDS, Slip
 from leaveout.specs.text.expressions import (

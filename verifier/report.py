@@ -10,8 +10,7 @@ import msgspec
 
 from leaveout.exit_codes import ExitCode
 from leaveout.files import write_whole
-from leaveout.names import hint
-from leaveout.references import find_reference
+from leaveout.names import find_reference, hint
 from leaveout.specs.deciders import Accuracy, Curve
 from leaveout.verifier.records import (
     AnswersRecord,

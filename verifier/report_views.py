@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from leaveout.errors import LeaveoutError
-from leaveout.references import find_reference
+from leaveout.names import find_reference
 from leaveout.verifier.amounts import span
 from leaveout.verifier.records import AnswersRecord
 from leaveout.verifier.report import Report, Result

@@ -29,7 +29,7 @@ from leaveout.specs import (
     parse,
     with_params,
 )
-from leaveout.specs.table.functions import is_built_in
+from leaveout.specs.table import is_built_in
 from leaveout.specs.table.listed import Unknown
 from leaveout.specs.table.signatures import Bound, bind
 from leaveout.specs.text.errors import Slip, error_in_file, error_in_source

@@ -19,8 +19,8 @@ from leaveout.bab.native.kernels import make_kernel
 from leaveout.bab.native.workers.pool import make_executor
 from leaveout.deadline import NEVER, Deadline
 from leaveout.errors import SolverError
+from leaveout.names import find_reference
 from leaveout.ray_cluster import refuse_unreachable
-from leaveout.references import find_reference
 from leaveout.solvers import Feature, find_solver
 from leaveout.specs import Spec
 from leaveout.specs.typing.params import Value

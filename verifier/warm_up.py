@@ -39,7 +39,7 @@ class _One:
 
 def rehearse() -> None:
     """Bound one node of two one-neuron networks."""
-    from leaveout.bab.native.kernels.cpu import CpuKernel
+    from leaveout.bab.native.kernels.registry import CpuKernel
 
     first, second = (
         Stack(

@@ -8,7 +8,7 @@ import numpy as np
 
 from leaveout.arrays import Floats
 from leaveout.bab.native.nodes import Node, Split
-from leaveout.bab.native.rounding_bound import SMALL_REGION
+from leaveout.bab.native.question import SMALL_REGION
 
 _SPREAD = 0.3
 """Share of the open part of a bound that must come from the set for its members to be split."""

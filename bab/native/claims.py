@@ -22,8 +22,7 @@ from leaveout.bab.native.files.manifest_parts import box_digest, family_digest, 
 from leaveout.bab.native.files.proof_trees import Room
 from leaveout.bab.native.nodes import Node
 from leaveout.bab.native.options import NativeOptions
-from leaveout.bab.native.question import Hint, Prepared
-from leaveout.bab.native.rounding_bound import SMALL_REGION, with_room
+from leaveout.bab.native.question import SMALL_REGION, Hint, Prepared, with_room
 from leaveout.bab.native.space import Space, make_space
 from leaveout.deadline import Deadline
 from leaveout.encoders import Box

@@ -21,8 +21,7 @@ from leaveout.bab.native.files.manifest_parts import box_digest, family_digest, 
 from leaveout.bab.native.files.proof_trees import Room
 from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.options import NativeOptions
-from leaveout.bab.native.question import Hint, Prepared
-from leaveout.bab.native.rounding_bound import LeakRounding, rounding_near
+from leaveout.bab.native.question import Hint, LeakRounding, Prepared, rounding_near
 from leaveout.bab.native.search import search_question
 from leaveout.bab.native.space import make_space
 from leaveout.bab.native.workers.pool import Executor

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from leaveout.errors import SpecError
-from leaveout.specs.table.functions import functions
+from leaveout.specs.table import functions
 from leaveout.specs.table.signatures import Function
 from leaveout.specs.text.errors import Position, Slip, Source, error_in_file
 from leaveout.specs.text.expressions import (

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from leaveout.errors import cause
-from leaveout.specs.table.functions import is_built_in
+from leaveout.specs.table import is_built_in
 from leaveout.specs.table.signatures import Bound, Function, Types, bind, name_position
 from leaveout.specs.text.errors import Position, Slip, Source, join_alternatives, nearest, place
 from leaveout.specs.text.expressions import (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 from collections.abc import Iterable
 
 _MEANT = 0.6
@@ -21,3 +22,11 @@ def hint(name: str, known: Iterable[str]) -> str:
     """Return `` (did you mean 'this'?)`` to append to a name in a message, or nothing."""
     near = nearest_name(name, known, _SHORT)
     return f" (did you mean {near!r}?)" if near is not None else ""
+
+
+def find_reference(reference: object) -> object:
+    """Return the object a reference names; anything but text is returned unchanged."""
+    if not isinstance(reference, str):
+        return reference
+    module, _, name = reference.partition(":")
+    return getattr(importlib.import_module(module), name)

@@ -226,7 +226,7 @@ def test_an_error_anywhere_in_the_explorer_costs_no_soundness(monkeypatch, metho
     truth = search(instance, label, ONE)
     calls = []
     places = {
-        "bound": "leaveout.bab.native.kernels.cpu.CpuKernel.bound",
+        "bound": "leaveout.bab.native.kernels.registry.CpuKernel.bound",
         "add": "leaveout.bab.native.explorer.Explorer.add",
         "push": "leaveout.bab.native.explorer.heapq.heappop",
         "choose": "leaveout.bab.native.branching.Brancher.choose",

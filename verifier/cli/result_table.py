@@ -10,17 +10,19 @@ from rich.table import Table
 from rich.text import Text
 
 from leaveout.specs.deciders import Accuracy
-from leaveout.verifier.accuracy_tables import (
+from leaveout.verifier.amounts import (
     AccuracyTable,
     baseline,
+    bound,
+    ends,
     label_text,
     least,
     no_better,
     right_share,
     safe_share,
+    share,
     tables,
 )
-from leaveout.verifier.amounts import bound, ends, share
 from leaveout.verifier.checker import (
     Checked,
     ForestSubject,

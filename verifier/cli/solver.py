@@ -27,7 +27,7 @@ def _opsets() -> list[str]:
 
 def _operators() -> list[str]:
     from leaveout.models.onnx.rewrites import REWRITES
-    from leaveout.models.onnx.rewrites.endings import FinalSigmoid, FinalSoftmax
+    from leaveout.models.onnx.rewrites.constants import FinalSigmoid, FinalSoftmax
     from leaveout.models.onnx.table import OPERATORS
 
     # A query is about what comes out, so that what is dropped at the end is not supported.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias, cast
 
-from leaveout.references import find_reference
+from leaveout.names import find_reference
 from leaveout.verifier.report import Report
 
 RESULT, CERTIFICATE, ATTESTATION = "result.json", "certificate.npz", "attestation.json"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 from leaveout.models.train.encoding import cell_text, feature_text
-from leaveout.references import find_reference
+from leaveout.names import find_reference
 from leaveout.specs import Function
 from leaveout.verifier.amounts import bound, count_noun, percent, plain
 from leaveout.verifier.page.markup import (

@@ -11,7 +11,7 @@ from typing import cast
 
 from leaveout.encoders import Box
 from leaveout.models import Network
-from leaveout.references import find_reference
+from leaveout.names import find_reference
 from leaveout.specs import (
     And,
     Arithmetic,

@@ -30,7 +30,7 @@ from leaveout.specs import (
     Parameter,
 )
 from leaveout.specs.deciders import Accuracy, Curve, Decided, Facts, discard_message
-from leaveout.specs.table.functions import is_built_in
+from leaveout.specs.table import is_built_in
 from leaveout.specs.table.signatures import bind
 from leaveout.specs.text.errors import Slip
 from leaveout.specs.types import BOOLEAN, FAMILY, INPUTS, NETWORK, NUMBER, POINT, TEXT

@@ -46,7 +46,7 @@ from leaveout.specs.deciders import (
     Say,
     discard_message,
 )
-from leaveout.specs.table.functions import is_built_in
+from leaveout.specs.table import is_built_in
 from leaveout.specs.text.expressions import walk
 from leaveout.specs.types import BOOLEAN, FAMILY, INPUTS, LABEL, NUMBER
 from leaveout.specs.typing.infer import brief

@@ -9,12 +9,14 @@ from leaveout.models.onnx.rewrites.constants import (
     ConstantNode,
     ConstantReshape,
     ConstantTranspose,
+    FinalLogSoftmax,
+    FinalSigmoid,
+    FinalSoftmax,
     Negation,
     ReshapeWithoutZeros,
     ShapeOf,
     SizeOf,
 )
-from leaveout.models.onnx.rewrites.endings import FinalLogSoftmax, FinalSigmoid, FinalSoftmax
 from leaveout.models.onnx.rewrites.piecewise import (
     Absolute,
     Clipping,

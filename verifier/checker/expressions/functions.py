@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
-from leaveout.references import find_reference
+from leaveout.names import find_reference
 from leaveout.verifier.checker.expressions.given import Given
 
 Checks: TypeAlias = Callable[[Given], object]

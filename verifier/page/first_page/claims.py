@@ -13,9 +13,16 @@ from leaveout.specs.deciders import Accuracy, LabelAccuracy
 from leaveout.specs.table.votes import THREATS
 from leaveout.specs.text.errors import Slip
 from leaveout.specs.types import RELABEL_VOTES
-from leaveout.verifier.accuracy_tables import least as least_certified
-from leaveout.verifier.accuracy_tables import no_better, right_share
-from leaveout.verifier.amounts import bound, count_noun, percent, share, written_number
+from leaveout.verifier.amounts import (
+    bound,
+    count_noun,
+    no_better,
+    percent,
+    right_share,
+    share,
+    written_number,
+)
+from leaveout.verifier.amounts import least as least_certified
 from leaveout.verifier.page.model import Page, Run, Statement
 from leaveout.verifier.points.leak_statements import IdpStatement, recognise
 from leaveout.verifier.points.sentences import label_phrase

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import cast
 
-from leaveout.references import find_reference
+from leaveout.names import find_reference
 from leaveout.specs import Call, Guarantee, Node, Text
 from leaveout.specs.text.expressions import walk
 from leaveout.verifier.amounts import count_noun, plain, span

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from leaveout.specs import Param
 from leaveout.specs.deciders import Accuracy
-from leaveout.verifier.accuracy_tables import (
+from leaveout.verifier.amounts import (
+    MISSING,
     AccuracyTable,
     baseline,
+    bound,
+    count_noun,
+    duration,
+    ends,
     label_text,
     no_better,
     right_share,
+    share,
+    span,
     tables,
 )
-from leaveout.verifier.amounts import MISSING, bound, count_noun, duration, ends, share, span
 from leaveout.verifier.page.charts import ranges
 from leaveout.verifier.page.evidence import computed_tables, evidence
 from leaveout.verifier.page.markup import (

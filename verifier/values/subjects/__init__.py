@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from leaveout.references import find_reference
+from leaveout.names import find_reference
 from leaveout.specs import Function
 from leaveout.specs.deciders import Decider
 

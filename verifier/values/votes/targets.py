@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from leaveout.bab.votes.finite import finite_attack_within, finite_edits_to, forces
 from leaveout.bab.votes.finite_weights import FiniteLog, log_of
-from leaveout.bab.votes.thresholds_to import ForcedVotes, thresholds_to
+from leaveout.bab.votes.thresholds import ForcedVotes, thresholds_to
 from leaveout.deadline import Deadline
 from leaveout.encoders.votes.plurality import Attack, plurality_edits_to, plurality_votes_to
 from leaveout.encoders.votes.run_off import run_off_attack, run_off_plans, run_off_predictions
