@@ -24,7 +24,7 @@ class Others(Protocol):
         ...
 
 
-Members = NDArray[np.int64]
+Rows = NDArray[np.int64]
 
 FEW = 16
 """Sets of at most so many members are not clustered: they are taken apart at once."""
@@ -38,24 +38,24 @@ _LLOYD = 6
 class Tree:
     """Sets of members, each the union of two others except the smallest."""
 
-    order: Members  # shape (members,): all members; those of one set stand together
-    starts: Members  # shape (sets,)
-    ends: Members  # shape (sets,)
-    parts: Members  # shape (sets, 2)
+    order: Rows  # shape (members,): all members; those of one set stand together
+    starts: Rows  # shape (sets,)
+    ends: Rows  # shape (sets,)
+    parts: Rows  # shape (sets, 2)
 
     def __len__(self) -> int:
         return len(self.starts)
 
     @property
-    def sizes(self) -> Members:
+    def sizes(self) -> Rows:
         """The number of members in each set."""
         return self.ends - self.starts
 
-    def members(self, at: int) -> Members:
+    def members(self, at: int) -> Rows:
         """Return the members of a set, in ascending order."""
         return np.sort(self.order[self.starts[at] : self.ends[at]])
 
-    def find(self, members: Members) -> int | None:
+    def find(self, members: Rows) -> int | None:
         """Return the set with exactly these ascending members, or None."""
         if not len(members):
             return None
@@ -77,7 +77,7 @@ class Clusters:
         self._sketch = sketch
         self.tree = tree_of(sketch) if tree is None else tree
 
-    def split(self, group: Members) -> tuple[Members, Members]:
+    def split(self, group: Rows) -> tuple[Rows, Rows]:
         """Split a set of at least two members into two non-empty sets."""
         at = self.tree.find(group)
         if at is not None and self.tree.parts[at, 0] >= 0:
