@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from leaveout.arrays import Floats
 from leaveout.bab.attack.claim_attack import Seeker
 from leaveout.bab.attack.counterexamples import Found
-from leaveout.bab.clusters import Clusters, make_clusters
 from leaveout.bab.forms import Forms
+from leaveout.bab.instance import Clusters, make_clusters
 from leaveout.bab.joint_claim import FormErrors, JointClaim
 from leaveout.bab.native.boundary import Boundary, PointRegions
 from leaveout.bab.native.files.manifest_parts import box_digest, family_digest, network_digest

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.arrays import Floats
-from leaveout.bab.clusters import FEW, Clusters
 from leaveout.bab.forms import Forms
+from leaveout.bab.instance import FEW, Clusters
 from leaveout.bab.native.branching import Brancher
 from leaveout.bab.native.files.records import Proof, Record
 from leaveout.bab.native.kernels.interface import CLOSED, EMPTY, OPEN, Kernel, Work

@@ -12,9 +12,8 @@ import onnx
 from numpy.typing import NDArray
 
 from leaveout.bab.attack.leak_attack import find_leak, improve_many
-from leaveout.bab.clusters import Clusters
 from leaveout.bab.forms import leak_forms
-from leaveout.bab.instance import Instance
+from leaveout.bab.instance import Clusters, Instance
 from leaveout.bab.native.explorer import Group
 from leaveout.bab.native.files.checkpoint import Checkpoint
 from leaveout.bab.native.files.manifest_parts import box_digest, family_digest, network_digest

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.arrays import Floats
-from leaveout.bab.clusters import Clusters
 from leaveout.bab.forms import Forms
-from leaveout.bab.instance import Instance
+from leaveout.bab.instance import Clusters, Instance
 from leaveout.bab.native.files.proof_trees import Room
 from leaveout.bab.native.nodes import Node, root_node
 from leaveout.bab.native.options import NativeOptions

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.arrays import Floats
-from leaveout.bab.clusters import FEW, Clusters, Others, Tree
 from leaveout.bab.forms import Forms
+from leaveout.bab.instance import FEW, Clusters, Others, Tree
 from leaveout.bab.native.kernels.interface import Layout, MemberSets, Numbers, layout_of
 from leaveout.encoders import Box, Choices
 from leaveout.encoders.interval import gamma

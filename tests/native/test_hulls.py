@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leaveout.bab.clusters import FEW, Clusters, Tree, make_clusters, tree_of
+from leaveout.bab.instance import FEW, Clusters, Tree, make_clusters, tree_of
 from leaveout.bab.native.space import Hulls, make_space
 from leaveout.encoders import Box
 from leaveout.models import Layer, Members, Stack
