@@ -1,8 +1,6 @@
 """Parts of pages that are made when the site is built, from the code they describe.
 
-A page says where by a comment, ``<!-- site: functions -->``; what is put there is Markdown. On the
-page of the language the table that ``editors/refresh.py`` writes for readers of the repository
-gives way to links to the page of functions.
+A page says where by a comment, ``<!-- site: functions -->``; what is put there is Markdown.
 """
 
 from __future__ import annotations
@@ -32,9 +30,6 @@ _PLACE = re.compile(r"^<!-- site: (\w+)(?: (\S+))? -->$", re.MULTILINE)
 _LINK = re.compile(r"\[([^\]]+)\]\(((?:\.\./)+[\w./-]+\.md)[^)]*\)")
 # Pages that are read on code hosts above all do not say that a block is a specification.
 _BARE = re.compile(r"^```\n(?=(?:let|param|include|guarantee|find) )", re.MULTILINE)
-_TABLE = re.compile(
-    r"<!-- functions: written by editors/refresh\.py -->.*<!-- end of functions -->", re.DOTALL
-)
 
 
 def filled(page: str, text: str) -> str:
@@ -44,16 +39,10 @@ def filled(page: str, text: str) -> str:
     ------
     KeyError
         If a part is unknown.
-    ValueError
-        If the page of the language has lost the marks of its table.
     """
     text = _LINK.sub(lambda link: _inside(page, link), _PLACE.sub(_part, text))
     if page in site_contents.PAGES:
         text += "\n" + site_contents.contents(text)
-    if page == "language":
-        text, found = _TABLE.subn(lambda _: site_functions.links(), text)
-        if not found:
-            raise ValueError("docs/language.md has lost the marks of editors/refresh.py")
     return _BARE.sub("```spec\n", text)
 
 

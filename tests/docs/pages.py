@@ -18,7 +18,6 @@ _FENCE = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _INDENTED = re.compile(r"(?<=\n\n)(?: {4}[^\n]*\n|\n(?= {4}))+")
-_GENERATED = re.compile(r"<!-- functions: written by.*<!-- end of functions -->", re.DOTALL)
 _SPEC = re.compile(r"(#.*\n|\n)*(let|param|include|guarantee|find)\s")
 
 
@@ -76,8 +75,8 @@ def pages() -> list[str]:
 
 @cache
 def blocks(page: str) -> tuple[Block, ...]:
-    """Return the blocks of a page, fenced and indented, but for the generated table."""
-    text = _GENERATED.sub(lambda table: "\n" * table[0].count("\n"), text_of(page))
+    """Return the blocks of a page, fenced and indented."""
+    text = text_of(page)
     fenced = list(_FENCE.finditer(text))
     found = [_block(page, text, each.start(), each["language"], each["text"]) for each in fenced]
     bare = _FENCE.sub(lambda each: re.sub(r"[^\n]", "x", each[0]), text)

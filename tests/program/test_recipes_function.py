@@ -31,8 +31,6 @@ def copy(tmp_path):
     """Return a copy of the project with what the recipe adds."""
     for room in ROOMS:
         shutil.copytree(ROOT / room, tmp_path / room, symlinks=True)
-    (tmp_path / "docs").mkdir()
-    shutil.copy(ROOT / "docs" / "language.md", tmp_path / "docs")
     table = tmp_path / "specs" / "table" / "votes.py"
     before, end, after = table.read_text().rpartition("\n)\n")
     assert after == ""
@@ -70,5 +68,4 @@ def test_a_declaration_and_a_decider_are_a_function(copy, snapshot):
     assert described.stdout == snapshot
     written = run("editors/refresh.py")
     assert written.returncode == 0, written.stderr
-    assert described.stdout in (copy / "docs" / "language.md").read_text()
     assert "|unanimous" in (copy / "editors" / "leaveout.tmLanguage.json").read_text()

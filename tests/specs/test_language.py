@@ -19,11 +19,14 @@ WORKED = re.findall(r"```spec\n(.*?)```", (ROOT / "docs" / "specs.md").read_text
 GRAMMAR = json.loads((ROOT / "editors" / "leaveout.tmLanguage.json").read_text("utf-8"))
 
 
-def refresh():
-    found = importlib.util.spec_from_file_location("refresh", ROOT / "editors" / "refresh.py")
+def shown():
+    """Return the functions as the site shows them."""
+    found = importlib.util.spec_from_file_location(
+        "functions", ROOT / "docs/_ext/site_functions.py"
+    )
     module = importlib.util.module_from_spec(found)
     found.loader.exec_module(module)
-    return module
+    return module.page()
 
 
 def patterns(node):
@@ -41,15 +44,14 @@ def alternatives(text):
     return set(re.search(r"\(([a-z_|]+)\)", text)[1].split("|"))
 
 
-def test_both_files_are_of_today_else_run_editors_refresh():
-    module = refresh()
-    assert module.with_table(PAGE) == PAGE
+def test_the_grammar_is_of_today_else_run_editors_refresh():
     assert grammar(function.name for function in BUILT_IN) == GRAMMAR
 
 
-@pytest.mark.parametrize("function", BUILT_IN, ids=lambda function: function.name)
-def test_every_function_is_in_the_page(function):
-    assert f"### `{function.name}`\n\n```\n{function.signature}\n```" in PAGE
+def test_every_function_is_shown_once_in_the_site():
+    page = shown()
+    for function in BUILT_IN:
+        assert page.count(f"### `{function.name}`\n\n```spec\n{function.signature}\n```") == 1
 
 
 def test_every_keyword_is_in_the_page():
