@@ -1,9 +1,7 @@
 """Compiled: multipliers that follow their pairs' coefficients, and dual slopes.
 
-A multiplier is a slope times the pair's coefficient plus an offset: then what changes above is
-passed on by a pair that is bounded tightly, and only slopes of pairs whose phase is open, and
-offsets, are left to be found (`docs/native.md`). ``lines`` holds, for every neuron, the slope of
-z, that of z + dz, and the offsets of both multipliers.
+A multiplier is a slope times the pair's coefficient plus an offset (`docs/native.md`). ``lines``
+holds the slope of z, that of z + dz, and both offsets of every neuron.
 """
 
 from __future__ import annotations
