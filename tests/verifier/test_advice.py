@@ -101,9 +101,9 @@ def test_a_box_wider_than_the_data_is_named_by_its_columns(clinic, snapshot):
 @pytest.mark.parametrize(
     ("moments", "words"),
     [
-        ([(0, 0.0, 4.0), (4, 0.5, 2.5), (8, 0.5, 1.5)], "in the last 4 s .* from 2 to 1 apart"),
+        ([(0, 0.0, 4.0), (4, 0.5, 2.5), (8, 0.5, 1.5)], "in the last 4 s .* from 2 to 1:"),
         ([(0, 0.0, 4.0), (3, 0.5, 2.5), (8, 0.5, 2.5)], "in the last 5 s .* neither bound moved"),
-        ([(1, 0.0, 4.0), (8, 0.5, 2.5)], "in the last 7 s .* from 4 to 2 apart"),
+        ([(1, 0.0, 4.0), (8, 0.5, 2.5)], "in the last 7 s .* from 4 to 2:"),
     ],
 )
 def test_of_time_what_the_second_half_of_the_search_did_is_said(moments, words):

@@ -341,7 +341,7 @@ def test_an_undefended_model_that_fails_is_told_and_stops_nothing(monkeypatch, s
     recipe = PartRecipe(parts=4, learner=Learner("Timid", prototype=Timid()))
     election = hold_election(samples_from_arrays(*cancer(rows=60)), recipe, undefended=True)
     assert election.ballots.origin.undefended_right is None
-    said = "all rows (60 rows, 2 labels): Timid cannot be trained or asked: too many rows"
+    said = "all rows (60 rows, 2 labels): Timid training or prediction fails: too many rows"
     assert election.undefended_failed == said
     monkeypatch.setattr("leaveout.models.votes.election.MOST_ROWS", 50)
     recipe = PartRecipe(parts=4, learner=make_learner("tree"))
