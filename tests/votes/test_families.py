@@ -145,7 +145,7 @@ def test_families_are_of_the_manifest_or_said_and_must_agree(tmp_path, snapshot)
     with pytest.raises(LeaveoutError) as told:
         decided('"c.npz", families = [2, 4]')
     assert str(told.value) == snapshot
-    with pytest.raises(LeaveoutError, match="6 together"):
+    with pytest.raises(LeaveoutError, match="6 in total"):
         decided('"b.npz", families = [2, 3]')
     assert decided('"b.npz", families = [3, 3]').lower == decided('"c.npz"').lower
     together = decided('"c.npz"', "collective_accuracy(hash_bagging(V), edits = 1) >= 0")
