@@ -175,7 +175,7 @@ BAD_INPUT = {
         "not a family file",
     ),
     "box beyond float32": (_spec("box(0, 1)", "box(0, 1e39)"), [], "float32's range"),
-    "no path": (_spec('"family.npz"', '""'), [], "family needs a path in quotes"),
+    "no path": (_spec('"family.npz"', '""'), [], "family needs a quoted path"),
     "odd seed": (_spec(), ["--seed", "-1"], "the seed must be a whole number from 0"),
     "endless time": (_spec(), ["--time", "inf"], "omit it for no limit"),
     "no time": (_spec(), ["--time", "0"], "positive number of seconds"),

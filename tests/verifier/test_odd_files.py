@@ -312,5 +312,5 @@ def test_a_memory_of_answers_that_is_a_pipe_is_refused(tmp_path: Path, snapshot)
         Memory.read(path)
     assert str(told.value) == snapshot
     with pytest.raises(UnusualFileError) as told:
-        Memory._opened(cast(Memory, SimpleNamespace(path=path)))
+        Memory._open_database(cast(Memory, SimpleNamespace(path=path)))
     assert str(told.value) == snapshot
