@@ -256,9 +256,9 @@ def modules(torch):
         (dropout, "Dropout '1' is in training mode: call module.eval() before"),
         (nn.Linear(3, 3, device="meta"), "'weight' is on the device meta: return module.cpu()"),
         (nn.Linear(3, 3).double(), "'weight' is torch.float64: return module.float()"),
-        (nn.Linear(3, 2), "scores of shape (2, 2) for 2 rows, expected (2, 3)"),
-        (nn.Linear(4, 3), "the module does not run on rows of 3 features: RuntimeError"),
-        (Tuple(3, 3), "the module returns a tuple, expected one tensor of scores"),
+        (nn.Linear(3, 2), "scores of shape (2, 2) for 2 rows; expected (2, 3)"),
+        (nn.Linear(4, 3), "the module fails on rows of 3 features: RuntimeError"),
+        (Tuple(3, 3), "the module returns a tuple; expected one tensor of scores"),
         (Noisy(3, 3), "the module returns different scores each time"),
         (Beside(3, 3), "a row's scores depend on the other rows in its batch"),
         (Deciding(3, 3), "a row's scores depend on the other rows in its batch"),
@@ -341,4 +341,4 @@ def test_a_module_that_decides_by_the_data_late(tmp_path, torch):
 
     rows = np.concatenate([np.tile(X, (10, 1)), [[9, 9, 9]]]).astype(np.float32)
     said = refused(tmp_path, lambda X, y, seed: Branching(3, 3), X=rows, y=np.arange(121) % 3)
-    assert "computes different scores from the model itself" in said or "rows beside it" in said
+    assert "computes different scores from the model itself" in said or "other rows in its batch" in said
