@@ -77,5 +77,5 @@ def test_a_report_names_what_was_set_in_vain(tmp_path, kind, array_kernels):
     spec = write_question(tmp_path, text=HEAD + CLAIMS[kind], sample=0)
     given = {"workers": 1, "variant": "naive", "kernel": "numpy", "seed": 3, "time": 60.0}
     notes = verify(spec, **given).notes
-    named = {note.split()[0].removeprefix("--") for note in notes if " has no say in g" in note}
+    named = {note.split()[0].removeprefix("--") for note in notes if " has no effect on g" in note}
     assert named == set(given) - USED[kind]

@@ -36,7 +36,9 @@ def test_it_trains_and_says_what_comes_next(arrays, tmp_path, capsys, snapshot):
     assert (origin.method, origin.hash_reads_label, origin.seed) == ("dpa", False, 0)
     assert sum(origin.sizes) == 300
     assert any(version.startswith("scikit-learn ") for version in origin.versions)
-    assert any(not each.checked and "values are used unchanged" in each.text for each in origin.assumptions)
+    assert any(
+        not each.checked and "values are used unchanged" in each.text for each in origin.assumptions
+    )
     assert all(each.text for each in origin.assumptions)
 
     with (out / "parts.csv").open() as stream:

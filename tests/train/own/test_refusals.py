@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 import time
@@ -113,7 +114,9 @@ NAN = np.where(X[4, 1] == X, np.nan, X)
 )
 @pytest.mark.usefixtures("here")
 def test_a_training_that_is_none(tmp_path, fit, snapshot):
-    assert refused(tmp_path, fit) == snapshot
+    # Two networks drawn at random differ in no fixed place, by no fixed numbers.
+    said = re.sub(r"\(layers\.[\w.]+: \S+ and \S+\)", "(where)", refused(tmp_path, fit))
+    assert said == snapshot
 
 
 @pytest.mark.parametrize(
@@ -341,4 +344,7 @@ def test_a_module_that_decides_by_the_data_late(tmp_path, torch):
 
     rows = np.concatenate([np.tile(X, (10, 1)), [[9, 9, 9]]]).astype(np.float32)
     said = refused(tmp_path, lambda X, y, seed: Branching(3, 3), X=rows, y=np.arange(121) % 3)
-    assert "computes different scores from the model itself" in said or "other rows in its batch" in said
+    assert (
+        "computes different scores from the model itself" in said
+        or "other rows in its batch" in said
+    )
