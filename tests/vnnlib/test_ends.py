@@ -29,7 +29,7 @@ def network_of(*operators, inputs=2, outputs=2, **constants):
 
 
 def decided(network, low, high, *asserted):
-    inputs, outputs = network.inputs, network.graph.shapes[network.graph.given][-1]
+    inputs, outputs = network.inputs, network.graph.shapes[network.graph.score_tensor][-1]
     names = [f"X_{i}" for i in range(inputs)] + [f"Y_{i}" for i in range(outputs)]
     lines = [f"(declare-const {name} Real)" for name in names]
     lines += [f"(assert (<= {low} X_{i} {high}))" for i in range(inputs)]

@@ -32,15 +32,15 @@ BASE = """\
 """
 
 REFUSED = [
-    r"\d+ (in|out)puts; one is read",
+    r"\d+ (in|out)puts; only one is supported",
     "has the type",
     "a query in both real and float32",
-    "no indices|no sizes",
-    "is declared twice|and no name",
+    "not valid (indices|sizes)",
+    "is declared twice|word of formulas",
     "is not linear",
     "too many digits",
     "is itself related to|to two networks",
-    "has shape .*, and",
+    "has shape .*, (and|but)",
     r"needs its name",
     "closes nothing|is not closed",
 ]
