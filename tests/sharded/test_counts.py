@@ -61,7 +61,7 @@ def test_a_table_and_json_say_the_same(counts, tmp_path):
         ("a.csv", HEADER + "x,1,2,0,1.5\n", "line 2: 'retrained_trials' is '1.5'"),
         ("a.csv", HEADER + "x,1,2,0,1\nx,1,2,0,1\n", "two events have the same name"),
         ("a.csv", HEADER.replace(",retrained_hits", "") + "x,1,2,1\n", "no 'retrained_hits'"),
-        ("a.csv", HEADER.strip() + ",more\nx,1,2,0,1,5\n", "'more' is unknown"),
+        ("a.csv", HEADER.strip() + ",more\nx,1,2,0,1,5\n", "unknown key 'more'"),
         ("a.json", "[{]", "not valid JSON"),
         ("a.json", "{}", "list of objects"),
         ("a.json", '[{"event": "x", "event": "y"}]', "duplicate key"),

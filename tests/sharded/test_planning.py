@@ -193,10 +193,10 @@ def test_the_command_says_where_nothing_is_worth_having(data, tmp_path, capsys):
         (["--alpha", "-1"], "--alpha -1: expected a number"),
         (["--gamma", "2"], "--gamma 2: expected a probability"),
         (["--shards", "6,x"], "--shards 6,x: expected whole numbers"),
-        (["--shards", "900"], "less than 2 rows each"),
+        (["--shards", "900"], "fewer than 2 rows each"),
         (["--predictions", "0"], "expected whole numbers from 1"),
-        (["--learner", "Tree"], "no classifier of that name"),
-        (["--learner", "KNeighborsClassifier", "--set", "n_neighbors=90"], "cannot be trained"),
+        (["--learner", "Tree"], "no classifier with that name"),
+        (["--learner", "KNeighborsClassifier", "--set", "n_neighbors=90"], "cannot train shard"),
         (["--alpha", "0", "--beta", "0"], "larger alpha"),
     ],
 )
