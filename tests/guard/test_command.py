@@ -113,8 +113,8 @@ def test_outside_can_be_noised(ask):
     ("text", "message"),
     [
         ("", "is empty"),
-        ("age\n30\n", "there is no column 'sex'"),
-        ("agee,sex\n30,f\n", r"there is no column 'age' (did you mean 'agee'?)"),
+        ("age\n30\n", "no column 'sex'"),
+        ("agee,sex\n30,f\n", r"no column 'age' (did you mean 'agee'?)"),
         ("age,sex,age\n30,f,1\n", "two columns are named 'age'"),
         ("age,sex\n30,f\nold,f\n", "line 3, column 'age': 'old' is not a finite number"),
         ("age,sex\n30,f\nnan,f\n", "line 3, column 'age': 'nan' is not a finite number"),
