@@ -7,6 +7,20 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from leaveout.models.graph import Join
+from leaveout.models.onnx.node_readers import (
+    average_pool,
+    conv,
+    flatten,
+    gather,
+    pad,
+    reduction,
+    reshape,
+    slices,
+    split,
+    squeeze,
+    transpose,
+    unsqueeze,
+)
 from leaveout.models.onnx.operators import Operator, Relu
 from leaveout.models.onnx.operators.arithmetic import BatchNormalization, Gemm, MatMul, Scale, Shift
 from leaveout.models.onnx.operators.shape import Identity
@@ -26,20 +40,6 @@ from leaveout.models.onnx.use import (
     UnsupportedError,
     Use,
     only,
-)
-from leaveout.models.onnx.views import (
-    average_pool,
-    conv,
-    flatten,
-    gather,
-    pad,
-    reduction,
-    reshape,
-    slices,
-    split,
-    squeeze,
-    transpose,
-    unsqueeze,
 )
 
 

@@ -85,7 +85,7 @@ def parse(text: str, name: str = "<text>") -> Spec:
     """
     from lark.exceptions import UnexpectedInput
 
-    from leaveout.specs.text.unexpected import explain
+    from leaveout.specs.text.syntax_errors import explain
 
     if len(text) > LONGEST:
         raise _too_long(name)

@@ -20,7 +20,7 @@ from leaveout.verifier.checker.pairs import (
     round_up_forms,
 )
 from leaveout.verifier.checker.spaces import Space
-from leaveout.verifier.checker.tree import INPUT, PHASE, UNTIED, Tree
+from leaveout.verifier.checker.tree_shape import INPUT, PHASE, UNTIED, Tree
 
 Flags = NDArray[np.bool_]
 

@@ -32,7 +32,7 @@ from leaveout.verifier.checker.question import Subject, read_question
 from leaveout.verifier.checker.readers import Given, Shelf
 from leaveout.verifier.checker.sampled import SampledSubject, read_sampled
 from leaveout.verifier.checker.spaces import Space
-from leaveout.verifier.checker.tree import Tree, make_tree
+from leaveout.verifier.checker.tree_shape import Tree, make_tree
 from leaveout.verifier.checker.tree_walk import Spare, Walk
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from leaveout.verifier.checker.layout import Net, SetStore, Start, make_net, sta
 from leaveout.verifier.checker.margins import MarginProgram, Region, margin_program
 from leaveout.verifier.checker.question import Question
 from leaveout.verifier.checker.spaces import Asked, CaseRows, Space, stacked_rows
-from leaveout.verifier.checker.tree import ROOT, Shape, TreePart
+from leaveout.verifier.checker.tree_shape import ROOT, Shape, TreePart
 
 _TOGETHER = 64
 

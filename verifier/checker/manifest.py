@@ -18,7 +18,7 @@ from leaveout.verifier.checker.errors import CertificateError
 from leaveout.verifier.checker.expressions.parts import ValuesPart
 from leaveout.verifier.checker.expressions.parts import names as names_of
 from leaveout.verifier.checker.files import BoxPart, FilePart, refuse_repeated
-from leaveout.verifier.checker.tree import Numbers, TreeArrays, TreePart
+from leaveout.verifier.checker.tree_shape import Numbers, TreeArrays, TreePart
 
 
 class DrawPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -25,7 +25,7 @@ from leaveout.verifier.checker.manifest import CasePart, ClaimPart, FormPart
 from leaveout.verifier.checker.margins import MarginProgram, Region, margin_program
 from leaveout.verifier.checker.readers import Reader, Shelf
 from leaveout.verifier.checker.spaces import Asked, CaseRows, Space, add_sums, stacked_rows
-from leaveout.verifier.checker.tree import Shape
+from leaveout.verifier.checker.tree_shape import Shape
 
 _TOGETHER = 64
 """Nodes of single members that are looked at together."""

@@ -17,7 +17,7 @@ from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.inputs import shrink
 from leaveout.verifier.checker.pairs import Forms, Nodes, largest, pull_back, round_up_forms
 from leaveout.verifier.checker.spaces import Asked, Combined, Space
-from leaveout.verifier.checker.tree import ROOT, Tree
+from leaveout.verifier.checker.tree_shape import ROOT, Tree
 
 Flags = NDArray[np.bool_]
 

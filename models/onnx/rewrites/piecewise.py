@@ -14,6 +14,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from leaveout.models.onnx.node_readers import pads_of, reduction_axes, window_of
 from leaveout.models.onnx.operators.window import Window
 from leaveout.models.onnx.rewrites.base import Draft, Rewrite
 from leaveout.models.onnx.use import (
@@ -29,7 +30,6 @@ from leaveout.models.onnx.use import (
     accepted_values,
     only,
 )
-from leaveout.models.onnx.views import pads_of, reduction_axes, window_of
 
 _MOST = 64
 """Inputs of Max, Min and Sum."""

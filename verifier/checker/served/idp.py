@@ -20,7 +20,7 @@ from leaveout.verifier.checker.files import SERVED, BoxPart, ChoicesPart
 from leaveout.verifier.checker.inputs import Inputs, read_box
 from leaveout.verifier.checker.leaks import prepare_leaks
 from leaveout.verifier.checker.question import Question, Subject
-from leaveout.verifier.checker.tree import TreeArrays, make_tree
+from leaveout.verifier.checker.tree_shape import TreeArrays, make_tree
 from leaveout.verifier.checker.tree_walk import Walk
 
 

@@ -12,7 +12,14 @@ from leaveout.names import find_reference
 from leaveout.specs import Call, Guarantee, Node, Text
 from leaveout.specs.text.expressions import walk
 from leaveout.verifier.amounts import count_noun, plain, span
-from leaveout.verifier.page.first_page.claims import PLAIN, Asked, Claimed, Plain, leaks, sentence
+from leaveout.verifier.page.first_page.claim_sentences import (
+    PLAIN,
+    Asked,
+    Claimed,
+    Plain,
+    leaks,
+    sentence,
+)
 from leaveout.verifier.page.model import Page, Run, Statement
 from leaveout.verifier.page.prose import CLAIMED, call_hook, claim_in_words, in_words
 from leaveout.verifier.records import AnswersRecord
