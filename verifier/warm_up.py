@@ -16,9 +16,6 @@ from leaveout.bab.native.nodes import batch_of, root_node
 from leaveout.bab.native.space import make_space
 from leaveout.encoders.box import Box
 from leaveout.models.graph import Layer, Stack
-from leaveout.specs import CheckedSpec, Find, Guarantee
-from leaveout.specs.text.expressions import Call
-from leaveout.verifier.reachable import reachable
 
 if TYPE_CHECKING:
     from leaveout.models.forest import DareForestClassifier
@@ -83,13 +80,6 @@ def warm(kernels: Iterable[str], say: Say | None = None) -> float:
     if found.functions and not can_keep():
         tell(_LOST)
     return found.seconds
-
-
-def kernels_of_values(statement: Guarantee | Find, spec: CheckedSpec) -> list[str]:
-    """Return the kernels that a claim about values may use."""
-    calls = [node for node in reachable(statement.claim, spec) if isinstance(node, Call)]
-    names = [name for call in calls for name in spec.functions[call.function].kernels]
-    return [name for name in KERNELS if name in names]
 
 
 def _guard() -> None:

@@ -53,7 +53,6 @@ from leaveout.verifier.time_sharing import Clock
 from leaveout.verifier.values.certified import Uncertified, ValueBook
 from leaveout.verifier.values.evaluate import Valuation
 from leaveout.verifier.values.ranges import Range, StoppedError, with_reason
-from leaveout.verifier.warm_up import kernels_of_values
 
 State: TypeAlias = Literal["near", "far", "unknown"]
 """Whether a claim holds as at the near end of the range, as at its far end, or is not known."""
@@ -563,7 +562,10 @@ class Values(Engine[ValueJob]):
 
     def kernels(self, job: ValueJob) -> Sequence[str]:
         """See `Engine.kernels`."""
-        return kernels_of_values(job.statement, self.context.checked)
+        spec = self.context.checked
+        calls = (node for node in reachable(job.statement.claim, spec) if isinstance(node, Call))
+        names = (name for call in calls for name in spec.functions[call.function].kernels)
+        return list(dict.fromkeys(names))
 
     def outline(self, job: ValueJob) -> Outline:
         """See `Engine.outline`."""
