@@ -103,7 +103,7 @@ def test_a_run_checks_its_certificate_for_a_little_longer_than_its_time(tmp_path
     monkeypatch.setattr(proofs, "spares", endless)
     path = tmp_path / "c.npz"
     report = verify(spec, time=1.0, certificate=path)
-    (note,) = [each for each in report.notes if "no time to check it" in each]
+    (note,) = [each for each in report.notes if "no time was left" in each]
     assert note.startswith(str(path))
     monkeypatch.undo()
     assert [each.label for each in check(path)] == [0, 1]

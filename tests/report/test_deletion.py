@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import escape
 from pathlib import Path
 
 import msgspec
@@ -32,7 +33,7 @@ def page(report, tmp_path_factory):
 
 def rows(text, title):
     """Return the cells of the table whose caption starts with a title."""
-    start = re.search(rf"<caption[^>]*>{re.escape(title)}", text).start()
+    start = re.search(rf"<caption[^>]*>{re.escape(escape(title))}", text).start()
     body = text[start:].partition("</table>")[0]
     return [re.findall(r"<t[dh][^>]*>([^<]*)<", row) for row in body.split("<tr>")[1:]]
 

@@ -130,7 +130,7 @@ def test_a_statement_that_results_keep_is_said_without_its_specification(made):
     )
     found = summary(made.pages(made.file(*results, spec=None, statements=kept)))
     assert [each.words for each in found.lines] == [
-        "It is not so that the share is at most 0.5.",
+        "It is not true that the share is at most 0.5.",
         "The least b: it is between 0.25 and 0.5.",
     ]
 

@@ -104,10 +104,10 @@ def test_forests_and_pairs_of_models(made, snapshot):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"verdict": "proved"}, "The statement called s is proved."),
+        ({"verdict": "proved"}, "The statement s is proved."),
         (
             {"kind": "find", "lower": 0.25, "upper": 0.5, **UNKNOWN},
-            "The statement called s asks for a number, which is between 0.25 and 0.5.",
+            "The statement s asks for a number, which is between 0.25 and 0.5.",
         ),
     ],
 )

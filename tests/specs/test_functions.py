@@ -70,7 +70,7 @@ def test_the_first_of_two_plug_ins_wins(install, snapshot):
 
 
 @pytest.mark.parametrize(
-    ("name", "why"), [("BROKEN", "cannot be loaded: KeyError"), ("NO_FUNCTION", "it is a int")]
+    ("name", "why"), [("BROKEN", "cannot load it: KeyError"), ("NO_FUNCTION", "it is a int")]
 )
 def test_a_broken_plug_in_is_left_out(install, name, why):
     install(name, "NORM")

@@ -159,7 +159,7 @@ def delete(
         ),
     ] = False,
 ) -> None:
-    """Delete rows; the forest then equals one trained on the remaining rows.
+    """Delete rows; the forest then equals exactly one trained on the remaining rows.
 
     Either all rows are deleted or, on an error, none. The rewritten files contain neither the rows
     nor their names.
@@ -201,7 +201,7 @@ def add(
         ),
     ],
 ) -> None:
-    """Add rows; the forest then equals one trained on all of its rows.
+    """Add rows; the forest then equals exactly one trained on all of its rows.
 
     Rows without names get the next numbers. Categories that the forest does not know are refused.
 
