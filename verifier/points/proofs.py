@@ -29,6 +29,7 @@ from leaveout.deadline import NEVER, Deadline
 from leaveout.errors import SpecError
 from leaveout.files import open_atomically
 from leaveout.models.archive import holds_arrays, put_array, read_arrays
+from leaveout.verifier.amounts import bound
 from leaveout.verifier.checker import RejectedError
 from leaveout.verifier.checker.check import spares
 from leaveout.verifier.checker.tree_walk import Spare
@@ -204,13 +205,14 @@ class CertificateTarget:
                 "searched, or not for long enough; raise the time limit"
             )
         enough = upper if exactly else upper + _CLOSE * (1.0 + abs(upper))
-        told = f"{upper:.6g}" if upper >= 0 else "that no answer changes"
+        told = bound(upper, up=True) if upper >= 0 else "that no answer changes"
         for label, most in proved.items():
             if max(enough, 0.0 if most < 0 else -math.inf) < most < math.inf:
                 cure = "; raise the time limit" if stopped else ""
                 self.notes.append(
-                    f"{name}, label {label}: the certificate proves only {most:.6g}, not {told}, "
-                    "which comes from interval propagation or an earlier search; this search "
+                    f"{name}, label {label}: the certificate proves only "
+                    f"{bound(most, up=True)}, not {told}, which comes from "
+                    "interval propagation or an earlier search; this search "
                     f"did not get as far{cure}"
                 )
 
@@ -225,8 +227,8 @@ class CertificateTarget:
         self._book.add_sampled(claim)
         if upper + _CLOSE * (1.0 + abs(upper)) < proved:
             self.notes.append(
-                f"{claim.name}: the certificate proves only {proved:.6g} for all rows, not "
-                f"{upper:.6g}{cure}"
+                f"{claim.name}: the certificate proves only {bound(proved, up=True)} for "
+                f"all rows, not {bound(upper, up=True)}{cure}"
             )
 
     def points(self, name: str, solved: list[Solved], questions: int, *, decides: bool) -> None:
@@ -248,8 +250,10 @@ class CertificateTarget:
         upper, proved = max(s.upper for s in solved), max(claim.upper for claim in claims)
         upper = max(upper, NOTHING)
         if upper + _CLOSE * (1.0 + abs(upper)) < proved and not decides:
-            told = f"{upper:.6g}" if upper > NOTHING else "that nothing counts at all"
-            self.notes.append(f"{name}: the certificate proves only {proved:.6g}, not {told}")
+            told = bound(upper, up=True) if upper > NOTHING else "that nothing counts at all"
+            self.notes.append(
+                f"{name}: the certificate proves only {bound(proved, up=True)}, not {told}"
+            )
 
     def values(self, claims: ValueClaims) -> None:
         """Store the statements about values."""
