@@ -55,7 +55,7 @@ def accuracy(ballots, edits):
 
 
 def test_the_specification_of_the_design(tmp_path):
-    ballots = write(tmp_path, points=200, parts=60)
+    ballots = write(tmp_path, points=100, parts=60)
     found, _ = results(tmp_path, (GOOD / "poisoning.spec").read_text())
     expected = accuracy(ballots, 8)
     assert found["half"].verdict == ("proved" if expected >= 0.5 else "refuted")
