@@ -94,8 +94,7 @@ class Expansion:
         for child in children(node):
             inner = self._measure(child)
             size += inner.size
-            # Sets of inputs that refine one another, by name or not, are read in a loop, not
-            # recursively.
+            # Sets of inputs that refine one another, by name or not, are read without recursion.
             more = 1 if child is not self._refined_set(node) else -isinstance(child, Name)
             depth = max(depth, inner.depth + more)
         return _Measure(size, depth)

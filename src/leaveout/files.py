@@ -74,8 +74,7 @@ def open_file(path: Path, largest: int) -> BinaryIO:
         settle(Path(os.path.realpath(path)).parent)
         # Opening a device can have side effects, so anything but a regular file is refused first.
         _refuse(path, path.stat().st_mode)
-        # It may have been replaced by a pipe since; without O_NONBLOCK, opening would wait for a
-        # writer.
+        # It may be a pipe by now: without O_NONBLOCK, opening would wait for a writer.
         flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
         stream = os.fdopen(os.open(path, flags | getattr(os, "O_NOCTTY", 0)), "rb")
     except ValueError as error:
