@@ -153,7 +153,7 @@ class _Many(Rewrite):
         return draft("Identity", found) if not others else found
 
     def order_inputs(self, use: Use) -> list[str]:
-        """Return the inputs, starting with a variable one, so that no two constants are combined."""
+        """Return the inputs, starting with a variable one, so that constants are never combined."""
         fixed = [name for name in use.proto.input if name not in use.shapes]
         return [*use.variables, *fixed]
 
