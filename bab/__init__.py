@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-# Imported when first used: the native engine must not wait for what writes MILPs.
+# Imported on first use, so that the native engine does not wait for the MILP encoders.
 def __getattr__(name: str) -> object:
     if name == "search":
         from leaveout.bab.lucid.algorithm import search

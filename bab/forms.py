@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from leaveout.arrays import Floats, Integers
 
 _MOST_REMEMBERED = 16
-"""Bounds of forms and sums that a node keeps for those below."""
+"""Bounds of forms and sums that a node keeps for its descendants."""
 
 _MOST_SUMMED = 8
-"""Forms of a case of which all sums of two are looked at."""
+"""Most forms of a case for which all sums of two are examined."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class Forms:
         goal: NDArray[np.bool_],
         sums: Integers | None = None,
     ) -> Forms:
-        """Return the forms of one case, by default with all sums if these are few."""
+        """Return the forms of one case, by default with all sums of two if the forms are few."""
         if sums is None:
             scored = np.flatnonzero(scores.any(axis=1) | change.any(axis=1))
             few = scored if len(goal) <= _MOST_SUMMED else scored[:0]
@@ -80,7 +80,7 @@ class Forms:
 
     @property
     def kept_bounds(self) -> int:
-        """The number of form and sum bounds that a node keeps for its descendants."""
+        """The number of form and sum bounds kept by a node for its descendants."""
         sums = int(np.diff(self.sum_starts).max())
         return min(self.width + sums, _MOST_REMEMBERED)
 
@@ -93,7 +93,7 @@ class Forms:
     ) -> tuple[Integers, NDArray[np.bool_], NDArray[np.bool_]]:
         """Return the rows of some cases side by side, shape (n, width), and their kinds.
 
-        Surplus rows of shorter cases are neither goals nor conditions.
+        Padding rows of shorter cases are neither goals nor conditions.
         """
         counts = np.diff(self.starts)[cases]
         place = np.arange(int(counts.max(initial=1)))
@@ -112,7 +112,7 @@ class Forms:
 
 
 def concatenate_forms(parts: Sequence[Forms]) -> Forms:
-    """Return the cases of all parts, one after the other."""
+    """Return the cases of all parts, in order."""
     names = ("inputs", "scores", "change", "constant", "errors", "goal", "sums", "sizes")
     arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
     rows = np.concatenate([[0], *(np.diff(part.starts) for part in parts)])
@@ -124,7 +124,7 @@ def leak_forms(label: int, labels: int, inputs: int, error: float, tie: float) -
     """Return the forms of a label's leaks: one case per rival, in order.
 
     Goals are N's margins; the condition is that the member's margin over the rival is not positive.
-    N's margin over the rival plus the condition is the margins' difference.
+    The sum of N's margin over the rival and the condition is the difference of the margins.
     """
     one = np.eye(labels)
     others = [c for c in range(labels) if c != label]

@@ -28,7 +28,7 @@ from leaveout.models import Family, Members, Network, Stack
 
 
 class Others(Protocol):
-    """Networks with the first one's architecture, a few at a time."""
+    """Networks with the first one's architecture, read a few at a time."""
 
     def __len__(self) -> int: ...
 
@@ -40,7 +40,7 @@ class Others(Protocol):
 Rows = NDArray[np.int64]
 
 FEW = 16
-"""Sets of at most so many members are not clustered: they are taken apart at once."""
+"""Larger sets of members are clustered; smaller ones are split into single members."""
 
 _SKETCH = 32
 _POWER = 8
@@ -49,9 +49,9 @@ _LLOYD = 6
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """Sets of members, each the union of two others except the smallest."""
+    """Sets of members; each is the union of two others, except the smallest."""
 
-    order: Rows  # shape (members,): all members; those of one set stand together
+    order: Rows  # shape (members,): all members; those of a set are adjacent
     starts: Rows  # shape (sets,)
     ends: Rows  # shape (sets,)
     parts: Rows  # shape (sets, 2)
@@ -78,7 +78,7 @@ class Tree:
 
     @cached_property
     def _sets_by_key(self) -> dict[tuple[int, int], int]:
-        """Return sets by first member and size, which are unique for a tree."""
+        """Return sets by their first member and size, which identify them in a tree."""
         least = [int(self.order[a:b].min()) for a, b in zip(self.starts, self.ends, strict=True)]
         return {name: at for at, name in enumerate(zip(least, self.sizes.tolist(), strict=True))}
 
@@ -101,7 +101,7 @@ class Clusters:
 
 
 def tree_of(sketch: Floats) -> Tree:
-    """Split all members in two repeatedly, until no set has more than `FEW`."""
+    """Split all members in two repeatedly, until every set has at most `FEW`."""
     order = np.arange(len(sketch), dtype=np.int64)
     starts, ends, parts = [0], [len(sketch)], [(-1, -1)]
     at = 0
@@ -167,7 +167,7 @@ class Instance:
 
     network: Network
     family: Family
-    members: Members  # the family in normal form, lowered as it is asked for
+    members: Members  # the family in normal form, lowered on demand
     box: Box
     pair: PairBounds  # of N and the hyper-network of all members over the box
     network_error: float
@@ -199,7 +199,7 @@ class Instance:
         return make_clusters(self.network.stack, self.members)
 
     def alone(self, member: int) -> Instance:
-        """Return the instance of a single member, which propagation bounds far lower.
+        """Return the instance of a single member, for which propagation bounds are far lower.
 
         The rounding error of any member bounds that of this one.
         """

@@ -15,35 +15,35 @@ from leaveout.encoders.query import Case, Form, Query
 from leaveout.errors import SpecError
 
 _MOST = 1e200
-"""Largest coefficient: sums of products with float32 numbers then stay far below 1e300."""
+"""Largest coefficient, so that sums of products with float32 numbers stay far below 1e300."""
 
 _FOLDED = 2.0**-27
-"""What folding networks in float64 may change of a form, relative to what float32 may."""
+"""Allowed effect on a form of folding networks in float64, relative to that of float32."""
 
 
 @dataclass(frozen=True, eq=False)
 class JointClaim:
-    """A claim in the form that engines read."""
+    """A claim in the form that engines use."""
 
-    query: Query  # points, applications and families; its own cases are not read
-    cases: tuple[Case, ...]  # with goals: what is asked, or the case's own conditions
+    query: Query  # points, applications and families; its cases are not used
+    cases: tuple[Case, ...]  # with goals: the requested ones, or else the case's conditions
     joint: Joint
-    forms: Forms  # of each case the goals, then the rest
-    rows: tuple[tuple[Form, ...], ...]  # what the forms of each case were made from
-    sides: tuple[int, ...]  # how many of each case's, the last ones, keep points in their boxes
+    forms: Forms  # the goals of each case, then its other forms
+    rows: tuple[tuple[Form, ...], ...]  # what each case's forms were made from
+    sides: tuple[int, ...]  # number of last forms of each case that keep points in their boxes
     errors: FormErrors  # of the query
 
 
 def join_claim(query: Query, cases: Sequence[Case], *, apart: bool = False) -> JointClaim:
     """Return the joint claim of some cases.
 
-    Without goals, the conditions on scores are the goals, so that a value below 0 refutes the case;
-    without these either, the goal is 0.
+    Without goals, the conditions on scores are the goals, so that a negative value excludes the
+    case; without any, the goal is 0.
     """
     errors = FormErrors(query)
     for each in errors.applied:
         if each.members is not None:
-            # Looked at before anything else: members that are no numbers prove anything.
+            # Checked first: members with non-finite numbers would prove anything.
             _ = each.hyper
     joint = join(query, cases, apart=apart)
     whole, parts, rows, sides = [], [], [], []
@@ -51,7 +51,7 @@ def join_claim(query: Query, cases: Sequence[Case], *, apart: bool = False) -> J
         others = [each.form for each in case.conditions]
         goals = case.goals
         if not goals:
-            # What is about features alone is met or not by where a point lies.
+            # Conditions on features alone depend only on where a point is.
             goals = tuple(form for form in others if form.scores) or tuple(others) or (Form(),)
             others = [form for form in others if form not in goals]
         inside = _inside(query, joint, number)
@@ -60,7 +60,7 @@ def join_claim(query: Query, cases: Sequence[Case], *, apart: bool = False) -> J
         whole.append(replace(case, goals=goals))
         rows.append(own)
         sides.append(len(inside))
-    # Of all forms together; what is bounded once is remembered.
+    # For all forms together, so that bounds are computed once and reused.
     errors.over([form for own in rows for form in own])
     for case, own in zip(whole, rows, strict=True):
         parts.append(_forms(own, joint, errors.over(own), len(case.goals)))
@@ -95,7 +95,7 @@ def _forms(rows: Sequence[Form], joint: Joint, errors: Floats, goals: int) -> Fo
 
 
 def _inside(query: Query, joint: Joint, case: int) -> list[Form]:
-    """Return forms that keep each point in its box, where the joint region does not."""
+    """Return forms that keep each point in its box where the joint region does not."""
     found = []
     lower, upper = joint.regions[case]
     for p, (box, matrix) in enumerate(zip(query.points, joint.points, strict=True)):
@@ -131,7 +131,7 @@ class FormErrors:
         members: Sequence[int] | None = None,
         hidden: Sequence[Sequence[Interval]] | None = None,
     ) -> Floats:
-        """Bound how far rounding may move some forms."""
+        """Bound the effect of rounding on some forms."""
         if boxes is not None:
             return self._bound_errors(forms, boxes, members, hidden)
         new = {form.scores: form for form in forms if form.scores not in self._anywhere}

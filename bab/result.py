@@ -21,12 +21,12 @@ W = TypeVar("W")
 class SearchResult(Generic[W]):
     """Two-sided bounds on a counter-example's value: for a leak, its confidence."""
 
-    label: int  # what was asked about; -1 for no label
+    label: int  # the label; -1 if the search has none
     lower: float  # value of the witness; without one 0 for leaks, minus infinity for other claims
     upper: float
     witness: W | None
-    closed: bool  # whether the bounds agree to the gap asked for, or settle the floor asked about
-    reason: Reason | None  # why not, where they do not
+    closed: bool  # whether the bounds agree to the requested gap, or decide the requested floor
+    reason: Reason | None  # why not, if they do not
     detail: str  # one more sentence on the reason
     member_upper: NDArray[np.float64]  # shape (members,)
     solved: int  # problems given to the solver, or nodes bounded
@@ -36,7 +36,7 @@ class SearchResult(Generic[W]):
     leaks: tuple[W, ...] = ()
 
     def as_timed_out(self, detail: str, gap: float) -> Self:
-        """Return the same bounds, as a search that ran out of time."""
+        """Return the same bounds as the result of a search that ran out of time."""
         closed = agree(self.lower, self.upper, gap)
         reason: Reason | None = None if closed else "time"
         return replace(
@@ -45,11 +45,11 @@ class SearchResult(Generic[W]):
 
 
 EngineResult = SearchResult[Witness]
-"""Of the leaks of one label."""
+"""The result for the leaks of one label."""
 
 
 def agree(lower: float, upper: float, gap: float) -> bool:
-    """Return whether two bounds agree to a relative gap."""
+    """Return whether two bounds agree up to a relative gap."""
     return upper <= 0 or upper - lower <= gap * upper < math.inf
 
 
@@ -60,10 +60,10 @@ class Progress:
     label: int
     lower: float
     upper: float
-    open_sets: int  # sets of members that may still hold a worse leak
+    open_sets: int  # sets of members that may still contain a worse leak
     solved: int
     seconds: float  # since the start of this label
-    remaining: float | None  # seconds left of the time given, where there is a limit
+    remaining: float | None  # seconds left, if there is a limit
     words: str = ""
 
 

@@ -15,13 +15,13 @@ from leaveout.models import confidence
 
 @dataclass(frozen=True, eq=False)
 class Witness:
-    """A leak, with all numbers as the models compute them: networks in float32, by onnxruntime."""
+    """A leak; all numbers are the models' own: for networks in float32, from onnxruntime."""
 
     x: NDArray[Any]  # shape (d,): in the set of inputs
-    member: int  # position in the family; 0 of a single other model
-    removed: int  # row of the training point this member lacks; -1 of a single other forest
-    label: int  # label the model answers
-    confidence: float  # of ``label`` in the model
+    member: int  # position in the family; 0 for a single other model
+    removed: int  # row of the training point that this member lacks; -1 for a single other forest
+    label: int  # label answered by the model
+    confidence: float  # of ``label``, in the model
     scores: NDArray[Any]  # shape (labels,)
     member_scores: NDArray[Any]  # shape (labels,)
 
@@ -32,18 +32,18 @@ class Witness:
 
 
 class Replayer:
-    """Replays candidates, and keeps the worst leak of each member and label."""
+    """Replayer of candidates that keeps the worst leak of each member and label."""
 
     def __init__(self, instance: Instance) -> None:
         self._instance = instance
         self._worst: dict[tuple[int, int], Witness] = {}
 
     def worst(self, label: int) -> tuple[Witness, ...]:
-        """Return the worst replayed leak of a label for each member that has one."""
+        """Return the worst replayed leak of a label for each member with one."""
         return tuple(found for (own, _), found in self._worst.items() if own == label)
 
     def replay(self, point: Floats, member: int, label: int) -> Witness | None:
-        """Replay a candidate in float32; return a witness if it leaks, else None."""
+        """Replay a candidate; return a witness if it leaks, else None."""
         x = self._instance.box.float32(point)
         if not self._instance.box.contains(x.astype(np.float64)):
             return None

@@ -1,4 +1,4 @@
-"""A network, or a family member in its place, prepared for evaluation at points."""
+"""A network, or a family's members in its place, prepared for evaluation at points."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from leaveout.models import Members, Network, Stack
 from leaveout.models.replay import Runner
 
 _EVALUATIONS = 64
-"""Members whose evaluation is kept at hand."""
+"""Most members whose evaluations are cached."""
 
 _RATIONAL = 2**17
-"""Weights that are written down as rational numbers."""
+"""Most weights of a network evaluated in rational arithmetic."""
 
 _RUNNERS = 256
-"""Members that are kept loaded in onnxruntime."""
+"""Most members kept loaded in onnxruntime."""
 
 
 class Applied:
-    """A network alone, or the members of a family in its place."""
+    """A network, or the members of a family in its place."""
 
     def __init__(self, network: Network, members: Members | None = None) -> None:
         self.network, self.members = network, members
@@ -54,7 +54,7 @@ class Applied:
         assert self.members is not None
         with np.errstate(all="ignore"):
             hyper = hyper_network(self.members)
-            # What is not finite in any member shows in the extremes.
+            # A non-finite parameter of any member appears in the extremes.
             if not all(
                 np.isfinite(end).all()
                 for layer in hyper.layers
@@ -116,7 +116,7 @@ class Applied:
 
 
 def _infinite(members: Members, network: Network) -> FamilyError:
-    """Return the error that names the first member with non-finite values."""
+    """Return the error for the first member with non-finite values."""
     first = next(
         int(chosen[np.argmin(finite)])
         for chosen, finite in (
@@ -134,16 +134,16 @@ _UNIT32 = 2.0**-24
 _TINY32 = float(np.finfo(np.float32).tiny)
 _BITS, _LEAST_BIT = 24, -126
 _SPARE = 8
-"""Roundings allowed for beyond the terms of a sum, as scalings and fusions of a runtime."""
+"""Roundings allowed beyond the terms of a sum, such as a runtime's scalings and fusions."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Side:
-    """Values with every term at one end, before rounding."""
+    """Extreme values, with every term at one end, before rounding."""
 
     value: Floats
     size: Floats  # sums of the absolute values of all terms since the last activation
-    bit: Integers  # what all of these terms are multiples of
+    bit: Integers  # exponent of a power of two that divides all these terms
 
     @staticmethod
     def of(values: Floats) -> _Side:
@@ -158,9 +158,9 @@ class _Ends:
     upper: Floats
     low: _Side | None
     high: _Side | None
-    matrices: int = 0  # how many operators since then do more than scale by powers of two and add
+    matrices: int = 0  # operators since then that do more than add and scale by powers of two
     terms: int = 1  # most terms of a sum since then
-    least: int = 0  # no product of constants since then is below 2 to this power
+    least: int = 0  # every product of constants since then is at least two to this power
     joined: bool = False
 
     @staticmethod
@@ -186,7 +186,7 @@ def computed_ends(error: RoundingError, box: Box) -> Interval:
 
 
 def _within(ends: _Ends, values: Mapping[str, Floats], step: Step) -> _Ends:
-    """Intersect ends with the error analysis, which restarts the sum if it is tighter."""
+    """Intersect ends with the error analysis; where that is tighter, the sum starts afresh."""
     above, below = values[step.output][0], values[step.output][1]
     upper, lower = np.minimum(ends.upper, above), np.maximum(ends.lower, -below)
     if step.sums is None and not step.sign:
@@ -222,7 +222,7 @@ def _excess(ends: _Ends, side: _Side) -> Floats:
 
 
 def _is_exact(size: Floats, bit: Integers) -> NDArray[np.bool_]:
-    """Return whether float32 holds such terms and all their partial sums, no subnormals."""
+    """Return whether float32 represents such terms and all their partial sums, none subnormal."""
     fits = (bit >= _LEAST_BIT) & (size <= np.ldexp(1.0, np.minimum(bit + _BITS, 1000)))
     return np.asarray((size == 0.0) | fits)
 
@@ -237,7 +237,7 @@ def _propagate_ends(ends: _Ends, sums: Sums, error: RoundingError, step: Step) -
         return _Ends(-unknown, unknown, None, None)
     matrices = ends.matrices + (not _scales(sums))
     if matrices > 1:
-        # Two matrices may be multiplied first, which rounds, and changes signs.
+        # A runtime may first multiply two matrices, which rounds and can change signs.
         return _Ends(-unknown, unknown, None, None)
     low, high = _shift_side(ends.low, ends.high, sums), _shift_side(ends.high, ends.low, sums)
     terms, least = ends.terms * max(1, sums.terms) + 1, ends.least + _exponent(sums.sides)
@@ -267,19 +267,19 @@ def _shift_side(own: _Side, other: _Side, sums: Sums) -> _Side:
     return _Side(
         own.value @ up - other.value @ down + sums.shift,
         own.size @ up + other.size @ down + np.abs(sums.shift),
-        # What underflows once is lost, whatever it is multiplied by later.
+        # What underflows once stays lost, whatever it is multiplied by later.
         np.where(bit < _LEAST_BIT, -NO_BIT, bit),
     )
 
 
 def _exponent(sides: Floats) -> int:
-    """Return an exponent of two that no constant is below, at most 0."""
+    """Return an exponent of two, at most 0, such that no constant is below that power."""
     present = sides[sides > 0]
     return min(0, int(np.frexp(present)[1].min(initial=1)) - 1)
 
 
 def _scales(sums: Sums) -> bool:
-    """Return whether outputs are at most one input times a power of two, and a constant."""
+    """Return whether outputs are one input at most, times a power of two, plus a constant."""
     present = sums.sides > 0
     few = not (present.sum(axis=(0, 1)) > 1).any()
     return few and bool((np.frexp(sums.sides[present])[0] == 0.5).all())

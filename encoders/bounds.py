@@ -28,17 +28,17 @@ class HyperNetwork:
     """The smallest interval network containing all members (LUCID, Definition 5.1)."""
 
     layers: tuple[HyperLayer, ...]
-    members: int  # how many networks it abstracts; the parameters of one are points
+    members: int  # number of abstracted networks; a single one has parameters of width zero
 
 
 def hyper_network(
     networks: Stack | Members, chosen: NDArray[np.int64] | None = None
 ) -> HyperNetwork:
-    """Return the hyper-network of some networks, lowered a few at a time."""
+    """Return the hyper-network of some networks, read a few at a time."""
     if isinstance(networks, Stack):
         return _hull(networks if chosen is None else networks.take(chosen))
     hulls = (_hull(stack) for _, stack in networks.chunks(chosen))
-    # Minima and maxima round nothing, so it does not matter where the chunks begin.
+    # Minima and maxima do not round, so the chunks do not affect the result.
     return functools.reduce(_union, hulls)
 
 
@@ -84,7 +84,7 @@ def difference(hyper: HyperNetwork, network: Stack) -> tuple[HyperLayer, ...]:
 
 
 def _minus(interval: Interval, values: np.ndarray) -> Interval:
-    # Equal numbers subtract exactly; a pad there would make equal networks look different.
+    # Equal numbers subtract exactly; padding would make equal networks look different.
     lower, upper = interval.lower - values, interval.upper - values
     return Interval(
         np.where(lower == 0, 0.0, np.nextafter(lower, -np.inf)),
@@ -120,7 +120,7 @@ def network_bounds(network: Stack, box: Box) -> tuple[Interval, ...]:
 
 
 def confidence_upper(network: Stack, box: Box, bounds: tuple[Interval, ...], label: int) -> float:
-    """Return an upper bound of the confidence of ``label``: its least margin bound."""
+    """Return an upper bound of the confidence of ``label``, its smallest margin to any rival."""
     last = network.layers[-1]
     rivals = [c for c in range(network.labels) if c != label]
     rows = {s: w[0][label] - w[0][rivals] for s, w in last.weights.items()}
@@ -173,7 +173,7 @@ def _backward(
 
 
 def _relaxation(pre: Interval) -> tuple[Floats, Floats, Floats]:
-    """Return upper slope and intercept, and lower slope, of each ReLU."""
+    """Return each ReLU's linear bounds: upper slope and intercept, and lower slope."""
     lower, upper = pre.lower, pre.upper
     unstable = (lower < 0) & (upper > 0)
     gap = np.where(unstable, upper - lower, 1.0)
@@ -238,7 +238,7 @@ def relu_difference(pre: Interval, change: Interval) -> Interval:
 
     upper = value(np.where(change.upper >= 0, pre.upper, pre.lower), change.upper)
     lower = value(np.where(change.lower >= 0, pre.lower, pre.upper), change.lower)
-    # The hull never exceeds the change itself, so rounding is cut there instead of padded up.
+    # The hull never exceeds the change itself, so padding is cut off there.
     exact = Interval(np.minimum(change.lower, 0.0), np.maximum(change.upper, 0.0))
     pad = gamma(6) * (pre.magnitude + change.magnitude)
     quiet = (change.lower == 0) & (change.upper == 0)

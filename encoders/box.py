@@ -1,4 +1,4 @@
-"""The set of inputs a guarantee is about."""
+"""The set of inputs that a guarantee covers."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from leaveout.errors import SpecError
 Columns = NDArray[np.int64]
 
 MOST = 1_000_000
-"""Most numbers (rows times columns) that one table may hold."""
+"""Most numbers (rows times columns) in one table."""
 
 _AT_ONCE = 2**20
-"""Largest comparison of points with rows that is held at once, in numbers."""
+"""Most numbers of one comparison of points with rows in memory."""
 
 WIDE = 8
-"""A table of more columns, each of no more different values, is compared value by value."""
+"""Tables with more columns, each with at most this many distinct values, are compared by value."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class Choices:
 
     @cached_property
     def _is_wide(self) -> bool:
-        """Return whether many columns have few distinct values, as in one-hot groups."""
+        """Return whether there are many columns of few distinct values, as in one-hot groups."""
         width = len(self.columns)
         return width > WIDE and all(len(np.unique(column)) <= WIDE for column in self.values.T)
 
@@ -83,7 +83,7 @@ class Choices:
             )
         low, high = lower[self.columns], upper[self.columns]
         if not self.exact:
-            # A bound rounds as the values do: 0.1 lies in [0, 0.1], whatever float32 makes of it.
+            # Bounds round like values: 0.1 is in [0, 0.1], whatever its float32 value is.
             low = np.minimum(low, low.astype(np.float32))
             high = np.maximum(high, high.astype(np.float32))
         inside = ((self.values >= low) & (self.values <= high)).all(axis=1)
@@ -108,7 +108,7 @@ class Choices:
         Parameters
         ----------
         slopes : ndarray of float64, shape (r, g)
-            A linear function a row.
+            One linear function per row.
 
         Returns
         -------
@@ -147,7 +147,7 @@ class Choices:
         shrunk, grown = np.empty_like(lower), np.empty_like(upper)
         shrunk[:], grown[:] = low, high
         empty = np.zeros(len(lower), bool)
-        # Most sub-boxes of a search leave most tables whole.
+        # Most sub-boxes of a search contain most tables completely.
         cut = ((lower > low) | (upper < high)).any(axis=1)
         for part in self._parts(np.flatnonzero(cut)):
             left = self._remaining_rows_wide if self._is_wide else self._remaining_rows
@@ -160,7 +160,7 @@ class Choices:
     def _remaining_rows(
         self, lower: Floats, upper: Floats
     ) -> tuple[NDArray[np.bool_], Floats, Floats]:
-        """Return which rows are inside each sub-box, and those rows' hulls."""
+        """Return which rows are inside each sub-box, and the hull of those rows."""
         low, high = self.hull
         inside = np.ones((len(lower), len(self)), bool)
         for column, known in enumerate(self.values.T):
@@ -178,7 +178,7 @@ class Choices:
     def _remaining_rows_wide(
         self, lower: Floats, upper: Floats
     ) -> tuple[NDArray[np.bool_], Floats, Floats]:
-        """Do the same by matrix products, for many columns of few distinct values."""
+        """Do as `_remaining_rows` by matrix products, for many columns of few distinct values."""
         known, owner, starts, uses = self._distinct
         outside = (known < lower[:, owner]) | (known > upper[:, owner])
         inside = outside.astype(np.float32) @ uses.T == 0
@@ -197,7 +197,7 @@ class Choices:
         return low[:, None], high[:, None], empty
 
     def _parts(self, indices: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
-        """Yield parts of indices small enough to hold with all rows."""
+        """Yield parts of indices small enough to compare with all rows in memory."""
         size = max(1, _AT_ONCE // len(self))
         for start in range(0, len(indices), size):
             yield indices[start : start + size]
@@ -239,7 +239,7 @@ def _values(given: ArrayLike, width: int, exact: bool) -> Floats:
             values = values.astype(np.float32).astype(np.float64)
     if not np.isfinite(values).all():
         raise SpecError("box: every listed value must be a finite number within float32's range")
-    # Adding 0 turns -0 into 0, which a sort would otherwise keep apart.
+    # Adding 0 turns -0 into 0; otherwise a sort would separate the two.
     return np.unique(values + 0.0, axis=0)
 
 
@@ -249,7 +249,7 @@ class Box:
 
     lower: Floats  # shape (d,)
     upper: Floats  # shape (d,)
-    choices: tuple[Choices, ...] = ()  # only rows between the bounds
+    choices: tuple[Choices, ...] = ()  # each with only rows between the bounds
 
     def __post_init__(self) -> None:
         if self.lower.shape != self.upper.shape or self.lower.ndim != 1:
@@ -267,7 +267,7 @@ class Box:
                 f"box: the lower bound {self.lower[i]:g} of feature {i} exceeds its upper bound "
                 f"{self.upper[i]:g}"
             )
-        # 0 is 0, whatever its sign.
+        # 0 and -0 are equal.
         object.__setattr__(self, "lower", self.lower + 0.0)
         object.__setattr__(self, "upper", self.upper + 0.0)
         if self.choices:
@@ -322,7 +322,7 @@ class Box:
         return flat.reshape(points.shape)
 
     def around(self, points: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return bounds of points, shape (..., d), with discrete features kept."""
+        """Return bounds of points, shape (..., d), with discrete features unchanged."""
         lower, upper = self.lower.astype(points.dtype), self.upper.astype(points.dtype)
         fixed = self.discrete
         if len(fixed):
@@ -361,7 +361,7 @@ class Box:
         ).astype(np.float32)
 
     def contains(self, points: Floats) -> NDArray[np.bool_]:
-        """Return which points, shape (p, d), are in the set, listed values exactly."""
+        """Return which points, shape (p, d), are in the set; listed values must match exactly."""
         inside: NDArray[np.bool_] = np.all((points >= self.lower) & (points <= self.upper), axis=-1)
         if self.choices:
             inside = inside & np.all(self.nearest(points) == points, axis=-1)

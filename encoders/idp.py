@@ -1,4 +1,4 @@
-"""The iDP-DB of a network and a hyper-network as a mixed-integer program (LUCID, Eq. 3)."""
+"""The iDP-DB of a network and a hyper-network as a mixed-integer programme (LUCID, Eq. 3)."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class ProblemBuilder:
 
 
 NEGLIGIBLE = 2.0**-20
-"""Share of a neuron's range below which what passes its ReLU gets a scale of its own."""
+"""If a smaller share of a neuron's range passes its ReLU, that part is scaled separately."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +113,7 @@ class ScaledPair:
     bounds: PairBounds
     box: Box
     inner: tuple[Floats, ...]
-    outer: tuple[Floats, ...]  # the same of the outputs of each source, the input first
+    outer: tuple[Floats, ...]  # the same for each source's outputs, the input first
 
     @property
     def largest(self) -> float:
@@ -238,21 +238,20 @@ class Neurons:
 
 
 MARGIN = 1e-6
-"""What rows are widened by, in scaled units (every neuron lies in [-1, 1]).
+"""Amount by which rows are widened, in scaled units (every neuron lies in [-1, 1]).
 
-A thousand times the tolerance asked of solvers, so that no true leak sits closer to a row than a
-solver can see: rows narrower than a solver's tolerance have made solvers call feasible problems
-infeasible.
+A thousand times the solvers' tolerance, so that no true leak is closer to a row than solvers can
+resolve: solvers have called problems with rows narrower than their tolerance infeasible.
 """
 
 CONFIRMED = 1e-7
-"""Least padded dual bound of the elastic problem, in scaled units, that confirms infeasibility."""
+"""Least padded dual bound of the elastic problem, in scaled units, that proves infeasibility."""
 
 MOST_ROWS = 2048
-"""Most rows of a table of listed values that are given a binary each."""
+"""Most rows of a table of listed values that get a binary each."""
 
 VANISHING = 1e-7
-"""Size below which a listed value, in scaled units, is left to the margin of its row."""
+"""Listed values below this size, in scaled units, are covered by the margin of their rows."""
 
 _BOUNDED = frozenset({Status.OPTIMAL, Status.STOPPED})
 
@@ -263,7 +262,7 @@ class Encoding:
 
     matching: bool = True
     relax_if_similar: float | None = 0.01
-    tolerance: float = 1e-9  # of the solver
+    tolerance: float = 1e-9  # solver tolerance
 
     @property
     def margin(self) -> float:
@@ -276,16 +275,16 @@ class IdpProblem:
     """An encoded problem, and the reading of its outcome in the network's units."""
 
     problem: Problem
-    inputs: Columns  # shape (d,): columns of the input
+    inputs: Columns  # columns of the input, shape (d,)
     box: Box
     input_factors: Floats  # shape (d,)
     score_factor: float
-    relaxed: int  # reLUs relaxed although a binary would have been exact
-    tolerance: float  # of the solver
+    relaxed: int  # ReLUs relaxed although a binary would be exact
+    tolerance: float  # solver tolerance
 
     @property
     def _pad(self) -> float:
-        """How far tolerances may move a dual bound, in scaled units.
+        """Largest effect of tolerances on a dual bound, in scaled units.
 
         A reduced cost off by the tolerance moves it by tolerance times the variable's range.
         """
@@ -294,7 +293,7 @@ class IdpProblem:
     def upper(self, outcome: Outcome) -> float:
         """Return an upper bound of the exact confidence: the padded dual bound.
 
-        It is infinite without a dual bound, which only an optimum or a stop has.
+        Infinite unless the outcome is an optimum or a stop, as only these have a dual bound.
         """
         bound = outcome.dual_bound
         if outcome.status not in _BOUNDED or not np.isfinite(bound):
@@ -307,7 +306,7 @@ class IdpProblem:
         return bool(known and outcome.dual_bound > self._pad + CONFIRMED)
 
     def point(self, outcome: Outcome) -> Floats | None:
-        """Return the input nearest to the solver's best point, or None."""
+        """Return the input nearest to the solver's best point; None if it found none."""
         if outcome.solution is None:
             return None
         return self.box.nearest(outcome.solution.point[self.inputs] * self.input_factors)
@@ -356,8 +355,8 @@ def encode_idp(
 def _choice_rows(builder: ProblemBuilder, inputs: Columns, box: Box, margin: float) -> None:
     """Tie discrete inputs to listed values: x = sum of value_j y_j, sum of y_j = 1.
 
-    Larger tables stay hulls, and coefficients that solvers may drop become 0 in a widened row; both
-    only loosen the bound.
+    Larger tables are relaxed to hulls, and coefficients that solvers may drop become 0 in widened
+    rows; both only loosen the bound.
     """
     for each in box.choices:
         count = len(each)
@@ -437,7 +436,7 @@ def _chord(lower: Floats, upper: Floats, box: Box, pick: np.ufunc) -> tuple[Floa
 def _matching_rows(
     builder: ProblemBuilder, z: Neurons, m: Neurons, change: Interval, margin: float
 ) -> None:
-    """Tie matched neurons: z + change_lo <= z# <= z + change_hi after each ReLU."""
+    """Relate matched neurons: z + change_lo <= z# <= z + change_hi after each ReLU."""
     some = np.flatnonzero((z.outputs >= 0) | (m.outputs >= 0))
     if not len(some):
         return
@@ -470,7 +469,7 @@ class _Leak:
         ones = np.ones((count, 1))
         top = self.pair.bounds.network[-1]
         most = max(float(np.min(top.upper[label] - top.lower[rivals])), self.cut)
-        # Elastic: the cut-off becomes a row that the slack may break.
+        # Elastic: the cut-off becomes a row that the slack may violate.
         beta = builder.add_variables(min(-4.0, self.cut) if elastic else self.cut, most, "beta")
         slack = builder.add_variables(0.0, 8.0 if elastic else 0.0, "slack")
         margin = [(own[[label]], ones), (own[rivals], -np.eye(count))]

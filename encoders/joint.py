@@ -1,4 +1,4 @@
-"""Several networks at several points as two networks at one joint point."""
+"""Several networks at several points, as two networks at one joint point."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from leaveout.models.graph import Layer, Stack
 Members = NDArray[np.int64]
 
 _CHUNK = 64
-"""Combinations of members that are laid side by side together."""
+"""Combinations of members that are placed side by side at a time."""
 
 
 @dataclass(frozen=True)
 class Place:
     """Position of an application's scores."""
 
-    start: int  # first of its scores among the first network's
-    second: bool  # whether they are the second network's
+    start: int  # index of its first score among the first network's
+    second: bool  # whether the scores are the second network's
     hidden: tuple[int, ...]
 
 
@@ -39,16 +39,16 @@ class Joint:
     box: Box
     regions: tuple[tuple[Floats, Floats], ...]
     points: tuple[Floats, ...]  # shape (features, joint): each point is its matrix times u
-    places: tuple[Place, ...]  # of each application
+    places: tuple[Place, ...]  # one per application
 
     @property
     def is_pair(self) -> bool:
-        """Whether the two networks differ."""
+        """Whether there are two different networks."""
         return any(place.second for place in self.places)
 
     @property
     def is_near(self) -> bool:
-        """Whether the joint point holds the difference of two points."""
+        """Whether the joint point includes the difference of two points."""
         return any((np.count_nonzero(point, axis=1) > 1).any() for point in self.points[1:])
 
 
@@ -57,8 +57,8 @@ class JointMembers:
     """The second network, for a few combinations of members at a time."""
 
     query: Query
-    points: tuple[Floats, ...]  # as those of the joint
-    chosen: tuple[int, ...]  # the applications that make it up, side by side
+    points: tuple[Floats, ...]  # places of the joint network
+    chosen: tuple[int, ...]  # the applications it is made of, side by side
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -69,7 +69,7 @@ class JointMembers:
         return math.prod(self.sizes)
 
     def indices(self, members: Members) -> tuple[Members, ...]:
-        """Return the member of each family in some combinations."""
+        """Return each family's member in some combinations."""
         return np.unravel_index(members, self.sizes) if self.sizes else ()
 
     def chunks(self, indices: Members) -> Iterator[tuple[Members, Stack]]:
@@ -133,7 +133,7 @@ def join(query: Query, cases: Sequence[Case], *, apart: bool = False) -> Joint:
 
 
 def _region(box: Box, near: tuple[Floats, Floats] | None, query: Query) -> tuple[Floats, Floats]:
-    """Return the part of the joint box that a case is about."""
+    """Return the part of the joint box that a case covers."""
     lower, upper = box.lower, box.upper
     if near is not None:
         start = query.points[0].dimension
@@ -154,7 +154,7 @@ def _near(query: Query, case: Sequence[Condition]) -> tuple[Floats, Floats] | No
     if len(query.points) != 2 or query.points[0].dimension != query.points[1].dimension:
         return None
     first, second = query.points
-    # Differences are rounded; a hair more than all of them.
+    # Differences are rounded, so they are widened by one float each.
     low = np.nextafter(second.lower - first.upper, -np.inf)
     high = np.nextafter(second.upper - first.lower, np.inf)
     found = False
@@ -165,7 +165,7 @@ def _near(query: Query, case: Sequence[Condition]) -> tuple[Floats, Floats] | No
         (p, i, a), (q, j, b) = sorted(form.features)
         if (p, q) != (0, 1) or i != j or a != -b or b == 0:
             continue
-        # b (y - x) + constant >= 0, a hair wider for the rounding of the division.
+        # b (y - x) + constant >= 0, widened for the rounding of the division.
         bound = -form.constant / b
         room = 4 * np.finfo(float).eps * abs(bound)
         if b > 0:
@@ -187,7 +187,7 @@ def _joint_box(query: Query, near: tuple[Floats, Floats] | None) -> tuple[Box, t
     choices: list[Choices] = []
     for k, each in enumerate(query.points):
         if near is not None and k == 1:
-            # What y may take is left to its conditions; its hull is kept by forms.
+            # Listed values of y are left to its conditions; forms keep its hull.
             continue
         choices += [
             Choices(choice.columns + int(starts[k]), choice.values) for choice in each.choices
@@ -237,7 +237,7 @@ def _side_by_side(stacks: Sequence[Stack], inputs: int, count: int) -> Stack:
 
 
 def _deepen(stack: Stack, depth: int) -> Stack:
-    """Add layers that change nothing, as z = relu(z) - relu(-z)."""
+    """Add layers that compute the identity, as z = relu(z) - relu(-z)."""
     layers = list(stack.layers)
     while len(layers) < depth:
         last = layers.pop()

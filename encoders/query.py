@@ -16,16 +16,16 @@ from leaveout.models import Members, Network
 Numbers = NDArray[np.float64] | list[Fraction]
 
 _UNIT64 = Fraction(1, 2**52)
-"""No number is off by more than this share of its nearest float64."""
+"""Largest relative distance of an exact number from its nearest float64."""
 
 
 @dataclass(frozen=True)
 class Application:
     """A network, or any member of a family, applied to a point."""
 
-    network: Network  # of a family one network of its architecture
+    network: Network  # for a family: one network of its architecture
     point: int  # position of its input in `Query.points`
-    name: str = ""  # what messages call it
+    name: str = ""  # name in messages
     family: int | None = None
 
 
@@ -45,12 +45,12 @@ class Form:
     features: tuple[tuple[int, int, float], ...] = ()
     scores: tuple[tuple[int, int, float], ...] = ()
     constant: float = 0.0
-    rounded: bool = False  # whether its numbers stand for others, each the nearest float64 to one
+    rounded: bool = False  # whether each number is the nearest float64 to an exact one
     exact: ExactForm | None = field(default=None, compare=False)
 
     @property
     def numbers(self) -> ExactForm:
-        """The exact numbers it stands for, or its own."""
+        """The exact numbers that it represents."""
         return self.exact or ExactForm(
             tuple((p, i, Fraction(c)) for p, i, c in self.features),
             tuple((a, j, Fraction(c)) for a, j, c in self.scores),
@@ -73,7 +73,7 @@ class Form:
         )
 
     def least(self, points: Sequence[Numbers], scores: Sequence[Numbers]) -> Fraction:
-        """Return the exact value, or the least that the rounded numbers allow.
+        """Return the exact value, or the least one that the rounded numbers allow.
 
         Parameters are those of `value`.
         """
@@ -95,20 +95,20 @@ class Condition:
 
 @dataclass(frozen=True)
 class Case:
-    """Conditions of one kind of counter-example."""
+    """The conditions of one kind of counter-example."""
 
-    conditions: tuple[Condition, ...] = ()  # all that hold
-    goals: tuple[Form, ...] = ()  # how bad it is, where that is asked, is the least of these
+    conditions: tuple[Condition, ...] = ()  # all must hold
+    goals: tuple[Form, ...] = ()  # how bad a counter-example is, if requested: the least of these
 
 
 @dataclass(frozen=True)
 class Query:
-    """Points, what is computed from them, and the cases of a counter-example."""
+    """Points, networks applied to them, and the cases of a counter-example."""
 
-    points: tuple[Box, ...]  # the set each point is from
+    points: tuple[Box, ...]  # the set of each point
     applications: tuple[Application, ...]
     cases: tuple[tuple[Condition, ...], ...]
-    worst: Form | None = None  # how bad a counter-example is, where that is asked
+    worst: Form | None = None  # how bad a counter-example is, where requested
     reals: bool = False
-    families: tuple[Members, ...] = ()  # what is asked is asked of every member of each
+    families: tuple[Members, ...] = ()  # claims must hold for every member of each
     alternatives: tuple[tuple[tuple[Condition, ...], ...], ...] = ()

@@ -1,7 +1,7 @@
-"""Exact arithmetic on networks and linear programmes, where rounding cannot decide.
+"""Exact arithmetic on networks and linear programmes, where rounding errors leave a doubt.
 
-Every neuron is kept between two affine functions of the input, with rational coefficients: the same
-one where all ReLUs below it have a known phase (the symbolic intervals of Neurify, Wang et al.,
+Every neuron is bounded by two affine functions of the input with rational coefficients; the two are
+equal where all ReLUs below have a known phase (the symbolic intervals of Neurify, Wang et al.,
 NeurIPS 2018). A polytope is searched by the simplex method with bounded variables and Bland's rule.
 """
 
@@ -18,11 +18,11 @@ from leaveout.encoders.rounding import Evaluation, Sums
 from leaveout.models import Stack
 
 Phases = Mapping[tuple[int, int], int]
-"""Of hidden neurons, by layer and position: 1 where it is active, -1 where it is not."""
+"""Phases of hidden neurons, by layer and position: 1 is active, -1 inactive."""
 
 _ZERO = Fraction(0)
 _LONG = 96
-"""Bits of a slope that is kept exactly."""
+"""Most bits of a slope that is kept exactly."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def constant(size: int, value: Fraction = _ZERO) -> Affine:
 class Rows:
     """A layer: each output's bias, and the source, position and weight of each term.
 
-    ``exact`` tells whether these are its numbers.
+    ``exact`` is whether these are its exact numbers.
     """
 
     terms: tuple[tuple[tuple[int, int, Fraction], ...], ...]
@@ -77,7 +77,7 @@ class Rows:
 
 
 def rows_of(stack: Stack, exact: Sequence[bool]) -> tuple[Rows, ...]:
-    """Return the layers of a single network, marked as exact or not."""
+    """Return the layers of a single network, with whether each is exact."""
     found = []
     for layer, known in zip(stack.layers, exact, strict=True):
         terms: list[list[tuple[int, int, Fraction]]] = [[] for _ in range(layer.width)]
@@ -107,11 +107,9 @@ def scores_at(layers: Sequence[Rows], point: Sequence[Fraction]) -> list[Fractio
 class Bounded:
     """Affine bounds of a network over a box."""
 
-    lower: tuple[Affine | None, ...]  # of each score; None where nothing bounds it
-    upper: tuple[Affine | None, ...]  # of each score; None where nothing bounds it
-    limits: tuple[
-        Affine, ...
-    ]  # what is not negative where the phases are those that were asked for
+    lower: tuple[Affine | None, ...]  # of each score; None if unbounded
+    upper: tuple[Affine | None, ...]  # of each score; None if unbounded
+    limits: tuple[Affine, ...]  # non-negative where neurons have the given phases
     open: Mapping[tuple[int, int], Fraction]
 
 
@@ -122,7 +120,7 @@ def bound_scores(
     upper: Sequence[Fraction],
     phases: Phases,
 ) -> Bounded:
-    """Bound every score of a network by affine functions."""
+    """Bound every score of a network by affine functions of the input."""
     sources: list[list[tuple[Affine | None, Affine | None]]] = [[(each, each) for each in inputs]]
     limits: list[Affine] = []
     free: dict[tuple[int, int], Fraction] = {}
@@ -177,7 +175,7 @@ def _relu(
     upper: Sequence[Fraction],
     phase: int,
 ) -> tuple[tuple[Affine | None, Affine | None], Fraction | None]:
-    """Bound a ReLU of a value between two functions, with the gap if it may bend."""
+    """Bound a ReLU of a value between two functions; also return the gap if its phase is open."""
     nothing = constant(len(lower))
     if phase:
         return ((low, high) if phase > 0 else (nothing, nothing)), None
@@ -199,7 +197,7 @@ def _relu(
 def _chord(high: Affine, start: Fraction, end: Fraction) -> Affine:
     slope = end / (end - start)
     if slope.denominator.bit_length() > _LONG:
-        # Any slope makes a line above, if it starts as high as both ends ask for.
+        # Any slope bounds the ReLU if the line is high enough at both ends.
         slope = Fraction(float(slope))
     line = high.times(slope)
     room = max(-slope * start, end - slope * end)
@@ -212,14 +210,14 @@ class Polytope:
     def __init__(self, lower: Sequence[Fraction], upper: Sequence[Fraction]) -> None:
         self._size = len(lower)
         self._ends: list[tuple[Fraction, Fraction | None]] = list(zip(lower, upper, strict=True))
-        # Where each variable is: a basic one its row, of another whether it is at its upper end.
+        # Of each variable: the row of a basic one; whether any other is at its upper bound.
         self._row: dict[int, int] = {}
         self._high: dict[int, bool] = dict.fromkeys(range(self._size), False)
         self._table: list[tuple[int, dict[int, Fraction], Fraction]] = []
         self.pivots = 0
 
     def add(self, form: Affine) -> bool:
-        """Add a function; return whether any point is left."""
+        """Add a function that must be non-negative; return whether any point is left."""
         coefficients, constant_ = self._in_nonbasic(form)
         variable = len(self._ends)
         self._ends.append((_ZERO, None))
@@ -237,7 +235,7 @@ class Polytope:
         return value, self.point()
 
     def point(self) -> list[Fraction]:
-        """Return the point that is kept."""
+        """Return the current point."""
         return [self._at(i) for i in range(self._size)]
 
     def _at(self, variable: int) -> Fraction:
@@ -334,12 +332,12 @@ class Polytope:
 
 
 NO_BIT = 10_000
-"""Of 0, a multiple of everything."""
+"""Of 0, which is a multiple of every power of two."""
 _BITS, _LEAST_BIT = 53, -1022
 
 
 def lowest_bit(values: Floats) -> Integers:
-    """Return the exponent of the greatest power of two that divides each number."""
+    """Return the exponent of the largest power of two that divides each number."""
     mantissa, exponent = np.frexp(values)
     whole = np.ldexp(mantissa, _BITS).astype(np.int64)
     last = np.frexp((whole & -whole).astype(np.float64))[1] - 1
@@ -361,14 +359,14 @@ class _Grid:
 
     @property
     def exact(self) -> bool:
-        """Whether float64 holds all of them, and all partial sums."""
+        """Whether float64 represents all of them, and all partial sums."""
         return self.is_in_range and (
             self.size == 0.0 or self.size <= 2.0 ** min(self.bit + _BITS, 900)
         )
 
     @property
     def is_in_range(self) -> bool:
-        """Whether none of them underflows float64 or leaves its range."""
+        """Whether none of them underflows or overflows float64."""
         return self.size == 0.0 or (self.bit >= _LEAST_BIT and self.size <= 2.0**900)
 
 
@@ -377,7 +375,7 @@ _NOTHING = _Grid(NO_BIT, 0.0)
 
 @dataclass(frozen=True)
 class _Form:
-    """An affine expression: the grid of each source, and whether it only copies values."""
+    """An affine expression: for each source, its grid and whether its values are only copied."""
 
     linear: dict[int, tuple[_Grid, bool]]
     constant: _Grid
@@ -412,7 +410,7 @@ def _through(form: _Form, sums: Sums) -> _Form:
     linear, exact = {}, True
     for source, (grid, copied) in form.linear.items():
         linear[source] = grid.times(matrix), copied and copies
-        # What is scaled by a power of two, or copied, is not rounded.
+        # Scaling by a power of two and copying do not round.
         found = linear[source][0]
         exact = exact and found.is_in_range and (copied or copies or found.exact)
     own = np.abs(sums.shift)
@@ -424,7 +422,7 @@ def _through(form: _Form, sums: Sums) -> _Form:
 
 
 def _copies(sides: Floats) -> bool:
-    """Return whether outputs are at most one input times a power of two or minus one."""
+    """Return whether outputs are one input at most, times a power of two or its negative."""
     present = sides > 0
     if (present.sum(axis=(0, 1)) > 1).any():
         return False

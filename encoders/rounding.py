@@ -1,4 +1,4 @@
-"""Distance of float32 scores from exact ones: one analysis for any linear form."""
+"""Distance of float32 scores from exact ones, by one analysis for all linear forms."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from leaveout.models.onnx.operators.shape import Reduce
 from leaveout.models.onnx.operators.window import AveragePool, GlobalAveragePool
 
 _GROUPINGS = 4.0
-"""Operations, for each one of a chain, that may come of putting its constants together."""
+"""Operations per operator of a chain that combining its constants may add."""
 
 
 @dataclass(frozen=True)
 class Chain:
-    """Linear operators without an activation in between, up to one of them.
+    """Linear operators up to a given one without an activation in between.
 
     A runtime may fuse them, rounding products of constants: one more relative rounding, but
     underflow is lost whole, times the input and all other constants.
     """
 
-    head: str  # the tensor that the first operator reads
+    head: str  # the tensor read by the first operator
     factor: float = 1.0
-    constant: float = 0.0  # sum of what the operators add, in absolute values
+    constant: float = 0.0  # sum of the operators' constants, in absolute values
 
     def reach(self, head: Floats) -> float:
         """Bound all intermediate results in any grouping, at least 1.
@@ -61,9 +61,9 @@ def extend(
 Parameters = Mapping[str, NDArray[np.floating]]
 
 _CHUNK = 64
-"""Most networks written out together."""
+"""Most networks stacked at once."""
 _NUMBERS = 2**24
-"""Most numbers that they take, where there are several."""
+"""Most numbers in these, if there are several networks."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +72,8 @@ class Sums:
 
     sides: Floats  # shape (2 or 1, inputs, outputs)
     constant: Floats  # shape (outputs,)
-    rounds: bool  # whether more is done than to move numbers
-    chain: Chain  # with the linear operators before it
+    rounds: bool  # whether it does more than move numbers
+    chain: Chain  # including the linear operators before it
     shift: Floats | None = None  # shape (outputs,)
 
     @cached_property
@@ -104,7 +104,7 @@ class Evaluation:
 
     graph: Graph
     steps: tuple[Step, ...]
-    signed: bool  # whether it is one network, and what is above 0 is told apart from what is below
+    signed: bool  # whether it is a single network, so that positive and negative parts are separate
 
 
 def evaluation_of(graph: Graph, parameters: Parameters) -> Evaluation:
@@ -122,7 +122,7 @@ def evaluation_of_any(graph: Graph, parameters: Parameters) -> Evaluation:
 def _evaluation(graph: Graph, parameters: Parameters, *, signed: bool) -> Evaluation:
     shapes = {graph.input: graph.input_shape}
     chains: dict[str, Chain] = {}
-    # Terms of the sums that each tensor is, since the last ReLU.
+    # Most terms in any tensor's sums since the last ReLU.
     terms = {graph.input: 0}
     steps = []
     for node in graph.needed_nodes():
@@ -133,11 +133,11 @@ def _evaluation(graph: Graph, parameters: Parameters, *, signed: bool) -> Evalua
             sides, constant, shapes[out], regrouped = _largest(
                 operator, graph, parameters, shape, signed=signed
             )
-            # Of the operator: constants may cancel in its matrix, and are rounded all the same.
+            # The operator's own: constants may cancel in its matrix, but are rounded all the same.
             rounds = operator.roundings(shape, graph.shapes) > 0
             before = chains.get(first)
             chains[out] = (
-                # Of one network one side of each number is 0.
+                # With one network, each number has one side that is 0.
                 extend(before, first, sides.max(axis=0), constant, regrouped)
                 if rounds
                 else before or Chain(first)
@@ -183,9 +183,9 @@ def _largest(
 def _shift(
     operator: Affine, graph: Graph, parameters: Parameters, shape: tuple[int, ...], sides: Floats
 ) -> Floats | None:
-    """Return the constant that an operator of one network adds; None if it is rounded."""
+    """Return the constant that a single network's operator adds; None if it is rounded."""
     if not operator.exact:
-        # Means and quotients: by powers of two they are exact.
+        # Means and quotients: exact if they divide by powers of two.
         divides = isinstance(operator, AveragePool | GlobalAveragePool | Reduce | Scale)
         mantissas = np.frexp(sides)[0]
         if not divides or not ((mantissas == 0.0) | (mantissas == 0.5)).all():
@@ -199,19 +199,19 @@ _LARGEST32 = float(np.finfo(np.float32).max)
 _TINY32 = float(np.finfo(np.float32).tiny)
 
 _SLACK = 8
-"""Roundings allowed for beyond the terms of a sum: scalings, folds and fusions of a runtime."""
+"""Roundings allowed beyond the terms of a sum: a runtime's scalings, folds and fusions."""
 
 _SLACK_EACH = 6
-"""The same beyond the product of each term, where signs are told apart."""
+"""The same beyond the product of each term, where signs are kept separate."""
 
 _CLEARLY = 1e-6
-"""A phase is known only if it is by so much: whoever rounds in another way then knows it too."""
+"""A phase counts as known only by this margin, so that other roundings see the same phase."""
 
 _TOGETHER = 256
-"""Most forms whose slopes are found together."""
+"""Most forms whose slopes are computed at once."""
 
 _NEGATED = np.array([1, 0, 2])
-"""What is above 0, what is below, and the error, of minus a value."""
+"""Indices of the positive part, negative part and error of a negated value."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,7 +225,7 @@ class RoundingError:
     finite: bool
 
     def of_forms(self, forms: Floats) -> Floats:
-        """Bound how far rounding moves ``forms @ scores``, evaluated exactly."""
+        """Bound the effect of rounding on ``forms @ scores``, the forms being evaluated exactly."""
         if not self.finite:
             return np.full(len(forms), np.inf)
         parts = range(0, max(1, len(forms)), _TOGETHER)
@@ -240,7 +240,7 @@ class RoundingError:
         forms = np.zeros((len(others), len(size)))
         forms[:, label] = 1.0
         forms[np.arange(len(others)), others] = -1.0
-        # The margin itself is one more subtraction of two computed scores.
+        # The margin adds one subtraction of two computed scores.
         last = _UNIT32 * (size[label] + size[others]) + _TINY32
         return float(self._pad(self._form_error(forms) + last).max(initial=0.0))
 
@@ -259,19 +259,19 @@ class RoundingError:
 
     def _pad(self, found: Floats) -> Floats:
         """Pad a bound for the rounding of its own computation."""
-        # All that was rounded here are sums of non-negative numbers.
+        # All rounded numbers here are sums of non-negative ones.
         longest = self.values[self.evaluation.graph.input].shape[1]
         longest += sum(s.sums.constant.size + 4 for s in self.evaluation.steps if s.sums)
         return found * (1.0 + gamma(8 * longest + 64)) + _TINY32
 
     def _form_error(self, forms: Floats) -> Floats:
-        """Bound the difference of forms of computed and of exact scores.
+        """Bound the difference between forms of computed and of exact scores.
 
-        Each sum's error moves a form by its slope towards the output; networks without common
-        slopes sum absolute errors instead.
+        A sum's error moves a form by the form's slope in that sum; several networks have no common
+        slopes, so absolute errors are added instead.
         """
         graph = self.evaluation.graph
-        # A score may be a denormal that is flushed where it is read.
+        # A score may be a denormal, which is flushed when it is read.
         total: Floats = _TINY32 * np.abs(forms).sum(axis=1)
         if not self.evaluation.signed:
             return np.asarray(total + np.abs(forms) @ self.values[graph.output][-1])
@@ -294,7 +294,7 @@ class RoundingError:
         return total
 
     def _input_slopes(self, step: Step, low: Floats, high: Floats) -> list[tuple[Floats, Floats]]:
-        """Return the slopes in an operator's inputs, given those in its output."""
+        """Return the slopes in an operator's inputs, from those in its output."""
         if step.sign:
             return [(low, high), (low, high) if step.sign > 0 else (-high, -low)]
         if not step.sums:
@@ -342,13 +342,13 @@ def rounding_error(evaluation: Evaluation, bounds: Sequence[Interval], box: Box)
 def _value_and_error(
     step: Step, values: Mapping[str, Floats], signed: bool
 ) -> tuple[Floats, Floats]:
-    """Return an operator's exact result, and a bound on what rounding adds."""
+    """Return an operator's exact result, and a bound of its rounding error."""
     first, sums = values[step.inputs[0]], step.sums
     if sums is None:
         second = values[step.inputs[1]]
         if not signed:
             value = first + second
-            # Where denormals are flushed, what is read may be one, as what is given.
+            # A runtime that flushes denormals may also flush one that it reads, as an input.
             lost = (2 + step.terms) * _TINY32
             return value, gamma(step.terms, _UNIT32) * value[0] + lost
         value = first + (second if step.sign > 0 else second.take(_NEGATED, axis=0))
@@ -372,16 +372,16 @@ def _value_and_error(
 def _unsigned_error(size: Floats, roundings: int, reach: float) -> Floats:
     """Bound the rounding error of sums of products of a given size.
 
-    Underflow, also of flushed denormals, loses all of a term, times its later factors.
+    Underflow, including flushed denormals, loses a whole term, times its later factors.
     """
     return np.asarray(gamma(roundings, _UNIT32) * size + roundings * _TINY32 * reach)
 
 
 def _signed_error(above: Floats, below: Floats, terms: Floats, reach: float) -> Floats:
-    """Bound the rounding error of sums of products that are not 0.
+    """Bound the rounding error of sums of products whose terms are not 0.
 
     Products and fused constants round relative to themselves, additions relative to partial sums,
-    which the positive or negative terms bound. Underflow is lost as above.
+    which the positive or negative terms bound. Underflow counts as in `_unsigned_error`.
     """
     absolute = (1 + _SLACK_EACH) * (above + below) + terms * np.maximum(above, below)
     operations = 2 * (terms + 2 + 2 * _SLACK_EACH)

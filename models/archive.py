@@ -1,4 +1,4 @@
-"""An ``.npz`` of arrays with a manifest: atomic writes, one-line refusals."""
+"""An ``.npz`` of arrays with a manifest: atomic writes, one-line error messages."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from leaveout.names import hint
 from leaveout.user_key import leave_room, mark_file
 
 UNPACKED = 2**32
-"""Most bytes that the compressed arrays of an archive may unpack to."""
+"""Most bytes of an archive's compressed arrays once decompressed."""
 
 _STRANGERS, _TIMES = 2**28, 64
-"""... and those of a stranger's: so many bytes, or so many times the size of the file."""
+"""The same for a stranger's archive: at most so many bytes, or so many times the file size."""
 
 _LOCAL_HEADER = 30
 _LARGE = 2**30
@@ -44,7 +44,7 @@ _DAMAGED = (
     zipfile.BadZipFile,
     zlib.error,
 )
-"""Of the headers of arrays any of several; beside ``ValueError``."""
+"""Errors that damaged array headers can raise, besides ``ValueError``."""
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
@@ -54,7 +54,7 @@ class ChangedError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Streamed:
-    """An array written part by part, so that it need not fit into memory."""
+    """An array that is written in parts, so that it need not fit into memory."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -62,7 +62,7 @@ class Streamed:
 
     @property
     def nbytes(self) -> int:
-        """Size of all numbers in bytes."""
+        """Size of the array in bytes."""
         return math.prod(self.shape) * self.dtype.itemsize
 
     def write(self, stream: IO[bytes]) -> None:
@@ -94,7 +94,7 @@ def read_arrays(
 
     Uncompressed float32 arrays in C order are mapped read-only, so their size does not matter.
     """
-    # One descriptor throughout: a file that is replaced meanwhile is still read to its end.
+    # One descriptor throughout: if the file is replaced meanwhile, the old one is read to its end.
     with refuse_damage(), open_file(path, ARCHIVE) as file, zipfile.ZipFile(file) as archive:
         size = os.fstat(file.fileno()).st_size
         refuse_bombs(archive, size, only, strangers=strangers)
@@ -114,10 +114,10 @@ def read_arrays(
 def put_array(
     archive: zipfile.ZipFile, name: str, array: NDArray[Any] | Streamed, *, packed: bool = False
 ) -> None:
-    """Write an array into an archive in numpy's format, without keeping it."""
+    """Write an array into an archive in numpy's format, without a copy in memory."""
     info = zipfile.ZipInfo(f"{name}.npy")
     info.compress_type = zipfile.ZIP_DEFLATED if packed else archive.compression
-    # The size is not known before, and may be large, as numpy takes it to be.
+    # The compressed size is unknown, so it may be large; numpy assumes the same.
     with archive.open(info, "w", force_zip64=not packed or array.nbytes >= _LARGE) as stream:
         if isinstance(array, Streamed):
             array.write(stream)
@@ -138,7 +138,7 @@ def refuse_bombs(
     *,
     strangers: bool = False,
 ) -> None:
-    """Refuse an archive that would unpack to too much, before unpacking it."""
+    """Refuse an archive that would decompress to too much, before decompressing it."""
     infos = archive.infolist()
     plain = sum(each.file_size for each in infos if each.compress_type == zipfile.ZIP_STORED)
     if plain > size:
@@ -202,7 +202,7 @@ def _map_array(
         start = _start(info, file) + header
         if start + size - header > len(content):
             raise ChangedError
-        # zipfile compares the checksum when it reaches the end; what is mapped has none.
+        # zipfile verifies the checksum at the end of a read; mapped bytes would not be verified.
         while stream.read(_BLOCK):
             pass
     return np.ndarray(shape, np.float32, content, start)
@@ -216,7 +216,7 @@ def _start(info: zipfile.ZipInfo, file: IO[bytes]) -> int:
 
 
 MANIFEST = "manifest"
-"""The array that says in JSON what the others cannot."""
+"""The array with everything that is not an array, as JSON."""
 
 M = TypeVar("M")
 
@@ -252,12 +252,12 @@ def write_archive(
 
 
 def manifest_array(manifest: object) -> NDArray[np.uint8]:
-    """Return a manifest, as JSON by msgspec, in an array of bytes."""
+    """Return a manifest as an array of bytes, encoded as JSON by msgspec."""
     return np.frombuffer(msgspec.json.encode(manifest), dtype=np.uint8)
 
 
 def holds_archive(path: Path, kind: type[LeaveoutError]) -> bool:
-    """Return whether a file's first bytes are those of an archive."""
+    """Return whether a file starts with the first bytes of an archive."""
     try:
         with open_file(path, ARCHIVE) as stream:
             start = stream.read(len(_ZIP))

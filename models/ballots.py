@@ -28,7 +28,7 @@ from leaveout.models.archive import (
 Method = Literal["dpa", "ss_dpa", "finite_aggregation", "hash_bagging"]
 
 Against = Literal["edits", "insertions", "removals", "relabels"]
-"""A kind of change that thresholds count; edits are insertions and removals in any mixture."""
+"""A kind of change that thresholds count; "edits" are insertions and removals in any mixture."""
 
 
 class Assumption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -37,9 +37,9 @@ class Assumption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     Attributes
     ----------
     text : str
-        In a sentence.
+        As a sentence.
     checked : bool
-        Whether the program saw to it; otherwise it is taken on trust.
+        Whether the program verified it; otherwise it is trusted.
     """
 
     text: str
@@ -55,10 +55,10 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         DPA, Finite Aggregation and hash bagging train on parts of the samples, SS-DPA on all
         samples with the labels of a part.
     hash_reads_label : bool or None
-        Whether the label of a sample has a say in which part it belongs to.
+        Whether a sample's part depends on its label.
     distinct_samples : bool or None
-        Whether no two rows of the training set are one sample, or such rows were merged; SS-DPA
-        rests on it (Levine and Feizi, appendix G).
+        Whether no two training rows are the same sample, or such rows were merged; SS-DPA relies on
+        this (Levine and Feizi, appendix G).
     offsets : tuple of int
         Finite Aggregation: a sample with hash h reaches the members (h + offset) mod parts.
         Empty for a plain partition.
@@ -66,30 +66,30 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Hash bagging: members of each family, one family after another; a sample reaches at most one
         of each. Empty for a plain partition.
     sizes : tuple of int
-        Rows a member was trained on; empty where unknown.
+        Training rows of each member; empty if unknown.
     learner : str
-        Name and parameters of what trained the members.
+        Name and parameters of the learner.
     seed : int or None
-        Of the first member; member i has ``seed + i``.
+        Seed of the first member; member i has ``seed + i``.
     data_sha256 : str
-        Of the training rows in sorted order.
+        Digest of the training rows in sorted order.
     label_names : tuple of str
-        A name a label; empty where unknown.
+        One name per label; empty if unknown.
     hash : str
-        What gives a sample its part, with everything that is needed to compute it again.
+        The hash that assigns samples to parts, with all that is needed to recompute it.
     undefended_right : int or None
-        How many of the test points the undefended model answers right: the same learner, trained
-        on all the rows as one model. Nothing is certified of it; None: it was not trained.
+        Test points answered correctly by the undefended model: the same learner, trained on all
+        rows as one model. Nothing is certified about it; None if it was not trained.
     versions : tuple of str
-        Of the programs that trained the members, as in ``numpy 2.4.0``.
+        Versions of the programs that trained the members, such as ``numpy 2.4.0``.
     notes : tuple of str
-        What else was done or left undone, a sentence each.
+        What else was done or omitted, one sentence each.
     assumptions : tuple of Assumption
     thresholds_against : {"edits", "insertions", "removals", "relabels"} or None
-        The one kind of change that the members' thresholds count; None: edits.
+        The kind of change that the members' thresholds count; None for edits.
     thresholds_exact_to : int or None
-        Thresholds up to this one are exact, and one more than it says "at least so many"; None:
-        all are exact.
+        Thresholds up to this number are exact, and the next larger number means "at least that
+        many"; None if all are exact.
     """
 
     method: Method | None = None
@@ -112,10 +112,10 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 UNREACHABLE = -1
-"""The threshold of a vote that no number of edits brings about."""
+"""The threshold of a vote that no number of edits can cause."""
 
 MOST_LABELS = 2**15
-"""How many labels there can be."""
+"""Most labels."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,13 +127,13 @@ class Ballots:
     votes : ndarray of int32, shape (points, parts)
     truth : ndarray of int32, shape (points,)
     labels : int
-        How many labels there are; votes and truth are 0 to ``labels - 1``.
+        Number of labels; votes and truth are 0 to ``labels - 1``.
     scores : ndarray of float, shape (points, parts, labels), or None
-        Of each member, as they were read; `scores_of` checks them where they are compared.
+        Each member's scores, as read; `scores_of` checks them before they are compared.
     thresholds : ndarray of int32, shape (points, parts, labels), or None
-        How many edits within its part a member needs to vote a label: 0 for the one it votes,
-        `UNREACHABLE` where none suffice. Which changes are counted, and up to where they are exact,
-        is in ``origin``.
+        Edits within its part that make a member vote a label: 0 for its present vote, `UNREACHABLE`
+        if none suffice. ``origin`` states which changes are counted, and up to where they are
+        exact.
     origin : Origin
     source : str
         File, for messages.
@@ -141,7 +141,7 @@ class Ballots:
     Raises
     ------
     BallotError
-        If shapes or numbers cannot be ballots.
+        If shapes or numbers are not those of ballots.
     """
 
     votes: NDArray[np.int32]
@@ -208,20 +208,20 @@ class Ballots:
         Parameters
         ----------
         purpose : str
-            What needs them, for messages.
+            What needs the scores, for messages.
 
         Raises
         ------
         BallotError
-            If there are none, one is no finite number, or a vote is not the label of its member's
-            highest score, the smaller one on a tie.
+            If there are none, one is not finite, or a vote is not the label of its member's highest
+            score (the smallest such label on a tie).
         """
         if self.scores is None:
             raise BallotError(
                 f"{self.source}: no scores; {purpose} needs an array 'scores' (points, parts, "
                 "labels)"
             )
-        # Point by point: a boolean array of all scores could be large.
+        # Point by point, since a boolean array of all scores could be large.
         for point, (row, votes) in enumerate(zip(self.scores, self.votes, strict=True)):
             wrong = ~np.isfinite(row)
             if wrong.any():
@@ -325,7 +325,7 @@ def read_csv(path: Path) -> Ballots:
     """Read a CSV with the header ``truth,part_0,part_1,...``.
 
     Without a line ``# labels = 10``, labels are counted from the data, at least two. Unseen larger
-    labels have no votes and lose ties, so they lower no radius.
+    labels have no votes and lose ties, so they do not lower any radius.
     """
     try:
         text = read_whole(path, TABLE).decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
@@ -403,7 +403,7 @@ def _numbers(path: Path, line: int, columns: list[str], text: str) -> NDArray[np
             return table
     except (ValueError, OverflowError, Warning):
         pass
-    # Something is amiss: a slower look says where.
+    # The table is invalid: a slower pass finds the place.
     rows = []
     for number, content in enumerate(text.split("\n"), start=line):
         if content.strip():
@@ -433,7 +433,7 @@ _EXPECTED = {
     "thresholds": "not a threshold; expected the number of edits needed, at most "
     f"{_INT32.max:,}, or {UNREACHABLE} where none suffice",
 }
-"""Of numbers far out of range, where they are no labels themselves."""
+"""Expected values of numbers that are not labels, for messages on numbers far out of range."""
 
 
 class _Manifest(msgspec.Struct, forbid_unknown_fields=True):
@@ -449,15 +449,15 @@ def read_ballots(path: Path | str) -> Ballots:
     Parameters
     ----------
     path : Path or str
-        An ``.npz`` with ``ballots`` (points, parts), ``truth`` (points,) and ``labels`` (how many
-        there are), and optionally ``scores``, ``thresholds`` (both points, parts, labels) and
-        ``manifest`` (JSON in bytes); or a CSV with the header ``truth,part_0,part_1,...``, before
-        which a line ``# labels = 10`` may say how many labels there are.
+        An ``.npz`` with ``ballots`` (points, parts), ``truth`` (points,) and ``labels`` (their
+        number), and optionally ``scores``, ``thresholds`` (both points, parts, labels) and
+        ``manifest`` (JSON in bytes); or a CSV with the header ``truth,part_0,part_1,...``,
+        optionally after a line ``# labels = 10`` with the number of labels.
 
     Raises
     ------
     BallotError
-        With the place and the cure, if the file cannot be read or its numbers cannot be ballots.
+        If the file cannot be read or its numbers are not ballots; states the place and the remedy.
     """
     source = Path(path)
     try:

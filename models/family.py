@@ -30,18 +30,18 @@ class DataFacts(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     sha256 : str
-        Of the training arrays as trained on (features then labels, little-endian, C order).
+        Digest of the training arrays (features then labels, little-endian, C order).
     rows : int
     minimum, maximum : tuple of float
-        Smallest and largest value of each feature over the training rows, as trained on.
+        Smallest and largest value of each feature in training.
     features : tuple of str
-        A name a feature.
+        One name per feature.
     labels : tuple of str
-        A name a label.
+        One name per label.
     ids : tuple of str
-        A name a training row; empty where rows have none.
+        One name per training row; empty if rows have none.
     units : dict of str to str
-        What numbers are measured in, by columns of the table, or by features where there is none.
+        Units of measurement, by columns of the table, or by features if there is no table.
     """
 
     sha256: str
@@ -55,20 +55,20 @@ class DataFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The rows left out, if only a uniform sample without replacement.
+    """The rows left out, if they are a uniform sample without replacement.
 
     Attributes
     ----------
     size : int
-        Rows that were drawn, and members.
+        Number of rows drawn, hence of members.
     rows : int
-        Of so many.
+        Number of all rows.
     seed : int
-        Of the training, too; the draw has a stream of its own.
+        Seed of the draw and the training; the draw has a separate random stream.
     draw : int
-        Which of the seed's draws this is, from 1.
+        Number of this draw among the seed's draws, from 1.
     draws : int
-        How many were planned before the first; they share what may be wrong.
+        Draws planned before the first one; they share the allowed error probability.
     """
 
     size: int
@@ -84,13 +84,13 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     architecture : str
-        Hash of the network's graph without its weights; empty where unknown.
+        Hash of the network's graph without its weights; empty if unknown.
     data : DataFacts or None
     seed : int or None
     recipe : dict
         How the members were trained, in JSON types.
     sample : Sample or None
-        How the members' rows were drawn; None where they were not.
+        How the members' rows were drawn; None if they were not.
     """
 
     architecture: str = ""
@@ -107,17 +107,17 @@ class Family:
     Attributes
     ----------
     parameters : mapping of str to ndarray of float32, shape (members, *shape)
-        Under the names, and in the order, of the network's ONNX initialisers.
+        By the names, and in the order, of the network's ONNX initialisers.
     removed : ndarray of int64, shape (members,)
-        Row index of the training point each member lacks.
+        Row index of the training point that each member lacks.
     manifest : Manifest
     source : str
-        The file that holds exactly this; empty where there is none.
+        The file with exactly this content; empty if there is none.
 
     Raises
     ------
     FamilyError
-        If there is no member, or the stacks disagree on how many there are.
+        If there is no member, or the stacks differ in their number of members.
     """
 
     parameters: Mapping[str, NDArray[np.float32]]
@@ -153,14 +153,14 @@ class Family:
 
 
 FAMILY = "family.npz"
-"""What the file is called beside its network."""
+"""Name of the family file in its network's folder."""
 
 _REMOVED = "removed"
 _MAPPED_FROM = 2**25
-"""Smaller files are read: a program may then write over the file it read a family from, which
-would pull the ground from under a mapped one."""
+"""Smaller files are read instead of mapped, so that a program may overwrite the file of a family it
+uses; overwriting a mapped file would corrupt the family."""
 _BLOCK = 2**22
-"""Numbers looked at together."""
+"""Numbers processed at once."""
 
 
 def save_family_file(path: Path | str, family: Family) -> None:
@@ -169,8 +169,8 @@ def save_family_file(path: Path | str, family: Family) -> None:
     Raises
     ------
     FamilyError
-        If a parameter is named ``removed`` or ``manifest``, which the format keeps for itself, or
-        the file cannot be written.
+        If a parameter has a name reserved by the format, ``removed`` or ``manifest``, or the file
+        cannot be written.
     """
     save_members(Path(path), family.removed, family.manifest, family.parameters)
 
@@ -181,7 +181,7 @@ def save_members(
     manifest: Manifest,
     parameters: Mapping[str, NDArray[np.float32]] | Mapping[str, Streamed],
 ) -> None:
-    """Write a family that need not fit into memory, as `save_family_file` does."""
+    """Write a family too large for memory, as `save_family_file` does."""
     clash = {_REMOVED, MANIFEST} & set(parameters)
     if clash:
         raise FamilyError(f"{path}: a parameter may not be named {sorted(clash)[0]!r}")
@@ -199,8 +199,8 @@ def load_family_file(path: Path | str) -> Family:
     Raises
     ------
     FamilyError
-        If the file is missing, is not a family file, is empty of members, holds a number that is
-        not finite, or is being written to.
+        If the file is missing, is not a family file, has no members or a non-finite number, or is
+        being written to.
     """
     source = Path(path)
     try:

@@ -20,7 +20,7 @@ from leaveout.models.onnx.signature import is_of_architecture, stated_architectu
 
 
 def load_family(path: Path | str, network: Network) -> Family:
-    """Load a family file, or a folder of ONNX files, for the network it belongs to.
+    """Load a family, from a file or a folder of ONNX files, for the network it belongs to.
 
     In a folder every ``*.onnx`` file is a member; the last number in its name is the row it
     lacks (``member_00012.onnx`` lacks row 12), and members are ordered by it.
@@ -29,12 +29,12 @@ def load_family(path: Path | str, network: Network) -> Family:
     ----------
     path : path to a ``.npz`` file or a folder
     network : Network
-        N.
+        The network N.
 
     Raises
     ------
     FamilyError
-        If there is no member, or one does not match; it is named.
+        If there is no member, or one does not match; the message names it.
     """
     source = Path(path)
     family = _load_folder(source, network) if source.is_dir() else load_family_file(source)
@@ -105,7 +105,7 @@ def _load_folder(folder: Path, network: Network) -> Family:
         for name, value in member.parameters.items():
             stacked[name][position] = value
     removed = [_row(file) for file in files]
-    # Files are in the order of their rows.
+    # Files are in the order of their row numbers.
     for i, (before, row) in enumerate(itertools.pairwise(removed)):
         if before == row:
             raise FamilyError(f"{files[i + 1]}: {files[i].name} also lacks row {row}")
@@ -135,22 +135,22 @@ def _first_difference(
 
 _CHUNK = 2**26
 _KEPT = 200 * 10**6
-"""Bytes up to which the whole family is kept lowered: a search takes the same members thousands
-of times, and copying them is many times faster than lowering them again."""
+"""Largest family, in bytes, that is kept lowered as a whole: a search reads the same members
+thousands of times, and copying is many times faster than lowering again."""
 
 
 @dataclass(frozen=True, eq=False)
 class Members:
     """The members of a family in normal form, lowered as they are requested.
 
-    In normal form a member takes twice the memory it takes in the family, and many times as much
-    where convolutions unroll; so only those asked for are in memory. Values are those of
+    In normal form a member needs twice the memory of its parameters, and many times more for
+    unrolled convolutions; so only requested ones are in memory. Values equal those of
     `leaveout.models.lower`, bit for bit.
 
     Attributes
     ----------
     graph : Graph
-        Of the network whose architecture the members have.
+        Graph of the network whose architecture the members share.
     family : Family
     """
 
@@ -161,7 +161,7 @@ class Members:
         return len(self.family)
 
     def __getstate__(self) -> dict[str, Graph | Family]:
-        # Not what was lowered, which takes several times as much.
+        # Pickles exclude lowered members, which take several times as much memory.
         return {"graph": self.graph, "family": self.family}
 
     @property
@@ -187,7 +187,7 @@ class Members:
         chosen = np.asarray(indices, dtype=np.int64)
         if self._whole is not None:
             return self._whole.take(chosen)
-        # No reshaping operator can tell the shape of no members at all.
+        # Reshaping operators cannot infer a shape from no members.
         return self._lower_members(chosen) if len(chosen) else self._first.take(chosen)
 
     def member(self, index: int) -> Stack:
@@ -202,14 +202,14 @@ class Members:
         Parameters
         ----------
         indices : sequence of int, optional
-            All members if not given.
+            All members by default.
         size : int, optional
             How many members at a time; by default as many as fit 64 MB in normal form.
 
         Yields
         ------
         indices : ndarray of int64
-            The next of those asked for, in the order given.
+            The next of the requested members, in the given order.
         stack : Stack
         """
         everyone = range(len(self)) if indices is None else indices
@@ -231,6 +231,6 @@ class Members:
 
     def _lower_members(self, chosen: NDArray[np.int64]) -> Stack:
         """Return the stack of the chosen members."""
-        # Weights that divide by zero are for the reader to refuse, by name of the member.
+        # The reader refuses weights that divide by zero, with the member's name.
         with np.errstate(all="ignore"):
             return lower(self.graph, self.family.take(chosen))

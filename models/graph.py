@@ -15,7 +15,7 @@ from leaveout.models.onnx.operators.base import Affine, Operator, Shape, Shapes
 
 @dataclass(frozen=True)
 class Join(Operator):
-    """Sum or difference of two variable tensors of one shape: a residual connection."""
+    """Sum or difference of two variable tensors of equal shape: a residual connection."""
 
     sign: int = 1  # 1 for Add, -1 for Sub
 
@@ -24,7 +24,7 @@ class Join(Operator):
 class Node:
     """One operator."""
 
-    name: str  # for messages
+    name: str  # in messages
     operator: Operator
     inputs: tuple[str, ...]  # variable inputs only; constants are named inside the operator
     output: str
@@ -39,11 +39,11 @@ class Graph:
     output: str  # tensor names
     input_shape: Shape  # one sample, without the batch axis
     labels: int  # number of scores
-    shapes: Shapes  # of every tensor; of one sample where it depends on the input
+    shapes: Shapes  # shape of each tensor; of one sample if the tensor depends on the input
     parameters: Shapes  # shape of each trainable initialiser, in the file's order
     constants: Mapping[str, NDArray[np.float64]]
     moved: Mapping[str, tuple[str, Affine]]
-    notes: tuple[str, ...] = ()  # what a user should know about how the file was read
+    notes: tuple[str, ...] = ()  # for the user, on how the file was read
     number: str = ""
     bare: frozenset[str] = frozenset()  # tensors of the file without a batch axis
 
@@ -53,12 +53,12 @@ class Graph:
         return self.number or self.output
 
     def needed_nodes(self) -> tuple[Node, ...]:
-        """Return the nodes the output depends on, in topological order."""
+        """Return the nodes that the output depends on, in topological order."""
         return self._needed_nodes
 
     @cached_property
     def _needed_nodes(self) -> tuple[Node, ...]:
-        """The nodes the output depends on, in topological order."""
+        """The nodes that the output depends on, in topological order."""
         wanted, found = {self.output}, []
         for node in reversed(self.nodes):
             if node.output in wanted:
@@ -117,7 +117,7 @@ class Stack:
         return self.take([index])
 
     def take(self, members: list[int] | NDArray[np.int64]) -> Stack:
-        """Return the stack of some networks, in the given order."""
+        """Return the stack of some of the networks, in the given order."""
         chosen = np.asarray(members, dtype=np.int64)
         return Stack(
             self.inputs,
@@ -133,7 +133,7 @@ class Stack:
         Parameters
         ----------
         points : ndarray of float64, shape (p, inputs) or (m, p, inputs)
-            Shared by all networks, or each network its own.
+            Shared by all networks, or separate points for each.
 
         Returns
         -------
@@ -154,7 +154,7 @@ class Stack:
         return self.activations(points)[-1]
 
     def flat(self) -> Floats:
-        """Return each network's weights and biases as a row, shape (m, parameters)."""
+        """Return each network's weights and biases in one row, shape (m, parameters)."""
         parts = []
         for layer in self.layers:
             parts += [w.reshape(len(self), -1) for w in layer.weights.values()]
@@ -163,7 +163,7 @@ class Stack:
 
 
 def confidence(scores: Floats, label: int) -> Floats:
-    """Return the score of ``label`` minus the best other score, over the last axis."""
+    """Return the score of ``label`` minus the best other score, along the last axis."""
     others = np.delete(scores, label, axis=-1)
     best: Floats = others.max(axis=-1)
     return np.asarray(scores[..., label] - best)

@@ -18,8 +18,8 @@ from leaveout.models.onnx.operators import Affine, Constants, Relu
 class _Form:
     """An affine expression: a linear part for each source, and a constant part.
 
-    Linear parts have shape (m or 1, source width, *shape), a row per basis vector; the constant has
-    shape (m or 1, 1, *shape).
+    Linear parts have shape (m or 1, source width, *shape), one row per basis vector; the constant
+    has shape (m or 1, 1, *shape).
     """
 
     linear: Mapping[int, Floats]
@@ -52,7 +52,7 @@ def _basis(shape: tuple[int, ...], source: int) -> _Form:
 
 
 class _Stacked(Mapping[str, Floats]):
-    """Constants converted on demand, as parameters may exceed memory."""
+    """Constants that are converted when needed, since all together may exceed memory."""
 
     def __init__(self, graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -> None:
         self._graph = graph
@@ -95,7 +95,7 @@ def lower(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -> Stack
     Returns
     -------
     Stack
-        Of ``m`` networks.
+        The ``m`` networks.
     """
     constants = stacked_constants(graph, parameters)
     members = max((len(np.asarray(parameters[name])) for name in graph.parameters), default=1)
@@ -118,10 +118,10 @@ def lower(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -> Stack
 
 @dataclass(frozen=True)
 class Flaw:
-    """The invalid parameter that was found."""
+    """An invalid parameter."""
 
     node: str
-    member: int  # which of the networks; 0 where the constants are shared by all
+    member: int  # index of the network; 0 if all share the constants
     why: str
 
 

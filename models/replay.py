@@ -1,4 +1,4 @@
-"""Replay through onnxruntime: the float32 scores a user's own program would see."""
+"""Replay through onnxruntime, for the float32 scores that a user's own program would see."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def with_parameters(
     for item in copy.graph.initializer:
         if item.name in parameters:
             dtype = numpy_helper.to_array(item).dtype
-            # A scalar stays one.
+            # Scalars stay scalars.
             value = np.asarray(parameters[item.name], dtype=dtype, order="C")
             item.CopyFrom(numpy_helper.from_array(value, item.name))
     return copy
@@ -48,7 +48,7 @@ def session(
 
 
 def one_line(error: Exception) -> str:
-    """Return the first line of an onnxruntime error; the rest is about its own code."""
+    """Return the first line of an onnxruntime error; the rest concerns its own source code."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
@@ -82,14 +82,14 @@ class Runner:
         if self._number and scores.size == len(samples):
             flat = scores.reshape(-1, 1)
             return np.concatenate([np.zeros_like(flat), flat], axis=1)
-        # Axes of size 1 that are left of an image.
+        # Axes of size 1 that remain of an image.
         flat_too = scores.ndim > 2 and len(scores) == len(samples)
         return scores.reshape(len(scores), -1) if flat_too else scores
 
     def _of(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
         if not (self._one_at_a_time and len(samples)):
             return self._run(samples)
-        # Of a model that gives no row at all the caller sees that by the shape.
+        # A model may return no row; the caller sees that from the shape.
         parts = [np.atleast_1d(self._run(samples[i : i + 1])) for i in range(len(samples))]
         return np.concatenate(parts)
 
@@ -100,7 +100,7 @@ class Runner:
         try:
             found: NDArray[np.generic] = self._session.run(self._output, {self._input: batch})[0]
         except Exception as error:
-            # Some of what its operators cannot do onnxruntime finds out only here.
+            # onnxruntime reports some unsupported operators only at run time.
             why = one_line(error)
             raise ModelError(f"{self._where}: onnxruntime cannot run the model: {why}") from None
         scores = found.astype(np.float32, copy=False)

@@ -1,4 +1,4 @@
-"""Tables with labels: a CSV with a header, every cell a text, errors with places."""
+"""Tables with labels: a CSV with a header; all cells are text; errors state the place."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from leaveout.names import hint
 class Cells:
     """The cells of a column, with each distinct word stored once."""
 
-    words: Sequence[str]  # the distinct cells, in the order in which rows first have them
+    words: Sequence[str]  # the distinct cells, in order of first use
     codes: NDArray[np.int32]  # shape (rows,): the word of each row
 
     @classmethod
@@ -38,7 +38,7 @@ class Cells:
         return len(self.codes)
 
     def texts(self) -> list[str]:
-        """Return the cell of each row."""
+        """Return each row's cell."""
         return [self.words[code] for code in self.codes.tolist()]
 
     def counts(self) -> NDArray[np.int64]:
@@ -46,19 +46,19 @@ class Cells:
         return np.bincount(self.codes, minlength=len(self.words))
 
     def first(self, word: int) -> int:
-        """Return the first row that has the word at an index."""
+        """Return the first row with the word at an index."""
         return int(np.argmax(self.codes == word))
 
     def first_again(self) -> int | None:
-        """Return the first row whose word occurred before; None if all differ."""
+        """Return the first row whose word occurred before; None if all rows differ."""
         if len(self.words) == len(self.codes):
             return None
-        # Until then each row brings the next word.
+        # Up to that row, each row has the next new word.
         return int(np.argmax(self.codes != np.arange(len(self.codes))))
 
 
 class CellsReader:
-    """Collects the cells of a column in batches, ignoring surrounding blanks."""
+    """Collector of a column's cells in batches; surrounding blanks are ignored."""
 
     def __init__(self) -> None:
         self._places = _Places()
@@ -93,13 +93,13 @@ class _Places(dict[str, int]):
 
 
 OnRead = Callable[[float], None]
-"""Told which share of a file is read, from time to time."""
+"""Receives the share of a file read so far, from time to time."""
 
 OnHeader = Callable[["Table"], object]
-"""Shown the table, without rows yet, once its header is read: what it raises ends the reading."""
+"""Receives the table without rows after reading the header; an exception ends the reading."""
 
 _CHUNK = 2**10
-"""Rows that are turned into columns together."""
+"""Rows converted to columns at once."""
 
 _SHOWN = 8
 _MOST_FRACTIONAL_LABELS = 20
@@ -111,9 +111,9 @@ class Table:
 
     path: Path
     header: list[str]  # names of the columns, all different
-    columns: tuple[Cells, ...]  # one for each name; perhaps without any row
-    lines: Sequence[int]  # the line of the file each row ends on, from 1
-    unit: str = "line"  # what messages call a line, where the table is none of a file
+    columns: tuple[Cells, ...]  # one per name; perhaps without any row
+    lines: Sequence[int]  # the line of the file on which each row ends, from 1
+    unit: str = "line"  # what messages call a line if the table is not from a file
 
     @classmethod
     def of_rows(
@@ -141,7 +141,7 @@ class Table:
         return self.columns[self.header.index(name)]
 
     def column(self, name: str) -> list[str]:
-        """Return the cell of each row in a column."""
+        """Return each row's cell in a column."""
         return self.cells(name).texts()
 
     def records(self) -> Iterator[dict[str, str]]:
@@ -152,7 +152,7 @@ class Table:
         return zip(*(each.texts() for each in self.columns), strict=True)
 
     def at(self, row: int, column: str) -> str:
-        """Return the name that messages use for the place of a cell."""
+        """Return the place of a cell for messages."""
         return f"{self.path}, {self.unit} {self.lines[row]}, column {column!r}"
 
     def take_rows(self, rows: Sequence[int]) -> Table:
@@ -164,7 +164,7 @@ class Table:
         return replace(self, columns=columns, lines=[self.lines[i] for i in rows])
 
     def require(self, name: str, why: str) -> None:
-        """Refuse a table without a column of this name, giving the reason."""
+        """Refuse a table without this column, for the given reason."""
         if name not in self.header:
             shown = ", ".join(self.header[:_SHOWN])
             more = f", ... ({len(self.header)} columns)" if len(self.header) > _SHOWN else ""
@@ -217,7 +217,7 @@ class Table:
 
 
 def number(cell: str) -> float | None:
-    """Parse a cell as a number in common table notation; None if it is not one."""
+    """Parse a cell as a number in common table notation; None if it is not a number."""
     try:
         return None if "_" in cell else float(cell)
     except ValueError:
@@ -269,14 +269,14 @@ def read_table(
 
 
 def _take(columns: Sequence[CellsReader], rows: list[list[str]]) -> None:
-    """Move rows into columns, emptying the list."""
+    """Move rows into columns, leaving an empty list."""
     for column, cells in zip(columns, zip(*rows, strict=True), strict=False):
         column.take(cells)
     rows.clear()
 
 
 def _is_blank(row: Sequence[str]) -> bool:
-    """Return whether a row is blank in a table of several columns."""
+    """Return whether a row is blank and the table has several columns."""
     return not row or (len(row) == 1 and not row[0].strip())
 
 
@@ -305,12 +305,12 @@ def check_header(path: Path, header: list[str]) -> None:
 
 
 def is_frame(given: object) -> bool:
-    """Return whether an object has named columns."""
+    """Return whether an object has column names."""
     return hasattr(given, "columns") and hasattr(given, "__getitem__")
 
 
 def frame_table(frame: Any, source: str) -> Table:
-    """Return a data frame as a table whose texts read back as the same values."""
+    """Return a data frame as a table whose text reads back as the same values."""
     header = header_of(frame, source)
     columns = [[_display_text(value) for value in values_of(frame[name])] for name in frame.columns]
     rows = range(len(columns[0]) if columns else 0)
@@ -344,7 +344,7 @@ def cell(value: Any) -> str | None:
     if isinstance(value, numbers.Integral):
         return str(int(value))
     if isinstance(value, numbers.Real):
-        # A missing number, as pandas has it.
+        # A missing number, as pandas represents it.
         return "" if math.isnan(value) else repr(float(value))
     return None
 
@@ -367,7 +367,7 @@ def rows_and_labels(
     y: NDArray[Any],  # shape (rows,)
     kind: type[F],
 ) -> tuple[NDArray[F], NDArray[np.int64]]:
-    """Return features and labels, or refuse and name the unusable row."""
+    """Return features and labels, or name the unusable row in an error."""
     values = _features(source, names[0], X, kind)
     labels = _labels(source, names[1], y)
     if len(values) != len(labels):

@@ -1,4 +1,4 @@
-"""Solver back ends behind one small protocol: neutral problem in, honest outcome out."""
+"""Solver back ends behind one small protocol: neutral problem in, reliable outcome out."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _MODULES = {
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 
-# Each name is imported when first used: a worker's start pays for nothing it does not need.
+# Names are imported on first use, so that a worker process starts quickly.
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""What CBC proved, read from its log, as its solution file has no dual bound."""
+"""What CBC proved, read from its log, since its solution file has no dual bound."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class CbcLog:
 
     @property
     def verdict(self) -> str:
-        """CBC's own words for the result."""
+        """CBC's message on the result."""
         lines = [line for line in self.text.splitlines() if line.startswith("Result - ")]
         return lines[-1].removeprefix("Result - ") if lines else ""
 

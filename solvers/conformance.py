@@ -1,4 +1,4 @@
-"""The conformance kit for back ends, third parties' too, with known answers.
+"""The conformance kit for back ends, including third-party ones: cases with known answers.
 
 Examples
 --------
@@ -32,7 +32,7 @@ GRACE_SECONDS = 5.0
 
 
 class Verdict(StrEnum):
-    """The outcome of a case for a back end."""
+    """The verdict on a back end's result for a case."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -60,7 +60,7 @@ class CaseResult:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing that the back end claims is wrong."""
+        """Whether the back end's claims are all correct."""
         return self.verdict is not Verdict.FAILED
 
 
@@ -82,10 +82,10 @@ def check_case(solver: Solver, case: Case, *, through: Solves | None = None) -> 
     Parameters
     ----------
     solver : Solver
-        Its ``features`` say what may be asked of it.
+        Its ``features`` determine which cases apply.
     case : Case
     through : Solves, optional
-        What to call instead, such as a `SolverProcess` of the same solver.
+        Called instead of the solver, such as a `SolverProcess` of it.
     """
     missing = sorted(case.needs - solver.features)
     if missing:

@@ -29,10 +29,10 @@ class Case:
     optimum : float
         The true optimum; not read for infeasible and unbounded problems.
     statuses : frozenset of Status
-        The right answers.
+        The correct statuses.
     settings : Settings
     needs : frozenset of Feature
-        What a back end must list to be asked.
+        Features that a back end must list for the case to apply.
     """
 
     name: str
@@ -143,7 +143,7 @@ def _relu(
 
 
 def _twins() -> tuple[Problem, float]:
-    """Return two networks 1e-7 apart, tied neuron by neuron by rows 2e-7 narrow."""
+    """Return two networks that differ by 1e-7, tied neuron by neuron by rows of width 2e-7."""
     weights = np.array([0.7, -1.1, 0.4, -0.6, 1.3])
     biases = np.array([0.1, 0.35, -0.2, 0.05, -0.45])
     drift = np.array([1.0, -0.9, 0.8, 1.1, -0.7]) * 1e-7
@@ -158,7 +158,7 @@ def _twins() -> tuple[Problem, float]:
 
 
 def _narrow_chain() -> tuple[Problem, float]:
-    """Return a chain of rows 2e-7 to 1e-6 wide, both ends pinned in mid-reach."""
+    """Return a chain of rows of width 2e-7 to 1e-6, both ends fixed in mid-range."""
     widths = np.linspace(2e-7, 1e-6, 8)
     steps = np.linspace(1e-3, 8e-3, 8)
     count = widths.size + 1

@@ -75,7 +75,7 @@ def _solve(problem: Problem, settings: Settings) -> Outcome:
             outcome = _outcome(model, problem)
     if outcome is not None:
         return outcome
-    # Gurobi's "unbounded" is a ray; whether a point exists is left open.
+    # Gurobi's "unbounded" means that there is a ray; whether a point exists remains open.
     return settle_unbounded(_solve, problem, settings, started, "infeasible or unbounded")
 
 

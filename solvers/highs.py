@@ -95,7 +95,7 @@ def _configure(model: Any, settings: Settings) -> None:
         options["time_limit"] = settings.time_limit
     for name, value in options.items():
         model.setOptionValue(name, value)
-    # The thread pool of an earlier solve refuses another number of threads.
+    # The thread pool of an earlier solve rejects a new number of threads.
     model.resetGlobalScheduler(True)
 
 

@@ -24,4 +24,4 @@ class Reply:
 
     outcome: Outcome | None = None
     error: str | None = None  # message of a `LeaveoutError`, which the parent raises again
-    failure: str | None = None  # any other exception, which the parent reports as a failed outcome
+    failure: str | None = None  # any other exception, reported by the parent as a failed outcome

@@ -1,4 +1,4 @@
-"""Numbers a back end cannot take unchanged: tiny coefficients, tolerances, infinities."""
+"""Numbers that a back end cannot use unchanged: tiny coefficients, tolerances, infinities."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def without_tiny(problem: Problem, dropped: float, tolerance: float) -> Problem 
 
 
 def clip(asked: float, tightest: float, loosest: float) -> float:
-    """Clip a tolerance to what the back end accepts."""
+    """Clip a tolerance to the range that the back end accepts."""
     return min(max(asked, tightest), loosest)
 
 
 def finite_or(bound: float, worthless: float, *, limit: float) -> float:
-    """Return ``worthless`` where a back end encodes "no bound" beyond ``limit``."""
+    """Return ``worthless`` where a back end encodes "no bound" by a number beyond ``limit``."""
     return bound if abs(bound) < limit else worthless

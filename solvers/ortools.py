@@ -26,7 +26,7 @@ from leaveout.solvers.protocol import Feature, Licence, Outcome, Settings, Solve
 from leaveout.solvers.scip import parameters
 from leaveout.solvers.vendor import vendor
 
-# MathOpt loads the model before it sets SCIP's and HiGHS's own thresholds.
+# MathOpt loads the model before it sets the thresholds of SCIP and HiGHS.
 DROPPED = 1e-9
 BEYOND = 1e20
 
@@ -74,7 +74,7 @@ class OrTools(Solver):
         mathopt = vendor(OrTools, "ortools.math_opt.python.mathopt")
         started = time.perf_counter()
         if self.backend == "SCIP":
-            # SCIP's infinite objective along a ray is more than MathOpt can pass on.
+            # MathOpt cannot pass on SCIP's infinite objective along a ray.
             glop = OrTools("GLOP")
             decided = along_a_ray(glop._solve, self._solve, problem, settings, started)
             if decided is not None:
@@ -85,7 +85,7 @@ class OrTools(Solver):
         try:
             result = mathopt.solve(model, kind, params=self._parameters(mathopt, settings))
         except (AttributeError, RuntimeError, ValueError) as error:
-            # OR-Tools 9.15 trips over its own errors with an AttributeError.
+            # OR-Tools 9.15 raises an AttributeError while reporting its own errors.
             return failed_outcome(problem, f"OR-Tools: {str(error).splitlines()[0]}")
         reasons = mathopt.TerminationReason
         termination = result.termination

@@ -1,4 +1,4 @@
-"""Honest reporting for back ends: unproved bounds and ambiguous statuses."""
+"""Reliable reporting for back ends: unproved bounds and ambiguous statuses."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Solve = Callable[[Problem, Settings], Outcome]
 
 
 def worthless(problem: Problem) -> float:
-    """Return the dual bound of nothing proved: ``inf`` if maximising, else ``-inf``."""
+    """Return the dual bound that means nothing is proved: ``inf`` if maximising, else ``-inf``."""
     return float("inf") if problem.maximise else float("-inf")
 
 
 def solution(problem: Problem, point: NDArray[np.float64]) -> Solution:
-    """Return ``point`` with its objective recomputed, without the back end's rounding."""
+    """Return ``point`` with its objective recomputed, free of the back end's rounding."""
     return Solution(point=point, objective=problem.value(point))
 
 
@@ -69,10 +69,10 @@ def settle_unbounded(
 ) -> Outcome:
     """Decide between infeasible and unbounded by solving without the objective.
 
-    An ambiguous status, or a ray without a point, leaves it open; a feasible point answers it.
+    Ambiguous statuses and rays without a point leave this open; a feasible point settles it.
     """
     if not problem.objective.any():
-        # Nothing can be unbounded without an objective.
+        # Without an objective, no problem is unbounded.
         return infeasible_outcome(problem, message)
     settings = with_time_left(settings, started)
     feasibility = replace(problem, objective=np.zeros(problem.variables), offset=0.0)

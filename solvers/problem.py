@@ -31,7 +31,7 @@ class Problem:
     offset : float
         Constant added to the objective.
     names : tuple of str
-        One name a variable, or empty.
+        One name per variable, or empty.
 
     Raises
     ------

@@ -27,8 +27,8 @@ def inside_worker() -> bool:
 class SolverProcess:
     """Solve problems one after another in a child process.
 
-    The child is started by the first ``solve`` (or by ``start``, or by entering the context)
-    and again after a crash or a kill. It ends with this process, whatever ends this process.
+    The child is started by the first ``solve`` (or by ``start``, or by entering the context) and
+    again after a crash or a kill. It ends with this process, even if this process is killed.
 
     Parameters
     ----------
@@ -70,13 +70,13 @@ class SolverProcess:
         """End the child; a ``solve`` that blocks in another thread returns "cancelled"."""
         child = self._child
         self._end(child, "cancelled")
-        # Where a solve blocks on the pipes, it closes them itself when it wakes.
+        # A solve blocked on the pipes closes them itself when it wakes up.
         if child is not None and self._one_call.acquire(blocking=False):
             child.close()
             self._one_call.release()
 
     def retire(self) -> None:
-        """End the child for good: every later ``solve`` returns "cancelled" at once."""
+        """End the child for good: later calls of ``solve`` return "cancelled" at once."""
         with self._change:
             self._retired = True
         self.kill()
@@ -99,7 +99,7 @@ class SolverProcess:
         Raises
         ------
         SolverError
-            What the solver raised in the child, with the same message.
+            Raised by the solver in the child; the message is the same.
         """
         settings = settings or Settings()
         with self._one_call:
@@ -159,7 +159,7 @@ class SolverProcess:
 
 
 class _Child(Child):
-    """The child of one solver, and the reason of its death."""
+    """The child of one solver, and why it died."""
 
     def __init__(self, spec: str) -> None:
         self.cause = ""
@@ -175,13 +175,13 @@ class _Child(Child):
         return self.read(Reply)
 
     def end_as(self, cause: str) -> None:
-        """Kill the child and what it started; the first cause stays."""
+        """Kill the child and the processes it started; only the first cause is kept."""
         if not self.cause:
             self.cause = cause
             self.end()
 
     def obituary(self, spec: str) -> str:
-        """Return in one line how the child ended."""
+        """Return one line on how the child ended."""
         if self.cause != "crashed":
             return self.cause
         words = self.last_words()

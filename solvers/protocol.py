@@ -28,7 +28,7 @@ class Feature(StrEnum):
 
 
 class Status(StrEnum):
-    """What happened, apart from any number."""
+    """How a solve ended, apart from any number."""
 
     OPTIMAL = "optimal"
     INFEASIBLE = "infeasible"
@@ -39,14 +39,14 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Licence:
-    """What may be solved without a bought licence.
+    """What can be solved without a paid licence.
 
     Attributes
     ----------
     terms : str
         Short name of the terms, for the table of ``leaveout solvers``.
     max_variables, max_rows : int or None
-        Size limits where no full licence is found; None where there is none.
+        Size limits without a full licence; None for no limit.
     """
 
     terms: str
@@ -66,11 +66,11 @@ class Settings:
     relative_gap : float
         Stop once ``|best - dual bound| <= relative_gap * |best|``; 0 asks for the optimum.
     feasibility_tolerance, integrality_tolerance : float
-        Asked for where the back end has ``Feature.TOLERANCES``, clipped to its tightest value.
+        Used if the back end has ``Feature.TOLERANCES``, clipped to its tightest value.
     seed : int
     presolve : bool
-        Whether the problem may be simplified first, where a back end can be told. Not where
-        coefficients differ by many orders of magnitude and a lost solution would be a wrong bound.
+        Whether the back end may simplify the problem first, if it has the option. Not where
+        coefficients differ by orders of magnitude and a lost solution would mean a wrong bound.
     """
 
     time_limit: float | None = None
@@ -112,7 +112,7 @@ class Outcome:
         Branch-and-bound nodes, where the back end counts them.
     seconds : float
     message : str
-        The back end's own words, for error messages.
+        The back end's message, for error messages.
     """
 
     status: Status
@@ -132,20 +132,20 @@ class CanSolve(Protocol):
 
 
 class Solver(ABC):
-    """A back end. Make one with no arguments, or with its own keyword options.
+    """A back end, created without arguments or with its own keyword options.
 
     Class attributes
     ----------------
     name : str
-        What ``--solver`` takes.
+        Value of ``--solver``.
     package : str
         The importable top-level package it needs.
     distribution : str
-        The installable distribution, named in the cure of an error.
+        The distribution to install, named in error messages.
     features : frozenset of Feature
-        An instance made with options may have others than its class.
+        Instances with options may have other features than the class.
     terms : Licence
-        Limits without a bought licence. Reading it never takes a licence.
+        Limits without a paid licence. Reading them never checks out a licence.
     """
 
     name: ClassVar[str]
@@ -156,7 +156,7 @@ class Solver(ABC):
 
     @classmethod
     def is_available(cls) -> bool:
-        """Return whether the package is installed, without import or licence."""
+        """Return whether the package is installed; neither imports it nor checks out a licence."""
         return importlib.util.find_spec(cls.package) is not None
 
     @classmethod
@@ -188,7 +188,7 @@ class Solver(ABC):
         """
 
     def size_error(self, problem: Problem) -> SolverError:
-        """Return the error with a licence's size limits and this problem's size."""
+        """Return the error that states the licence's size limits and this problem's size."""
         limits = [
             f"{limit:,} {what}"
             for limit, what in (

@@ -36,8 +36,8 @@ TRUSTED_VIOLATION = 1e-5
 class Pulp(Solver):
     """CBC as PuLP ships it, or another solver by PuLP's name.
 
-    CBC prints points with eight digits, so no tolerances are listed. PuLP passes on no dual bounds
-    or tolerances of others: theirs are worthless.
+    CBC prints points with eight digits, so no tolerances are listed. For other solvers PuLP passes
+    on neither dual bounds nor tolerances: their bounds are worthless.
     """
 
     name = "pulp"
@@ -75,14 +75,14 @@ class Pulp(Solver):
         pulp = vendor(Pulp)
         started = time.perf_counter()
         model, variables = _build(pulp, problem)
-        # PuLP takes a gap of 0 for "not given" and leaves the solver its loose default.
+        # PuLP reads a gap of 0 as "not given", so the solver would use its loose default.
         gap = max(settings.relative_gap, TIGHTEST_GAP)
         model.solve(
             pulp.getSolver(self.backend, msg=False, timeLimit=settings.time_limit, gapRel=gap)
         )
         message = f"{self.backend}: {pulp.LpStatus[model.status]}"
         if model.status in (pulp.LpStatusInfeasible, pulp.LpStatusUnbounded):
-            # PuLP files "infeasible or unbounded" under "infeasible".
+            # PuLP reports "infeasible or unbounded" as "infeasible".
             outcome = settle_unbounded(self._solve_other, problem, settings, started, message)
             wrong = model.status == pulp.LpStatusInfeasible and outcome.status is Status.UNBOUNDED
             return failed_outcome(problem, f"{message}, yet a point exists") if wrong else outcome
@@ -107,7 +107,7 @@ def _solve_cbc(problem: Problem, settings: Settings) -> Outcome:
             msg=False,
             logPath=str(path),
             timeLimit=settings.time_limit,
-            # CBC's own threading starts at 1 and only costs there.
+            # One thread is CBC's default; setting it to 1 would only slow CBC down.
             threads=settings.threads if settings.threads > 1 else None,
             options=_cbc_options(settings),
         )
@@ -115,7 +115,7 @@ def _solve_cbc(problem: Problem, settings: Settings) -> Outcome:
         model.solve(command)
         log = CbcLog(path.read_text(errors="replace"))
     message = log.verdict or str(pulp.LpStatus[model.status])
-    # Only CBC's last words count: its preprocessing says "infeasible or unbounded" in passing.
+    # Only CBC's final message counts: its preprocessing may print "infeasible or unbounded" before.
     if log.infeasible:
         return infeasible_outcome(problem, message)
     mixed = bool(problem.integer.any())
@@ -124,7 +124,7 @@ def _solve_cbc(problem: Problem, settings: Settings) -> Outcome:
         found = _solution(problem, variables) if model.sol_status in _POINT else None
         if status is Status.OPTIMAL and found is None:
             return failed_outcome(problem, f"{message}, without a usable point")
-        # A stopped simplex method has proved nothing.
+        # A stopped simplex method proves nothing.
         lower = log.lower_bound if mixed or log.optimal else float("-inf")
         bound = (-lower if problem.maximise else lower) + problem.offset
         return Outcome(status, found, bound, nodes=log.nodes if mixed else None, message=message)
@@ -173,7 +173,7 @@ def _build(pulp: Any, problem: Problem) -> tuple[Any, list[Any]]:
         )
     ]
     sign = -1.0 if problem.maximise else 1.0
-    # Every variable appears, with zeros too, so that PuLP knows of all of them.
+    # Every variable appears, also those with coefficient zero, so that PuLP knows all of them.
     model += pulp.LpAffineExpression(
         zip(variables, (sign * problem.objective).tolist(), strict=True)
     )
@@ -199,7 +199,7 @@ def _solution(problem: Problem, variables: list[Any]) -> Solution | None:
         return None
     point = np.array(values, dtype=np.float64)
     scale = max(1.0, float(np.abs(point).max()))
-    # PuLP hands on whatever a solver left behind when it stopped, points that are none too.
+    # PuLP passes on whatever a stopped solver left, even if it is not a feasible point.
     return (
         solution(problem, point) if problem.violation(point) <= TRUSTED_VIOLATION * scale else None
     )

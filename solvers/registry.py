@@ -1,4 +1,4 @@
-"""The registry of solvers: built-in ones in a table, others by entry points."""
+"""The registry of solvers: built-in ones in a table, others from entry points."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ BUILT_IN: Mapping[str, str] = {
 class SolverRow:
     """A row of ``leaveout solvers``."""
 
-    name: str  # what ``--solver`` takes
+    name: str  # value of ``--solver``
     installed: bool
     version: str | None  # installed version of the distribution the solver needs
-    features: tuple[Feature, ...]  # in the order in which `Feature` lists them
-    licence: Licence  # terms and size limits without a bought licence
-    options: str | None  # what ``name:option`` selects, or None where the solver takes no option
-    distribution: str  # who provides the back end: ``leaveout`` or a plug-in
+    features: tuple[Feature, ...]  # in the order of `Feature`
+    licence: Licence  # terms and size limits without a paid licence
+    options: str | None  # what ``name:option`` selects; None if the solver has no option
+    distribution: str  # provider of the back end: ``leaveout`` or a plug-in
 
 
 @functools.cache
@@ -85,7 +85,7 @@ def _skip(point: importlib.metadata.EntryPoint, reason: str) -> None:
 
 
 def _solver_class(name: str) -> type[Solver] | None:
-    # A built-in name never pays for reading the metadata of every installed package.
+    # A built-in name does not need the metadata of every installed package.
     if name in BUILT_IN:
         return cast("type[Solver]", find_reference(BUILT_IN[name]))
     return _plugin_class(name) if name in _plugins() else None
@@ -97,13 +97,13 @@ def known_solvers() -> tuple[str, ...]:
 
 
 def available() -> tuple[str, ...]:
-    """Return the names of solvers with installed packages; takes no licence."""
+    """Return the names of solvers with installed packages, without checking out a licence."""
     classes = ((name, _solver_class(name)) for name in known_solvers())
     return tuple(name for name, solver in classes if solver is not None and solver.is_available())
 
 
 def find_solver(spec: str = "highs") -> Solver:
-    """Make the solver that ``spec`` names.
+    """Create the solver that ``spec`` names.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def find_solver(spec: str = "highs") -> Solver:
     Raises
     ------
     SolverError
-        If the name is unknown or the solver does not take this option.
+        If the name is unknown or the solver does not support the option.
     """
     name, _, option = spec.partition(":")
     solver = _solver_class(name)
@@ -141,7 +141,7 @@ def _takes_backend(solver: type[Solver]) -> bool:
 
 
 def describe() -> tuple[SolverRow, ...]:
-    """Describe every known solver, for ``leaveout solvers``; takes no licence."""
+    """Describe every known solver for ``leaveout solvers``, without checking out a licence."""
     rows = []
     for name in known_solvers():
         solver = _solver_class(name)

@@ -28,7 +28,7 @@ INFINITY = 1e20
 
 
 class Scip(Solver):
-    """SCIP on one thread; tolerances from 1e-9, with its zero lowered to 1e-12."""
+    """SCIP on one thread; tolerances from 1e-9, with its numerical zero lowered to 1e-12."""
 
     name = "scip"
     package = "pyscipopt"
@@ -53,7 +53,7 @@ def parameters(settings: Settings) -> dict[str, float]:
     return {
         "numerics/feastol": tolerance,
         "numerics/dualfeastol": min(tolerance, 1e-7),
-        # Differences below these count as zero, and so must lie below the tolerance.
+        # Smaller differences count as zero, so this must be below the tolerance.
         "numerics/epsilon": DROPPED,
         "numerics/sumepsilon": min(tolerance, 1e-6),
         "limits/gap": settings.relative_gap,
@@ -64,7 +64,7 @@ def parameters(settings: Settings) -> dict[str, float]:
 def _solve(problem: Problem, settings: Settings) -> Outcome:
     started = time.perf_counter()
     if problem.integer.any():
-        # With tight tolerances SCIP dives along a ray for ever, past its time limit too.
+        # With tight tolerances SCIP can dive along a ray for ever, even past its time limit.
         decided = along_a_ray(_solve, _solve, problem, settings, started)
         if decided is not None:
             return decided
@@ -79,7 +79,7 @@ def _solve(problem: Problem, settings: Settings) -> Outcome:
     if settings.time_limit is not None:
         model.setParam("limits/time", settings.time_limit)
     variables = _build(model, problem)
-    # Without the interpreter lock, so that a watching thread still runs.
+    # Releases the interpreter lock, so that a watching thread keeps running.
     model.optimizeNogil()
     message = str(model.getStatus())
     if message == "infeasible":

@@ -1,7 +1,7 @@
 """Specifications: parsing to a typed syntax tree, with errors that show the place.
 
-The functions a specification may call, plug-ins' too, are here to build the tree in Python: see
-`leaveout.specs.builder`.
+All functions of the language, plug-ins' included, can be imported from here to build the tree in
+Python: see `leaveout.specs.builder`.
 """
 
 from collections.abc import Callable

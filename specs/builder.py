@@ -1,4 +1,4 @@
-"""Specifications in Python: the same tree, by operators and the functions of the table.
+"""Specifications in Python: the same syntax tree, built with operators and functions.
 
 ::
 
@@ -87,12 +87,12 @@ class Term:
     node : Expression
         The tree of the expression.
     definition : Let, optional
-        Of a name from `let` or `param`: the statement that gives it its value.
+        For a name from `let` or `param`: the statement that defines it.
     """
 
     __slots__ = ("definition", "node")
     __hash__ = None  # type: ignore[assignment]
-    # So that arrays leave operators to a term.
+    # So that numpy arrays leave operators to `Term`.
     __array_ufunc__ = None
 
     def __init__(self, node: Expression, definition: Let | None = None) -> None:
@@ -184,7 +184,7 @@ class Term:
 
 
 Value: TypeAlias = object
-"""A `Term`, a number, a text, a path, or a list, tuple or array of such."""
+"""A `Term`, number, text, path, or a list, tuple or array of these."""
 
 Claim: TypeAlias = Term
 
@@ -213,12 +213,12 @@ def number(value: float) -> Number:
 
 
 def name(text: str) -> Term:
-    """Return a name, of a let or a variable.
+    """Return the node of a name, of a let or a variable.
 
     Raises
     ------
     SpecError
-        If it cannot be one.
+        If the text is not a valid name.
     """
     if not isinstance(text, str) or not _NAME.fullmatch(text):
         raise SpecError(
@@ -230,7 +230,7 @@ def name(text: str) -> Term:
 
 
 def names(text: str) -> tuple[Term, ...]:
-    """Return the names that a text lists, separated by spaces."""
+    """Return the space-separated names in a text."""
     return tuple(name(each) for each in text.split())
 
 
@@ -277,7 +277,7 @@ def _is_number(node: Expression) -> bool:
 
 
 def _claim_operand(value: object, by: str) -> Expression:
-    """Return the node of an operand that joins claims; refuse one that is not a claim."""
+    """Return the node of an operand of a logical operator; refuse one that is not a claim."""
     if isinstance(value, Term) and not _is_number(value.node):
         return value.node
     shown = str(value) if isinstance(value, Term) else repr(value)
@@ -304,7 +304,7 @@ class Goal:
 
 
 Written: TypeAlias = Term | Statement
-"""A statement; a term only if it is from `let` or `param`."""
+"""A statement, or a term from `let` or `param`."""
 
 
 def spec(*statements: Written) -> Spec:
@@ -317,7 +317,7 @@ def spec(*statements: Written) -> Spec:
     Returns
     -------
     Spec
-        ``str`` gives its text; `leaveout.verify` takes it.
+        ``str`` returns its text; pass it to `leaveout.verify`.
     """
     found: list[Statement] = []
     for each in statements:
@@ -334,7 +334,7 @@ def let(name_: str, value: Value) -> Term:
 
 
 def param(name_: str, value: Value) -> Term:
-    """Define a named constant, like `let`, that the user may override."""
+    """Define a named constant, like `let`, that the user can override."""
     return Term(name(name_).node, Param(name_, term(value).node))
 
 
@@ -351,7 +351,7 @@ def guarantee(name_: str, claim: Claim, *, confidence: float | None = None) -> G
     name_ : str
     claim : Term
     confidence : float, optional
-        Probability that the claim holds over what was measured.
+        Probability with which the claim must hold over the measured sample.
     """
     node = claim_of(claim, f"what '{name_}' states")
     if confidence is not None:
@@ -384,9 +384,9 @@ def find(
     goal : Goal
         From `least` or `greatest`.
     claim : Term or callable
-        A callable is given the variable.
+        A callable receives the variable.
     confidence : float, optional
-        Probability that the claim holds over what was measured.
+        Probability with which the claim must hold over the measured sample.
     """
     if not isinstance(goal, Goal):
         raise TypeError(f"the second argument of find is least(...) or greatest(...), got {goal!r}")
@@ -405,7 +405,7 @@ class But(NamedTuple):
 
 
 def but(family: Value, share: float) -> But:
-    """Return a family of which a share of all rows is left out, for `forall`."""
+    """Return a family with a share of all rows left out, for `forall`."""
     return But(family, number(share).value)
 
 
@@ -421,9 +421,9 @@ def forall(over: Mapping[str, Value | But], body: Claim | Callable[..., Claim]) 
     Parameters
     ----------
     over : mapping of str to Term, or to what `but` returns
-        What each variable goes over; a later one may use an earlier one.
+        The domain of each variable; later ones may use earlier variables.
     body : Term or callable
-        A callable is given the variables, in order.
+        A callable receives the variables, in order.
     """
     if not over:
         raise TypeError("forall needs a variable, as in forall({'x': box(0, 1)}, ...)")
@@ -434,7 +434,7 @@ def forall(over: Mapping[str, Value | But], body: Claim | Callable[..., Claim]) 
 
 
 def __getattr__(name_: str) -> Callable[..., Term]:
-    """Return a function of the table, plug-ins' included."""
+    """Return a function of the language, plug-ins' included."""
     if not name_.startswith("_"):
         function = functions().get(name_)
         if function is not None:

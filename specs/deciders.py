@@ -1,10 +1,10 @@
-"""Computation of functions that are not formulas over points, such as accuracies.
+"""Computation of functions other than formulas over points, such as accuracies.
 
-A decider is called with the arguments of one call and returns
+A decider receives the arguments of one call and returns
 
 * for a function whose result is a ``Number``: `Bounds`, between which the true value lies;
 * for a ``Boolean``: `Decided`;
-* for any other type: a Python object, such as loaded ballots, that other deciders are given.
+* for any other type: a Python object, such as loaded ballots, which is passed to other deciders.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from typing import Any, Literal, TypeAlias
 from numpy.typing import NDArray
 
 Facts: TypeAlias = Mapping[str, int | float | str | tuple[int, ...]]
-"""What shows something, for programs to read."""
+"""Evidence as machine-readable values, by name."""
 
 
 Proof: TypeAlias = Callable[[], Mapping[str, NDArray[Any]]]
-"""Returns what proves the answer to a call, for a certificate: arrays of numbers by name."""
+"""Returns the proof of a call's answer for a certificate: numeric arrays by name."""
 
 
 Say: TypeAlias = Callable[[str], None]
-"""Is told, in words, how far something is."""
+"""Receives progress messages."""
 
 
 def discard_message(words: str) -> None:
@@ -40,9 +40,9 @@ class Evidence:
     Attributes
     ----------
     words : str
-        In a sentence.
+        As a sentence.
     facts : mapping
-        The same, for programs to read.
+        The same, machine-readable.
     """
 
     words: str = ""
@@ -51,18 +51,18 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Curve:
-    """A number as a function of the amount of change, as reports keep and draw it.
+    """A number as a function of the amount of change, stored and drawn in reports.
 
     Attributes
     ----------
     name : str
-        What it is of, such as ``dpa``.
+        What the curve describes, such as ``dpa``.
     value, unit : str
         What the number is, and what is counted: ``certified accuracy`` against ``edits``.
     at : tuple of int
         Ascending.
     lower, upper : tuple of float
-        Between which the number lies at each.
+        Bounds of the number at each point of ``at``.
     """
 
     name: str
@@ -78,31 +78,31 @@ class LabelAccuracy:
     """Accuracy on the test points of one true label."""
 
     label: int
-    name: str  # what the label is called; empty where it has no name
-    points: int  # test points of this true label, and how many of them are answered right
-    right: int  # test points of this true label, and how many of them are answered right
-    lower: int  # of these, how many stay so whatever changes: at least, and at most
-    upper: int  # of these, how many stay so whatever changes: at least, and at most
+    name: str  # empty if the label has no name
+    points: int  # test points of this true label
+    right: int  # points of these that are answered correctly
+    lower: int  # at least so many of these stay correct whatever changes
+    upper: int  # at most so many of these stay correct whatever changes
 
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Accuracy on test points by label, as reports keep it beside a share."""
+    """Accuracy on test points by label, stored in reports with a share."""
 
-    votes: str  # what answers, such as ``dpa``, and the file it is read from
-    file: str  # what answers, such as ``dpa``, and the file it is read from
-    unit: str  # what changes, such as ``edits``
-    count: int  # how many of them the labels' numbers withstand; of a find, the number it found
-    together: bool  # whether one attack is on all test points, rather than on each by itself
-    points: int  # test points, and how many of them are answered right where nothing changes
-    right: int  # test points, and how many of them are answered right where nothing changes
-    common: int  # the label that is most often true; the smaller one on a tie
+    votes: str  # voting scheme, such as ``dpa``
+    file: str  # the file of its votes
+    unit: str  # unit of change, such as ``edits``
+    count: int  # changes that the labels' numbers withstand; for a find, the number found
+    together: bool  # whether one attack is on all test points, rather than on each separately
+    points: int  # all test points
+    right: int  # points answered correctly without changes
+    common: int  # the most frequent true label; the smaller one on a tie
     common_name: str
-    common_points: int  # test points of that label: whoever answers nothing else is right as often
+    common_points: int  # test points of that label: always answering it is right this often
     undefended_right: int | None
     lower: int | None
     upper: int | None
-    labels: tuple[LabelAccuracy, ...]  # those that were asked about and have test points
+    labels: tuple[LabelAccuracy, ...]  # the requested labels that have test points
 
 
 @dataclass(frozen=True)
@@ -112,15 +112,15 @@ class Bounds:
     Attributes
     ----------
     lower, upper : int, float or Fraction
-        The true value lies between them, ends included. A float is the very number it holds:
-        round outwards, or give a quotient such as a share as an exact ``Fraction``. The lower end
-        may be ``-inf`` and the upper ``inf``.
+        The true value lies between them, ends included. A float is taken as exact: round outwards,
+        or give a quotient such as a share as an exact ``Fraction``. The lower end may be ``-inf``
+        and the upper ``inf``.
     reason : str
         Why they differ; starts with ``time``, ``solver`` or ``numerical``.
     note : str
-        What a reader of the result should know; a line each.
+        Remarks for a reader of the result, one per line.
     evidence : callable
-        Returns what shows that the number is no better; called once a claim is refuted.
+        Returns evidence that the number is no better; called once a claim is refuted.
     curve : Curve or None
     accuracy : Accuracy or None
     """
@@ -147,13 +147,13 @@ class Decided:
     ----------
     verdict : {"proved", "refuted", "unknown"}
     reason : str
-        Of "unknown": starts with ``time``, ``solver`` or ``numerical``.
+        For "unknown": starts with ``time``, ``solver`` or ``numerical``.
     witness : str
-        Of "refuted": what shows it, in a sentence; never empty there.
+        For "refuted": the evidence, as a sentence; never empty then.
     note : str
-        What a reader of the result should know; a line each.
+        Remarks for a reader of the result, one per line.
     facts : mapping
-        The witness for programs to read; of another verdict what it rests on.
+        The witness, machine-readable; for other verdicts, what the verdict rests on.
     """
 
     verdict: Literal["proved", "refuted", "unknown"]
@@ -168,40 +168,40 @@ class Arguments(Mapping[str, object]):
 
     Numbers are floats, texts and bare words `str`, lists of numbers lists of floats, networks
     `leaveout.models.Network`, families `leaveout.models.Family`, sets of inputs
-    `leaveout.encoders.Box`, and what another function returned is what its decider returned.
-    Optional parameters that are not given are absent.
+    `leaveout.encoders.Box`; another function's result is what its decider returned. Omitted
+    optional parameters are absent.
 
     Parameters
     ----------
     values : mapping of str to object
     folder : Path
-        What relative paths are relative to.
+        Base of relative paths.
     seconds : float or None
-        Time left, None for no limit. A decider that needs longer returns what it knows then.
+        Time left, None for no limit. When it is over, a decider returns what it knows.
     confidence : float or None
-        How surely a number estimated from samples must lie within its bounds; None where the
-        specification asks for certainty.
+        Probability with which an estimate from samples must lie within its bounds; None where the
+        specification demands certainty.
     seed : int
-        Of whatever is random.
+        Seed of all randomness.
     solver : str
-        Name of the back end for what needs one.
+        Name of the solver back end.
 
     Attributes
     ----------
     told : list of mapping
-        What the decider told of the way it went.
+        Intermediate results recorded by `tell`.
     proof : callable or None
-        What was left for a certificate, see `prove`.
+        The proof passed to `prove`, for a certificate.
     proving : bool
-        Whether a certificate is written, so that a proof is wanted.
+        Whether a certificate is written and needs a proof.
     say : callable
-        Is told, in words, how far a decider that takes long is.
+        Receives progress messages of slow deciders.
     interrupted : bool
-        Set by a decider that Ctrl-C ended and that returns what it knew by then. Nothing is decided
-        after it.
+        Set by a decider that Ctrl-C ended and that returns what it knew by then. No further
+        statement is decided.
     unproved : str
         Why ``leaveout check`` could not prove the answer again; empty if it can. A statement that
-        rests on such a call is not in the certificate, and a note says this.
+        rests on such a call is left out of the certificate, with a note.
     """
 
     def __init__(
@@ -229,7 +229,7 @@ class Arguments(Mapping[str, object]):
         self.unproved = ""
 
     def prove(self, proof: Proof) -> None:
-        """Keep what ``leaveout check`` needs to prove this call's answer again.
+        """Record what ``leaveout check`` needs to prove this call's answer again.
 
         Parameters
         ----------
@@ -239,7 +239,7 @@ class Arguments(Mapping[str, object]):
         self.proof = proof
 
     def tell(self, facts: Facts) -> None:
-        """Keep intermediate results for a report to show, whatever the outcome.
+        """Record intermediate results for a report to show, whatever the outcome.
 
         Parameters
         ----------
@@ -263,7 +263,7 @@ class Arguments(Mapping[str, object]):
         Raises
         ------
         TypeError
-            If it is no number.
+            If it is not a number.
         """
         value = self._values.get(name, default)
         if not isinstance(value, float | int):
@@ -276,7 +276,7 @@ class Arguments(Mapping[str, object]):
         Raises
         ------
         TypeError
-            If it is no text.
+            If it is not a text.
         """
         value = self._values[name]
         if not isinstance(value, str):
@@ -287,6 +287,6 @@ class Arguments(Mapping[str, object]):
 Decider: TypeAlias = Callable[[Arguments], object]
 """Computes one call.
 
-A `leaveout.errors.LeaveoutError` it raises is shown as it is. A `TimeoutError` says that the time
-was not enough for any answer; the claim is then unknown.
+A `leaveout.errors.LeaveoutError` it raises is shown unchanged. A `TimeoutError` means that time ran
+out before any answer; the claim is then unknown.
 """

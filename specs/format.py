@@ -33,12 +33,12 @@ from leaveout.specs.text.parse import parse, tokens
 from leaveout.specs.text.tree import WIDTH, Find, Guarantee, Include, Let, Param, Spec, Statement
 
 STEP = 4
-"""Columns that a broken line is indented by."""
+"""Columns by which continuation lines are indented."""
 
 
 @dataclass(frozen=True)
 class Comment:
-    """A one-line comment, after something or on its own line."""
+    """A one-line comment, after a token or on its own line."""
 
     text: str
     alone: bool
@@ -49,8 +49,8 @@ class Word:
     """Text that stays together."""
 
     text: str
-    token: int = -1  # number of the last token of it, -1 for one that is not counted: a parenthesis
-    tokens: int = 1  # how many it has: a negative number has two
+    token: int = -1  # number of its last token; -1 for a parenthesis, which is not counted
+    tokens: int = 1  # 2 for a negative number
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class _Printer:
         self.waiting += self.after(word)
 
     def after(self, word: Word) -> list[Comment]:
-        """Return the comments that follow a word."""
+        """Return the comments after a word."""
         first = word.token - word.tokens + 1
         return [
             comment
@@ -175,7 +175,7 @@ class _Printer:
             return
         inner = indent + STEP if group.indented else indent
         for i, part in enumerate(group.parts):
-            # What closes a group stands where its line began.
+            # The closing bracket goes where the group's line began.
             closes = group.indented and i >= len(group.parts) - 2 and _is_closing(group.parts[-1])
             if closes and isinstance(part, Break):
                 self.end_line(indent, inner)
@@ -199,7 +199,7 @@ def _is_closing(part: Part) -> bool:
 
 
 def _closers(parts: Sequence[Part]) -> int:
-    """Return the width of what follows before the next possible line end."""
+    """Return the width of the text up to the next possible line end."""
     width = 0
     for part in parts:
         if not isinstance(part, Word):
@@ -219,12 +219,12 @@ def render_lines(
 
 
 def pieces(statement: Statement) -> Part:
-    """Return the parts of a statement, which on one line are its canonical text."""
+    """Return the parts of a statement; on one line they are its canonical text."""
     return _Pieces().statement(statement)
 
 
 class _Pieces:
-    """Converter that counts tokens from 1, except parentheses."""
+    """Converter from a statement to parts; it counts tokens from 1, except parentheses."""
 
     def __init__(self) -> None:
         self.tokens = 0
@@ -312,9 +312,9 @@ class _Pieces:
         return Group((minus, self.inside(node.operand, tight)))
 
     def chain(self, node: And | Or | Compare | Arithmetic, left: int, right: int, by: str) -> Part:
-        """Return two operands, broken before their operator."""
+        """Return two operands, with a possible break before their operator."""
         first = self.inside(node.left, left)
-        # A longer chain of the same is one group: all of it is broken, or nothing.
+        # A chain of the same operator is one group: all of it is broken, or none.
         parts: tuple[Part, ...] = (first,)
         if _continues(node) and isinstance(first, Group):
             parts = first.parts
@@ -375,7 +375,7 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Block:
-    """Lines to print, with the lines of the old text they come from."""
+    """Lines to print, and their line range in the old text."""
 
     lines: tuple[str, ...]
     first: int
@@ -385,12 +385,12 @@ class _Block:
 def format_specification(text: str, name: str = "<text>") -> str:
     """Return a specification in its canonical layout.
 
-    Every comment is kept, and one blank line where there are some between statements or
-    comments. Lines are broken to have at most 100 columns.
+    Keeps all comments, reduces blank lines between statements or comments to one, and breaks lines
+    at 100 columns.
     """
     spec = parse(text, name)
     result, before = _laid_out(spec), text
-    # A comment may end up behind its statement, which then has more room.
+    # A comment may end up after its statement, which then has more room.
     for _ in range(_ROUNDS):
         again = parse(result, name)
         if again != spec or _count_comments(result) != _count_comments(before):
@@ -438,7 +438,7 @@ def _blocks(spec: Spec) -> Iterator[_Block]:
         at = statement.at
         first = bisect.bisect_left(starts, (at.line, at.column))
         last = bisect.bisect_left(starts, (at.end_line, at.end_column))
-        # What stands behind it on its last line belongs to it, up to the next statement.
+        # Comments after it on its last line belong to it, up to the next statement.
         end = min([(at.end_line + 1, 0), *starts[last : last + 1]])
         begins = bisect.bisect_left(written, starts[first])
         ends = bisect.bisect_left(written, end)
@@ -461,7 +461,7 @@ def _block(statement: Statement, comments: list[_Place], starts: list[tuple[int,
     by_token: dict[int, list[Comment]] = defaultdict(list)
     for each in comments:
         before = bisect.bisect_left(starts, (each.line, each.column))
-        # Only the first can stand behind the token.
+        # Only the first can follow the token on its line.
         alone = each.comment.alone or before in by_token
         by_token[before].append(Comment(each.comment.text, alone))
     lines = render_lines(pieces(statement), WIDTH, by_token)

@@ -12,15 +12,15 @@ class Type:
     Attributes
     ----------
     name : str
-        As it stands in the signature of a function.
+        Name in function signatures.
     human : str
-        As a message says it, with its article.
+        Name in messages, with an article.
     each : Type or None
-        What ``forall`` binds over a value of this type; None if nothing can be iterated.
+        Type of a variable that ``forall`` binds over this type; None if it cannot be iterated.
     equates : bool
         Whether ``==`` and ``!=`` compare two values of this type.
     ordered : bool
-        Whether ``<``, ``<=``, ``>`` and ``>=`` do.
+        Whether ``<``, ``<=``, ``>`` and ``>=`` compare them.
     """
 
     name: str
@@ -44,9 +44,9 @@ WORD = Type("Word", "a word")
 
 BALLOTS = Type("Ballots", "a table of ballots")
 EDIT_VOTES = Type("EditVotes", "a vote that withstands edits")
-"""A vote certified against points inserted and removed."""
+"""A vote certified against insertions and removals of points."""
 RELABEL_VOTES = Type("RelabelVotes", "a vote that withstands relabels")
-"""A vote certified against changed labels; a type of its own, so that the two never mix."""
+"""A vote certified against changed labels; a separate type, so that the two never mix."""
 
 TEST_POINT = Type("TestPoint", "a test point")
 TEST_POINTS = Type("TestPoints", "test points", each=TEST_POINT)

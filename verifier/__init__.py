@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 __all__ = ["Report", "Result", "WitnessRecord", "verify"]
 
 
-# Imported when first used: the command line's help must not wait for the engines.
+# Imported on first use, so that the command line's help does not wait for the engines.
 def __getattr__(name: str) -> object:
     if name == "verify":
         from leaveout.verifier.run import verify

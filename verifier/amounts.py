@@ -1,4 +1,4 @@
-"""Numbers as readable text; bounds are rounded outwards, so they stay bounds."""
+"""Numbers as readable text; bounds are rounded outwards, so that they stay valid."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def bound(value: float | None, up: bool = False) -> str:
 def _digits(value: Decimal, up: bool) -> str:
     digits = Context(prec=_DIGITS, rounding=ROUND_CEILING if up else ROUND_FLOOR)
     shown = digits.create_decimal(value).normalize(digits)
-    # Left to itself a decimal writes 80 as 8e+1.
+    # Decimal alone would write 80 as 8e+1.
     return f"{shown:f}" if 0 <= shown.adjusted() < _WHOLE else f"{shown:g}"
 
 
@@ -40,7 +40,7 @@ def ends(lower: float | None, upper: float | None, missing: str = "-") -> tuple[
 
 
 def written_number(value: float, up: bool = False) -> str:
-    """Return a number as someone wrote it; many digits are rounded as a bound."""
+    """Return a number as written by its author; many digits are rounded like a bound."""
     return _digits(Decimal(repr(float(value))), up)
 
 
@@ -70,7 +70,7 @@ def same(lower: float, upper: float) -> bool:
 
 
 def span(lower: float | None, upper: float | None) -> str:
-    """Return what two bounds say of a number, as the end of a sentence."""
+    """Return what two bounds imply about a number, as the end of a sentence."""
     if lower is None and upper is None:
         return "not known"
     if lower is None:
@@ -86,12 +86,12 @@ def span(lower: float | None, upper: float | None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time in seconds."""
+    """Return a duration in seconds as text."""
     return "under 0.1 s" if seconds < 0.05 else f"{seconds:,.1f} s"
 
 
 def count_noun(count: int, noun: str) -> str:
-    """Return a number of things in words."""
+    """Return a number with its noun in words."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
@@ -120,7 +120,7 @@ class AccuracyTable:
         ]
 
     def cells(self, label: int) -> list[str]:
-        """Return a label's certified share per column; a dash if not asked about."""
+        """Return a label's certified share per column; a dash if it was not requested."""
         found = []
         for _, record in self.columns:
             own = [each for each in record.labels if each.label == label]
@@ -158,12 +158,12 @@ def label_text(label: int, name: str) -> str:
 
 
 def right_share(record: Accuracy | LabelAccuracy) -> str:
-    """Return the share answered right without changes, rounded down."""
+    """Return the share answered correctly without changes, rounded down."""
     return share(record.right / record.points)
 
 
 def safe_share(record: LabelAccuracy) -> str:
-    """Return the share of a label that stays right, rounded outwards."""
+    """Return the share of a label that stays correct, rounded outwards."""
     low = share(record.lower / record.points)
     if record.lower == record.upper:
         return low
@@ -185,7 +185,7 @@ def baseline(record: Accuracy) -> str:
 
 
 def no_better(record: Accuracy) -> bool:
-    """Return whether a constant answer is right at least as often as is certified."""
+    """Return whether a constant answer is correct at least as often as certified."""
     among = sum(each.points for each in record.labels)
     return record.lower is not None and (
         among == record.points and record.lower <= record.common_points

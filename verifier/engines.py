@@ -1,4 +1,4 @@
-"""The engines and the order in which they are asked; the first that accepts a statement decides."""
+"""The engines in order; the first one that accepts a statement decides it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from leaveout.verifier.values.decider import Values
 
 
 def _forest_leaks(context: Context) -> Engine[Any] | None:
-    """Return the engine of forests, whose libraries take long to load, where there is a forest."""
+    """Return the engine of forests if there is a forest: its libraries load slowly."""
     checked = context.checked
     if not any(names_forest(each, checked) for each in checked.statements):
         return None
@@ -27,10 +27,10 @@ _ENGINES: Mapping[str, tuple[Callable[[Context], Engine[Any] | None], ...]] = {
     "native": (Samples, Values, _forest_leaks, NativeLeaks, Formulas),
     "lucid": (Samples, Values, _forest_leaks, NetworkLeaks),
 }
-"""By the option ``engine``; where none accepts a statement the last one says why."""
+"""By the option ``engine``; if none accepts a statement, the last one states the reason."""
 
 
 def engines(context: Context) -> tuple[Engine[Any], ...]:
-    """Return the engines a run may use, in the order they are asked."""
+    """Return the engines of a run, in order of preference."""
     made = (make(context) for make in _ENGINES[context.options.engine])
     return tuple(each for each in made if each is not None)

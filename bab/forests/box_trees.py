@@ -1,4 +1,4 @@
-"""Trees of boxes that prove a bound, recorded afterwards for a certificate."""
+"""Trees of boxes that prove a bound, recorded for a certificate after the search."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from leaveout.bab.forests.tree_answers import OPTIONS, Listed, Scratch, Trees, c
 from leaveout.compiling import cached_njit
 
 _LEVELS = 4
-"""How many open splits of a tree the bound follows, as the last rounds of the search do."""
+"""Open splits of a tree that the bound follows, as in the last rounds of the search."""
 _PADDING = 3.0
-"""By so many times the search's padding bounds are raised here, so that another program that sums
-in another order comes to no more."""
+"""Multiple of the search's padding added to bounds here, so that a program that sums in another
+order stays below."""
 _PART = 64
-"""Members that a thread takes at a time."""
+"""Members per work item of a thread."""
 _FULL, _DEEP, _LEAK = -1, -2, -3
 
 
@@ -33,20 +33,20 @@ class NotProvedError(Exception):
 class BoxTrees:
     """Trees of boxes, one per member, in preorder, concatenated."""
 
-    size: NDArray[np.int32]  # shape (members,): how many nodes each has
-    feature: NDArray[np.int32]  # shape (nodes,): what a box is split on; -1 for a leaf
-    value: NDArray[np.float64]  # shape (inner nodes,): at most that goes left
+    size: NDArray[np.int32]  # shape (members,): number of nodes
+    feature: NDArray[np.int32]  # shape (nodes,): feature that a box is split on; -1 for a leaf
+    value: NDArray[np.float64]  # shape (inner nodes,): inputs up to this value go left
 
 
 def margin_of(question: Question) -> float:
-    """Return how far a recorded bound must be above the one searched."""
+    """Return how far a recorded bound must be above the searched one."""
     return (_PADDING + 1.0) * question.padding()
 
 
 def record_boxes(
     question: Question, label: int, upper: float, *, most: int, threads: int = 1
 ) -> BoxTrees:
-    """Split the input set, per member, until no box may hold a leak above a bound."""
+    """Split the input set, per member, until no box may contain a leak above a bound."""
     trees, padding = question.trees(label), _PADDING * question.padding()
     parts = [
         np.arange(first, min(first + _PART, question.members))
@@ -113,7 +113,7 @@ def _compile(stamp: int) -> Callable[..., Any]:
         padding: float, depth: int, room: Scratch, box: NDArray[np.int32], at: NDArray[np.int32],
         feature: NDArray[np.int32], cut: NDArray[np.int32],
     ) -> int:  # fmt: skip
-        """Record a member's tree in preorder; return its size, or why there is none.
+        """Record a member's tree in preorder; return its size, or the reason for its absence.
 
         ``box`` and ``at`` have a row per level; see `leaveout.bab.forests.tree_answers.Frontier`.
         """

@@ -1,4 +1,4 @@
-"""The greatest confidence at which a forest and another or a member disagree."""
+"""The greatest confidence at which a forest and a member, or another forest, disagree."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from leaveout.models.forest.scored import ScoredForest
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """Forests cut into cells; one object serves every label."""
+    """Forests cut into cells; one object is used for all labels."""
 
     whole: ScoredForest
-    others: ForestFamily | ScoredForest  # a single forest is a family of one member
+    others: ForestFamily | ScoredForest  # a single forest counts as a family of one member
     overlay: Overlay
     labels: tuple[
         list[Any], list[Any]
-    ]  # the labels of the whole forest and of the others, in Python
+    ]  # labels of the whole forest and of the others, as Python objects
 
     @classmethod
     def of(cls, whole: ScoredForest, others: ForestFamily | ScoredForest, box: Box) -> Self:
@@ -53,7 +53,7 @@ class Question:
             return cls(whole, others, overlay_family(others, box), (known, known))
         if (whole.classes.dtype.kind in "biuf") != (others.classes.dtype.kind in "biuf"):
             raise ForestError("the labels of one forest are numbers, those of the other text")
-        # In Python, where a label beyond float64's whole numbers stays itself.
+        # As Python objects, so that large integer labels are not rounded to float64.
         one, two = whole.classes.tolist(), others.classes.tolist()
         place = {label: i for i, label in enumerate(sorted({*one, *two}))}
         columns = tuple(np.array([place[label] for label in each], np.int64) for each in (one, two))
@@ -72,7 +72,7 @@ class Question:
 
     @cached_property
     def listed_rows(self) -> Listed:
-        """Listed rows for kernels; a single feature takes every code and needs none."""
+        """Listed rows for kernels; a single feature can take any code and needs none."""
         groups = self.overlay.cells.groups
         wide = np.diff(groups.column_start) > 1
         of = groups.of.copy()
@@ -92,7 +92,7 @@ class Question:
         nodes, size = self.overlay.nodes, int(self.overlay.roots[-1])
         end = np.arange(1, size + 1, dtype=np.int32)
         right, inner = nodes.right[:size], nodes.feature[:size] >= 0
-        # In preorder the last node below a node is found by going right as far as it goes.
+        # In preorder, the last node below a node is found by always going right.
         last = np.where(inner, right, np.arange(size))
         while True:
             further = last[last]
@@ -127,7 +127,7 @@ class Question:
         return sorted({*self.labels[0], *self.labels[1]}).index(self.labels[0][label])
 
     def padding(self) -> float:
-        """Return the rounding error by which computed bounds are raised.
+        """Return the rounding error that is added to computed bounds.
 
         u = 2^-53, N trees, shares <= s, multiplier l: forests err by 2 (N + 1) (1 + l) u s, the
         bound by (N + 5) (1 + l) u s; 8 (N + 8) also covers products.
@@ -143,7 +143,7 @@ class Question:
         return float(rest.min()) if len(rest) and rest.min() >= 0.0 else -np.inf
 
     def replay(self, x: Floats, member: int, label: int) -> Witness | None:
-        """Return a witness if an input is a leak, as the forests compute it."""
+        """Return a witness if an input is a leak, as computed by the forests."""
         removed, other = -1, self.others
         if isinstance(other, ForestFamily):
             removed, other = int(other.removed[member]), other.member(member)
@@ -158,9 +158,9 @@ class Question:
         return Witness(x, member, removed, label, confidence, scores, others)
 
     def starts(self, X: Floats, label: int, count: int) -> NDArray[np.int64]:
-        """Return starts against a single other forest: leaks, then near leaks.
+        """Return starting points against a single other forest: leaks, then near leaks.
 
-        Near is where the forest answers the label and the other hardly does.
+        At a near leak, the forest answers the label and the other does so only narrowly.
         """
         if isinstance(self.others, ForestFamily) or not len(X):
             return np.zeros(0, np.int64)
@@ -170,8 +170,8 @@ class Question:
         same = names[0][answers] == names[1][others.argmax(axis=1)]
         asked = np.flatnonzero((answers == label) & (scores.max(axis=1) > 0))
         confidence = _margin(scores[asked])
-        # Of inputs at which both answer the label, those where the other is least sure come first;
-        # where it is as sure as the whole forest it may be the same there.
+        # If both answer the label, inputs where the other is least confident come first; where it
+        # is as confident as the whole forest, the two may be equal there.
         value = np.where(same[asked], -_margin(others[asked]) - 1.0, confidence)
         moved = ~same[asked] | (_margin(others[asked]) < confidence)
         value = np.where(moved, value, value - 2.0)
@@ -179,7 +179,7 @@ class Question:
 
 
 def _margin(scores: Floats) -> Floats:
-    """Return how far the greatest score is above the second greatest, or above 0."""
+    """Return the greatest score minus the second greatest, or minus 0."""
     if scores.shape[1] == 1:
         return np.asarray(scores[:, 0])
     two = np.partition(scores, -2, axis=1)[:, -2:]
@@ -192,23 +192,23 @@ Result = EngineResult
 
 _SLOTS = 256
 _BUDGETS = ((1, 0), (64, 2), (512, 2), (4096, 4))
-"""Boxes for each member, and how many open splits a tree's bound follows, round by round."""
+"""Boxes per member, and open splits of a tree that the bound follows, round by round."""
 _GROWTH = 8
-"""From then on each round has so many times the boxes of the one before."""
+"""Factor by which the boxes grow in each later round."""
 _ASCENTS = 64
-"""Members near whose changes leaks are looked for first."""
+"""Members near whose changes leaks are sought first."""
 _ROUNDS = 20
-"""Passes over the thresholds that an input is near to."""
+"""Passes over the thresholds near an input."""
 _MIXTURES = 128
-"""Mixtures of inputs from which any leak is looked for."""
+"""Mixtures of inputs from which leaks are sought."""
 _STARTS = 16
-"""Inputs from which leaks of a single other forest are looked for."""
+"""Inputs from which leaks of a single other forest are sought."""
 _PART = 64
-"""Members that a thread takes at a time."""
+"""Members per work item of a thread."""
 _LOOK = 0.05
-"""Seconds between two looks at the clock."""
+"""Seconds between checks of the clock."""
 _TELL = 0.5
-"""Seconds between two reports of progress."""
+"""Seconds between progress reports."""
 
 
 def search_forests(
@@ -229,8 +229,8 @@ def search_forests(
 ) -> Result:
     """Bound the greatest confidence of a leak of one label over other forests.
 
-    A leak is an input and a member whose answer is not the forest's label, by
-    `ScoredForest.probabilities` float for float.
+    A leak is an input and a member whose answer is not the forest's label, both exactly as computed
+    by `ScoredForest.probabilities`.
     """
     start = time.perf_counter()
     question = question or Question.of(whole, others, box)
@@ -252,7 +252,7 @@ class _Search:
         self.trees = question.trees(label)
         self.padding = question.padding()
         self.upper = np.full(question.members, question.most(self.trees))
-        # Below 0, as a leak may have the confidence 0.
+        # Below 0, since a leak may have confidence 0.
         self.cutoff = np.full(1, -0.5 if floor is None else floor)
         self.stop = np.zeros(1, np.int64)
         self.best: Witness | None = None
@@ -262,7 +262,7 @@ class _Search:
         self.lock = threading.Lock()
 
     def add(self, x: Floats, member: int) -> None:
-        """Store a leak if it is one and better than the known one."""
+        """Record a leak if it is one and better than the known one."""
         witness = self.question.replay(x, member, self.label)
         if witness is None:
             return
@@ -297,7 +297,7 @@ class _Search:
         return question.overlay.cells.codes(inside)
 
     def _wander(self, X: Floats, order: Longs, room: Scratch) -> None:
-        """Attack from mixtures of starts and other inputs."""
+        """Attack from mixtures of starting points and other inputs."""
         cells, rng = self.question.overlay.cells, np.random.default_rng(0)
         for turn in range(_MIXTURES):
             if self.stop[0] or self.deadline.over:
@@ -368,7 +368,7 @@ class _Search:
         )  # fmt: skip
 
     def _ascend(self, members: list[np.int64], tries: Codes) -> None:
-        """Attack near the changes of members while that may matter."""
+        """Attack near the changes of members while they can affect the result."""
         room = self._room()
         while not self.stop[0]:
             with self.lock:
@@ -393,7 +393,7 @@ class _Search:
         return scratch(question.features, len(self.trees.roots) - 1, question.overlay.labels)
 
     def _explore(self, queue: list[Longs], budget: int, levels: int) -> None:
-        """Search queued members until none is left that may matter."""
+        """Explore queued members until none is left that can affect the result."""
         front = frontier(_SLOTS, self.question.features, len(self.trees.roots) - 1)
         room = self._room()
         front.values[2] = self.padding

@@ -24,12 +24,12 @@ from leaveout.bab.forests.tree_answers import (
 from leaveout.compiling import cached_njit
 
 _STEEP = 3.0
-"""How much more the member's margin weighs, while it answers the label, than the whole's."""
+"""Weight of the member's margin, while it answers the label, relative to the whole forest's."""
 
 
 @subroutine
 def merit(trees: Trees, box: Any, reward: float, room: Scratch) -> tuple[float, bool]:
-    """Return a cell's confidence if it is a leak, else its distance from one; and which."""
+    """Return a cell's confidence if it is a leak, else its distance from one; and which it is."""
     labels, c = trees.shares.shape[1], trees.numbers[0]
     means = room.means
     for d in range(labels):
@@ -61,7 +61,7 @@ def merit(trees: Trees, box: Any, reward: float, room: Scratch) -> tuple[float, 
 
 @subroutine
 def _move(listed: Listed, box: Any, feature: int, code: int) -> bool:
-    """Set a feature's code, and its group to the nearest row; False if there is none."""
+    """Set a feature's code, and its group to the nearest row; return False if there is none."""
     group = listed.of[feature]
     if group < 0:
         box[0, feature] = box[1, feature] = code
@@ -93,7 +93,7 @@ def _try(
     trees: Trees, listed: Listed, box: Any, trial: Any, feature: int, code: int, now: float,
     reward: float, room: Scratch,
 ) -> tuple[float, bool]:  # fmt: skip
-    """Move a feature, and keep the move if it is better."""
+    """Move a feature, and keep the move if it is an improvement."""
     copy_into(trial, box)
     if not _move(listed, trial, feature, code):
         return now, False
@@ -108,7 +108,7 @@ def _try(
 def ascend(
     trees: Trees, listed: Listed, most: Any, box: Any, rounds: int, reward: float, room: Scratch
 ) -> tuple[float, bool]:
-    """Move features of a cell one at a time while that is better."""
+    """Move features of a cell one at a time while that is an improvement."""
     trial = np.empty(box.shape, np.int32)
     nodes = trees.nodes
     now, leaks = merit(trees, box, reward, room)
@@ -141,7 +141,7 @@ def ascend(
 
 @subroutine
 def surround(trees: Trees, most: Any, box: Any, room: Scratch) -> None:
-    """Set a box to the inputs at which as many trees as possible change, in order."""
+    """Set a box to the inputs at which as many trees as possible change, considered in order."""
     for f in range(len(most)):
         box[0, f] = 0
         box[1, f] = most[f]
@@ -184,7 +184,7 @@ def near(cells: Any, box: Any) -> int:
 
 @subroutine
 def settle_on(listed: Listed, box: Any) -> None:
-    """Set a box to a cell in its middle, listed rows to the best fitting one."""
+    """Set a box to a cell in its middle, and listed features to the best-fitting row."""
     for g in range(len(listed.column_start) - 1):
         first, last = listed.column_start[g], listed.column_start[g + 1]
         width = last - first
@@ -215,7 +215,7 @@ def begin(trees: Trees, member: int, room: Scratch) -> None:
 
 @subroutine
 def narrow(listed: Listed, box: Any, feature: int) -> bool:
-    """Tighten a box to its listed rows after a range changed; False if none is left."""
+    """Tighten a box to its listed rows after a range changed; return False if none is left."""
     group = listed.of[feature]
     if group < 0:
         return True
@@ -247,9 +247,9 @@ def narrow(listed: Listed, box: Any, feature: int) -> bool:
 
 @subroutine
 def value(trees: Trees, at: Any, room: Scratch) -> float:
-    """Return the confidence of the leak with all trees at leaves; -inf if none.
+    """Return the confidence of the leak where all trees are at leaves; -inf if it is not one.
 
-    Summed in the trees' order and divided once, as the forests do.
+    Summed in the order of the trees and divided once, as in the forests.
     """
     labels, c = trees.shares.shape[1], trees.numbers[0]
     best = np.zeros(2, np.int64)
@@ -301,7 +301,7 @@ def bound(
     if not is_open:
         found = value(trees, at, room)
         return found, found >= 0.0
-    # A leak's confidence is at most the margin to any label, whichever the member answers.
+    # A leak's confidence is at most the margin over any label, whichever the member answers.
     cap = np.inf
     for d in range(labels):
         if d != c:
@@ -325,7 +325,7 @@ def bound(
 
 @subroutine
 def _choose(trees: Trees, at: Any, rival: int, kind: int, split: Any, room: Scratch) -> None:
-    """Choose the split that lowers the bound most on both sides, by first splits."""
+    """Choose, among the first splits, the one that lowers the bound most on both sides."""
     drops, nodes = room.drops, trees.nodes
     best = -1.0
     for turn in range(2):
@@ -361,7 +361,7 @@ def _score(drop: Any) -> float:
 
 
 DONE, FOUND, FULL, STOPPED = 0, 1, 2, 3
-"""Why `explore` returns: all members are done; a leak; no slot is free; it was told to stop."""
+"""Why `explore` returns: all members done; a leak found; no free slot; told to stop."""
 
 
 @subroutine
@@ -412,7 +412,7 @@ def _consider(
     trees: Trees, listed: Listed, slot: int, front: Frontier, levels: int, cutoff: float,
     room: Scratch,
 ) -> bool:  # fmt: skip
-    """Bound a box, and keep it if a leak above the cutoff may exist; return if it is one."""
+    """Bound a box, and keep it if a leak above the cutoff may exist; return whether it is one."""
     upper, exact = bound(
         trees, front.box[slot], front.at[slot], front.split[slot], levels, front.values[2], room
     )
@@ -446,7 +446,7 @@ def _split(
     trees: Trees, listed: Listed, slot: int, front: Frontier, levels: int, cutoff: float,
     room: Scratch,
 ) -> bool:  # fmt: skip
-    """Split a box taken from the heap; return whether there is a leak in it."""
+    """Split a box taken from the heap; return whether it contains a leak."""
     found = False
     feature, cut = front.split[slot, 0], front.split[slot, 1]
     front.state[1] -= 1
@@ -469,7 +469,7 @@ def _split(
 
 @subroutine
 def _root(trees: Trees, most: Any, front: Frontier) -> int:
-    """Write the whole input set into a slot."""
+    """Store the whole input set in a slot."""
     front.state[1] -= 1
     slot = front.free[front.state[1]]
     for f in range(len(most)):
@@ -481,14 +481,14 @@ def _root(trees: Trees, most: Any, front: Frontier) -> int:
 
 
 def _compile(stamp: int) -> tuple[Callable[..., Any], ...]:
-    """Compile anew if a source of this package changes: the stamp keys the cache."""
+    """Recompile if any source of this package changes: the stamp is part of the cache key."""
 
     @cached_njit(**OPTIONS)
     def ranges(
         nodes: NDArray[np.int32], shares: NDArray[np.float64], first: NDArray[np.int64], label: int,
         low: NDArray[np.float64], high: NDArray[np.float64], done: NDArray[np.bool_],
     ) -> None:  # fmt: skip
-        """Set the range of margins below each node reached by some of the first."""
+        """Set the range of margins of every node at or below the nodes in ``first``."""
         _ = stamp
         stack = np.empty(256, np.int64)
         for begun in first:
@@ -520,7 +520,7 @@ def _compile(stamp: int) -> tuple[Callable[..., Any], ...]:
         budget: int, levels: int, cutoff: NDArray[np.float64], stop: NDArray[np.int64],
         upper: NDArray[np.float64], front: Frontier, room: Scratch,
     ) -> int:  # fmt: skip
-        """Search members in turn, each with a budget of boxes, until there is news."""
+        """Search members in turn, each with a budget of boxes, until there is a result."""
         _ = stamp
         state, values = front.state, front.values
         while True:

@@ -13,7 +13,7 @@ from leaveout.arrays import Floats, Ints
 Longs = NDArray[np.int64]
 
 LAMBDAS = (0.25, 0.5, 0.75, 1.0, 1.5)
-"""Multipliers of what the member's margin must not exceed; 0 and infinity are bounds as well."""
+"""Multipliers of the bound on the member's margin; 0 and infinity give valid bounds, too."""
 
 
 class Trees(NamedTuple):
@@ -22,14 +22,14 @@ class Trees(NamedTuple):
     nodes: Ints  # shape (nodes, 4)
     shares: Floats  # shape (answers, labels)
     roots: Longs  # shape (trees + 1,)
-    end: Ints  # shape (nodes of the whole,): the node behind the last one below each
+    end: Ints  # shape (nodes of the whole,): the node after the last one below each
     low: Floats  # shape (nodes, labels)
     high: Floats  # shape (nodes, labels)
     start: Longs  # shape (members + 1,)
     tree: Ints  # shape (changes,)
     node: Longs  # shape (changes,)
     instead: Longs  # shape (changes,)
-    weights: Floats  # shape (2,): one over the number of trees of the whole and of the members
+    weights: Floats  # shape (2,): reciprocal number of trees of the whole and of the members
     numbers: Longs  # shape (4,)
 
 
@@ -49,20 +49,20 @@ class Frontier(NamedTuple):
     box: Ints  # shape (slots, 2, features): least and greatest codes
     at: Ints  # shape (slots, 2, trees)
     upper: Floats  # shape (slots,)
-    split: Ints  # shape (slots, 2): the feature to split, and the greatest code of the left part
+    split: Ints  # shape (slots, 2): the feature to split, and the greatest code of its left part
     heap: Longs  # shape (slots,)
-    free: Longs  # shape (slots,): slots not in use; the last is taken first
+    free: Longs  # shape (slots,): free slots, taken from the end
     state: Longs  # shape (6,)
     values: Floats  # shape (4,)
-    found: Ints  # shape (features,): codes of the leak reported last
+    found: Ints  # shape (features,): codes of the last leak reported
 
 
 class Scratch(NamedTuple):
-    """Work space for one bound."""
+    """Work space for computing one bound."""
 
     changed: Longs  # shape (2, trees)
     parts: Floats  # shape (trees, 2, labels, 2 + multipliers)
-    worse: NDArray[np.bool_]  # shape (labels,): whether some tree moves towards this rival
+    worse: NDArray[np.bool_]  # shape (labels,): whether some tree may move towards this rival
     stack: Longs  # shape (entries, 7)
     drops: Floats  # shape (features, 4)
     sums: Floats  # shape (labels, 2 + multipliers)
@@ -71,7 +71,7 @@ class Scratch(NamedTuple):
 
 
 def frontier(slots: int, features: int, trees: int, kept: Frontier | None = None) -> Frontier:
-    """Return an empty frontier, or a larger one with another's content."""
+    """Return an empty frontier, or a larger one with the content of another."""
     made = Frontier(
         np.empty((slots, 2, features), np.int32), np.empty((slots, 2, trees), np.int32),
         np.empty(slots), np.empty((slots, 2), np.int32), np.empty(slots, np.int64),
@@ -103,14 +103,14 @@ def scratch(features: int, trees: int, labels: int) -> Scratch:
     )  # fmt: skip
 
 
-# No fast mathematics: sums must be those that a forest computes.
+# No fast-math: sums must be those that a forest computes.
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 subroutine = register_jitable(**OPTIONS)
 
 
 @subroutine
 def go_down(nodes: Any, box: Any, node: int) -> int:
-    """Return the child that a whole box goes to; the node itself if split or a leaf."""
+    """Return the child that the whole box goes to; the node itself if split, or if a leaf."""
     feature = nodes[node, 0]
     if feature >= 0:
         if box[1, feature] <= nodes[node, 1]:
@@ -122,7 +122,7 @@ def go_down(nodes: Any, box: Any, node: int) -> int:
 
 @subroutine
 def settle(nodes: Any, box: Any, a: int, b: int, changed: int, instead: int) -> tuple[int, int]:
-    """Descend the forest's and the member's node as far as the whole box goes."""
+    """Descend from the forest's and the member's node as far as the whole box goes."""
     while True:
         if a == b:
             if a == changed:
@@ -144,7 +144,7 @@ def _note(
     out: Any, lambdas: Any, weights: Any, first: float, last: float, least: float, most: float,
     tied: bool,
 ) -> None:  # fmt: skip
-    """Widen one rival's bounds by margins from first to last of both sides.
+    """Widen one rival's bounds by both sides' margins from first to last.
 
     If ``tied``, the member's margin equals the forest's.
     """
@@ -232,7 +232,7 @@ def bound_tree(
         for d in range(parts.shape[1]):
             for i in range(parts.shape[2]):
                 parts[side, d, i] = np.inf if i == 1 else -np.inf
-    # An entry: two nodes, the feature whose range to set first (-1: none), range, side, level.
+    # An entry: two nodes, the feature whose range to set first (-1 for none), range, side, level.
     _put(stack[0], a, b, -1, 0, 0, -1, 0)
     count = 1
     while count:
@@ -254,7 +254,7 @@ def bound_tree(
             _subtrees(trees, a, b, changed, instead, out, room)
             continue
         k = nodes[first, 1]
-        # Only where the two differ does what the one tests narrow what the other may.
+        # Only where both test the same feature does one's range restrict the other.
         one = a == b
         narrows = not one or (a < len(trees.end) and a <= changed < trees.end[a])
         left, right = nodes[first, 2], nodes[first, 3]

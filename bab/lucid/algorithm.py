@@ -36,10 +36,10 @@ from leaveout.solvers import Outcome, Settings, SolverProcess, Status
 State = Literal["fresh", "exact", "relaxed", "stopped", "numerical", "failed"]
 
 _ABOUT = 0.01
-"""Share of a bound within which its optimum is looked for a second time."""
+"""Share of a bound within which its optimum is sought a second time."""
 
 _LARGEST = 1e6
-"""Scaled weights beyond this leave no room between rounding and tolerance: no MILP is trusted."""
+"""With larger scaled weights, rounding exceeds the tolerance, so no MILP is trusted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,16 +47,16 @@ class MemberSet:
     """Members that share one hyper-network."""
 
     members: NDArray[np.int64]
-    upper: float  # no leak of these members has a higher confidence
-    encoding: Encoding  # how its next problem is encoded
-    limit: float  # seconds its next problem may take
+    upper: float  # no leak of these members has higher confidence
+    encoding: Encoding  # encoding of its next problem
+    limit: float  # time limit of its next problem, in seconds
     state: State = "fresh"
     detail: str = ""
 
 
 @dataclass(frozen=True, eq=False)
 class Bounded:
-    """A bounded set, and the solver's best point if it had one."""
+    """A bounded set, and the solver's best point, if any."""
 
     result: MemberSet
     point: Floats | None
@@ -76,7 +76,7 @@ def bound_set(
         if task.upper <= floor:
             return Bounded(replace(task, upper=max(task.upper, floor), state="exact"), None, 0)
     else:
-        # Without matching dependencies the two networks are bounded apart, as in the paper.
+        # Without matching dependencies the two networks are bounded separately, as in the paper.
         pair = replace(pair, hyper=hyper_bounds(hyper, box))
     both = scale_pair(network, hyper, pair, box)
     if not both.largest <= _LARGEST:
@@ -103,11 +103,11 @@ class _Attempt:
     def run(self) -> Bounded:
         encoded, outcome = self.solve(self.floor)
         if outcome.status is Status.INFEASIBLE:
-            # One "infeasible" is not believed: by how much it is missed must be positive too.
+            # One "infeasible" is not trusted: the amount of violation must be positive, too.
             elastic, missed = self.solve(self.floor, elastic=True)
             if elastic.confirms(missed):
                 return self.finish("exact", min(self.task.upper, self.floor))
-            # Too close to the cut-off to tell: a lower one leaves room for a bound.
+            # Too close to the cut-off to decide: a lower one allows for a bound.
             lower = self.floor - max(self.floor, self.task.upper) / 2
             encoded, outcome = self.solve(lower)
         if outcome.status is Status.INFEASIBLE:
@@ -116,7 +116,8 @@ class _Attempt:
         bound = encoded.upper(outcome) + self.instance.network_error
         point = encoded.point(outcome)
         if outcome.status is Status.OPTIMAL and bound < self.task.upper:
-            # Nor is one optimum: with presolve and without HiGHS has lost leaks, not the same ones.
+            # Nor is one optimum: HiGHS has lost leaks with presolve and without, but different
+            # ones.
             encoded, outcome = self.solve(bound - _ABOUT * abs(bound), presolve=True)
             if outcome.status is not Status.INFEASIBLE:
                 bound = max(bound, encoded.upper(outcome) + self.instance.network_error)
@@ -141,7 +142,7 @@ class _Attempt:
             elastic=elastic,
         )
         left = max(0.1, self.deadline.seconds_left)
-        # To confirm, a dual bound above zero is enough.
+        # For confirmation, a positive dual bound suffices.
         settings = Settings(
             time_limit=left,
             relative_gap=0.5 if elastic else 1e-5,
@@ -165,7 +166,7 @@ T = TypeVar("T")
 
 
 class SolverPool:
-    """Run tasks that need a solver, at most ``workers`` at a time."""
+    """Runner of tasks that need a solver, at most ``workers`` at a time."""
 
     def __init__(self, solver: str, workers: int) -> None:
         self._processes = [SolverProcess(solver) for _ in range(workers)]
@@ -185,13 +186,13 @@ class SolverPool:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # A task that is not with its solver may take long to notice; nobody waits for what it says.
+        # A task outside its solver may notice late, but its result is no longer needed.
         self._threads.shutdown(wait=False, cancel_futures=True)
         for process in self._processes:
             process.retire()
 
     def submit(self, task: Callable[[SolverProcess], T]) -> Future[T]:
-        """Run ``task`` with the next free process."""
+        """Run ``task`` in the next free process."""
 
         def run() -> T:
             process = self._free.get()
@@ -221,7 +222,7 @@ def features(networks: Networks, members: Members) -> Floats:
         return networks.take(members).flat()
     from sklearn.random_projection import SparseRandomProjection
 
-    # The seed is fixed, so that a set is described alike whenever it is split.
+    # A fixed seed, so that a set has the same features whenever it is split.
     projection = SparseRandomProjection(_DIRECTIONS, dense_output=True, random_state=_SEED)
     projection.fit(np.zeros((1, networks.size)))
     return np.concatenate(
@@ -238,7 +239,7 @@ def partition(parameters: Floats, members: Members, seed: int = 0) -> list[Membe
     most = min(_MOST, len(members))
     fits = []
     with warnings.catch_warnings():
-        # Fewer distinct networks than clusters is answered below, not worth a warning.
+        # Fewer distinct networks than clusters are handled below; no warning is needed.
         warnings.simplefilter("ignore", ConvergenceWarning)
         for k in range(1, most + 1):
             fits.append(KMeans(k, n_init=2, random_state=seed).fit(rows))
@@ -251,7 +252,7 @@ def partition(parameters: Floats, members: Members, seed: int = 0) -> list[Membe
 
 
 def elbow(inertia: list[float]) -> int:
-    """Return the position, at least 1, farthest below the chord of a falling curve."""
+    """Return the position, at least 1, farthest below the chord of a decreasing curve."""
     curve = np.asarray(inertia)
     chord = np.linspace(curve[0], curve[-1], len(curve))
     below = chord - curve
@@ -261,7 +262,7 @@ def elbow(inertia: list[float]) -> int:
 _TICK = 0.25
 _USED = 0.95
 _ROUNDED = 0.01
-"""Largest relative gap that is put down to float32 evaluation and still called closed."""
+"""Largest relative gap that is attributed to float32 evaluation and counts as closed."""
 
 
 def search(
@@ -281,8 +282,8 @@ def search(
 class _Search:
     """The state of one search; every member is in exactly one set.
 
-    The upper bound rests only on ``member_upper``, which falls only to proved values, so it holds
-    at any interrupt.
+    The upper bound depends only on ``member_upper``, which is only lowered to proved values, so it
+    is valid at any interrupt.
     """
 
     def __init__(
@@ -333,15 +334,15 @@ class _Search:
 
     @property
     def floor(self) -> float:
-        """The confidence up to which leaks no longer matter."""
+        """The confidence up to which leaks do not matter."""
         known = self.witness is not None and self.options.witnesses
         return max(self.asked, self.lower) if known else self.asked
 
     @property
     def threshold(self) -> float:
-        """The bound up to which sets need no work: a leak's or a final set's.
+        """The bound up to which sets need no work: a leak's or a completed set's.
 
-        The second is how Algorithm 1 bounds every set by that of a single member.
+        Using the latter, Algorithm 1 bounds every set by that of a single member.
         """
         return max(self.floor, self.settled)
 
@@ -387,13 +388,13 @@ class _Search:
         return over or self._is_refuted() or self._is_closed()
 
     def _is_refuted(self) -> bool:
-        """Return whether a leak decides the question."""
+        """Return whether a leak answers the question."""
         return self.decide and self.witness is not None and self.lower > self.asked
 
     def _is_closed(self) -> bool:
         """Return whether the question is answered.
 
-        The gap is widened by float32 rounding, but to at most `_ROUNDED`.
+        The allowed gap grows with float32 rounding, up to `_ROUNDED`.
         """
         upper = self.upper
         if upper <= self.asked:
@@ -408,7 +409,7 @@ class _Search:
         return self.instance.network_error + self.instance.member_error
 
     def _feed(self, pool: SolverPool) -> None:
-        """Give each free solver the set with the largest bound, branching if needed."""
+        """Give each free solver the set with the largest bound, branching where needed."""
         while len(self.running) < self.options.workers:
             if not self.waiting and not self._branch():
                 return
@@ -417,7 +418,7 @@ class _Search:
             if task.upper <= self.threshold:
                 self.final.append(task)
                 continue
-            # A little less than what is left, so that the dual bound still arrives.
+            # Slightly less than the remaining time, so that the dual bound still arrives.
             timed = replace(
                 task, limit=max(0.1, min(task.limit, _USED * self.deadline.seconds_left))
             )
@@ -425,7 +426,7 @@ class _Search:
             self.running[pool.submit(call)] = task
 
     def _branch(self) -> bool:
-        """Move the queue's first set or its parts to the waiting; False if none can."""
+        """Queue the next set, or its parts, for solving; return False if impossible."""
         while self.queue:
             _, _, entry = heapq.heappop(self.queue)
             refined = self._refine(entry) if entry.upper > self.threshold else []
@@ -472,8 +473,8 @@ class _Search:
         self._tell()
 
     def _trusted_set(self, found: MemberSet, task: MemberSet) -> MemberSet:
-        """Return a bound as found, or the old one if a leak contradicts it."""
-        # Later calls of an unlimited set keep the limit they were given, not what was left.
+        """Return a set's new bound, or its old one if a leak contradicts the new."""
+        # Later calls of an unlimited set keep the original limit, not the remaining time.
         entry = replace(found, limit=task.limit)
         if self.leaks[found.members].max() <= found.upper:
             return entry
@@ -481,7 +482,7 @@ class _Search:
         return replace(entry, upper=task.upper, state="numerical")
 
     def _contradict(self) -> None:
-        """Forget every bound, as the source of one wrong bound is distrusted."""
+        """Discard all bounds, since a source of a wrong bound is not trusted."""
         self.contradicted = True
         self.member_upper[:] = self.most
 

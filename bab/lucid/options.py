@@ -11,10 +11,10 @@ from leaveout.solvers import Feature, find_solver
 
 @dataclass(frozen=True)
 class Variant:
-    """Which of LUCID's techniques a run uses."""
+    """The LUCID techniques that a run uses."""
 
     name: str
-    hyper: bool  # start from one hyper-network of all members; otherwise from every member alone
+    hyper: bool  # start from one hyper-network of all members, or else from each member separately
     branch: bool  # branch and bound over sets of members
     encoding: Encoding
 
@@ -42,10 +42,10 @@ def find_variant(name: str) -> Variant:
 
 
 TIGHT = 1e-9
-"""Tolerance asked of solvers."""
+"""Tolerance requested from solvers."""
 
 LOOSE = 1e-6
-"""Tolerance presumed of solvers that take none."""
+"""Tolerance assumed for solvers without the option."""
 
 _PAPER_LIMIT = 2400.0
 _SHARE = 12
@@ -53,12 +53,12 @@ _SHARE = 12
 
 @dataclass(frozen=True)
 class LucidOptions:
-    """How to search."""
+    """Options of the search."""
 
     variant: Variant = field(default_factory=lambda: VARIANTS["LUCID"])
     solver: str = "highs"  # ``name`` or ``name:option``
     workers: int = 1  # solver processes
-    seconds: float | None = None  # time for one label; None for none
+    seconds: float | None = None  # time limit per label; None for none
     set_seconds: float | None = None
     gap: float = 1e-3  # relative gap at which the bounds count as closed
     witnesses: bool = True
@@ -67,12 +67,12 @@ class LucidOptions:
 
     @property
     def tolerance(self) -> float:
-        """The tolerance asked of the solver, or assumed if it takes none."""
+        """The tolerance requested from the solver, or assumed if it has no such option."""
         return TIGHT if Feature.TOLERANCES in find_solver(self.solver).features else LOOSE
 
     @property
     def limit(self) -> float:
-        """Seconds per MILP."""
+        """Time limit per MILP, in seconds."""
         if self.set_seconds is not None:
             return self.set_seconds
         return _PAPER_LIMIT if self.seconds is None else self.seconds / _SHARE

@@ -1,8 +1,8 @@
-"""Settling of nodes beyond float64: claims that hold, or fail, by less than rounding.
+"""Settling of nodes beyond float64: claims that hold, or fail, by less than rounding errors.
 
-Bounds of nodes are padded for rounding, so that none of a claim that is met with equality is ever
-below it. Where no more than that keeps a node open, its cases are looked at without padding: over
-the reals in exact arithmetic, of float32 by where the scores end to the last bit.
+Bounds of nodes are padded for rounding, so they never fall below a claim that holds with equality.
+Where only padding keeps a node open, its cases are examined without it: over the reals in exact
+arithmetic, in float32 by the exact range of the scores, bit by bit.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from leaveout.encoders.rational import (
 )
 
 _ROOM = 1e-9
-"""Of the terms of a sum, which may cancel."""
+"""Share of the absolute terms of a sum, which may cancel."""
 
 
 class PointRegions:
-    """Reader of nodes of a claim."""
+    """Converter from a claim's nodes to regions of its points."""
 
     def __init__(self, claim: JointClaim, space: Space) -> None:
         self._claim, self._space = claim, space
@@ -80,7 +80,7 @@ class PointRegions:
     def hidden_bounds(self, node: Node) -> list[list[Interval]]:
         """Return a node's bounds of each application's hidden pre-activations."""
         lower, upper, above, below = node.state[:4]
-        # The second network's differences lie in the band, whatever phases are tied.
+        # The second network's differences are within the band, whatever phases are tied.
         second = Interval(lower - below, upper + above)
         claim, starts = self._claim, self._space.layout.starts
         found = []
@@ -96,25 +96,24 @@ class PointRegions:
 
 
 Neuron = tuple[int, int, int]
-"""Application, layer, position."""
+"""Application, layer and position."""
 
 _NOISE = 1e-10
-"""How near the target bounds are that may never come below it, relative to a case's terms."""
+"""Distance from the target, relative to a case's terms, within which bounds may stay forever."""
 
 _UNDERFLOW = 1e-30
 
 _NEAR_REALS = 2.0**-10
-"""How near the target exact arithmetic is tried, relative to the terms of a case."""
+"""Distance from the target, relative to a case's terms, within which exact arithmetic is tried."""
 
 _NEAR_FLOAT32 = 16.0
-"""How near float32 ends are tried, in errors of float32 evaluation."""
+"""Distance from the target, in float32 evaluation errors, within which its ranges are tried."""
 
 _SHARE, _START = 0.25, 0.2
-"""Share of the time that this may take before a node is given up, and seconds to begin with; less
-where little comes of it."""
+"""Share of the time spent here, and seconds at the start; less if few nodes are settled."""
 
 _WORK = 200_000
-"""Products of one node in exact arithmetic."""
+"""Most products in exact arithmetic per node."""
 _MOST_ROWS = 60
 
 
@@ -122,7 +121,7 @@ _UNKNOWN = Settled(False)
 
 
 class Boundary:
-    """Settler of nodes of a claim that is to be decided."""
+    """Settler of the nodes of a claim that is to be decided."""
 
     def __init__(self, claim: JointClaim, space: Space) -> None:
         self._claim, self._space = claim, space
@@ -148,7 +147,7 @@ class Boundary:
 
     @cached_property
     def noise(self) -> float:
-        """See `Settling.noise`; nothing is given up if values are asked for."""
+        """See `Settling.noise`; 0 if values are requested, so that no node is given up."""
         return _NOISE * float(self._sizes.max()) + _UNDERFLOW if all(self._decided) else 0.0
 
     def applies(self, node: Node, target: float, *, last: bool) -> bool:
@@ -286,13 +285,13 @@ class Boundary:
             if strict and most <= 0:
                 return None, polytope.pivots * len(lower) * len(rows)
             points.append(point)
-        # Where each can be met strictly by itself, the middle of these points meets all of them.
+        # If each can be met strictly, the centre of these points meets all of them.
         count = Fraction(1, max(1, len(points)))
         middle = [sum(each, Fraction(0)) * count for each in zip(*points, strict=True)]
         return [middle or polytope.point(), *points], polytope.pivots * len(lower) * len(rows)
 
     def _conditions(self, case: int) -> list[tuple[Form, bool]]:
-        """Return the forms that are exact, and whether they are strict."""
+        """Return the exact forms, and whether they are strict."""
         claim = self._claim
         asked = [(each.form, each.strict) for each in claim.cases[case].conditions]
         sides = claim.rows[case][len(claim.rows[case]) - claim.sides[case] :]
@@ -329,7 +328,7 @@ class Boundary:
         return True
 
     def _phases(self, node: Node) -> dict[Neuron, int]:
-        """Return the phases that hold in a node; virtual for a pair of networks."""
+        """Return the phases that hold in a node; virtual ones for a pair of networks."""
         claim, starts = self._claim, self._space.layout.starts
         if claim.joint.is_pair:
             return {}
@@ -365,7 +364,7 @@ def _most(form: Form, boxes: list[Box], scores: list[Interval]) -> Fraction | No
 def _float32_box(box: Box, whole: Box) -> Box | None:
     """Return the box of float32 numbers in part of a box, or None.
 
-    A feature without float32 numbers in the whole box stands for the numbers next to its bounds.
+    For a feature without float32 numbers in the whole box, those next to its bounds are used.
     """
     none = np.greater(*_inwards(whole))
     lower, upper = _inwards(box)

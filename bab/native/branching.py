@@ -1,4 +1,4 @@
-"""Branching: choice of a node's split by the past gains of each kind."""
+"""Branching: choice of a node's split by the past gains of each kind of split."""
 
 from __future__ import annotations
 
@@ -11,45 +11,45 @@ from leaveout.bab.native.nodes import Node, Split
 from leaveout.bab.native.question import SMALL_REGION
 
 _SPREAD = 0.3
-"""Share of the open part of a bound that must come from the set for its members to be split."""
+"""Least share of a bound's open part due to the set for its members to be split."""
 
 _NARROW = 1e-9
-"""Inputs that vary less are not split any more."""
+"""Narrower inputs are not split."""
 
 _LITTLE = 0.25
-"""Share of what rounding hides that splitting must be able to win."""
+"""Least share of the rounding error that input splits must be able to gain."""
 
 _NOTHING = 1e-4
-"""Share of the open part of a bound that inputs must be able to win, if members can be split."""
+"""Least share of a bound's open part that inputs must be able to gain, if members can be split."""
 
 _TINY_REGION = 1e-5
-"""Widest input of a region that is given up to float32 evaluation."""
+"""Widest input of a region whose rest is left to float32 rounding."""
 
 _KINDS = ("input", "phase", "untied")
 
 _TRIED = 4
-"""Nodes of a size that are split in both ways before either is preferred."""
+"""Nodes of a size class that are split in both ways before one is preferred."""
 
 _EXPLORE = 0.03
-"""Share of those that are afterwards."""
+"""Share of nodes that are split in both ways later."""
 
 _FORGET = 0.995
 _SMALL, _LARGE = 0.4, 0.6
-"""Weights of the smaller and the larger gain of two children (geometric)."""
+"""Exponents of the smaller and larger gain of two children in their geometric mean."""
 
 
 @dataclass(eq=False)
 class Brancher:
     """Gains of splits: pseudo-costs per neuron, and an average per kind.
 
-    Gains are relative to how far a bound exceeds the target, so that they compare.
+    Gains are relative to the bound's excess over the target, so that they are comparable.
     """
 
     hidden: int
     seed: int
-    ties: bool = True  # whether phases are split, or inputs alone
-    virtual: bool = True  # whether tied phases are of pairs, and may let more count than there is
-    noise: float = 0.0  # what padding may add to a value
+    ties: bool = True  # whether phases are split, not only inputs
+    virtual: bool = True  # whether ties of phases concern pairs, and may admit virtual values
+    noise: float = 0.0  # largest effect of padding on a value
     _gain: Floats = field(init=False)
     _count: Floats = field(init=False)
     _won: Floats = field(init=False)
@@ -63,7 +63,7 @@ class Brancher:
         self._rng = np.random.default_rng(self.seed)
 
     def choose(self, node: Node, target: float) -> list[Split]:
-        """Return candidate splits of a node (side 0), of which the best is kept."""
+        """Return candidate splits of a node (side 0); the best one is kept."""
         open_part = node.value - target
         if _open_by_rounding(node, open_part, self.noise):
             return []
@@ -77,11 +77,11 @@ class Brancher:
         by_phase = None if node.plain or not self.ties else self._neuron(node)
         can_input = bool(wide[by_input])
         if len(node.members) > 1 and by_phase is None:
-            # A bound that makes no use of the set shows no spread of it, though it may be why.
+            # A bound that does not use the set shows no spread, though the set may be its cause.
             can_input &= float(node.input_score.sum()) > _NOTHING * open_part
         tied = self.virtual and bool(node.phase.any())
         if tied and by_phase is None and float(widths.max()) < SMALL_REGION:
-            # What is left of it is virtual, for the most part.
+            # The rest of the bound is mostly virtual.
             return [Split("untied")]
         middle = (node.lower[by_input] + node.upper[by_input]) / 2
         splits = [Split("input", by_input, 0, float(middle))] if can_input else []
@@ -130,13 +130,13 @@ class Brancher:
         tried = self._tried[tied, kinds, size]
         gains = self._won[tied, kinds, size] / np.maximum(tried, 1e-9)
         if not tied:
-            # What the next split wins counts too: below a tie that may be less.
+            # The gain of the next split counts, too, which may be less below a tie.
             best = float(gains.max())
             gains = gains + np.array([best, self._below(size, best)])
         return tried, gains
 
     def _below(self, size: int, known: float) -> float:
-        """Return the expected gain below tied nodes, or ``known`` after few trials."""
+        """Return the expected gain below tied nodes; ``known`` after few trials."""
         tried = self._tried[1, :, size]
         if tried.max() < _TRIED:
             return known
@@ -156,14 +156,14 @@ class Brancher:
 
 
 def _size(node: Node) -> int:
-    """Return the size class of a node: the doublings of its undecided pairs."""
+    """Return a node's size class: the bit length of its number of undecided pairs."""
     return int((node.neuron_score >= 0.0).sum()).bit_length()
 
 
 def _open_by_rounding(node: Node, open_part: float, noise: float) -> bool:
     """Return whether only float32 rounding keeps a node open.
 
-    Errors count as often as their forms. A region wide enough to gain more than that is still
+    Errors are weighted like their forms. A region wide enough to gain more than that is still
     split.
     """
     used = node.share > 0.0

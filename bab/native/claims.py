@@ -30,7 +30,7 @@ from leaveout.encoders.query import Case, Form, Query
 
 
 class Propagation:
-    """Upper bounds over the cases of one query, propagating each network once."""
+    """Upper bounds for the cases of one query; each network is propagated once."""
 
     def __init__(self, query: Query, errors: FormErrors) -> None:
         self._query, self._errors = query, errors
@@ -40,7 +40,7 @@ class Propagation:
         ]
 
     def upper(self, case: Case) -> float:
-        """Bound the least goal over a case's counter-examples; infinite if unknown."""
+        """Bound the least goal over a case's counter-examples; return infinity if unknown."""
         conditions = [self._upper(each.form) for each in case.conditions]
         if case.goals and any(bound < 0.0 for bound in conditions):
             return -math.inf
@@ -64,33 +64,33 @@ class Propagation:
             value = float(total + Fraction(error))
         except OverflowError:
             return math.inf
-        # Above what is summed exactly, by more than adding the errors up may have lost.
+        # Rounded up by more than the summing of errors may have lost.
         return value + 1e-12 * (abs(value) + error)
 
 
 STEPS = 40
-"""Of the dual ascent of one node, where the largest value is wanted."""
+"""Steps of the dual ascent at a node, when the largest value is sought."""
 
 _FEW_STEPS = 10
-"""The same where all that matters is whether a node can be dropped: then more nodes prove more."""
+"""The same when a node only has to be dropped: then visiting more nodes proves more."""
 
 BELOW = math.nextafter(0.0, -math.inf)
-"""What a guarantee's counter-examples must be bounded by: of exactly 0 there may be some."""
+"""Upper bound that excludes counter-examples of a guarantee; at exactly 0 there may be some."""
 
 _UNIT32 = 2.0**-24
 
 _SAME = 1e-9
-"""Bounds so close are equal, also where both are about 0."""
+"""Bounds this close count as equal, even near 0."""
 
 _MATTERS = 8.0
-"""Errors are bounded anew where they are more than one in so many of what keeps a node open."""
+"""Errors are recomputed if they exceed one part in this many of a node's open part ..."""
 
 _NARROWER = 0.7
-"""... and the region has shrunk this much since they last were."""
+"""... and the region has shrunk by this factor since the last time."""
 
 
 def tune_ascents(options: NativeOptions, *, decides: bool) -> NativeOptions:
-    """Return options whose ascents suit deciding a claim, or bounding its value."""
+    """Return options with ascents suited to deciding a claim, or to bounding its value."""
     if decides:
         return replace(options, steps=_FEW_STEPS, reach=1.0)
     return replace(options, steps=STEPS)
@@ -100,7 +100,7 @@ class Claims:
     """A `Question`: the largest least goal over the counter-examples of some cases."""
 
     least = -math.inf
-    # The roots often settle the question.
+    # The root nodes often settle the question.
     seeks_first = False
     opens_slowly = False
 
@@ -110,7 +110,7 @@ class Claims:
 
     @cached_property
     def most(self) -> float:
-        """Return the bound that propagation proves for all cases."""
+        """The bound proved by propagation for all cases."""
         known = Propagation(self.claim.query, self.claim.errors)
         return max((known.upper(case) for case in self.claim.cases), default=-math.inf)
 
@@ -157,7 +157,7 @@ class Claims:
     def prepare(self, options: NativeOptions) -> Prepared:
         """See `Question.prepare`."""
         joint, space, forms = self.claim.joint, self.space, self.forms
-        # Tied phases cover every way to pass a difference for one form of it, not for several.
+        # Tied phases cover all ways to pass on a difference for one of its forms, not for several.
         touching = [int(forms.has_differences[forms.case(i)].sum()) for i in range(forms.cases)]
         return Prepared(
             space,
@@ -247,13 +247,13 @@ class ClaimPayload:
 
 
 class ClaimRounding:
-    """Evaluation error bounds of forms over a node's own region, where useful."""
+    """Evaluation error bounds of forms over a node's region, where useful."""
 
     def __init__(self, claim: JointClaim, space: Space) -> None:
         self._claim, self._regions = claim, PointRegions(claim, space)
 
     def __call__(self, node: Node, target: float) -> Node:
-        """Return the node with its own region's errors, where these may help."""
+        """Return the node with the errors of its region, where these may help."""
         claim, rows = self._claim, self._claim.rows[node.case]
         count, goals = len(rows), len(claim.cases[node.case].goals)
         width = float((node.upper - node.lower).mean())

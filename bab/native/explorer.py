@@ -26,35 +26,35 @@ RoundingBound = Callable[[Node, float], Node]
 
 _BATCH = 32
 _WIDEST = 512
-"""Nodes bounded at once, while sets of members are taken apart."""
+"""Nodes bounded at once while sets of members are split."""
 
 _PATIENCE = 4096
-"""Nodes, or as many as before, that are bounded near the target until it is given up."""
+"""Nodes bounded near the target, or as many as before that, until it is given up."""
 
 _HINTED = 4
-"""Nodes that cannot be split any further to keep as hints: there the value is to be found."""
+"""Nodes that cannot be split further to keep as hints: the value is likely to be there."""
 
 
 @dataclass(frozen=True)
 class Stand:
     """State of an explorer."""
 
-    value: float  # largest value of an open node; minus infinity where none is
+    value: float  # largest value of an open node; minus infinity if there is none
     open_nodes: int
     bounded: int
-    worth_going_on: bool  # whether a node is left that could lower the value
+    worth_going_on: bool  # whether a remaining node could lower the value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Bounded:
-    """A bounded node, and whether anything of it is left to split."""
+    """A bounded node, and whether it can be split further."""
 
     node: Node
     is_open: bool
 
 
 class Explorer:
-    """Owner of a frontier; its value and the targets met bound all it was given."""
+    """Owner of a frontier; its value and the targets met bound all the nodes that it received."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Explorer:
         return next(self._names)
 
     def rename(self, first: int, stride: int) -> None:
-        """Give nodes numbers from ``first`` on."""
+        """Give new nodes numbers from ``first`` on."""
         self._names = itertools.count(first, stride)
 
     def add(self, nodes: Iterable[Node]) -> None:
@@ -103,7 +103,7 @@ class Explorer:
             heapq.heappush(self._heap, (-node.value, next(self._order), node))
 
     def give(self, count: int) -> list[Node]:
-        """Remove and return every other one of the most urgent nodes."""
+        """Remove and return every second of the most urgent nodes."""
         kept: list[Node] = []
         given: list[Node] = []
         while self._heap and len(given) < count:
@@ -117,7 +117,7 @@ class Explorer:
         return [node for _, _, node in sorted(self._heap, key=lambda entry: entry[:2])]
 
     def urgent(self, count: int) -> list[Node]:
-        """Return the most urgent single-member nodes, few per member."""
+        """Return the most urgent single-member nodes, but few per member."""
         chosen: list[Node] = []
         for _, _, node in heapq.nsmallest(8 * count, self._heap, key=lambda entry: entry[:2]):
             own = sum(int(node.members[0]) == int(each.members[0]) for each in chosen)
@@ -156,7 +156,7 @@ class Explorer:
     def _is_stalled(self, target: float) -> bool:
         """Return whether all open nodes have been near the target for too long.
 
-        What is left may hold with equality, which padded bounds never show.
+        The claim may hold with equality, which padded bounds never prove.
         """
         if self.boundary is None or not self.boundary.noise or not self._heap:
             return False
@@ -191,8 +191,8 @@ class Explorer:
             if self._is_settled(node, target, last=not splits):
                 continue
             if not splits:
-                # Every phase is settled and every input narrow: the value is a leak's own, but
-                # for what float32 rounding hides.
+                # Every phase is settled and every input narrow: the value is that of a leak, except
+                # for float32 rounding.
                 self.unresolved = max(self.unresolved, node.value)
                 self._hint(node)
                 self._settle(node)
@@ -221,13 +221,13 @@ class Explorer:
         found = self.boundary.settle(node)
         if found.empty:
             self._settle(replace(node, value=-math.inf))
-        # Not by way of nodes, whose regions are shifted: a last bit may matter.
+        # Not as nodes, whose regions are shifted: every bit may matter.
         met = [Hint(each, int(node.members[0]), node.case, node.value) for each in found.points]
         self.met = [*met, *self.met][:_HINTED]
         return found.empty
 
     def _hint(self, node: Node) -> None:
-        """Keep a node as a hint to attacks if its value is among the highest."""
+        """Keep a node as a hint for attacks if its value is among the highest."""
         self.unresolved_nodes = heapq.nlargest(
             _HINTED, [*self.unresolved_nodes, node], lambda each: each.value
         )
@@ -244,7 +244,7 @@ class Explorer:
                 for side, group in enumerate(groups)
             ]  # fmt: skip
         if split.kind == "untied":
-            # A certificate holds what is proved of the child, not what was of its parent.
+            # A certificate needs bounds proved for the child itself, not the parent's.
             cap = math.inf if self.records is not None else node.value
             return [untie(node, split, self.name(), self.space.layout, cap)]
         pair = []
@@ -293,7 +293,7 @@ class Explorer:
                     self._note(done, target, status, Proof.of(found, i) if proves else None)
                 is_open = status == OPEN and done.value > target
                 if is_open and self.records is None:
-                    # What proves a bound says of its children that they are empty.
+                    # The proof of such a bound shows that the children are empty.
                     is_open = bool(self._snap_regions([done])[0])
                 result[node.ident] = _Bounded(done, is_open)
         return [result[ident] for ident in given]
@@ -307,7 +307,7 @@ class Explorer:
     def _spread(
         self, nodes: list[Node], many: NDArray[np.bool_], values: Floats, target: float
     ) -> Floats:
-        """Return how much lower values would be with every member at the centre."""
+        """Return how much lower values would be if every member were at the centre."""
         result = np.zeros(len(nodes))
         chosen = [node for node, several in zip(nodes, many, strict=True) if several]
         if not chosen:
@@ -355,19 +355,19 @@ class Explorer:
 Members = NDArray[np.int64]
 
 _MOST = 31
-"""Groups of a tree."""
+"""Most groups of a tree."""
 
 _READ = 2**28
-"""Parameters of members that may be read to bound groups: a second or so."""
+"""Most parameters of members read to bound groups: about a second."""
 
 
 @dataclass(frozen=True, eq=False)
 class Group:
     """A set of members with similar networks."""
 
-    parent: int  # position of the group it is a part of, earlier in the list; -1 for all members
+    parent: int  # position in the list of the group it is part of; -1 for all members
     members: Members
-    upper: float  # no counter-example of any of them has a higher value, as computed in float32
+    upper: float  # no counter-example of its members has a higher value, as computed in float32
 
 
 def grow(
@@ -379,7 +379,7 @@ def grow(
 ) -> list[Group]:
     """Repeatedly split the group with the highest bound.
 
-    A group whose bound does not exceed the value found is left whole; what is split may hold the
+    A group whose bound does not exceed the found value stays whole; split groups may contain the
     worst counter-example.
     """
     everyone = np.arange(count, dtype=np.int64)
@@ -396,7 +396,7 @@ def grow(
             break
         parts = list(clusters.split(whole.members))
         uppers = [min(whole.upper, each) for each in bound(parts)]
-        # The one that carries the bound comes first.
+        # The group that determines the bound comes first.
         order = sorted((0, 1), key=lambda side: (-uppers[side], -len(parts[side])))
         leaves.remove(chosen)
         for side in order:
@@ -412,7 +412,7 @@ def cap_bounds(groups: list[Group], known: Floats, least: float) -> list[Group]:
     inner = {each.parent for each in groups}
     for at in reversed(range(len(groups))):
         if at in inner:
-            # Its parts, which come later in the list, hold all of its members.
+            # Its parts, later in the list, together contain all of its members.
             uppers[at] = min(uppers[at], most[at])
         parent = groups[at].parent
         if parent >= 0:
@@ -429,7 +429,7 @@ def root_bounds(explorer: Explorer, prepared: Prepared, parts: list[Members]) ->
 
 
 def _bound_nodes(explorer: Explorer, nodes: list[Node]) -> list[Node]:
-    """Return the nodes with bounds, without splitting them."""
+    """Return the nodes with bounds, unsplit."""
     batch, groups = batch_of(nodes, 0.0, 0.0)
     sets = explorer.space.sets(groups)
     many = ~sets.exact[batch.which]

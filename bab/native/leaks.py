@@ -33,7 +33,7 @@ from leaveout.models import Family, Members, load_family_file
 from leaveout.models.onnx.file import network_from
 
 _BY_PATH = 2**25
-"""Bytes from which on a family travels as the name of its file."""
+"""Families of at least this many bytes are sent to workers by file name."""
 
 
 class Leaks:
@@ -54,7 +54,7 @@ class Leaks:
 
     @cached_property
     def most(self) -> float:
-        """Return the bound that propagation proves for all members."""
+        """The bound proved by propagation for all members."""
         return self.instance.most(self.label)
 
     @property
@@ -152,16 +152,16 @@ class Leaks:
 
 @dataclass(frozen=True, eq=False)
 class LeakPayload:
-    """Leaks of one label, without large or reconstructible parts."""
+    """Leaks of one label, without large parts and parts that can be rebuilt."""
 
-    model: bytes  # the network
-    source: str  # of the network
+    model: bytes  # ONNX file of the network
+    source: str  # name of its file
     family: Family | None
-    path: str  # where the family is read from where it is not here, and what it must then be
-    digest: str  # where the family is read from where it is not here, and what it must then be
+    path: str  # file of the family, if the family itself is absent
+    digest: str  # digest that this file must have
     box: Box
     pair: PairBounds
-    clusters: Clusters  # found once for all workers and labels
+    clusters: Clusters  # computed once for all workers and labels
     network_error: float
     member_error: float
     label: int
@@ -177,7 +177,7 @@ class LeakPayload:
         members = Members(network.graph, family)
         errors = self.network_error, self.member_error
         instance = Instance(network, family, members, self.box, self.pair, *errors)
-        # A cached property, set.
+        # Sets a cached property.
         vars(instance)["clusters"] = self.clusters
         return Leaks(instance, self.label)
 

@@ -20,10 +20,10 @@ Kind = Literal["root", "input", "members", "phase", "untied"]
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """How a node results from its parent."""
+    """How a node was made from its parent."""
 
     kind: Kind
-    index: int = 0  # input, or hidden neuron; the case of a root
+    index: int = 0  # input, or hidden neuron; for a root the case
     side: int = 0  # 0 and 1 for the two children: below and above the point, tied on and off
     point: float = 0.0  # of an input split
 
@@ -32,11 +32,11 @@ class Split:
 class Node:
     """A node of the search tree; arrays as in `Batch` without the first axis."""
 
-    ident: int  # the parent of a root is -1
-    parent: int  # the parent of a root is -1
+    ident: int  # number of this node
+    parent: int  # number of the parent; -1 for a root
     split: Split
     members: Members
-    case: int  # what is asked of it: see `Forms`
+    case: int  # the case that it searches: see `Forms`
     lower: Floats
     upper: Floats
     state: Floats
@@ -46,13 +46,13 @@ class Node:
     share: Floats
     input_score: Floats
     neuron_score: Floats
-    errors: Floats  # shape (rows,): how far float32 evaluation may move each form of the case here
-    rounding_width: float  # mean width of the region over which the errors were bounded
-    value: float  # no counter-example of the node has a higher value, but for those cut away
+    errors: Floats  # shape (rows,): largest effect of float32 evaluation per form
+    rounding_width: float  # mean width of the region for which the errors were computed
+    value: float  # no counter-example of the node has a higher value, except those cut away
     warm: bool
     spread: float = 0.0
-    plain: bool = False  # whether phases are not to be tied below this node
-    cap: float = np.inf  # what was proved of the region otherwise
+    plain: bool = False  # whether no phases may be tied below this node
+    cap: float = np.inf  # bound of the region proved by other means
     cut_at: float = -np.inf
 
     @property
@@ -103,7 +103,7 @@ def root_node(
 def untie(node: Node, split: Split, ident: int, layout: Layout, cap: float) -> Node:
     """Return the node of the same region without tied phases or virtual differences.
 
-    Every counter-example of the node is one of it; bounds of z and of bands concern true ones.
+    It contains every counter-example of the node; bounds of z and of bands concern true values.
     """
     state = node.state.copy()
     lowest = int(np.flatnonzero(node.phase)[0])
@@ -122,7 +122,7 @@ def untie(node: Node, split: Split, ident: int, layout: Layout, cap: float) -> N
 
 
 def batch_of(nodes: list[Node], target: float, stop_at: float) -> tuple[Batch, list[Members]]:
-    """Return nodes as a batch, and each distinct set of members once."""
+    """Return nodes as a batch, and the distinct sets of members."""
     groups: dict[bytes, int] = {}
     listed: list[Members] = []
     which = np.empty(len(nodes), np.int64)
@@ -151,7 +151,7 @@ def batch_of(nodes: list[Node], target: float, stop_at: float) -> tuple[Batch, l
 
 
 def with_bounds(node: Node, found: Bounded, i: int, spread: float, target: float) -> Node:
-    """Return a node with a kernel's results, given what it was allowed to cut away."""
+    """Return a node with a kernel's results; points up to ``target`` may have been cut away."""
     shrunk = (found.lower[i] > node.lower).any() or (found.upper[i] < node.upper).any()
     return replace(
         node,

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 class NativeOptions:
     """Options of a search."""
 
-    seconds: float | None = None  # time for one label; None for none
+    seconds: float | None = None  # time limit per label; None for none
     gap: float = 1e-3  # relative gap at which the bounds count as closed
-    steps: int = 60  # of the dual ascent of one node
+    steps: int = 60  # steps of the dual ascent per node
     reach: float = 0.5
     seed: int = 0
-    workers: int = 1  # explorers; each takes its share of the cores
+    workers: int = 1  # explorers; each uses its share of the cores
     executor: str = "processes"
-    kernel: str = "cpu"  # of `leaveout.bab.native.kernels.make_kernel`
-    certificate: bool = False  # keep what a certificate needs
+    kernel: str = "cpu"  # for `leaveout.bab.native.kernels.make_kernel`
+    certificate: bool = False  # record what a certificate needs
     nodes: int | None = None

@@ -1,4 +1,4 @@
-"""Questions: how a search bounds the answer above and seeks it from below."""
+"""Questions: how a search bounds the answer above and seeks counter-examples below."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Members = NDArray[np.int64]
 W = TypeVar("W", bound="Finding")
 
 NOTHING = -1e300
-"""No goal is below this: coefficients and scores are far smaller."""
+"""Lower bound of all goals: coefficients and scores are far smaller."""
 
 
 class Finding(Protocol):
@@ -44,10 +44,10 @@ class Finding(Protocol):
 
 @dataclass(frozen=True)
 class Settled:
-    """Knowledge of a node without padding for rounding."""
+    """Facts about a node without padding for rounding."""
 
-    empty: bool  # whether no point of it is a counter-example
-    points: tuple[Floats, ...] = ()  # joint points that are, or are near one
+    empty: bool  # whether it has no counter-example
+    points: tuple[Floats, ...] = ()  # joint points that are counter-examples, or near one
 
 
 class Settling(Protocol):
@@ -55,11 +55,11 @@ class Settling(Protocol):
 
     @property
     def noise(self) -> float:
-        """How near the target a bound may stay forever."""
+        """Distance from the target at which a bound may stay forever."""
         ...
 
     def applies(self, node: Node, target: float, *, last: bool) -> bool:
-        """Return whether to examine a node: at the last, or near the target with time left."""
+        """Return whether to examine a node: as the last resort, or near the target in good time."""
         ...
 
     def settle(self, node: Node) -> Settled:
@@ -69,12 +69,12 @@ class Settling(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Hint:
-    """A possible counter-example: the middle of an urgent node, and a member."""
+    """A possible counter-example: the centre of an urgent node, and a member."""
 
     point: Floats  # shape (inputs,)
     member: int
     case: int
-    value: float  # of the node
+    value: float  # value of the node
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,8 +82,8 @@ class Prepared:
     """A question in the form that explorers read."""
 
     space: Space
-    forms: Forms  # as `Forms.over` gives them
-    clusters: Clusters | None  # needed where there are several members
+    forms: Forms  # as returned by `Forms.over`
+    clusters: Clusters | None  # needed for several members
     bound_rounding: Callable[[Node, float], Node]
     regions: tuple[tuple[Floats, Floats], ...] | None = None
     ties: tuple[bool, ...] | None = None  # whether phases may be tied in each case; None for all
@@ -133,12 +133,12 @@ class Question(Protocol[W]):
 
     @property
     def most(self) -> float:
-        """Bound that propagation alone proves for all members."""
+        """Bound proved by propagation alone, for all members."""
         ...
 
     @property
     def rounding(self) -> float:
-        """How far float32 evaluation may shift a bound anywhere."""
+        """Largest effect of float32 evaluation on any bound."""
         ...
 
     @property
@@ -153,11 +153,11 @@ class Question(Protocol[W]):
 
     @property
     def opens_slowly(self) -> bool:
-        """Whether workers open it slowly, so that they are started before any attack."""
+        """Whether workers open it slowly, so that they start before any attack."""
         ...
 
     def prepare(self, options: NativeOptions) -> Prepared:
-        """Return the question in the kernels' form."""
+        """Return the question in the form that kernels use."""
         ...
 
     def payload(self) -> Payload:
@@ -165,7 +165,7 @@ class Question(Protocol[W]):
         ...
 
     def first(self, options: NativeOptions, deadline: Deadline, enough: float = ...) -> W | None:
-        """Seek anywhere; stop at a counter-example above ``enough``."""
+        """Seek counter-examples anywhere; stop at one above ``enough``."""
         ...
 
     def follow(self, hints: list[Hint], at_least: float, deadline: Deadline) -> W | None:
@@ -173,11 +173,11 @@ class Question(Protocol[W]):
         ...
 
     def rounding_near(self, found: W) -> float:
-        """Return how far float32 evaluation may shift a bound near a counter-example."""
+        """Return the largest effect of float32 evaluation on a bound near a counter-example."""
         ...
 
     def enough(self, lower: float, gap: float) -> float:
-        """Return the largest upper bound that agrees with a lower one to a relative gap."""
+        """Return the largest upper bound that agrees with a lower one up to a relative gap."""
         ...
 
     def witness_point(self, found: W) -> NDArray[np.floating]:
@@ -185,7 +185,7 @@ class Question(Protocol[W]):
         ...
 
     def replay(self, point: NDArray[np.floating], member: int) -> W | None:
-        """Replay a saved counter-example; None if it no longer is one."""
+        """Replay a saved counter-example; return None if it is not one any more."""
         ...
 
     def digests(self) -> dict[str, str]:
@@ -194,26 +194,26 @@ class Question(Protocol[W]):
 
 
 _ROOM = 1.0 + 1e-3
-"""Errors are taken so much larger: regions and roundings of a checker differ by a little."""
+"""Factor by which errors are increased: a checker's regions and roundings differ slightly."""
 
 _SHARE = 1e-6
-"""... and at least this share of those over everything: a checker's float64 rounds otherwise."""
+"""... and at least this share of the error over the whole box, for the checker's float64 ..."""
 
 _UNDERFLOW = 1e-30
-"""... and larger by this: what is lost to underflow the two count in different places."""
+"""... and this constant: the two count underflow in different places."""
 
 SMALL_REGION = 0.02
 """Widest input of a region that float32 evaluation may keep open."""
 
 _MATTERS = 8.0
-"""Errors are bounded anew where they are more than one in so many of what keeps a node open."""
+"""Errors are recomputed if they exceed one part in this many of a node's open part ..."""
 
 _NARROWER = 0.7
-"""... and the region has shrunk this much since they last were."""
+"""... and the region has shrunk by this factor since the last time."""
 
 
 class LeakRounding:
-    """Evaluation error bounds of leaks over a node's own region, where useful.
+    """Evaluation error bounds of leaks over a node's region, where useful.
 
     They are smaller than over the box: activations are smaller, and most phases are known
     (`leaveout.encoders.RoundingError`).
@@ -223,9 +223,9 @@ class LeakRounding:
         self._instance, self._label, self._space = instance, label, space
 
     def __call__(self, node: Node, target: float) -> Node:
-        """Return the node with its own region's errors, where these may help."""
+        """Return the node with the errors of its region, where these may help."""
         width = float((node.upper - node.lower).mean())
-        # Goals have one error in common; the condition is the last form.
+        # All goals have the same error; the condition is the last form.
         known = float(node.errors[0]) + float(node.errors[-1])
         if (
             len(node.members) > 1
@@ -243,7 +243,7 @@ class LeakRounding:
         for k in range(space.layout.layers - 1):
             at = slice(starts[k], starts[k + 1])
             own.append(Interval(lower[at], upper[at]))
-            # The member's difference lies in the band, whatever phases are tied.
+            # The member's difference is within the band, whatever phases are tied.
             other.append(Interval(lower[at] - below[at], upper[at] + above[at]))
         rivals = [c for c in range(self._instance.labels) if c != label]
         instance = self._instance
@@ -258,12 +258,12 @@ class LeakRounding:
 
 
 def with_room(errors: Floats, before: Floats, whole: Floats) -> Floats:
-    """Return errors with margin for the checker, where they improve on the earlier ones."""
+    """Return errors with the checker's margin, where they improve on the earlier ones."""
     return np.minimum(before, np.maximum(_ROOM * errors, _SHARE * whole) + _UNDERFLOW)
 
 
 def rounding_near(instance: Instance, witness: Witness) -> float:
-    """Return how far float32 evaluation may shift a bound near a witness."""
+    """Return the largest effect of float32 evaluation on a bound near a witness."""
     near = witness.x.astype(np.float64)
     box = Box(
         np.maximum(near - SMALL_REGION / 2, instance.box.lower),

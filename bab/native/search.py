@@ -1,4 +1,4 @@
-"""Search for the answer of a question: explorers above, attacks below."""
+"""Search for the answer of a question: explorers bound it above, attacks below."""
 
 from __future__ import annotations
 
@@ -25,42 +25,42 @@ from leaveout.bab.result import Progress, ProgressCallback, Reason, SearchResult
 from leaveout.deadline import NEVER, Deadline
 
 _ROUNDED = 0.01
-"""Largest relative gap that is put down to float32 evaluation and still called closed."""
+"""Largest relative gap that is attributed to float32 evaluation and counts as closed."""
 
 
 @dataclass(frozen=True, eq=False)
 class Criterion:
-    """Condition on which the bounds of a question suffice."""
+    """The condition under which the bounds of a question suffice."""
 
     question: Question[Any]
-    floor: float  # counter-examples of at most this value do not matter
-    decide: bool  # whether one above the floor is all that is asked for
+    floor: float  # counter-examples up to this value do not matter
+    decide: bool  # whether one above the floor suffices
     gap: float  # relative gap at which bounds agree
     room: float = 0.0
 
     @property
     def cut(self) -> float:
-        """Bound below which nothing needs tightening, whatever else is found."""
+        """Bound below which no node needs tightening, whatever else is found."""
         return max(self.floor - (self.room if self.decide else 0.0), NOTHING)
 
     @property
     def least(self) -> float:
         """Lower bound known without a counter-example.
 
-        That none is below 0, say, is no answer where those of 0 are asked for.
+        If, for example, values of 0 matter, a lower bound of 0 is not known without one.
         """
         return min(self.question.least, self.cut) if self.decide else self.question.least
 
     def target(self, lower: float) -> float:
-        """Return the float32 value that needs no tighter bound."""
+        """Return the float32 value below which bounds need not be tightened."""
         if self.decide:
             return self.cut
-        # A hair below, so that a bound by the target does agree with the lower one.
+        # Slightly lower, so that a bound at the target agrees with the lower one.
         enough = self.question.enough(lower, self.gap)
         return max(self.cut, enough - 1e-12 * abs(enough))
 
     def is_met(self, found: Finding | None, upper: float, rounding: float, *, at: float) -> bool:
-        """Return whether nothing is left to find, or the bounds agree."""
+        """Return whether there is no more to find, or the bounds agree."""
         if upper <= max(at, self.least, NOTHING):
             return True
         if found is None:
@@ -74,14 +74,14 @@ class Criterion:
 
 
 def displayed_upper(upper: float) -> float:
-    """Return an upper bound, or minus infinity if no counter-example exists at all."""
+    """Return an upper bound; minus infinity if there is no counter-example at all."""
     return upper if upper > NOTHING else -math.inf
 
 
 W = TypeVar("W", bound=Finding)
 
 _CLOSED, _ENOUGH = 4.0, 2.0
-"""How many times what float32 rounding hides still counts as closed, and ends a search."""
+"""Multiples of the float32 rounding error at which a gap counts as closed, and ends a search."""
 
 
 class Enclosure(Generic[W]):
@@ -98,7 +98,7 @@ class Enclosure(Generic[W]):
 
     @property
     def lower(self) -> float:
-        """Value of the best counter-example, or the bound known without one."""
+        """Value of the best counter-example, or the lower bound known without one."""
         return self.witness.value if self.witness else self.criterion.least
 
     @property
@@ -109,23 +109,23 @@ class Enclosure(Generic[W]):
 
     @property
     def rounding(self) -> float:
-        """How far float32 evaluation may shift a bound."""
+        """Largest effect of float32 evaluation on a bound."""
         return self._question.rounding if self._near is None else self._near
 
     @property
     def target(self) -> float:
-        """The float32 value that needs no tighter bound."""
+        """The float32 value below which bounds need not be tightened."""
         return self.criterion.target(self.lower)
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing is left to find out."""
+        """Whether there is no more to find."""
         rounding, cut = _ENOUGH * self.rounding, self.criterion.cut
         return self.criterion.is_met(self.witness, self.upper, rounding, at=cut)
 
     @property
     def is_exactly_settled(self) -> bool:
-        """Whether nothing is left to find out, without allowance for rounding."""
+        """Whether there is no more to find, without allowance for rounding."""
         return self.criterion.is_met(self.witness, self.upper, 0.0, at=self.criterion.cut)
 
     def is_closed_by(self, upper: float) -> bool:
@@ -136,7 +136,7 @@ class Enclosure(Generic[W]):
     def verdict(
         self, upper: float, stopped: tuple[Reason, str] | None
     ) -> tuple[bool, Reason | None, str]:
-        """Return whether the question is settled, or else a reason and a sentence."""
+        """Return whether the question is settled; otherwise a reason and a sentence."""
         if self.contradicted:
             return (
                 False,
@@ -154,7 +154,7 @@ class Enclosure(Generic[W]):
         )
 
     def assume(self, before: Floats) -> None:
-        """Adopt the bounds proved for each member before."""
+        """Adopt the bounds proved earlier for each member."""
         self.before = np.minimum(self.before, before)
 
     def recall(self, saved: Saved) -> None:
@@ -167,7 +167,7 @@ class Enclosure(Generic[W]):
         if found is None:
             return
         if found.value > self.before[found.member]:
-            # Something proved earlier is wrong; nothing of it is used any more.
+            # An earlier bound is wrong; none of the earlier bounds is used any more.
             self.contradicted = True
             self.before[:] = self._most
             self.proved = math.inf
@@ -175,12 +175,12 @@ class Enclosure(Generic[W]):
             self.witness, self._near = found, self._question.rounding_near(found)
 
     def prove(self, value: float) -> None:
-        """Record a bound that workers prove for all members, which holds from then on."""
+        """Record a bound that workers proved for all members; it stays valid."""
         self.cut = max(self.cut, self.target)
         self.proved = min(self.proved, max(value, self.cut))
 
     def bounds(self, values: Floats) -> tuple[float, Floats]:
-        """Return the upper bound of all members, and of each."""
+        """Return the upper bounds: of all members, and of each."""
         members = np.minimum(np.minimum(self.before, values), self.proved)
         members = np.maximum(members, self.criterion.least)
         if self.witness is not None and self.witness.value > members[self.witness.member]:
@@ -189,13 +189,13 @@ class Enclosure(Generic[W]):
             members[:] = max(self._most, self.criterion.least)
         upper = max(self.lower, float(members.max()))
         if self._reported:
-            # Workers may know more than they reported in time.
+            # Workers may know more than what they have reported.
             upper = max(upper, min(self.proved, float(self.before.max())))
         return upper, members
 
 
 class Stop(StrEnum):
-    """Why a search ended; the first reason counts."""
+    """Why a search ended; the first reason that applies counts."""
 
     INTERRUPTED = "interrupted"
     FAILED = "failed"
@@ -203,7 +203,7 @@ class Stop(StrEnum):
     NODES = "nodes"
 
     def why(self, options: NativeOptions, failure: str) -> tuple[Reason, str]:
-        """Return the reason for the result, and a sentence on it."""
+        """Return the reason for the result, and a sentence about it."""
         match self:
             case Stop.INTERRUPTED:
                 return "time", "interrupted"
@@ -216,23 +216,23 @@ class Stop(StrEnum):
 
 
 _FIRST = 0.2
-"""Share of a search's time that may go into an attack before anything else."""
+"""Share of a search's time for an attack before bounding."""
 
 _FOLLOWING = 0.25
-"""Share of the time so far that may go into following hints."""
+"""Share of the time so far for following hints."""
 
 _START = 0.1
-"""Seconds explored before a question that is bounded first is sought in anywhere."""
+"""Seconds of bounding before the first attack, if bounding comes first."""
 
 _SHARE = 0.5
-"""Share of the time explored that seeking anywhere may take each time."""
+"""Share of the bounding time so far that each later attack may take."""
 
 _AGAIN = 3.0
-"""Times as long is explored until it may take as much again."""
+"""Factor by which bounding time must grow before the next attack."""
 
 
 class Seeking(Generic[W]):
-    """Division of a search's time between bounding and attacks, with the finds."""
+    """Division of a search's time between bounding and attacks, with the results."""
 
     def __init__(
         self, question: Question[W], options: NativeOptions, known: Enclosure[W], deadline: Deadline
@@ -245,23 +245,23 @@ class Seeking(Generic[W]):
 
     @property
     def first_share(self) -> Deadline:
-        """Deadline of an attack before anything else."""
+        """Deadline of an attack before bounding."""
         if self._options.seconds is None:
             return self._deadline
         return Deadline.after(_FIRST * self._options.seconds, self._started)
 
     def sample(self) -> None:
-        """Examine samples alone, which takes no time."""
+        """Evaluate only samples, which takes almost no time."""
         self._known.keep(self._question.first(self._options, Deadline.after(0.0)))
 
     def attack(self, limit: Deadline) -> None:
-        """Attack anywhere until a deadline, once."""
+        """Attack once, anywhere, until a deadline."""
         self.done = True
         if not self._known.is_settled:
             self._anywhere(limit)
 
     def backing_off(self) -> bool:
-        """Attack anywhere if due, each time for as long as was explored so far."""
+        """Attack anywhere if it is time, each time longer than before."""
         if self.done or self.explored < self._next:
             return False
         begun = time.perf_counter()
@@ -273,12 +273,12 @@ class Seeking(Generic[W]):
         return True
 
     def follow(self, hints: list[Hint]) -> None:
-        """Ascend from the explorers' highest bounds while that has had little time."""
+        """Ascend from the explorers' highest bounds, as long as this has taken little time."""
         if self._spent <= _FOLLOWING * (self.explored + self._spent):
             self._ascend(hints, self._known.target)
 
     def follow_all(self, hints: list[Hint]) -> None:
-        """Ascend from all hints without a limit: bounding has nothing left but rounding."""
+        """Ascend from all hints without a limit, since only rounding keeps bounds open."""
         self._ascend(hints, self._known.lower)
 
     def _ascend(self, hints: list[Hint], above: float) -> None:
@@ -290,17 +290,17 @@ class Seeking(Generic[W]):
 
     def _anywhere(self, limit: Deadline) -> None:
         asked = self._known.criterion
-        # Of a decision any counter-example above the floor will do.
+        # For a decision, any counter-example above the floor suffices.
         enough = asked.floor if asked.decide else math.inf
         self._known.keep(self._question.first(self._options, limit, enough))
 
 
 _ROUND = 1.0
-"""Seconds explorers go on before they report."""
+"""Seconds that explorers work before they report."""
 
 _LEAST_GRACE = 0.5
 _GRACE = 0.02
-"""Seconds, and share of the time, that workers may be late; then what they are at is lost."""
+"""Seconds, and share of the time, that workers may be late before their work is abandoned."""
 
 
 def search_question(
@@ -333,15 +333,15 @@ def search_question(
 def _executor_context(
     executor: Executor | None, options: NativeOptions
 ) -> AbstractContextManager[Executor]:
-    """Return a context with the given executor, or with a new one to be closed."""
+    """Return a context of the given executor, or of a new one that is closed at the end."""
     return closing(make_executor(options)) if executor is None else nullcontext(executor)
 
 
 class NativeSearch(Generic[W]):
     """The state of one search.
 
-    The bound rests on open nodes and cuts. What is proved while all explorers stand still is kept,
-    so a bound survives interrupts, errors and lost workers.
+    The bound depends on open nodes and cuts. Bounds proved between rounds are kept, so they survive
+    interrupts, errors and lost workers.
     """
 
     def __init__(
@@ -419,11 +419,11 @@ class NativeSearch(Generic[W]):
         self._tell()
         if saved is None and self.question.seeks_first:
             if self.question.opens_slowly and self.options.workers > 1:
-                # Workers read the members meanwhile.
+                # Meanwhile, workers read the members.
                 self.coordinator = self._make_coordinator()
             self._attack(self.seeking.first_share)
         elif saved is None and not self.known.is_settled:
-            # Some bound from below is better than none.
+            # Some lower bound is better than none.
             self.seeking.sample()
         if self.known.is_settled:
             return
@@ -437,7 +437,7 @@ class NativeSearch(Generic[W]):
             self.known.prove(self.coordinator.value)
             self._tell()
             if not self.seeking.done and self.options.nodes is not None:
-                # What so many nodes prove is not to depend on how long anything took.
+                # With a node limit, results must not depend on time.
                 self._attack(self.seeking.first_share)
         self._explore(self.coordinator)
 
@@ -481,15 +481,15 @@ class NativeSearch(Generic[W]):
             self._tell()
             rounds += 1
         if not self.seeking.done and self.stop is None and not self.known.contradicted:
-            # Nothing is left to bound, and not all is known.
+            # All nodes are bounded, but the question is still open.
             self._attack(self.deadline)
             self._explore(coordinator)
         elif self.stop is None and not self.known.is_exactly_settled:
-            # What rounding may explain is not always rounding.
+            # A gap within rounding error may have another cause.
             self.seeking.follow_all(coordinator.hints)
 
     def _inform(self) -> None:
-        """Ascend from the last hints while workers explore; send them any better target."""
+        """Ascend from the latest hints while workers explore; send them any better target."""
         assert self.coordinator is not None
         self._follow(self.coordinator)
         self.coordinator.pool.tell(self.known.target)
@@ -540,14 +540,14 @@ class NativeSearch(Generic[W]):
             self.stop, self.failure = Stop.FAILED, str(error) or "out of memory"
 
     def _collect(self) -> bool:
-        """Collect each member's bounds from the workers; return whether they answer."""
-        # Before all have reported once, some may not have been given what is theirs.
+        """Collect each member's bounds from the workers; return whether they respond."""
+        # Before the first reports, some workers may not have their nodes yet.
         if self.coordinator is None or not self.coordinator.reports or self.stop is Stop.FAILED:
             return False
         try:
             self.values = self.coordinator.values()
         except FailedError:
-            # They do, but this cannot be told.
+            # They respond, but without these bounds.
             return True
         except OverdueError:
             return False
@@ -557,7 +557,7 @@ class NativeSearch(Generic[W]):
         return True
 
     def _conclude(self, result: SearchResult[W], answering: bool) -> None:
-        """Save the result, or the state reached."""
+        """Save the result, or the current state."""
         if self.checkpoint is None:
             return
         if self.known.contradicted:
@@ -570,7 +570,7 @@ class NativeSearch(Generic[W]):
                 self._save(self.coordinator, at_once=True)
 
     def _group(self, result: SearchResult[W]) -> None:
-        """Group the members that the bound rests on, if that can be told."""
+        """Group the members that the bound depends on, if possible."""
         coordinator = self.coordinator
         if not self.grouping or coordinator is None or self.question.members < 2:
             return
@@ -617,4 +617,4 @@ class NativeSearch(Generic[W]):
 
 
 def _nothing() -> None:
-    """Do nothing between rounds of one worker, which uses every core."""
+    """Do nothing between rounds of one worker, which uses all cores."""

@@ -1,4 +1,4 @@
-"""Networks over a region in the kernels' form: N, and sets of differences."""
+"""Networks over a region in the form that kernels use: N, and sets of differences."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from leaveout.models import Stack
 Members = NDArray[np.int64]
 
 _KEPT = 2**28
-"""Bytes of hulls of large sets that are kept, were all numbers in float64."""
+"""Bytes of cached hulls of large sets, if all numbers were float64."""
 
 
 @dataclass(frozen=True, eq=False)
 class Difference:
     """Hull of the differences of one set of members."""
 
-    centre: Floats  # shape (weights,)
-    radius: Floats  # shape (weights,)
-    shift: Floats  # shape (hidden + labels,): the same of biases
-    slack: Floats  # shape (hidden + labels,): the same of biases
-    exact: bool  # whether there is one difference only
+    centre: Floats  # centre, shape (weights,)
+    radius: Floats  # radius, shape (weights,)
+    shift: Floats  # shape (hidden + labels,): centre of the biases
+    slack: Floats  # shape (hidden + labels,): radius of the biases
+    exact: bool  # whether there is only one difference
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,8 +56,8 @@ class _Ends:
 class Hulls:
     """Member differences from the first network, by set.
 
-    One pass reads each member for all large sets of the tree, whose hulls join those of their
-    parts; other sets are read on request, several together.
+    One pass reads each member for all large sets of the tree, whose hulls are joined from those of
+    their parts; other sets are read on demand, several at once.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Hulls:
         return [self._difference(found[i]) for i in range(len(groups))]
 
     def _find_kept(self, group: Members) -> _Ends | None:
-        """Return the kept ends of a large set, or None."""
+        """Return the cached ends of a large set, or None."""
         if self._tree is None or len(group) <= FEW:
             return None
         at = self._tree.find(group)
@@ -116,10 +116,10 @@ class Hulls:
         """Read all members once, in tree order."""
         each = 16 * (len(self._weights) + len(self._biases))
         room, sizes = max(1, most // each), tree.sizes
-        # A set is larger than its parts: with it, all that it is part of are kept.
+        # A set is larger than its parts; if it is kept, so are all sets that contain it.
         least = max(FEW, 0 if len(tree) <= room else int(np.sort(sizes)[-room - 1]))
         kept = sizes > least
-        # Of everyone at any rate: all else rests on it.
+        # The set of all members is always kept: all others depend on it.
         kept[0] = sizes[0] > FEW
         parents = np.full(len(tree), -1)
         inner = np.flatnonzero(kept)
@@ -148,8 +148,8 @@ class Hulls:
             cuts = np.maximum(bounds[first:last] - done, 0)
             weights, bias = layout.weights_of(stack), layout.biases_of(stack) - self._biases
             if self._origin.any():
-                # The difference is shifted, not the two sides of it: rounding then is relative
-                # to itself.
+                # The difference is shifted rather than its two sides, so that rounding is relative
+                # to it.
                 bias = shift_biases(layout, weights - self._weights, bias, self._origin)
             parts: tuple[Floats, ...] = (weights, weights, bias, bias)
             if len(cuts) < len(weights):
@@ -162,7 +162,7 @@ class Hulls:
             done = stop
 
     def _difference(self, ends: _Ends) -> Difference:
-        # Rounding is monotone: these are the least and the greatest of the rounded differences.
+        # Rounding is monotone: these are the extremes of the rounded differences.
         low, high = ends.low - self._weights, ends.high - self._weights
         centre, shift = (low + high) / 2, (ends.low_bias + ends.high_bias) / 2
         radius = np.maximum(high - centre, centre - low)
@@ -171,17 +171,17 @@ class Hulls:
 
 
 def _narrow(ends: _Ends) -> _Ends:
-    """Return the same numbers in float32 where they fit."""
+    """Return the same numbers in float32 where that is exact."""
     with np.errstate(over="ignore"):
         low, high = ends.low.astype(np.float32), ends.high.astype(np.float32)
     if (low == ends.low).all() and (high == ends.high).all():
         return _Ends(low, high, ends.low_bias, ends.high_bias)
-    # A part of a chunk's result, which would keep all of it in memory.
+    # A view of a chunk's result would keep the whole chunk in memory.
     return _Ends(ends.low.copy(), ends.high.copy(), ends.low_bias.copy(), ends.high_bias.copy())
 
 
 def shift_biases(layout: Layout, weights: Floats, bias: Floats, origin: Floats) -> Floats:
-    """Return biases for inputs shifted by ``origin``; arguments may be stacks."""
+    """Return biases for inputs shifted by ``origin``; arguments can be stacks."""
     if not origin.any():
         return bias
     result = bias.copy()
@@ -222,12 +222,12 @@ class Listed:
 
 
 _CACHED = 2**28
-"""Bytes of differences of sets kept at hand."""
+"""Bytes of cached differences of sets."""
 
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """A network and others of its architecture over a region, in the kernels' form.
+    """A network and others of its architecture over a region, in the form that kernels use.
 
     Inputs are shifted by ``origin`` so that none is negative, as interval weights require.
     """
@@ -296,7 +296,7 @@ class Space:
 
 
 def make_space(first: Stack, members: Others, box: Box, clusters: Clusters | None = None) -> Space:
-    """Return networks over a region in the kernels' form."""
+    """Return networks over a region in the form that kernels use."""
     layout = layout_of(first)
     origin = np.minimum(box.lower, 0.0)
     weights = layout.weights_of(first)[0]
@@ -370,5 +370,5 @@ def propagate(
                 high_d[rows],
             )
     assert len(rough) == outputs
-    # Twice, because they are themselves rounded.
+    # Twice, because the bounds themselves are rounded.
     return state, 2 * rough, 2 * rough_d

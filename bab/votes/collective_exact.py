@@ -1,6 +1,6 @@
 """The worst collective attack: a search, and bounds in case it does not finish.
 
-That is shares of the units in every point, a MILP, and searches over batches of points.
+The bounds come from the units' shares in every point, a MILP, and searches over batches of points.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from leaveout.encoders.votes.collective import CollectiveAttack
 from leaveout.solvers import CanSolve, Settings, Status
 
 _FIRST = 16
-"""Points of the first batches."""
+"""Points of each initial batch."""
 
 _SPELL = 0.05
-"""Of the time that is left, for one batch."""
+"""Share of the remaining time for one batch."""
 
 _BRIEF = 1.0
-"""Seconds for a batch, at least."""
+"""Least seconds per batch."""
 
 _IN_VAIN = 8
-"""Batches in a row that save nothing, after which those that follow are not looked at."""
+"""Successive batches without a saving after which the search stops."""
 
 Told = Callable[[str], None]
-"""Is told, in words, how far a search is."""
+"""Receives progress messages."""
 
 
 def in_batches(
     problem: CollectiveProblem, deadline: Deadline, tell: Told
 ) -> Iterator[tuple[Batch, ...]]:
-    """Yield ever better batches that one attack cannot lose entirely."""
+    """Yield better and better lists of batches that one attack cannot lose entirely."""
     order = problem.hardest_first() if isinstance(problem, Shared) else problem.points
     starts = range(0, len(order), _FIRST)
     known, growing = list[Batch](), list[tuple[int, Batch]]()
@@ -65,7 +65,7 @@ def in_batches(
 def _search_joined(
     problem: CollectiveProblem, parts: Sequence[Batch], deadline: Deadline
 ) -> Batch | None:
-    """Return batches as one, if a joint attack loses less than separate ones."""
+    """Return the batches merged, if a joint attack loses less than separate ones."""
     whole = _join_batches(parts)
     spell = min(deadline.seconds_left, max(_BRIEF, _SPELL * deadline.seconds_left))
     found = problem.only(whole.points).search(Deadline.after(spell))
@@ -75,7 +75,7 @@ def _search_joined(
 
 
 def _join_batches(parts: Sequence[Batch]) -> Batch:
-    """Return batches as one, with the sum of their bounds."""
+    """Return batches merged into one, with the sum of their bounds."""
     return Batch(
         np.sort(np.concatenate([part.points for part in parts])), sum(part.upper for part in parts)
     )
@@ -91,26 +91,26 @@ _BOTH = "shares of the units in every point, and a separate attack on each of {c
 _SEARCH_SHARE = 0.5
 _SEARCH_SECONDS = 30.0
 _BATCH_SECONDS = 60.0
-"""For batches of points where there is no limit, and no MILP that will end."""
+"""Seconds for batches of points if there is no limit and no MILP that can finish."""
 _TOLERANCE = 1e-4
-"""Of a bound on a count, beyond the solver's own tolerances."""
+"""Tolerance of a bound on a count, beyond the solver's tolerances."""
 
 
 @dataclass(frozen=True)
 class CollectiveBounds:
     """Bounds on how many points one attack can lose."""
 
-    attack: CollectiveAttack  # the best one known; it loses ``lower`` points
+    attack: CollectiveAttack  # best attack known; it loses ``lower`` points
     upper: int  # no attack loses more
     reason: str  # why they differ: starts with ``time`` or ``solver``
-    proof: str  # what the upper bound comes from
+    proof: str  # source of the upper bound
     points: NDArray[np.int64]  # at stake
     summed: Summed | None = None
-    interrupted: bool = False  # whether Ctrl-C ended it; the bounds are what was known then
+    interrupted: bool = False  # whether Ctrl-C ended it; the bounds are those known by then
 
     @property
     def lower(self) -> int:
-        """Points the best attack known loses."""
+        """Points lost by the best attack known."""
         return len(self.attack.lost)
 
     @property
@@ -125,9 +125,9 @@ def worst_attack(
     deadline: Deadline = NEVER,
     tell: Told = lambda words: None,
 ) -> CollectiveBounds:
-    """Return bounds of the loss from one attack on all points; exact if there is time.
+    """Return bounds of the loss from one attack on all points; exact if time suffices.
 
-    Ctrl-C ends it as a deadline does, at once.
+    Ctrl-C ends it at once, like a deadline.
     """
     tell(f"at most {len(problem.points):,} points, searching all attacks")
     left = deadline.limit
@@ -189,13 +189,13 @@ class _Known:
         self._reason = "time: the search of all attacks did not finish"
 
     def interrupt(self) -> None:
-        """Record an end by Ctrl-C; if nothing is known yet, compute a quick sum."""
+        """Record an interruption by Ctrl-C; if no bound is known yet, compute a quick sum."""
         self._interrupted, self._reason = True, "time: interrupted"
         if self._summed is None and self._proof == _SINGLE:
             self.add_up(())
 
     def add_up(self, batches: tuple[Batch, ...]) -> None:
-        """Bound what is lost by a sum over batches, and over shares where these are known."""
+        """Bound the loss by a sum over batches, and over shares if these are known."""
         points = self._problem.points
         saved, proof = sum(batch.surviving_points for batch in batches), _BATCHES
         taken, counted = np.full(len(batches), COUNTED), np.zeros(len(points))
@@ -211,7 +211,7 @@ class _Known:
             self._proof = proof.format(count=len(batches))
 
     def solve(self, solver: CanSolve, deadline: Deadline, tell: Told) -> None:
-        """Ask a solver, for half of what is left where that is limited."""
+        """Run a solver, for half of the remaining time if that is limited."""
         left = deadline.limit
         try:
             programme = self._problem.programme(self._lost)
@@ -239,7 +239,7 @@ class _Known:
 
     def divide(self, seconds: float, tell: Told) -> None:
         """Search batches of points instead."""
-        # What they are added up with takes a while, too, and more so with batches.
+        # Combining the results takes time, too, and more of it with batches.
         deadline = Deadline.after(max(0.0, seconds - 2 * self._summing))
         batches: tuple[Batch, ...] = ()
         try:
@@ -252,7 +252,7 @@ class _Known:
                 self._try(batch.units)
 
     def _try(self, units: tuple[int, ...]) -> None:
-        """Keep an attack if it loses more than the best one."""
+        """Keep an attack if it loses more points than the best one."""
         lost = len(self._problem.lost_to(units))
         if lost > self._lost:
             self._units, self._lost = units, lost

@@ -12,10 +12,10 @@ from leaveout.compiling import cached_njit
 from leaveout.encoders.votes.collective import Stakes
 
 _SLACK = 1e-6
-"""Added to sums of quotients before they are rounded down."""
+"""Added to sums of quotients before rounding down."""
 
 _EASY = (np.inf, 1.0, 0.7)
-"""What units must take of a point on the average for it to be counted as lost; each is tried."""
+"""Average shares from which a point may count as lost; each value is tried."""
 
 
 @cached_njit()
@@ -27,7 +27,7 @@ def add(
     covered: NDArray[np.int64],
     sums: NDArray[np.int32],
 ) -> None:
-    """Poison a unit, or undo it."""
+    """Poison a unit, or undo this."""
     for member in reach[unit]:
         if sign > 0:
             covered[member] += 1
@@ -49,7 +49,7 @@ def open_pairs(
     most: int,
     active: NDArray[np.int64],
 ) -> tuple[int, int]:
-    """Count lost points; list the pairs of the others that ``most`` more gain could decide."""
+    """Count lost points; list the other points' pairs that ``most`` more gain could decide."""
     lost, count, start = 0, 0, 0
     pairs = len(needs)
     while start < pairs:
@@ -112,11 +112,11 @@ def bound(
     active: NDArray[np.int64],
     count: int,
 ) -> int:
-    """Bound the further points that units from a position on lose, ``free`` of each family.
+    """Bound the additional points lost to units from a position on, ``free`` of each family.
 
-    A point that is lost takes shares ``gain / need`` of units that are at least 1 together, so
-    that the heaviest units by their shares lose no more than they weigh. Where units take more
-    than a point on the average, it weighs less to count it as lost and leave its shares out.
+    The units' shares ``gain / need`` in a lost point sum to at least 1, so the heaviest units by
+    shares lose no more points than their weight. Where units have more than a whole share on
+    average, counting the point as lost without its shares gives a smaller bound.
     """
     units, left = len(reach), free.sum()
     open_points = 0
@@ -156,7 +156,7 @@ def bound(
 def _top(
     position: int, weights: NDArray[np.float64], family: NDArray[np.int64], free: NDArray[np.int64]
 ) -> float:
-    """Sum the greatest weights of units from a position on, as many as are free of each family."""
+    """Sum the greatest weights of units from a position on, up to ``free`` of each family."""
     total = 0.0
     for own in range(len(free)):
         if free[own] == 0:
@@ -189,10 +189,10 @@ def explore(
     best: int,
     steps: int,
 ) -> tuple[int, bool, int]:
-    """Go on with a search for some steps; return the depth (0 at its end), freshness and best.
+    """Continue a search for some steps; return the depth (0 at its end), freshness and best.
 
-    ``chosen[:depth]`` is poisoned, ``free`` of each family may be yet; at each depth the units
-    from ``following[depth]`` on are still to be tried. A node is fresh until its own loss was
+    ``chosen[:depth]`` is poisoned, and ``free`` more of each family can be; at each depth, the
+    units from ``following[depth]`` on are still to be tried. A node is fresh until its loss is
     counted. ``kept`` is the best attack.
     """
     units, width, budget = len(reach), reach.shape[1], len(chosen)
@@ -258,9 +258,9 @@ def heaviest(
     free: NDArray[np.int64],
     taken: NDArray[np.bool_],
 ) -> int:
-    """Return the unit that brings the points left closest to being lost.
+    """Return the unit that brings the remaining points closest to being lost.
 
-    It is none that is taken, nor of a family of which no more may be.
+    Units already taken, and those of exhausted families, are excluded.
     """
     active = np.empty(len(needs), np.int64)
     _, count = open_pairs(sums, needs, owner, 1 << 30, active)
@@ -291,7 +291,7 @@ def bound_from(
     quotas: NDArray[np.int64],
     first: int,
 ) -> int:
-    """Bound the points that units from ``first`` on lose."""
+    """Bound the points lost to units from ``first`` on."""
     covered = np.zeros(gains.shape[0], np.int64)
     sums = np.zeros(len(needs), np.int32)
     active = np.arange(len(needs))
@@ -305,23 +305,23 @@ Bits = NDArray[np.uint64]
 
 @dataclass(frozen=True, eq=False)
 class Counters:
-    """Gains of units as bits, with words for the n-th pair of each point."""
+    """Gains of units as bits, with one word for the n-th pair of each point."""
 
-    gains: Bits  # shape (units, 2, words): pairs that a unit gains 1, and 2
+    gains: Bits  # shape (units, 2, words): pairs in which a unit gains 1, and 2
     start: Bits  # shape (bits, words): the counters
     widths: NDArray[np.int64]  # shape (most pairs of a point,)
 
     def work(self, budget: int) -> float:
-        """Return how many words are looked at, about."""
+        """Return the approximate number of words to process."""
         return float(math.comb(len(self.gains), budget) * self.gains.shape[2])
 
     def task(self, first: int, units: NDArray[np.int64], best: int) -> int:
-        """Enumerate the attacks that begin with a unit."""
+        """Enumerate the attacks whose first unit is given."""
         return int(_task(self.gains, self.start, self.widths, first, units, best))
 
 
 def counters_of(stakes: Stakes, order: NDArray[np.int64]) -> Counters | None:
-    """Return the counters of an attack, None where units share members or are of families."""
+    """Return the counters of an attack; None if units share members or have several families."""
     if stakes.reach.shape[1] != 1 or len(stakes.sizes) > 1:
         return None
     gains = stakes.gains[stakes.reach[order, 0]]
@@ -352,7 +352,7 @@ def _words(flags: NDArray[np.bool_]) -> Bits:
 
 @cached_njit(nogil=True)
 def _add_unit(gains: Bits, held: Bits, lost: Bits, after: Bits, then: Bits) -> None:
-    """Add a unit to the counters; an overflow marks a point as lost for good."""
+    """Add a unit to the counters; an overflow marks a point as permanently lost."""
     for word in range(held.shape[1]):
         carry = gains[0, word]
         for bit in range(held.shape[0]):
@@ -398,7 +398,7 @@ def _task(
     kept: NDArray[np.int64],
     best: int,
 ) -> int:
-    """Enumerate the attacks that begin with a unit; return the greatest loss."""
+    """Enumerate the attacks whose first unit is given; return the greatest loss."""
     units, budget = len(gains), len(kept)
     words = start.shape[1]
     held = np.zeros((budget + 1, start.shape[0], words), np.uint64)
@@ -410,7 +410,7 @@ def _task(
     chosen[0] = first
     while depth >= 0:
         unit = chosen[depth]
-        # As many units must come after this one as are still to be poisoned.
+        # Leave enough later units for those still to be poisoned.
         if unit > units - budget + depth or (depth == 0 and unit > first):
             depth -= 1
             if depth >= 0:

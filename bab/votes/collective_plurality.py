@@ -1,4 +1,4 @@
-"""One attack on all answers of a plurality, of disjoint or spread parts."""
+"""One attack on all answers of a plurality vote, with disjoint or spread parts."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from leaveout.solvers import Problem
 Wide = NDArray[np.int64]
 
 _WHOLE = 2**22
-"""A point, in which shares are counted."""
+"""A whole point, in the integer units of shares."""
 
 _LARGEST_PROGRAMME = 2**22
-"""Shares beyond which no programme is solved."""
+"""Shares beyond which the linear programme is not solved."""
 
 _MOST_GAINS = 2**24
-"""Gains of units for pairs beyond which shares are not computed: they would fill memory."""
+"""Gains of units for pairs beyond which shares are not computed, to save memory."""
 
 _SECONDS = 20.0
-"""For the programme."""
+"""Time limit of the linear programme, in seconds."""
 
 
 def hardest_first(stakes: Stakes) -> Wide:
-    """Return points, ascending in the shares that all units have in them together."""
+    """Return points, ascending by the total share of all units in them."""
     points = np.unique(stakes.points)
     if not len(points):
         return points
@@ -74,10 +74,10 @@ def least_sum(stakes: Stakes, batches: tuple[Batch, ...] = ()) -> Summed | None:
 
 
 def _dual(shares: Floats, stakes: Stakes, batch_of: Wide, uppers: Wide) -> Floats | None:
-    """Return how far points and batches count in the least sum, shape (points + batches,).
+    """Return the weights of points and batches in the least sum, shape (points + batches,).
 
-    Variables in order: these, what is missing of each point, a price a family, and what a unit
-    weighs beyond it.
+    Variables in order: these, the rest of each point, a price per family, and each unit's weight
+    beyond its price.
     """
     from scipy.optimize import linprog
     from scipy.sparse import csr_array, eye_array, hstack, vstack
@@ -95,7 +95,7 @@ def _dual(shares: Floats, stakes: Stakes, batch_of: Wide, uppers: Wide) -> Float
     heavy = hstack([*columns, -prices, -eye_array(units)])
     rest = hstack([-whole, -of_batch, -whole, csr_array((points, len(quotas) + units))])
     others = points + len(quotas) + units
-    solve: Any = linprog  # stubs of which know no sparse arrays
+    solve: Any = linprog  # whose stubs do not know sparse arrays
     done = solve(
         np.concatenate([np.zeros(points), uppers, np.ones(points), quotas, np.ones(units)]),
         A_ub=csr_array(vstack([heavy, rest])),
@@ -108,11 +108,11 @@ def _dual(shares: Floats, stakes: Stakes, batch_of: Wide, uppers: Wide) -> Float
 
 
 def _shares(stakes: Stakes) -> Wide:
-    """Return what each unit takes of each point, rounded up, shape (units, points).
+    """Return each unit's share in each point, rounded up, shape (units, points).
 
-    Of a pair these are its gains divided by the need. Where units gain at most 2, at least half of
-    the need, rounded up, gain at all, and at least the need less the units poisoned gain 2; of the
-    three ways to say it that with the least sum is taken. Of several pairs a unit takes the most.
+    For a pair, it is the gain divided by the need. If units gain at most 2, at least half of the
+    need, rounded up, must gain at all, and at least the need minus the poisoned units must gain 2;
+    the bound with the least sum is used. With several pairs, the largest share counts.
     """
     units, needs = stakes.unit_gains().astype(np.int64), stakes.needs.astype(np.int64)
     shares = np.minimum(-(-units * _WHOLE // needs), _WHOLE)
@@ -130,32 +130,32 @@ def _shares(stakes: Stakes) -> Wide:
 
 
 def _starts(points: NDArray[Any]) -> Wide:
-    """Return where the pairs of each point begin."""
+    """Return the start of each point's pairs."""
     return np.flatnonzero(np.append(True, points[1:] != points[:-1]))
 
 
 _STEPS = 200
-"""Nodes between two looks at the clock."""
+"""Nodes between checks of the clock."""
 
 _BRIEF = 2.0
-"""Seconds of the search by bounds, before every attack is tried where there are not too many."""
+"""Seconds of branch and bound before enumerating all attacks, if these are few enough."""
 
 _MOST_WORDS = 2e10
-"""Of trying every attack."""
+"""Most words to process when enumerating all attacks."""
 
 _Facts: TypeAlias = tuple[
     NDArray[np.int64], NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]
 ]
-"""Reach and family of units, gains, needs, owner of each pair: its point, counted from 0."""
+"""Reach and family of units, gains, needs, and each pair's point, counted from 0."""
 
 
 def search(stakes: Stakes, deadline: Deadline = NEVER) -> SearchResult:
     """Return the attack that loses the most points, or the best one by the deadline.
 
-    Units are taken in order of weight; the subsets that begin with a unit are one task. A task is
-    skipped, and a branch of it cut, where even a fractional attack loses no more than the best
-    known: every lost point costs at least 1 in shares ``gain / need`` of the units poisoned. Where
-    that takes long, and there are not too many, every attack is tried instead.
+    Units are sorted by weight; all subsets with the same first unit form a task. A task is skipped,
+    and a branch cut, if even a fractional attack loses no more than the best known: every lost
+    point costs at least 1 in shares ``gain / need`` of the poisoned units. If that takes long and
+    the attacks are few enough, all of them are enumerated instead.
     """
     if not len(stakes.needs) or not stakes.budget:
         return SearchResult((), 0, 0)
@@ -190,7 +190,7 @@ def search(stakes: Stakes, deadline: Deadline = NEVER) -> SearchResult:
 def _greedy(
     facts: _Facts, quotas: NDArray[np.int64], deadline: Deadline
 ) -> tuple[NDArray[np.int64], int]:
-    """Poison, again and again, the unit that counts most; -1 stands for none."""
+    """Repeatedly poison the unit that counts most; -1 means none."""
     reach, family, gains, needs, owner = facts
     free, budget = quotas.copy(), int(quotas.sum())
     covered, sums = np.zeros(len(gains), np.int64), np.zeros(len(needs), np.int32)
@@ -215,7 +215,7 @@ def _task(
     best: int,
     deadline: Deadline,
 ) -> tuple[int, bool]:
-    """Search the subsets that begin with a unit; return the best loss, and whether all were."""
+    """Search the subsets with a given first unit; return the best loss, and if it is complete."""
     reach, family, gains, needs, _ = facts
     free = quotas.copy()
     free[family[first]] -= 1
@@ -236,7 +236,7 @@ def _task(
 
 
 _LARGEST = 2**20
-"""Gains that are not 0 beyond which the search alone has to do."""
+"""Nonzero gains beyond which only the search is used."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,11 +247,11 @@ class PluralityProblem:
 
     @property
     def points(self) -> NDArray[np.int64]:
-        """Test points that may be lost to an attack of their own."""
+        """Test points that some attack can make lost."""
         return np.unique(self.stakes.points)
 
     def only(self, points: NDArray[np.int64]) -> PluralityProblem:
-        """Return the same about some of the test points alone."""
+        """Return the problem for only some of the test points."""
         stakes = self.stakes
         pairs = np.flatnonzero(np.isin(stakes.points, points))
         kept = replace(
@@ -268,28 +268,28 @@ class PluralityProblem:
         return search(self.stakes, deadline)
 
     def hardest_first(self) -> NDArray[np.int64]:
-        """Return the points, ascending in what all units together take of them."""
+        """Return the points, ascending by the total share of all units in them."""
         return hardest_first(self.stakes)
 
     def least_sum(self, batches: tuple[Batch, ...]) -> Summed | None:
-        """Return the least sum of batches and shares that bounds the loss."""
+        """Return the least weighted sum of batches and shares that bounds the loss."""
         return least_sum(self.stakes, batches)
 
     def programme(self, at_least: int) -> Problem | None:
-        """Return a MILP whose optimum is how many points one attack can lose."""
+        """Return a MILP whose optimum is the number of points that one attack can lose."""
         if np.count_nonzero(self.stakes.gains) > _LARGEST:
             return None
         return collective_problem(self.stakes, at_least)
 
     def attack_in(self, solution: NDArray[np.float64]) -> tuple[int, ...] | None:
-        """Return the attack in a point of the programme."""
+        """Return the attack for a solution of the programme."""
         poisoned = solution[1 : 1 + self.stakes.units] > 0.5
         units = tuple(np.flatnonzero(poisoned).tolist())
         spent = np.bincount(self.stakes.family[poisoned], minlength=len(self.stakes.quotas))
         return units if (spent <= self.stakes.quotas).all() else None
 
     def lost_to(self, units: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the points that an attack loses."""
+        """Return the points lost to an attack."""
         stakes = self.stakes
         freed = np.unique(stakes.reach[list(units)])
         enough = stakes.gains[freed].sum(axis=0) >= stakes.needs

@@ -1,4 +1,4 @@
-"""One attack on all answers of a run-off, of disjoint or spread parts."""
+"""One attack on all answers of a run-off, with disjoint or spread parts."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from leaveout.encoders.votes.run_off_stakes import RunOffStakes, run_off_collect
 from leaveout.solvers import Problem
 
 _SLACK = 1e-6
-"""Added to sums of quotients before they are rounded down."""
+"""Added to sums of quotients before rounding down."""
 
 
 class Facts(NamedTuple):
     """Constant data of a search; see `leaveout.encoders.votes.run_off_stakes.RunOffStakes`."""
 
-    reach: NDArray[np.int64]  # shape (units, members a unit reaches)
+    reach: NDArray[np.int64]  # shape (units, members reached by a unit)
     gains: NDArray[np.int8]  # shape (members, demands)
     needs: NDArray[np.int32]  # shape (demands,)
-    tops: NDArray[np.int32]  # shape (demands,): the most that one unit gains
+    tops: NDArray[np.int32]  # shape (demands,): largest gain of one unit
     starts: NDArray[np.int64]  # shape (pairs + 1,)
     owner: NDArray[np.int64]  # shape (pairs,): ascending; the test point of each pair
 
 
 class State(NamedTuple):
-    """Data that changes from one attack to the next."""
+    """Data that changes between attacks."""
 
-    covered: NDArray[np.int64]  # shape (members,): how many poisoned units reach each member
-    sums: NDArray[np.int32]  # shape (demands,): what the freed members gain
+    covered: NDArray[np.int64]  # shape (members,): number of poisoned units that reach each member
+    sums: NDArray[np.int32]  # shape (demands,): total gain of the freed members
     active: NDArray[np.int64]  # shape (pairs,)
     keys: NDArray[np.int64]  # shape (pairs,)
 
 
 @cached_njit(nogil=True)
 def add(facts: Facts, state: State, unit: int, sign: int) -> None:
-    """Poison a unit, or undo it."""
+    """Poison a unit, or undo this."""
     sums = state.sums
     for member in facts.reach[unit]:
         before = state.covered[member]
@@ -57,7 +57,7 @@ def add(facts: Facts, state: State, unit: int, sign: int) -> None:
 
 @cached_njit(nogil=True)
 def _open(facts: Facts, state: State, left: int) -> tuple[int, int]:
-    """Count lost points; list the pairs of the others that ``left`` more units could decide."""
+    """Count lost points; list the other points' pairs that ``left`` more units could decide."""
     sums, needs, tops = state.sums, facts.needs, facts.tops
     lost, count, pair = 0, 0, 0
     pairs = len(facts.owner)
@@ -90,13 +90,13 @@ def _open(facts: Facts, state: State, left: int) -> tuple[int, int]:
 
 @cached_njit(nogil=True)
 def lost_now(facts: Facts, state: State) -> int:
-    """Count the points that are lost."""
+    """Count the lost points."""
     return int(_open(facts, state, 0)[0])
 
 
 @cached_njit(nogil=True)
 def _extra_gain(facts: Facts, state: State, unit: int, row: int) -> int:
-    """Return how much one more unit gains for a demand."""
+    """Return one more unit's gain for a demand."""
     total = 0
     for member in facts.reach[unit]:
         if state.covered[member] == 0:
@@ -126,10 +126,10 @@ def _losses(facts: Facts, state: State, unit: int, count: int) -> int:
 
 @cached_njit(nogil=True)
 def _bound(facts: Facts, state: State, position: int, left: int, count: int) -> int:
-    """Bound the further points that ``left`` units from a position on lose.
+    """Bound the additional points lost to ``left`` units from a position on.
 
-    A point that is lost to a pair meets the pair's key, so that shares of it, gains divided by what
-    is short and cut at 1, add up to 1 at least.
+    A lost point meets the key demand of a pair, so the shares in it, gains divided by the shortfall
+    and clipped at 1, sum to at least 1.
     """
     points, last = 0, -1
     for at in range(count):
@@ -167,10 +167,10 @@ def explore(
     best: int,
     steps: int,
 ) -> tuple[int, bool, int]:
-    """Go on with a search for some steps; return the depth (0 at its end), freshness and best.
+    """Continue a search for some steps; return the depth (0 at its end), freshness and best.
 
-    ``chosen[:depth]`` is poisoned; at each depth the units from ``following[depth]`` on are still
-    to be tried. A node is fresh until its own loss was counted. ``best_units`` is the best attack.
+    ``chosen[:depth]`` is poisoned; at each depth, the units from ``following[depth]`` on are still
+    to be tried. A node is fresh until its loss is counted. ``best_units`` is the best attack.
     """
     units, budget = len(facts.reach), len(chosen)
     while depth >= 1 and steps > 0:
@@ -213,7 +213,7 @@ def explore(
 
 @cached_njit(nogil=True)
 def heaviest(facts: Facts, state: State, taken: NDArray[np.bool_]) -> int:
-    """Return the unit, of those not taken, that brings the points left closest to being lost."""
+    """Return the unit not yet taken that brings the remaining points closest to being lost."""
     _, count = _open(facts, state, len(facts.reach))
     top, top_value = -1, -1.0
     for unit in range(len(facts.reach)):
@@ -239,16 +239,16 @@ def heaviest(facts: Facts, state: State, taken: NDArray[np.bool_]) -> int:
 
 @cached_njit(nogil=True)
 def bound_from(facts: Facts, state: State, budget: int, first: int) -> int:
-    """Bound the points that units from ``first`` on lose; nothing may be poisoned."""
+    """Bound the points lost to units from ``first`` on; no unit may be poisoned yet."""
     lost, count = _open(facts, state, budget)
     return int(lost + _bound(facts, state, first, budget, count))
 
 
 _LARGEST = 2**20
-"""Gains that are not 0 beyond which the search alone has to do."""
+"""Nonzero gains beyond which only the search is used."""
 
 _WORK = 2**21
-"""Gains looked at between two looks at the clock, about."""
+"""Approximate number of gains processed between checks of the clock."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,19 +259,19 @@ class RunOffProblem:
 
     @property
     def points(self) -> NDArray[np.int64]:
-        """Test points that may be lost to an attack of their own."""
+        """Test points that some attack can make lost."""
         return np.unique(self.stakes.points)
 
     def only(self, points: NDArray[np.int64]) -> RunOffProblem:
-        """Return the same about some of the test points alone."""
+        """Return the problem for only some of the test points."""
         return RunOffProblem(self.stakes.only(points))
 
     def search(self, deadline: Deadline = NEVER) -> SearchResult:
         """Return the attack that loses the most points, or the best one by the deadline.
 
-        Units are taken in order of weight; the subsets that begin with a unit are one task. A
-        branch is cut where even shares of the points lose no more than the best attack known: of
-        every pair the demand that is furthest from met is looked at alone.
+        Units are sorted by weight; all subsets with the same first unit form a task. A branch is
+        cut if even fractions of the points lose no more than the best attack known; for every pair,
+        only the demand that is furthest from being met is used.
         """
         stakes = self.stakes
         if not len(stakes.points) or not stakes.budget:
@@ -288,19 +288,19 @@ class RunOffProblem:
         return SearchResult(units, best, max(best, upper))
 
     def programme(self, at_least: int) -> Problem | None:
-        """Return a MILP whose optimum is how many points one attack can lose."""
+        """Return a MILP whose optimum is the number of points that one attack can lose."""
         if np.count_nonzero(self.stakes.gains) > _LARGEST:
             return None
         return run_off_collective_problem(self.stakes, at_least)
 
     def attack_in(self, solution: NDArray[np.float64]) -> tuple[int, ...] | None:
-        """Return the attack in a point of the programme."""
+        """Return the attack for a solution of the programme."""
         poisoned = solution[1 : 1 + self.stakes.units] > 0.5
         units = tuple(np.flatnonzero(poisoned).tolist())
         return units if len(units) <= self.stakes.budget else None
 
     def lost_to(self, units: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the points that an attack loses."""
+        """Return the points lost to an attack."""
         return self.stakes.lost_to(units)
 
 
@@ -320,7 +320,7 @@ def _order_units(stakes: RunOffStakes) -> tuple[NDArray[np.int64], Facts]:
 
 
 def _state(facts: Facts) -> State:
-    """Return the state before anything is poisoned."""
+    """Return the state with no unit poisoned."""
     pairs = len(facts.owner)
     return State(
         np.zeros(len(facts.gains), np.int64),
@@ -331,7 +331,7 @@ def _state(facts: Facts) -> State:
 
 
 def _greedy(facts: Facts, budget: int, deadline: Deadline) -> tuple[NDArray[np.int64], int]:
-    """Poison, again and again, the unit that counts most; -1 stands for none."""
+    """Repeatedly poison the unit that counts most; -1 means none."""
     state = _state(facts)
     taken = np.zeros(len(facts.reach), dtype=np.bool_)
     chosen = np.full(budget, -1, np.int64)
@@ -347,7 +347,7 @@ def _greedy(facts: Facts, budget: int, deadline: Deadline) -> tuple[NDArray[np.i
 def _task(
     facts: Facts, first: int, best_units: NDArray[np.int64], best: int, deadline: Deadline
 ) -> tuple[int, bool]:
-    """Search the subsets that begin with a unit; return the best loss, and whether all were."""
+    """Search the subsets with a given first unit; return the best loss, and if it is complete."""
     state, budget = _state(facts), len(best_units)
     chosen = np.full(budget, -1, np.int64)
     following = np.full(budget + 1, first + 1, np.int64)

@@ -1,4 +1,4 @@
-"""Finite Aggregation: how many poisoned buckets each prediction survives."""
+"""Finite Aggregation: the number of poisoned buckets that each prediction survives."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Counts = NDArray[np.int64]
 
 @cached_njit(nogil=True)
 def _shift(state: Any, h: int, step: int) -> int:
-    """Add a bucket (step 1) or take one out (-1); return by how much the gain changes."""
+    """Add a bucket (step 1) or remove one (-1); return the change of the gain."""
     gain, offsets, cover, new, own, inside = state
     members = len(cover)
     inside[h] = step > 0
@@ -36,7 +36,7 @@ def _shift(state: Any, h: int, step: int) -> int:
         cover[i] = after
         if min(before, after) > 1 or gain[i] == 0:
             continue
-        # A member adds to `new` of its buckets while uncovered, to `own` while covered once.
+        # A member adds to `new` of its buckets while uncovered, and to `own` while covered once.
         to_new = gain[i] * ((after == 0) - (before == 0))
         to_own = gain[i] * ((after == 1) - (before == 1))
         change -= to_new
@@ -52,7 +52,7 @@ def _shift(state: Any, h: int, step: int) -> int:
 def attack(gain: Counts, offsets: Counts, gap: int, least: int, most: int, steps: int) -> Counts:
     """Search for few buckets that let a label pass the prediction.
 
-    Greedily, then with one bucket less as long as exchanges of one for another find that.
+    First greedily, then with one bucket less for as long as exchanges of single buckets succeed.
     """
     members, spread = len(gain), len(offsets)
     cover, own = np.zeros(members, np.int64), np.zeros(members, np.int64)
@@ -63,7 +63,7 @@ def attack(gain: Counts, offsets: Counts, gap: int, least: int, most: int, steps
             new[h if h >= 0 else h + members] += gain[i]
     state = (gain, offsets, cover, new, own, inside)
     value, count = 0, 0
-    # What a bucket adds never grows, so one pass for each amount finds the greatest every time.
+    # A bucket's gain never increases, so one pass per amount always finds the greatest.
     for level in range(2 * spread, 0, -1):
         for h in range(members):
             if new[h] == level and not inside[h] and value <= gap:
@@ -93,7 +93,7 @@ def attack(gain: Counts, offsets: Counts, gap: int, least: int, most: int, steps
 def _without(
     state: Any, barred: Counts, clock: int, value: int, count: int
 ) -> tuple[int, int, int]:
-    """Take out the bucket that adds least on its own, of those that did not just come in."""
+    """Remove the bucket with the least gain of its own, except recently added ones."""
     own, inside = state[4], state[5]
     worst = -1
     for h in range(len(own)):
@@ -107,7 +107,7 @@ def _without(
 
 @cached_njit(nogil=True)
 def _with(state: Any, barred: Counts, clock: int, value: int, count: int) -> tuple[int, int, int]:
-    """Put in the bucket that adds most, of those that did not just leave."""
+    """Add the bucket with the greatest gain, except recently removed ones."""
     new, inside = state[3], state[5]
     found = -1
     for h in range(len(new)):
@@ -120,11 +120,11 @@ def _with(state: Any, barred: Counts, clock: int, value: int, count: int) -> tup
 
 
 PADDING = 1e-3
-"""How far a dual bound may lie above the optimum it bounds.
+"""Largest excess of a dual bound over the optimum.
 
-The data are whole numbers, so an attack meets every row exactly and no tolerance excludes it: the
-bound is off by the solver's own arithmetic only, and by far less than this. Nothing is lost by
-more, because the optimum is a whole number too.
+The data are whole numbers, so attacks satisfy every row exactly and no tolerance excludes them: the
+bound is wrong only by the solver's arithmetic, far less than this. A larger margin would cost
+nothing, because the optimum is also a whole number.
 """
 
 
@@ -143,36 +143,36 @@ def least_whole(
 
 
 _WEIGHTS = 300
-"""Weights tried for each number of buckets that is to be proved too few."""
+"""Weights tried per number of buckets to be proved insufficient."""
 
 _MORE_WEIGHTS = 600
-"""The same before a programme, which is dearer."""
+"""The same before solving a programme, which takes longer."""
 
 _EXCHANGES = 200
-"""Exchanges tried for each number of buckets that an attack is to make do with."""
+"""Exchanges tried per number of buckets of an attack."""
 
 
 @dataclass(eq=False)
 class Bracket:
-    """Bounds on one point, which only ever tighten."""
+    """Bounds for one point, which can only tighten."""
 
     votes: Ints  # shape (members,)
     offsets: Counts  # shape (d,)
     best: int  # the prediction
     gap: Counts  # shape (labels,): what the gain of each label must exceed
     edits: Counts  # shape (labels,)
-    cheapest: int  # buckets that change the prediction: of the smallest attack found, or as given
-    buckets: Ints  # the smallest attack found, ascending
-    turned: Ints  # shape (members,): what all members vote under this attack
+    cheapest: int  # that change the prediction: of the smallest attack found, or as given
+    buckets: Ints  # smallest attack found, ascending
+    turned: Ints  # shape (members,): all members' votes under this attack
 
     @property
     def lower(self) -> int:
-        """Buckets that the prediction survives, at least."""
+        """Least number of buckets that the prediction survives."""
         return int(self.edits.min()) - 1
 
     @property
     def upper(self) -> int:
-        """Buckets that the prediction survives, at most."""
+        """Greatest number of buckets that the prediction survives."""
         return self.cheapest - 1
 
     def is_settled(self, need: int | None) -> bool:
@@ -182,17 +182,17 @@ class Bracket:
         return self.lower >= self.upper
 
     def open_labels(self) -> list[int]:
-        """Return the labels towards which a smaller attack may exist, the most promising first."""
+        """Return the labels for which a smaller attack may exist, the most promising first."""
         order = np.argsort(self.edits, kind="stable")
         return [int(label) for label in order if self.edits[label] < self.cheapest]
 
     def gain(self, label: int) -> Counts:
-        """Return what choosing each member's vote gains a label on the prediction: 0, 1 or 2."""
+        """Return each member's possible gain of a label on the prediction: 0, 1 or 2."""
         gain: Counts = 1 + (self.votes == self.best).astype(np.int64) - (self.votes == label)
         return gain
 
     def try_attack(self, buckets: NDArray[np.integer], target: int) -> None:
-        """Carry an attack out, count again, and keep it if it works and is the smallest yet."""
+        """Carry out an attack, recount, and keep it if it works and is the smallest so far."""
         turned = self.votes.copy()
         turned[(buckets[:, None] + self.offsets) % len(turned)] = target
         counts = np.bincount(turned, minlength=len(self.gap))
@@ -204,14 +204,14 @@ class Bracket:
 def bracket_radius(
     votes: Ints, labels: int, offsets: Counts, known: tuple[int, int], need: int | None
 ) -> Bracket:
-    """Bound how many poisoned buckets a prediction survives, without a solver."""
+    """Bound the number of poisoned buckets that a prediction survives, without a solver."""
     members = len(votes)
     gap, edits = np.zeros(labels, np.int64), np.zeros(labels, np.int64)
     best = int(kernels.gaps(votes, gap))
     hits = np.zeros((labels, members), np.int32)
     kernels.published_edits(votes, offsets, best, gap, hits, edits)
     edits = np.maximum(edits, known[0] + 1)
-    # Poisoning everything lets any label win.
+    # If all buckets are poisoned, any label can win.
     everything, other = np.arange(members, dtype=np.int32), np.full_like(votes, int(best == 0))
     found = Bracket(votes, offsets, best, gap, edits, known[1] + 1, everything, other)
     for label in found.open_labels():
@@ -232,9 +232,9 @@ def bracket_radius(
 
 
 def solve(found: Bracket, need: int | None, solver: CanSolve, seconds: float | None) -> None:
-    """Narrow a bracket by one programme for each label that may still pass the prediction.
+    """Tighten a bracket by one programme for each label that may still pass the prediction.
 
-    What one label's programme finds cuts off the others'.
+    The result for one label limits the programmes of the others.
     """
     deadline = Deadline.after(seconds)
     labels = found.open_labels()
@@ -266,11 +266,11 @@ def solve(found: Bracket, need: int | None, solver: CanSolve, seconds: float | N
 
 
 def finite_published(votes: ArrayLike, labels: int, offsets: ArrayLike) -> Ints:
-    """Return how many poisoned buckets each prediction survives by the published argument.
+    """Return a lower bound of the poisoned buckets each prediction survives (published argument).
 
-    The greatest r such that, for each other label, the r buckets that gain it most gain no more
-    than it lacks (Wang, Levine and Feizi, ICML 2022). A lower bound, because a member that two
-    poisoned buckets reach is counted twice.
+    The greatest r such that, for each other label, the r buckets with the most gain do not exceed
+    its deficit (Wang, Levine and Feizi, ICML 2022). A lower bound, because members reached by two
+    poisoned buckets count twice.
     """
     ballots, spots = check_ballots(votes, labels, offsets)
     found = np.empty(len(ballots), np.int32)
@@ -291,9 +291,9 @@ def finite_exact(
 ) -> tuple[Ints, Ints]:
     """Return how many poisoned buckets each prediction survives.
 
-    Most points are closed without a solver: by weights that prove a bound, and by a search for an
-    attack. What they leave open goes to one mixed-integer programme for each label that may still
-    pass the prediction.
+    Most points are settled without a solver, by weights that prove a bound and a search for
+    attacks. The others need one mixed-integer programme per label that may still pass the
+    prediction.
     """
     ballots, spots = check_ballots(votes, labels, offsets)
     points, members = ballots.shape
@@ -314,7 +314,7 @@ def finite_exact(
         found[:, j] = bracket.lower, bracket.upper
         if not bracket.is_settled(need):
             left.append((j, bracket))
-    # The narrowest first; what one leaves of its share is there for the rest.
+    # The narrowest brackets first; their unused time is left for the rest.
     left.sort(key=lambda each: each[1].upper - each[1].lower)
     for order, (j, bracket) in enumerate(left):
         solve(bracket, need, solver, deadline.share(len(left) - order))
@@ -349,7 +349,7 @@ def finite_attack_within(
     solver: CanSolve | None = None,
     seconds: float | None = None,
 ) -> Ints | None:
-    """Return some buckets, no more than ``most``, that change one prediction when poisoned."""
+    """Return at most ``most`` buckets that change one prediction when poisoned."""
     ballots, spots = check_ballots(np.asarray(votes)[None], labels, offsets)
     found = bracket_radius(ballots[0], labels, spots, (0, ballots.shape[1] - 1), most)
     if not found.is_settled(most):
@@ -388,7 +388,7 @@ def finite_edits_to(
     solver: CanSolve,
     seconds: float | None = None,
 ) -> tuple[int, Counts]:
-    """Return how many buckets are needed to make a label win at one point, and some that do."""
+    """Return how many buckets are needed to make a label win at one point, and such buckets."""
     least, point = least_whole(_problem(ballot, labels, offsets, target), solver, seconds)
     everything = np.arange(len(ballot))
     found = everything if point is None else np.flatnonzero(point[: len(ballot)] > 0.5)
@@ -398,9 +398,9 @@ def finite_edits_to(
 
 
 def _problem(ballot: NDArray[np.int32], labels: int, offsets: Counts, target: int) -> Problem:
-    """Return the programme: whether each bucket is poisoned, then how much of a member may vote.
+    """Return the programme: the poisoned buckets, then the share of each member that may vote.
 
-    One row a member holds it back unless a bucket reaches it, one row a label makes it lose.
+    One row per member bars its vote unless a bucket reaches it; one row per label makes it lose.
     """
     members = len(ballot)
     counts = np.bincount(ballot, minlength=labels)

@@ -1,4 +1,4 @@
-"""Lower bounds of buckets an attack needs, by integer weights on members."""
+"""Lower bounds of the buckets that an attack needs, by integer weights on members."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from leaveout.encoders.votes import finite as kernels
 Counts = NDArray[np.int64]
 
 UNIT = 256
-"""Weights are whole multiples of one over this, so that what they prove is free of rounding."""
+"""Weights are multiples of 1 / UNIT, so that proofs are free of rounding."""
 
 
 @cached_njit(nogil=True)
@@ -24,7 +24,7 @@ def _bound_gain(
 ) -> tuple[int, int, int]:  # fmt: skip
     """Bound the joint gain of fitting buckets; fill in integer weights and sums.
 
-    Returns the bound, the sum of the last buckets that count (-1 if all do), and how many of it.
+    Returns the bound, the least sum of a counted bucket (-1 if all count), and how many have it.
     """
     members = len(gain)
     bound = np.int64(0)
@@ -53,9 +53,9 @@ def _step_weights(
     weight: Floats, gain: Counts, offsets: Counts, fit: NDArray[np.bool_], sums: Counts,
     slope: Floats, cut: int, share: float, stride: float,
 ) -> bool:  # fmt: skip
-    """Move weights along the bound's slope; return False if there is none.
+    """Move weights along the bound's slope; return False if the slope is zero.
 
-    Buckets at the threshold ``cut`` count by a share each, as only some of them will do.
+    Buckets at the threshold ``cut`` count with a share each, since only some of them are needed.
     """
     members = len(gain)
     slope[:] = -1.0
@@ -83,10 +83,10 @@ def _step_weights(
 def weighted_bound(
     gain: Counts, offsets: Counts, gap: int, least: int, most: int, steps: int
 ) -> tuple[int, NDArray[np.bool_]]:
-    """Bound the edits towards a label from below, better than by adding gains.
+    """Return a lower bound of the edits towards a label, better than by adding gains.
 
     For weights 0 <= y_i <= a_i, r buckets gain at most the sum of a_i - y_i plus the r greatest
-    bucket sums of y. Subgradients seek the best y; the bound is summed in integers.
+    bucket sums of y. A subgradient method seeks the best y; the bound is summed in integers.
     """
     members, spread = len(gain), len(offsets)
     weight = gain.astype(np.float64)
@@ -127,7 +127,7 @@ def best_weights(
     steps: int,
     found: Counts,  # shape (members,)
 ) -> int:
-    """Look for the weights that bound what some buckets gain best."""
+    """Seek the weights with the lowest bound on the gain of some buckets."""
     members, spread = len(gain), len(offsets)
     weight, slope = gain.astype(np.float64), np.zeros(members)
     whole, sums = np.zeros(members, np.int64), np.zeros(members, np.int64)
@@ -148,23 +148,23 @@ def best_weights(
 
 
 _STEPS = 300
-"""Weights tried for each row."""
+"""Weights tried per row."""
 
 _AGAIN = 3
-"""Weights in a row that leave out buckets, before a bucket divides the attacks."""
+"""Successive weights that exclude buckets, before a bucket divides the attacks."""
 
 
 @dataclass(frozen=True, eq=False)
 class FiniteLog:
-    """Rows, and the weights of those that are -1."""
+    """Rows, and the weights for the rows that are -1."""
 
     rows: NDArray[np.int32]  # shape (rows,)
-    weights: NDArray[np.uint16]  # shape (number of -1, members): in 256ths
+    weights: NDArray[np.uint16]  # shape (number of -1, members): in units of 1/256
 
 
 @dataclass(frozen=True, eq=False)
 class _Node:
-    """Buckets that fit, gains of members not reached yet, what they must exceed, buckets left."""
+    """Remaining buckets, gains of unreached members, the need to exceed, and the budget left."""
 
     fit: NDArray[np.bool_]
     gain: Counts
@@ -172,7 +172,7 @@ class _Node:
     left: int
 
     def narrow(self, weights: Counts, offsets: Counts) -> tuple[_Node | None, Counts]:
-        """Return what weights leave open, and their sums over each bucket's members."""
+        """Return what remains possible under some weights, and their sums per bucket."""
         sums = np.zeros_like(weights)
         for offset in offsets.tolist():
             sums += np.roll(weights, -offset)
@@ -197,7 +197,7 @@ class _Node:
 
 
 def open_labels(votes: NDArray[np.int32], labels: int, offsets: Counts, edits: int) -> list[int]:
-    """Return the labels that so many buckets may let pass, by the published argument."""
+    """Return the labels that this many buckets may let pass, by the published argument."""
     gap, least = np.zeros(labels, np.int64), np.zeros(labels, np.int64)
     hits = np.zeros((labels, len(votes)), np.int32)
     best = int(kernels.gaps(votes, gap))
@@ -209,7 +209,7 @@ def open_labels(votes: NDArray[np.int32], labels: int, offsets: Counts, edits: i
 def log_of(
     votes: NDArray[np.int32], labels: int, offsets: Counts, label: int, edits: int, most: int = 2000
 ) -> FiniteLog | None:
-    """Return a log of why ``edits`` buckets do not let a label pass the prediction."""
+    """Return a log that proves that ``edits`` buckets do not let a label pass the prediction."""
     members = len(votes)
     gap = np.zeros(labels, np.int64)
     best = int(kernels.gaps(votes, gap))

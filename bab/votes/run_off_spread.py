@@ -1,4 +1,4 @@
-"""Run-offs of members with spread samples: how many poisoned units each survives."""
+"""Run-offs of members with spread samples: the number of poisoned units each survives."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from leaveout.solvers import CanSolve
 Wide = NDArray[np.int64]
 
 _EXCHANGES = 12
-"""Exchanges tried for each number of units that an attack is to make do with."""
+"""Exchanges tried per number of units of an attack."""
 
 
 def spread_run_off_published(
     votes: Ints, scores: Scores, labels: int, offsets: tuple[int, ...]
 ) -> Wide:
-    """Return how many poisoned units each run-off survives by the published argument.
+    """Return a lower bound of the poisoned units each run-off survives (published argument).
 
-    One less than the least of two numbers of units (Rezaei et al., ICML 2023, their certificate of
-    Finite Aggregation with run-offs): those after which two labels may stand before the winner, and
-    those after which another may have entered the run-off and may have won it against the winner.
-    Each of these gaps is closed by the units that gain most, as if no two shared a member and as
-    if an edit served that gap alone.
+    It is one less than the smaller of two numbers of units (Rezaei et al., ICML 2023, certificate
+    of Finite Aggregation with run-offs): those after which two labels may rank before the winner,
+    and those after which another label may have entered the run-off and won it against the winner.
+    Each gap is closed by the units with the most gain, as if no two shared members and edits served
+    that gap alone.
     """
     ballots, numbers = check_ballots(votes, scores, labels)
     found = np.empty(len(ballots), np.int64)
@@ -46,7 +46,7 @@ def spread_run_off_published(
 
 @dataclass(eq=False)
 class SpreadRunOff:
-    """Bounds on one test point, which only ever tighten."""
+    """Bounds for one test point, which can only tighten."""
 
     votes: Ints
     scores: Scores
@@ -54,13 +54,13 @@ class SpreadRunOff:
     lower: int = 0
     winner: int = field(init=False)
     least: Wide = field(init=False)  # shape (labels, labels)
-    units: Ints = field(init=False)  # the smallest attack found, ascending
+    units: Ints = field(init=False)  # smallest attack found, ascending
     finalists: tuple[int, int] = field(init=False)  # t and s of that attack
 
     def __post_init__(self) -> None:
         members, labels = self.scores.shape
         self.winner = int(run_off_predictions(self.votes[None], self.scores[None], labels)[0])
-        # Poisoning everything lets any label win.
+        # If all units are poisoned, any label can win.
         self.units = np.arange(members, dtype=np.int32)
         self.finalists = (1, 0) if self.winner == 0 else (0, 1)
         own = 1 + 3 * labels + labels * labels
@@ -73,12 +73,12 @@ class SpreadRunOff:
 
     @property
     def lowest(self) -> int:
-        """Units that the winner survives, at least."""
+        """Least number of units that the winner survives."""
         return min(int(self.least.min()), len(self.units)) - 1
 
     @property
     def highest(self) -> int:
-        """Units that the winner survives, at most."""
+        """Greatest number of units that the winner survives."""
         return len(self.units) - 1
 
     def is_settled(self, need: int | None) -> bool:
@@ -88,7 +88,7 @@ class SpreadRunOff:
         return self.lowest >= self.highest
 
     def search(self, need: int | None) -> None:
-        """Look for attacks, greedily and by exchanges."""
+        """Search for attacks, greedily and by exchanges."""
         for t, s in self._open():
             if self.is_settled(need):
                 return
@@ -96,7 +96,7 @@ class SpreadRunOff:
                 self._search_pair(t, s)
 
     def solve(self, need: int | None, solver: CanSolve, seconds: float | None) -> None:
-        """Narrow by one programme for each pair that a smaller attack may help."""
+        """Tighten the bounds by one programme for each pair that a smaller attack may use."""
         deadline = Deadline.after(seconds)
         pairs = self._open()
         for order, (t, s) in enumerate(pairs):
@@ -119,23 +119,23 @@ class SpreadRunOff:
             self.least[t, s] = max(known, int(min(max(least, known), most + 1)))
 
     def changed_ballots(self) -> tuple[Ints, Ints, Scores]:
-        """Return the members the smallest attack changes, their votes and scores.
+        """Return the members changed by the smallest attack, with their votes and scores.
 
-        They score 1 for their vote and 0 for all else.
+        They score 1 for their vote and 0 for all other labels.
         """
         found = self._changed_ballots(self.units, *self.finalists)
         assert found is not None
         return found
 
     def _open(self) -> list[tuple[int, int]]:
-        """Return the pairs that a smaller attack may help, the most promising first."""
+        """Return the pairs with which a smaller attack may succeed, the most promising first."""
         labels = len(self.least)
         order = np.argsort(self.least, axis=None, kind="stable").tolist()
         pairs = [(each // labels, each % labels) for each in order]
         return [(t, s) for t, s in pairs if self.least[t, s] < len(self.units)]
 
     def _stake(self, t: int, s: int, budget: int) -> RunOffStakes | None:
-        """Return what t demands to win against s; None if ``budget`` units are too few."""
+        """Return what t needs to win against s; None if ``budget`` units are too few."""
         labels = len(self.least)
         found = run_off_stakes(
             self.votes[None], self.scores[None], labels, np.array([self.winner], np.int32),
@@ -162,7 +162,7 @@ class SpreadRunOff:
             found = found_fewer
 
     def _try(self, units: NDArray[np.integer[Any]], t: int, s: int) -> None:
-        """Carry an attack out, hold the run-off again, and keep it if it is the smallest yet."""
+        """Carry out an attack, repeat the run-off, and keep the attack if it is the smallest."""
         if len(units) < len(self.units) and self._changed_ballots(units, t, s) is not None:
             self.units = np.sort(units).astype(np.int32)
             self.finalists = (t, s)

@@ -1,4 +1,4 @@
-"""One attack on all answers of a plurality whose members withstand some edits."""
+"""One attack on all answers of a plurality vote whose members withstand some edits."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from leaveout.models.ballots import UNREACHABLE
 from leaveout.solvers import Problem
 
 _FIRST, _TURNS = 60, 6
-"""Turns of looking for better prices of points, at the root and at any other node."""
+"""Iterations of the search for better prices of points, at the root and at other nodes."""
 
 _SLACK = 1e-6
-"""Added to sums of quotients before they are rounded down."""
+"""Added to sums of quotients before rounding down."""
 
 
 @cached_njit()
@@ -34,7 +34,7 @@ def count_lost(
     owner: NDArray[np.int64],
     spent: NDArray[np.int64],
 ) -> int:
-    """Count the points that are lost if so much is spent on each member."""
+    """Count the points lost if this much is spent on each member."""
     sums = np.zeros(len(needs), np.int64)
     for member in range(len(spent)):
         if spent[member]:
@@ -59,10 +59,10 @@ def _cheapest(
     free: NDArray[np.bool_],
     sold: NDArray[np.int64],
 ) -> tuple[int, int]:
-    """Return what a pair costs at least, and how many members could gain at all.
+    """Return a lower bound of a pair's cost, and how many members could gain at all.
 
-    A gain of 2 is two of half its cost, or of 1 and what the second adds, whichever is less even.
-    The cost is ``left + 1`` where it is out of reach.
+    A gain of 2 is split into two of half its cost, or into the first gain and what the second adds,
+    whichever is less even. The cost is ``left + 1`` if it is out of reach.
     """
     sold[: 2 * left + 1] = 0
     for member in range(len(ones)):
@@ -108,11 +108,11 @@ def _shares(
     twos: NDArray[Any],
     free: NDArray[np.bool_],
 ) -> tuple[float, float, float]:
-    """Return shares of a pair such that it is not lost below a whole: the lightest of three.
+    """Return the lightest of three shares with which a lost pair weighs at least 1.
 
-    Those of a gain of 1, of a gain of 2, and of an edit that a gain takes. A pair that is lost has
-    gains of at least its need, has cost at least what it takes, and as no more than some members
-    gain at all, the others of its need are gains of 2.
+    One is per gain of 1, one per gain of 2, one per edit of a gain. In a lost pair the gains reach
+    the need and the cost is at least the least cost; since only some members can gain at all, the
+    rest of the need must come from gains of 2.
     """
     by_gain, by_cost, by_twos, twice = 0.0, 0.0, 0.0, need - members
     for member in range(len(ones)):
@@ -144,7 +144,7 @@ def _measure(
     free: NDArray[np.bool_],
     shares: NDArray[np.float64],
 ) -> None:
-    """Close the pairs that are out of reach, and choose the shares of the others."""
+    """Drop the pairs that are out of reach, and choose the shares of the others."""
     sold = np.zeros(2 * left + 2, np.int64)
     for pair in range(len(needs)):
         if not still[pair]:
@@ -158,7 +158,7 @@ def _measure(
 
 @cached_njit()
 def _share(pair: int, one: int, two: int, spent: int, shares: NDArray[np.float64]) -> float:
-    """Return what a member takes of a pair if so much is spent on it."""
+    """Return a member's share in a pair if this much is spent on it."""
     share = 0.0
     if spent >= two:
         share = shares[pair, 1] + two * shares[pair, 2]
@@ -179,9 +179,9 @@ def _weigh(
     prices: NDArray[np.float64],
     weights: NDArray[np.float64],
 ) -> float:
-    """Weigh what may be spent on each member: shares of the open points, at a price a point.
+    """Weigh the spending on each member: its shares in open points, times the points' prices.
 
-    Returns what is left of the open points beyond their prices.
+    Returns the rest of the open points beyond their prices.
     """
     top = np.zeros(left + 1)
     weights[:, : left + 1] = 0.0
@@ -232,7 +232,7 @@ def _move_prices(
     shares: NDArray[np.float64],
     prices: NDArray[np.float64],
 ) -> None:
-    """Raise the prices of points that a plan takes less than a whole of, lower the others'."""
+    """Raise prices of points of which a plan takes less than a whole; lower the others."""
     start = 0
     while start < len(still):
         end = start
@@ -261,7 +261,7 @@ def _plan(
     table: NDArray[np.float64],
     plan: NDArray[np.int64],
 ) -> float:
-    """Spend edits so that the weights add up to most; return how much that is."""
+    """Spend edits so that the total weight is maximal; return that weight."""
     members = len(free)
     table[0, : left + 1] = 0.0
     for member in range(members):
@@ -311,11 +311,11 @@ def explore(
     best: int,
     steps: int,
 ) -> tuple[int, bool, int]:
-    """Go on with the search for some steps; return where it stands. It has ended at depth -1.
+    """Continue the search for some steps; return its position. At the end the depth is -1.
 
-    A node is what is spent on some members; of the others it is open. At each depth there are the
-    needs of the pairs then, which of them are open, the budget left, the points lost, a bound, the
-    member to decide next and the choices that are left for it, the last one first.
+    A node fixes the spending on some members. Stored per depth: needs of the pairs, which pairs are
+    open, the remaining budget, the lost points, a bound, the next member to decide, and its
+    remaining choices, the last one first.
     """
     members, pairs = ones.shape
     most = left[0]
@@ -353,7 +353,7 @@ def explore(
                         heaviest, member = weights[each, plan[each]], each
                 branch[depth] = member
                 free[member] = False
-                # Nothing is tried last, the plan first.
+                # The planned spending is tried first, spending nothing last.
                 count = 1
                 choices[depth, 0] = 0
                 for edits in range(1, left[depth] + 1):
@@ -398,20 +398,20 @@ def explore(
 
 
 _WORK = 5e6
-"""Numbers looked at between two looks at the clock."""
+"""Numbers processed between checks of the clock."""
 
 _LARGEST_SEARCH = 2**25
-"""Numbers that are kept at most, in all nodes that are open."""
+"""Most numbers stored in all open nodes."""
 
 
 def search(stakes: KnownStakes, deadline: Deadline = NEVER) -> SearchResult:
     """Return the attack that loses the most points, or the best one by the deadline.
 
-    What is spent on a member is decided one member after the other, of most weight first. A branch
-    is cut where no more points are lost than by the best attack known: each point has a price y
-    from 0 to 1, and the points lost are at most the sum of 1 - y and of y times the shares of the
-    points that each member takes, over the best use of the budget that is left, a knapsack. A
-    subgradient search looks for prices that make the bound small (Lagrangian relaxation).
+    Spending is decided one member at a time, the heaviest first. A branch is cut if it loses no
+    more points than the best attack known: each point has a price y from 0 to 1, and the lost
+    points are at most the sum of 1 - y plus the greatest sum of members' shares times y within the
+    remaining budget, a knapsack. A subgradient method seeks prices that make the bound small
+    (Lagrangian relaxation).
     """
     points, owner = np.unique(stakes.points, return_inverse=True)
     if not len(points):
@@ -441,29 +441,29 @@ def search(stakes: KnownStakes, deadline: Deadline = NEVER) -> SearchResult:
 
 
 _BRIEF = 3.0
-"""Seconds of the search, where a solver may be asked after it: that is better at large ones."""
+"""Seconds of the search if a solver can follow, which is better at large problems."""
 
 _LARGEST = 2**20
-"""Votes within the budget beyond which the search alone has to do."""
+"""Votes within the budget beyond which only the search is used."""
 
 
 @dataclass(frozen=True, eq=False)
 class KnownProblem:
     """See `leaveout.bab.votes.collective.CollectiveProblem`; a unit is a member.
 
-    A member that is in an attack e times has had e edits, and votes at every point whatever so
-    many edits make it vote there.
+    A member that is in an attack e times receives e edits, and at every point casts any vote that
+    so many edits can cause.
     """
 
     stakes: KnownStakes
 
     @property
     def points(self) -> NDArray[np.int64]:
-        """Test points that may be lost to an attack of their own."""
+        """Test points that some attack can make lost."""
         return np.unique(self.stakes.points)
 
     def only(self, points: NDArray[np.int64]) -> KnownProblem:
-        """Return the same about some of the test points alone."""
+        """Return the problem for only some of the test points."""
         return KnownProblem(self.stakes.only(points))
 
     def search(self, deadline: Deadline) -> SearchResult:
@@ -474,13 +474,13 @@ class KnownProblem:
         return search(self.stakes, deadline)
 
     def programme(self, at_least: int) -> Problem | None:
-        """Return a MILP whose optimum is how many points one attack can lose."""
+        """Return a MILP whose optimum is the number of points that one attack can lose."""
         if not self._is_small or not len(self.stakes.needs):
             return None
         return known_problem(self.stakes, self._levels, at_least)
 
     def attack_in(self, solution: NDArray[np.float64]) -> tuple[int, ...] | None:
-        """Return the attack in a point of the programme."""
+        """Return the attack for a solution of the programme."""
         bought = solution[1 : 1 + len(self._levels.cost)] > 0.5
         spent = self._levels.total_costs(self.stakes.members, bought)
         if spent.sum() > self.stakes.budget:
@@ -488,7 +488,7 @@ class KnownProblem:
         return tuple(np.repeat(np.arange(len(spent)), spent).tolist())
 
     def lost_to(self, units: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the points that an attack loses."""
+        """Return the points lost to an attack."""
         spent = np.bincount(np.array(units, np.int64), minlength=self.stakes.members)
         return self.stakes.lost_to(spent)
 
@@ -504,22 +504,22 @@ class KnownProblem:
 
 
 UNIT = 2**20
-"""Prices are whole multiples of one over this."""
+"""Prices are multiples of 1 / UNIT."""
 
 PRICES = 3
-"""Lists of prices a point: with T free, and beside it."""
+"""Lists of prices per point: for a free number of target votes, and for the two next to it."""
 
 _MOST = 2**62
-"""What bounds in ``UNIT``-ths stay below; dearer members are left alone."""
+"""Limit of bounds in units of 1 / UNIT; beyond it, no bound is computed."""
 
 
 @dataclass(frozen=True, eq=False)
 class ForcedVotes:
     """The cost of making a label win at one point."""
 
-    least: int | None  # no votes that do so cost less; None where no number of edits suffices
+    least: int | None  # no such votes cost less; None if no number of edits suffices
     prices: NDArray[np.int64]  # shape (PRICES, labels)
-    cost: int | None  # of the votes found; None where there are none
+    cost: int | None  # cost of the votes found; None if none were found
     votes: NDArray[np.int32]  # shape (parts,)
 
 
@@ -529,7 +529,7 @@ def thresholds_to(
     """Return the cheapest votes that make a label win at one point, and prices that prove it."""
     parts, labels = thresholds.shape
     finite = thresholds.astype(np.int64)
-    # Dearer than all that can be paid, so whatever needs such a vote is known by its cost.
+    # Above any possible cost, so that solutions with such a vote are recognised by their cost.
     never = 1 + int(finite.max(axis=1).sum())
     prices = np.zeros((PRICES, labels), np.int64)
     if parts * never * UNIT >= _MOST:
@@ -568,7 +568,7 @@ def _solve_programme(costs: NDArray[np.int64], target: int, votes: int | None) -
     """Solve the programme, optionally for fixed target votes; None if infeasible."""
     parts, labels = costs.shape
     others = np.array([label for label in range(labels) if label != target])
-    # Its types know nothing of sparse rows, nor that there is a solution.
+    # Its type stubs know neither sparse rows nor that there is a solution.
     equal: Any
     found: Any
     counts = np.zeros((labels, labels))
@@ -613,7 +613,7 @@ def _wins(
 
 
 def _proved_bound(costs: NDArray[np.int64], prices: NDArray[np.int64], target: int) -> int:
-    """Return what prices prove for every feasible number of target votes."""
+    """Return the bound that prices prove for every possible number of target votes."""
     parts, labels = costs.shape
     others = [label for label in range(labels) if label != target]
     votes = np.arange(parts + 1)

@@ -1,4 +1,4 @@
-"""Forests over a set of inputs: its cells, and the members' replaced subtrees."""
+"""Forests over a set of inputs: cells, and subtrees that members replace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inputs as integer cells: the distinctions that forests make in a set of inputs."""
+"""Inputs as integer cells, cut at the thresholds of forests."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ Codes = NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Features that together take listed rows, as codes."""
+    """Features that jointly take listed rows, as codes."""
 
-    of: Codes  # shape (features,): which group a feature is in, -1 for none
+    of: Codes  # shape (features,): the group of each feature, -1 for none
     column_start: NDArray[np.int64]  # shape (groups + 1,)
     columns: Codes  # the features of each group, one group after another
     row_start: NDArray[np.int64]  # shape (groups + 1,)
-    rows: Codes  # rows of different codes, flat
-    values: tuple[Floats, ...]  # for each group the values that each row of codes stands for
+    rows: Codes  # distinct rows of codes, flat
+    values: tuple[Floats, ...]  # for each group: the values of each row of codes
 
 
 _DIGITS = 12
-"""Behind the point, at most, of what an input of a cell is rounded to."""
+"""Most decimals of an input chosen from a cell."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class Cells:
         return self.box.nearest(self.values[self.start[:-1] + codes])
 
     def input(self, codes: Codes) -> Floats:
-        """Return an input with these codes, shape (features,), in few digits."""
+        """Return a short-decimal input with these codes, shape (features,)."""
         places = self.start[:-1] + codes
         x: Floats = self.values[places]
         below = np.where(codes > 0, self.values[np.maximum(places - 1, 0)], self.box.lower)
@@ -80,13 +80,13 @@ class Cells:
 
 
 def cut_box(box: Box, feature: NDArray[np.int32], threshold: Floats) -> tuple[Cells, Codes]:
-    """Cut a set of inputs at the thresholds of nodes."""
+    """Cut a set of inputs at the thresholds of tree nodes."""
     listed: dict[int, Floats] = {}
     for each in box.choices:
         for column, values in zip(each.columns.tolist(), each.values.T, strict=True):
             listed[column] = np.unique(values)
     cut = np.zeros(len(feature), np.int32)
-    # Numbers of 16 bits are sorted in linear time.
+    # 16-bit numbers are sorted in linear time.
     short = feature.astype(np.int16) if box.dimension < 2**15 else feature
     order = np.argsort(short, kind="stable")
     ends = np.searchsorted(short[order], np.arange(box.dimension + 1, dtype=short.dtype))
@@ -150,7 +150,7 @@ class Split:
     """Nodes of trees, those of the whole forest first, each tree in preorder."""
 
     feature: NDArray[np.int32]  # shape (nodes,): -1 for a leaf
-    cut: NDArray[np.int32]  # shape (nodes,): inputs whose code is at most that go left
+    cut: NDArray[np.int32]  # shape (nodes,): inputs whose code is at most this go left
     left: Longs  # shape (nodes,): of a leaf, ``left`` is its row of ``shares``
     right: Longs  # shape (nodes,): of a leaf, ``left`` is its row of ``shares``
     shares: Floats  # shape (answers, labels)
@@ -158,17 +158,17 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Overlay:
-    """The members of a family laid over the forest they differ from."""
+    """The members of a family, overlaid on the forest they differ from."""
 
     cells: Cells
     nodes: Split
     roots: Longs  # shape (trees + 1,)
     start: Longs  # shape (members + 1,)
     tree: NDArray[np.int32]  # shape (changes,)
-    node: Longs  # shape (changes,): in that tree of the member, ``instead`` stands for ``node``
-    instead: Longs  # shape (changes,): in that tree of the member, ``instead`` stands for ``node``
+    node: Longs  # shape (changes,): node of the whole forest that the member replaces
+    instead: Longs  # shape (changes,): the node that replaces it in the member
     divisors: tuple[int, int]
-    labels: int  # of both sides together
+    labels: int  # both sides together
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +186,7 @@ class _Nodes:
 def overlay_family(family: ForestFamily, box: Box) -> Overlay:
     """Return a family over a box."""
     changes, count = family.changes, len(family.whole.trees)
-    # Answers are the leaves of the whole forest, then those of the changes.
+    # The answers are the whole forest's leaves, then those of the changes.
     rounds = family.whole.rounds_inputs
     whole = _concatenate_trees(family.whole.trees, rounds)
     base, answers = len(whole.feature), len(whole.shares)
@@ -229,7 +229,7 @@ def _roots(family: ForestFamily, roots: Longs) -> Longs:
 def overlay_two(
     one: ScoredForest, other: ScoredForest, box: Box, columns: tuple[Longs, Longs], labels: int
 ) -> Overlay:
-    """Return a forest and another over a box."""
+    """Return two forests over a box, the second as the first one's only member."""
     count = max(len(one.trees), len(other.trees))
     sides = [
         _concatenate_trees(_pad_forest(each, count, at, labels), each.rounds_inputs)
@@ -257,7 +257,7 @@ def overlay_two(
 
 
 def _differences(nodes: Split, whole: Longs, new: Longs) -> tuple[Longs, Longs]:
-    """Return where tree pairs first differ; lead equal subtrees back to the whole's."""
+    """Return where pairs of trees first differ; equal subtrees of the new refer to the whole's."""
     levels: list[tuple[Longs, Longs, NDArray[np.bool_], NDArray[np.bool_]]] = []
     a, b = whole, new
     while len(a):
@@ -273,7 +273,7 @@ def _differences(nodes: Split, whole: Longs, new: Longs) -> tuple[Longs, Longs]:
             for side in (a, b)
         )
     equal = np.zeros(0, np.bool_)
-    # For each pair of a level: where its subtrees first differ.
+    # For each pair at one depth: the first differences in their subtrees.
     first, second = _NONE, _NONE
     for a, b, split, same in reversed(levels):
         pairs = equal.reshape(-1, 2)
@@ -294,7 +294,7 @@ def _differences(nodes: Split, whole: Longs, new: Longs) -> tuple[Longs, Longs]:
 
 
 def _pad_forest(forest: ScoredForest, count: int, columns: Longs, labels: int) -> list[ScoredTree]:
-    """Return a forest's trees over all labels, padded with zero trees to a number."""
+    """Return a forest's trees over all labels, padded to a given number with zero trees."""
     trees = []
     for tree in forest.trees:
         shares = np.zeros((len(tree.feature), labels))
@@ -307,14 +307,14 @@ def _pad_forest(forest: ScoredForest, count: int, columns: Longs, labels: int) -
 
 
 def _check_shares(shares: Floats) -> Floats:
-    """Refuse label shares without a meaningful greatest one."""
+    """Refuse label shares without a well-defined maximum."""
     if not (np.isfinite(shares).all() and (shares >= 0).all() and (shares.max(axis=1) > 0).all()):
         raise ValueError("a leaf's shares must be finite and at least 0, one of them above 0")
     return shares
 
 
 def _concatenate_trees(trees: Sequence[ScoredTree], rounds: bool) -> _Nodes:
-    """Concatenate trees, each in preorder; only leaves keep their shares."""
+    """Concatenate trees, each in preorder; only leaves have shares."""
     ordered = [_preorder(tree) for tree in trees]
     sizes = [len(tree.feature) for tree in ordered]
     roots = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)

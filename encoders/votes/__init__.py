@@ -1,1 +1,1 @@
-"""Poisoning certificates for schemes that predict by votes."""
+"""Poisoning certificates for voting schemes."""

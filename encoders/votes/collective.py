@@ -1,4 +1,4 @@
-"""One attack on a whole test set: its choices, and what each is worth."""
+"""One attack on a whole test set: its choices, and the value of each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from leaveout.encoders.votes.plurality import Tally
 from leaveout.solvers import Problem
 
 _CHUNK = 1024
-"""Pairs looked at together."""
+"""Pairs processed at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,10 +23,10 @@ class Stakes:
     a rival label, lost if the freed members' gains reach its need.
     """
 
-    budget: int  # units that may be poisoned, of each family
-    reach: NDArray[np.int64]  # shape (units, members a unit reaches)
+    budget: int  # each family's limit on poisoned units
+    reach: NDArray[np.int64]  # shape (units, members reached by a unit)
     gains: NDArray[np.int32]  # shape (members, pairs)
-    needs: NDArray[np.int32]  # shape (pairs,): one more than the gap between c and c'
+    needs: NDArray[np.int32]  # shape (pairs,): gap between c and c', plus one
     points: NDArray[np.int64]  # shape (pairs,): ascending; a test point may have several pairs
     labels: NDArray[np.int32]  # shape (pairs,): the label c' of each pair
     sizes: tuple[int, ...] = ()
@@ -63,7 +63,7 @@ class CollectiveAttack:
     """Units to poison, and the test points lost by it."""
 
     units: tuple[int, ...]
-    lost: tuple[int, ...]  # test points that were answered right and no longer are
+    lost: tuple[int, ...]  # test points that are no longer answered correctly
 
 
 def stakes_of(
@@ -76,7 +76,7 @@ def stakes_of(
 ) -> Stakes:
     """Return the points an attack can change, leaving out those beyond its budget.
 
-    Points answered wrong already do not count: an attacker need not make them right.
+    Points already answered wrong do not count: an attacker need not correct them.
     """
     parts = votes.shape[1]
     shifts = np.array(offsets or (0,), dtype=np.int64)
@@ -85,7 +85,7 @@ def stakes_of(
     widths = sizes or (parts,)
     ends = np.cumsum(widths)
     right = tallied.predictions == truth
-    # No unit gains more than 2 a member it reaches.
+    # A unit gains at most 2 for each member it reaches.
     near = right[:, None] & (tallied.gaps < 2 * len(shifts) * np.minimum(widths, budget).sum())
     points, targets = np.nonzero(near)
     needs = tallied.gaps[points, targets] + np.int32(1)
@@ -121,9 +121,9 @@ def lost_points(
     tallied: Tally,
     freed: NDArray[np.int64],
 ) -> tuple[int, ...]:
-    """Recount and return the points lost if some members vote at will.
+    """Recount and return the points lost if some members can cast any vote.
 
-    At each point all freed members vote for each label in turn.
+    At each point, all freed members vote for the same label; every label is tried.
     """
     freed = np.unique(freed)
     labels = tallied.counts.shape[1]
@@ -197,7 +197,7 @@ def collective_problem(stakes: Stakes, at_least: int = 0) -> Problem:
 def _fill_blocks(
     blocks: list[list[csr_array | None]], widths: tuple[int, ...]
 ) -> list[list[csr_array]]:
-    """Return blocks with missing ones as zeros, so that every width is known."""
+    """Return blocks with the missing ones set to zeros, so that all widths are known."""
     filled = []
     for row in blocks:
         height = next(block.shape[0] for block in row if block is not None)

@@ -1,4 +1,4 @@
-"""Ballots of Finite Aggregation: votes, and each bucket's members, or an error."""
+"""Ballots of Finite Aggregation: votes, the members of each bucket, and their checks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Counts = NDArray[np.int64]
 
 @cached_njit(nogil=True)
 def gaps(votes: Ints, found: Counts) -> int:
-    """Fill in what each label must gain more than to win; return the prediction."""
+    """Fill in the gain that each label must exceed to win; return the prediction."""
     found[:] = 0
     for vote in votes:
         found[vote] += 1
@@ -32,7 +32,7 @@ def gaps(votes: Ints, found: Counts) -> int:
 def published_edits(
     votes: Ints, offsets: Counts, best: int, gap: Counts, hits: Ints, edits: Counts
 ) -> None:
-    """Fill in the least edits towards each label if bucket gains simply added up."""
+    """Fill in the fewest edits towards each label, if the gains of buckets added up."""
     members, spread = len(votes), len(offsets)
     hits[:] = 0
     for i in range(members):
@@ -71,7 +71,7 @@ def published_all(votes: Ints, offsets: Counts, labels: int, found: Ints) -> Non
 def check_ballots(
     votes: ArrayLike, labels: int, offsets: ArrayLike
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Return votes and offsets in the form of compiled code, or raise."""
+    """Return votes and offsets as compiled code expects them, or raise."""
     ballots, spots = np.asarray(votes), np.asarray(offsets)
     if labels < 2:
         raise SpecError(
@@ -101,7 +101,7 @@ def check_ballots(
 def checked_row(
     votes: ArrayLike, labels: int, offsets: ArrayLike
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], int, NDArray[np.int64]]:
-    """Return one point's votes, the offsets, its prediction and the gaps to exceed."""
+    """Return one point's votes, offsets, prediction, and the gains that labels must exceed."""
     ballots, spots = check_ballots(np.asarray(votes)[None], labels, offsets)
     gap = np.zeros(labels, np.int64)
     best = int(gaps(ballots[0], gap))
@@ -118,9 +118,9 @@ def finite_problem(
     most: int | None = None,
     fit: NDArray[np.bool_] | None = None,  # shape (members,)
 ) -> Problem:
-    """Return the programme of the fewest buckets that put a label before the prediction.
+    """Return the programme for the fewest buckets that put a label ahead of the prediction.
 
-    That is enough: whoever wins then, it is not the prediction.
+    That suffices: whichever label wins then, it is not the prediction.
     """
     ballot, spots, best, gap = checked_row(votes, labels, offsets)
     members, spread = len(ballot), len(spots)
@@ -145,7 +145,7 @@ def finite_problem(
     ]
     columns = [reached.ravel(), members + index, members + index, index]
     values = [np.ones(members * spread), -np.ones(members), gain, np.ones(members)]
-    # Half a bucket of room, so that no tolerance can cut off an attack of just that many.
+    # Half a bucket of slack, so that no tolerance excludes an attack of exactly this size.
     lower = np.concatenate([np.zeros(members), [gap[target] + 1.0, least - 0.5]])
     upper = np.concatenate([np.full(members + 1, np.inf), [most + 0.5]])
     return Problem(

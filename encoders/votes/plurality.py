@@ -1,4 +1,4 @@
-"""Parts to poison to change a plurality: a closed form (DPA and SS-DPA)."""
+"""Parts to poison to change a plurality vote: a closed form (DPA and SS-DPA)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from leaveout.compiling import cached_njit
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """The result of a count of votes; a tie goes to the smaller label."""
+    """The counts of votes; ties go to the smaller label."""
 
     counts: NDArray[np.int32]  # shape (points, labels): votes for each label
     predictions: NDArray[np.int32]  # shape (points,)
@@ -45,12 +45,12 @@ class Attack:
     """Votes that change the answer at one test point."""
 
     point: int
-    edits: int  # its cost, in edits of the training set
+    edits: int  # cost in edits of the training set
     poisoned: tuple[int, ...]
-    members: tuple[int, ...]  # members that then vote otherwise
-    votes: tuple[int, ...]  # what these members vote
-    before: int  # what is answered
-    after: int  # what is answered
+    members: tuple[int, ...]  # members whose votes change
+    votes: tuple[int, ...]  # their new votes
+    before: int  # the answer before
+    after: int  # the answer after
 
 
 def recount(ballot: NDArray[np.int32], labels: int, attack: Attack) -> int:
@@ -71,12 +71,12 @@ def plurality_radii(tallied: Tally) -> NDArray[np.int32]:
 
 
 def plurality_attack(votes: NDArray[np.int32], tallied: Tally, point: int) -> Attack:
-    """Return an attack on one point with one part more than it survives."""
+    """Return an attack on one point that poisons one part more than it survives."""
     prediction = int(tallied.predictions[point])
     target = int(tallied.gaps[point].argmin())
     needed = int(tallied.gaps[point, target]) // 2 + 1
     ballot = votes[point]
-    # First those whose change counts twice.
+    # First the members that voted for the prediction: their changes count twice.
     gain = 1 + (ballot == prediction).astype(int) - (ballot == target)
     parts = np.sort(np.argsort(-gain, kind="stable")[:needed])
     return Attack(
@@ -108,11 +108,11 @@ def plurality_edits_to(counts: NDArray[np.int32], target: int) -> NDArray[np.int
 
 
 def plurality_votes_to(ballot: NDArray[np.int32], labels: int, target: int) -> NDArray[np.int64]:
-    """Return the fewest members, ascending, that make a label win by voting for it."""
+    """Return the fewest members, ascending, that must vote for a label to make it win."""
     counts = np.bincount(ballot, minlength=labels)[None].astype(np.int32)
     edits = int(plurality_edits_to(counts, target)[0])
     losses = np.maximum(_beyond(counts, target)[0] - edits, 0)
-    # What each label must lose comes first, then whoever else votes for another one.
+    # First the votes that other labels must lose, then any other votes.
     order = np.zeros(len(ballot), np.int64)
     for label in np.unique(ballot).tolist():
         members = np.flatnonzero(ballot == label)
@@ -123,7 +123,7 @@ def plurality_votes_to(ballot: NDArray[np.int32], labels: int, target: int) -> N
 
 
 def _beyond(counts: NDArray[np.int32], target: int) -> NDArray[np.int64]:
-    """Return each label's votes above what loses to the target; far less for itself."""
+    """Return each label's excess of votes over what loses to the target; far less for itself."""
     wide = counts.astype(np.int64)
     beyond = wide - wide[:, [target]] + (np.arange(wide.shape[1]) < target)
     beyond[:, target] = np.iinfo(np.int64).min // 2
@@ -136,20 +136,20 @@ def family_radii(votes: Ints, tallied: Tally, sizes: tuple[int, ...]) -> NDArray
 
 
 def family_attack(votes: Ints, tallied: Tally, sizes: tuple[int, ...], point: int) -> Attack:
-    """Return an attack on one point with one edit more than it survives."""
+    """Return an attack on one point that makes one edit more than it survives."""
     labels = tallied.counts.shape[1]
     edits = _edits(votes[point : point + 1], tally(votes[point : point + 1], labels), sizes)[0]
     target, before, ballot = int(edits.argmin()), int(tallied.predictions[point]), votes[point]
     gain = 1 + (ballot == before).astype(int) - (ballot == target)
     poisoned, start = list[int](), 0
     for size in sizes:
-        # First those whose change counts twice.
+        # First the members that voted for the prediction: their changes count twice.
         order = np.argsort(-gain[start : start + size], kind="stable")[: edits[target]]
         poisoned += (start + np.sort(order)).tolist()
         start += size
     changed = ballot.copy()
     changed[poisoned] = target
-    # Where a third label had as many votes as the one answered, that one may win.
+    # If a third label is tied with the prediction, that one may win.
     after = int(np.bincount(changed, minlength=labels).argmax())
     return Attack(
         point=point,
@@ -165,7 +165,7 @@ def family_attack(votes: Ints, tallied: Tally, sizes: tuple[int, ...], point: in
 def _edits(votes: Ints, tallied: Tally, sizes: tuple[int, ...]) -> NDArray[np.int64]:
     """Return the fewest edits for each label to pass the answer, shape (points, labels).
 
-    For the answer itself it is more than possible. Poisoning the largest family suffices for any
+    For the answer itself the number is out of reach. Poisoning the largest family suffices for any
     label.
     """
     points, labels = tallied.counts.shape
@@ -177,7 +177,7 @@ def _edits(votes: Ints, tallied: Tally, sizes: tuple[int, ...]) -> NDArray[np.in
         ones.append(size - own - counts)
         start += size
     low, high = np.ones((points, labels), np.int64), np.full((points, labels), max(sizes))
-    # The gain of so many edits never falls, so halving finds where it suffices.
+    # The gain of a number of edits never decreases with it, so bisection finds the fewest.
     while (low < high).any():
         middle = (low + high) // 2
         gained = np.zeros((points, labels), np.int64)

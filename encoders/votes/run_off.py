@@ -14,12 +14,12 @@ from leaveout.errors import SpecError
 Counts = NDArray[np.int64]
 
 NOT_A_NUMBER, NOT_FIRST = 1, 2
-"""Why a row of scores is refused: it holds NaN, or its greatest is not the vote's."""
+"""Why a row of scores is refused: it has a NaN, or its maximum is not at the vote."""
 
 
 @cached_njit(nogil=True)
 def tally(votes: Ints, scores: Any, prefer: Ints) -> tuple[int, int]:
-    """Count one point's members by vote and preference."""
+    """Count one point's votes and pairwise preferences."""
     labels = prefer.shape[0]
     prefer[:] = 0
     for i in range(votes.shape[0]):
@@ -97,7 +97,7 @@ def _elect(prefer: Ints, counts: Counts, parts: int) -> tuple[int, int]:
 
 @cached_njit(nogil=True)
 def _behind(counts: Counts, a: int, b: int) -> int:
-    """Return how many votes a lacks to stand before b in the first round."""
+    """Return how many votes a lacks to rank before b in the first round."""
     return int(counts[b] - counts[a] + (b < a))
 
 
@@ -111,7 +111,7 @@ def _half(gap: int) -> int:
 def _both(one: int, other: int) -> int:
     """Return the least edits that close two gaps by at most (2, 1) or (1, 2) each.
 
-    The closed form of A[i, j] = 1 + min(A[i - 2, j - 1], A[i - 1, j - 2]).
+    This is the closed form of A[i, j] = 1 + min(A[i - 2, j - 1], A[i - 1, j - 2]).
     """
     return max(_half(one), _half(other), (max(one, 0) + max(other, 0) + 2) // 3)
 
@@ -134,7 +134,7 @@ def _published_edits(prefer: Ints, counts: Counts, parts: int, winner: int, othe
 
 @cached_njit(nogil=True)
 def _demands(pair: Any, losers: Counts, free: Counts, gain: int, other: int) -> tuple[int, int]:
-    """Return the infeasibility of a pair of net gains, and how many others it recasts."""
+    """Return the infeasibility of two net gains, and how many other members vote anew."""
     to_t, to_s, votes, cheap, lacking = pair
     recast = gain + other
     forced, roomy, spent, beyond = 0, 0, 0, 0
@@ -180,7 +180,7 @@ def _within(
 
 @cached_njit(nogil=True)
 def _pair_bound(prefer: Ints, counts: Counts, parts: int, t: int, s: int) -> int:
-    """Return a lower bound of edits after which t can win against s."""
+    """Return a lower bound of the edits that make t win against s."""
     least = _run_off_deficit(prefer, parts, t, s)
     for u in range(len(counts)):
         if u not in (t, s):
@@ -193,7 +193,7 @@ def _pair_bound(prefer: Ints, counts: Counts, parts: int, t: int, s: int) -> int
 def _least(
     prefer: Ints, counts: Counts, parts: int, winner: int, target: int, known: int, plan: Counts
 ) -> None:
-    """Find the cheapest attack: (edits, t, s, gain of t, gain of s), t free or a target."""
+    """Find the cheapest attack: (edits, t, s, gain of t, gain of s), t any label or the target."""
     labels = len(counts)
     bounds = np.full((labels, labels), parts + 1)
     for t in range(labels):
@@ -221,7 +221,7 @@ def _least(
                 u += 1
         pair = (to_t, to_s, votes, cheap, _run_off_deficit(prefer, parts, t, s))
         theirs = int(counts[s])
-        # A budget that suffices stays enough when it grows.
+        # If a budget suffices, so does any larger one.
         suffices, gain, other = _within(pair, losers, free, rest, theirs, high)
         if not suffices:
             continue
@@ -292,7 +292,7 @@ Scores = NDArray[np.floating[Any]]
 def check_ballots(
     votes: ArrayLike, scores: ArrayLike, labels: int
 ) -> tuple[NDArray[np.int32], Scores]:
-    """Return votes and scores in the form of compiled code, or raise."""
+    """Return votes and scores as compiled code expects them, or raise."""
     ballots, numbers = np.asarray(votes), np.asarray(scores)
     if labels < 2:
         raise SpecError(f"run-off: an election needs at least two labels, but there are {labels}")
@@ -315,7 +315,7 @@ def check_ballots(
         raise SpecError(
             f"run-off: scores are {numbers.dtype}, expected float16, float32 or float64"
         )
-    # Widening float16 keeps every comparison as it is.
+    # Converting float16 to a wider type preserves all comparisons.
     wide = np.float64 if numbers.dtype.itemsize == 8 else np.float32
     read: Scores = np.ascontiguousarray(numbers, dtype=wide)
     return np.ascontiguousarray(ballots, dtype=np.int32), read
@@ -324,7 +324,7 @@ def check_ballots(
 def checked_row(
     votes: ArrayLike, scores: ArrayLike, labels: int
 ) -> tuple[NDArray[np.int32], Scores, NDArray[np.int32]]:
-    """Return one point's votes and scores, and its members counted."""
+    """Return one point's votes and scores, and its counts."""
     ballots, numbers = check_ballots(np.asarray(votes)[None], np.asarray(scores)[None], labels)
     prefer = np.zeros((labels, labels, labels), np.int32)
     fault, part = tally(ballots[0], numbers[0], prefer)
@@ -336,7 +336,7 @@ def checked_row(
 
 
 def refuse(found: tuple[int, int, int]) -> None:
-    """Raise if anything is wrong with a ballot."""
+    """Raise the error for a fault found in a ballot."""
     fault, point, part = found
     if fault == NOT_A_NUMBER:
         raise SpecError(f"run-off: member {part} gives point {point} a score that is NaN")
@@ -350,8 +350,8 @@ def refuse(found: tuple[int, int, int]) -> None:
 def run_off_predictions(votes: ArrayLike, scores: ArrayLike, labels: int) -> NDArray[np.int32]:
     """Return the winner of the run-off at each test point.
 
-    The two labels with the most votes stand, and members prefer the higher score (Rezaei et al.,
-    ICML 2023); ties go to the smaller label. Takes 4 ``labels``³ bytes.
+    The two labels with the most votes are the finalists, and members prefer the higher score
+    (Rezaei et al., ICML 2023); ties go to the smaller label. Needs 4 ``labels``³ bytes.
     """
     votes, scores = check_ballots(votes, scores, labels)
     found = np.empty(len(votes), np.int32)
@@ -362,7 +362,7 @@ def run_off_predictions(votes: ArrayLike, scores: ArrayLike, labels: int) -> NDA
 def run_off_published(votes: ArrayLike, scores: ArrayLike, labels: int) -> NDArray[np.int32]:
     """Return how many poisoned parts predictions survive by the published argument.
 
-    A lower bound (Rezaei et al., ICML 2023, DPA+ROE), because each gap is closed as if edits served
+    A lower bound (Rezaei et al., ICML 2023, DPA+ROE), because it treats each gap as if edits closed
     that gap alone.
     """
     votes, scores = check_ballots(votes, scores, labels)
@@ -379,7 +379,7 @@ def run_off_exact(votes: ArrayLike, scores: ArrayLike, labels: int) -> NDArray[n
 def run_off_plans(
     votes: ArrayLike, scores: ArrayLike, labels: int, target: int | None = None
 ) -> NDArray[np.int64]:
-    """Return the cheapest attack on each test point, in numbers.
+    """Return the numbers of a cheapest attack on each test point.
 
     For each new winner and finalist, edits are the sum of positive gains; the shortfall is convex
     in these, so bisection decides each budget.
@@ -393,7 +393,7 @@ def run_off_plans(
 def run_off_attack(
     votes: ArrayLike, scores: ArrayLike, labels: int, target: int | None = None
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], Scores]:
-    """Return an attack on one point with one edit more than it survives."""
+    """Return an attack on one point that makes one edit more than it survives."""
     ballots, numbers, prefer = checked_row(votes, scores, labels)
     plan = run_off_plans(ballots[None], numbers[None], labels, target)[0]
     _, t, s, gain, other = (int(number) for number in plan)
@@ -425,7 +425,7 @@ def _losers(prefer: NDArray[np.int32], plan: NDArray[np.int64]) -> dict[int, int
         for g in rest
     }
     left = gain + other - sum(lost.values())
-    # Whoever prefers s costs t nothing in the run-off, so they go first.
+    # Changing a member that prefers s costs t nothing in the run-off, so those go first.
     for most in ({g: int(prefer[g, s, t]) for g in rest}, counts):
         for g in rest:
             more = min(left, max(0, most[g] - lost[g]))
@@ -437,7 +437,7 @@ def _losers(prefer: NDArray[np.int32], plan: NDArray[np.int64]) -> dict[int, int
 def _first(
     votes: NDArray[np.int32], scores: Scores, label: int, plan: NDArray[np.int64], count: int
 ) -> list[int]:
-    """Return members that vote for a label, those preferring s to t first."""
+    """Return members that vote for a label, first those preferring s to t."""
     t, s = int(plan[1]), int(plan[2])
     parts = np.flatnonzero(votes == label)
     for_t, for_s = scores[parts, t], scores[parts, s]

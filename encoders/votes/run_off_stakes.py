@@ -1,4 +1,4 @@
-"""Run-offs that one attack could change: their possible winners and demands."""
+"""Run-offs that one attack could change: possible winners, and the votes they need."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ Gains = NDArray[np.int8]
 
 @cached_njit(nogil=True)
 def _contenders(counts: Counts, a: int, t: int, s: int, freed: int, found: Counts) -> int:
-    """List the third labels that may lead once ``a`` must stand before them.
+    """List the third labels that may have the most votes once ``a`` must rank before them.
 
-    A label that another always leads is left out; of labels without a vote only the smallest
-    counts.
+    Labels always behind another one are left out; of labels without votes only the smallest counts.
     """
     top = -1
     for u in range(len(counts)):
@@ -45,9 +44,9 @@ def _contenders(counts: Counts, a: int, t: int, s: int, freed: int, found: Count
 @cached_njit(nogil=True)
 def demands(
     votes: Ints, scores: Any, counts: Counts, t: int, s: int, freed: int, gains: Gains,
-    needs: Counts,  # shape (demands there is room for,)
+    needs: Counts,  # shape (room for demands,)
 ) -> int:  # fmt: skip
-    """Fill in what t needs to win against s; return the number of demands, 0 for none."""
+    """Fill in the demands for t to win against s; return their number, 0 for none."""
     members, labels = scores.shape
     ahead = np.zeros(members, np.int8)
     support = 0
@@ -102,7 +101,7 @@ def demands(
 
 @cached_njit(nogil=True)
 def least_units(gains: Gains, offsets: Counts, need: int, sums: Counts) -> int:
-    """Return the fewest units whose added gains reach a need, or their number plus one."""
+    """Return the fewest units whose summed gains meet a need, or the number of units plus one."""
     members = len(gains)
     sums[:] = 0
     for h in range(members):
@@ -125,7 +124,7 @@ def units_for_pairs(
     votes: Ints, scores: Any, offsets: Counts, winner: int, most: int, gains: Gains,
     needs: Counts, least: Counts,
 ) -> None:  # fmt: skip
-    """Fill in a lower bound of units for each pair of a new winner and a finalist."""
+    """Fill in a lower bound of units for each pair of new winner and finalist."""
     members, labels = scores.shape
     counts = np.zeros(labels, np.int64)
     for vote in votes:
@@ -185,7 +184,7 @@ def demands_at(
 
 @cached_njit(nogil=True)
 def published_units(votes: Ints, scores: Any, offsets: Counts, labels: int, found: Counts) -> None:
-    """Fill in the least units by the published argument, shape (points,)."""
+    """Fill in the fewest units by the published argument, shape (points,)."""
     points, members = votes.shape
     counts, gains = np.zeros(labels, np.int64), np.zeros(members, np.int8)
     sums = np.zeros(3 * len(offsets) + 1, np.int64)
@@ -212,7 +211,7 @@ def published_units(votes: Ints, scores: Any, offsets: Counts, labels: int, foun
             if a == winner:
                 continue
             behind = counts[winner] - counts[a] + (winner < a)
-            # The winner stands, a enters the run-off and wins it.
+            # The winner stays a finalist; a enters the run-off and wins.
             support = 0
             for i in range(members):
                 one, its = scores[j, i, a], scores[j, i, winner]
@@ -229,7 +228,7 @@ def published_units(votes: Ints, scores: Any, offsets: Counts, labels: int, foun
             for i in range(members):
                 gains[i] = 1 + (votes[j, i] == winner) - (votes[j, i] == a)
             alone = least_units(gains, offsets, behind, sums)
-            # Two labels stand before the winner.
+            # Two labels rank before the winner.
             for b in range(a + 1, labels):
                 if b == winner or alone >= least:
                     continue
@@ -248,10 +247,10 @@ def published_units(votes: Ints, scores: Any, offsets: Counts, labels: int, foun
 Wide = NDArray[np.int64]
 
 _ROOM = 2**26
-"""Gains of one test point, at most."""
+"""Most gains of one test point."""
 
 _MOST = 2**29
-"""Gains of all test points, at most."""
+"""Most gains of all test points."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,10 +262,10 @@ class RunOffStakes:
     """
 
     budget: int  # units that may be poisoned
-    reach: Wide  # shape (units, members a unit reaches)
+    reach: Wide  # shape (units, members reached by a unit)
     gains: NDArray[np.int8]  # shape (members, demands)
-    needs: Ints  # shape (demands,): above 0; a pair's demands lie one after another
-    ends: Wide  # shape (pairs,): where the demands of each pair end
+    needs: Ints  # shape (demands,): positive; a pair's demands are adjacent
+    ends: Wide  # shape (pairs,): end of each pair's demands
     points: Wide  # shape (pairs,): ascending; a test point may have several pairs
     labels: Ints  # shape (pairs, 2): t and s of each pair
 
@@ -364,10 +363,10 @@ def run_off_lost(
     winners: Ints,  # shape (points,)
     freed: NDArray[np.integer[Any]],
 ) -> NDArray[np.bool_]:
-    """Recount and return which winners change if some members vote at will.
+    """Recount and return which winners change if some members can cast any vote.
 
-    For every label t, finalist s and number a, a freed members vote t, the others s, and both
-    rounds are held again.
+    For every label t, finalist s and number a, a of the freed members vote t, the others s, and
+    both rounds are recounted.
     """
     points, members = votes.shape
     held = np.ones(members, np.bool_)
@@ -450,18 +449,18 @@ def run_off_collective_problem(stakes: RunOffStakes, at_least: int = 0) -> Probl
 def run_off_pair_problem(
     gains: NDArray[np.int8],  # shape (demands, members)
     needs: NDArray[np.int64],  # shape (demands,)
-    reach: NDArray[np.int64],  # shape (units, members a unit reaches)
+    reach: NDArray[np.int64],  # shape (units, members reached by a unit)
     least: int,
     most: int,
 ) -> Problem:
-    """Return the problem of the fewest units that let one label win against another."""
+    """Return the problem of the fewest units that make one label win against another."""
     units, (rows, members) = len(reach), gains.shape
     blocks = [
         [_reach_matrix(reach, members), -eye_array(members, format="csr")],
         [csr_array((rows, units)), csr_array(gains.astype(float))],
         [csr_array(np.ones((1, units))), csr_array((1, members))],
     ]
-    # Half a unit of room, so that no tolerance can cut off an attack of just that many.
+    # Half a unit of slack, so that no tolerance excludes an attack of exactly this size.
     return Problem(
         objective=np.repeat([1.0, 0.0], [units, members]),
         matrix=csr_array(block_array(blocks, format="csr")),
@@ -474,7 +473,7 @@ def run_off_pair_problem(
 
 
 def _reach_matrix(reach: NDArray[np.int64], members: int) -> csr_array:
-    """Return which units reach each member, shape (members, units)."""
+    """Return which members each unit reaches, shape (members, units)."""
     units, width = reach.shape
     places = reach.ravel(), np.repeat(np.arange(units), width)
     return csr_array((np.ones(reach.size), places), shape=(members, units))

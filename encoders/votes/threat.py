@@ -1,4 +1,4 @@
-"""Threats to the training set, and how many edits each change counts as."""
+"""Threats to the training set, and the number of edits that each change counts as."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 UNBOUNDED = 2**60
-"""The radius of what no number of edits changes; more than any number of edits that does."""
+"""The radius of an answer that no number of edits changes; above every finite radius."""
 
 
 class Threat(StrEnum):
-    """A kind of change; its value is its word in a specification."""
+    """A kind of change; the value is its keyword in specifications."""
 
     EDITS = "edits"
     INSERTIONS = "insertions"
@@ -21,9 +21,9 @@ class Threat(StrEnum):
 
 @dataclass(frozen=True)
 class Cost:
-    """How many edits one change counts as, and why."""
+    """The number of edits that one change counts as."""
 
-    parts: int  # parts of the training set that one change can reach
+    parts: int  # parts of the training set that one change can affect
     why: str
 
     def edits(self, changes: int) -> int:
@@ -32,9 +32,9 @@ class Cost:
 
 
 def cost_of(threat: Threat, *, hash_reads_label: bool | None) -> Cost | None:
-    """Return how many parts one change reaches; None if unknown.
+    """Return how many parts one change can affect; None if unknown.
 
-    Every sample is in the part its hash names, whatever else the training set holds.
+    Every sample is in the part that its hash selects, whatever else the training set contains.
     """
     if threat is Threat.MODIFICATIONS:
         return Cost(2, "it is a removal and an insertion, and may move a sample to another part")

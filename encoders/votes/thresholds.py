@@ -1,4 +1,4 @@
-"""What members with thresholds withstand, counted in changes of a given kind."""
+"""Bounds of what members with thresholds withstand, by kind of change."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from leaveout.solvers import Problem
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """Lower and upper bounds on thresholds, in units of an attack."""
+    """Lower and upper bounds of thresholds, in units of an attack."""
 
     at_least: NDArray[np.int32]  # shape (points, parts, labels)
     enough: NDArray[np.int32]  # shape (points, parts, labels)
-    gap: str = ""  # why the two differ; empty where they do not
+    gap: str = ""  # why the two differ; empty if they do not
 
     @property
     def is_exact(self) -> bool:
-        """Whether the fewest changes are known for every vote."""
+        """Whether the fewest changes for every vote are known exactly."""
         return not self.gap
 
 
 def reach_of(
     against: Against, threat: Threat, *, hash_reads_label: bool | None, alone: bool
 ) -> Cost | None:
-    """Return how many units one change costs; None if thresholds do not bound it.
+    """Return how many units one change costs; None if thresholds give no bound for it.
 
-    Thresholds in edits bound every kind of change. Others bound their own kind alone, and relabels
-    only where these stay in their part.
+    Thresholds in edits bound all kinds of change. Others bound only their own kind, and relabels
+    only if relabelled samples stay in their parts.
     """
     stays = alone or hash_reads_label is False
     if against != "edits":
@@ -60,7 +60,7 @@ def known_of(
     threat: Threat,
     cost: Cost,
 ) -> Known:
-    """Return the bounds of thresholds for one kind of change."""
+    """Return the bounds that thresholds imply for one kind of change."""
     if threat.value != against:
         at_least = thresholds
         if threat in (Threat.RELABELS, Threat.MODIFICATIONS) and cost.parts == 1:
@@ -84,24 +84,24 @@ def known_of(
 
 
 _CHUNK = 2**22
-"""Costs of votes looked at together."""
+"""Costs of votes processed at once."""
 
 _SMALL = np.iinfo(np.int32).max
-"""Budgets below this are kept in 32 bits."""
+"""Smaller budgets are stored in 32 bits."""
 
 
 @dataclass(frozen=True, eq=False)
 class KnownStakes:
     """The test points that an attack could change, and the cost of each vote.
 
-    A *pair* is a point answered right and a rival label; it is lost if the votes that the edits on
-    members can buy gain the rival enough.
+    A *pair* is a point answered right and a rival label; it is lost if the votes that can be
+    changed by edits on members gain the rival enough.
     """
 
-    budget: int  # edits that may be spent, all members together
+    budget: int  # edits available for all members together
     ones: NDArray[Any]  # shape (members, pairs)
     twos: NDArray[Any]  # shape (members, pairs)
-    needs: NDArray[np.int32]  # shape (pairs,): one more than the gap between c and c'
+    needs: NDArray[np.int32]  # shape (pairs,): gap between c and c', plus one
     least: NDArray[np.int64]  # shape (pairs,)
     points: NDArray[np.int64]  # shape (pairs,): ascending; a test point may have several pairs
 
@@ -139,7 +139,7 @@ def known_stakes_of(
 ) -> KnownStakes:
     """Return the points an attack can change, leaving out those beyond its budget."""
     parts, labels = thresholds.shape[1:]
-    # More than every member's largest threshold is never of use.
+    # More than every member's largest threshold is of no use.
     budget = min(budget, int(thresholds.max(axis=(0, 2)).astype(np.int64).clip(0).sum()))
     kind = np.int32 if budget < _SMALL else np.int64
     far = kind(budget + 1)
@@ -180,7 +180,7 @@ def known_stakes_of(
 def _least_costs(
     ones: NDArray[Any], twos: NDArray[Any], needs: NDArray[np.int32], far: int
 ) -> NDArray[np.int64]:
-    """Return the least cost of each pair's need, ``far`` if it is that or more."""
+    """Return the least cost of each pair's need, at most ``far``."""
     pairs, parts = ones.shape
     found = np.full(pairs, far, np.int64)
     least = np.zeros(2 * parts + 2, np.int64)
@@ -209,8 +209,8 @@ def affordable_losses(
 ) -> tuple[int, ...]:
     """Recount and return the points lost for given edits on each member.
 
-    For each label in turn, members vote for it where affordable; true voters that cannot be made to
-    vote for any other they can.
+    For each label, members vote for it where affordable; members that vote for the true label and
+    cannot change to it change to any affordable one.
     """
     labels = thresholds.shape[2]
     names = np.arange(labels)
@@ -232,13 +232,13 @@ def affordable_losses(
 
 @dataclass(frozen=True, eq=False)
 class KnownLevels:
-    """Useful spending levels for each member, a binary variable each."""
+    """Useful spending levels of each member, with one binary variable each."""
 
     member: NDArray[np.int64]  # shape (levels,): ascending
     cost: NDArray[np.int64]  # shape (levels,): ascending within a member
 
     def place(self, members: NDArray[np.int64], costs: NDArray[Any]) -> NDArray[np.int64]:
-        """Return the levels of some members at some costs."""
+        """Return the levels of some members at given costs."""
         factor = int(self.cost.max(initial=0)) + 1
         found: NDArray[np.int64] = np.searchsorted(
             self.member * factor + self.cost, members * factor + costs
@@ -246,7 +246,7 @@ class KnownLevels:
         return found
 
     def total_costs(self, members: int, bought: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return what is spent on each member, shape (members,)."""
+        """Return the total spent on each member, shape (members,)."""
         total = np.zeros(members, np.int64)
         np.maximum.at(total, self.member[bought], self.cost[bought])
         return total
@@ -266,14 +266,14 @@ def known_levels(stakes: KnownStakes) -> KnownLevels:
 def known_problem(stakes: KnownStakes, levels: KnownLevels, at_least: int = 0) -> Problem:
     """Return the problem whose optimum is the number of points one attack can lose.
 
-    Variables in order: total, bought levels x (each with all below it), lost pairs y, lost points
-    z. Two redundant integer rows a pair tighten the relaxation.
+    Variables in order: total, bought levels x (each implies all below it), lost pairs y, lost
+    points z. Two redundant integer rows a pair tighten the relaxation.
     """
     pairs, count = len(stakes.needs), len(levels.cost)
     owners, owner = np.unique(stakes.points, return_inverse=True)
     first, total_columns = 1 + count, 1 + count + pairs + len(owners)
     rows = _Rows(total_columns)
-    # Levels are bought in order, and paid for.
+    # Levels are bought in order, within the budget.
     again = np.flatnonzero(np.diff(levels.member, prepend=-1) == 0)
     numbers = np.arange(len(again))
     rows.add(
@@ -285,7 +285,7 @@ def known_problem(stakes: KnownStakes, levels: KnownLevels, at_least: int = 0) -
     price[again] -= levels.cost[again - 1]
     zeros = np.zeros(count, np.int64)
     rows.add(1, (zeros, 1 + np.arange(count), -price), lower=-stakes.budget)
-    # What a pair gains, what it is paid, and who gains it 2.
+    # Gains of a pair, their cost, and the members that gain it 2.
     one_member, one_pair = np.nonzero(stakes.ones <= stakes.budget)
     two_member, two_pair = np.nonzero(stakes.twos <= stakes.budget)
     ones = stakes.ones[one_member, one_pair].astype(np.int64)
@@ -336,7 +336,7 @@ def known_problem(stakes: KnownStakes, levels: KnownLevels, at_least: int = 0) -
 
 
 def _most_members(stakes: KnownStakes) -> NDArray[np.int64]:
-    """Return how many members the budget lets gain for a pair, shape (pairs,)."""
+    """Return how many members can gain for a pair within the budget, shape (pairs,)."""
     paid = np.cumsum(np.sort(stakes.ones, axis=0).astype(np.int64), axis=0)
     most: NDArray[np.int64] = (paid <= stakes.budget).sum(axis=0)
     return most
@@ -375,7 +375,7 @@ def knapsack_radius(
     """Return how many edits a prediction survives, given the members' thresholds.
 
     Per label, a knapsack finds the least cost of votes whose gains exceed the gap. Exact for exact
-    thresholds; lower bounds of these give a lower bound.
+    thresholds; for lower bounds of thresholds the result is a lower bound.
     """
     cost = min(
         int(_least_cost(*_choices(votes[point], thresholds[point], tallied, point, target))[-1, -1])
@@ -406,7 +406,7 @@ def knapsack_attack(
         members.append(member)
         free = votes[point, member] == prediction and gain == 1
         cast.append(_other(thresholds[point, member], prediction, target) if free else target)
-    # Votes taken from the prediction may make a third label win.
+    # Moving votes away from the prediction may make a third label win.
     after = np.array(votes[point])
     after[members] = cast
     return Attack(
@@ -421,7 +421,7 @@ def knapsack_attack(
 
 
 _FAR = np.int64(UNBOUNDED)
-"""A cost that stands for "never", and stays apart from any sum of real ones."""
+"""A cost that stands for "never", above any sum of real costs."""
 
 
 def _targets(tallied: Tally, point: int) -> list[int]:
@@ -436,7 +436,7 @@ def _choices(
     point: int,
     target: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-    """Return each member's cost to gain 1 and 2, and the gain that is needed."""
+    """Return each member's cost to gain 1 and to gain 2, and the gain needed."""
     prediction = int(tallied.predictions[point])
     costs = np.where(thresholds == UNREACHABLE, _FAR, thresholds.astype(np.int64))
     own, other = ballot == prediction, ballot == target
@@ -448,7 +448,7 @@ def _choices(
 
 
 def _other(thresholds: NDArray[np.int32], prediction: int, target: int) -> int:
-    """Return the cheapest label, other than the prediction, for a member to vote."""
+    """Return the cheapest vote for a member, other than the prediction."""
     costs = np.where(thresholds == UNREACHABLE, _FAR, thresholds.astype(np.int64))
     costs[prediction] = _FAR + 1
     cheapest = int(costs.argmin())
@@ -473,7 +473,7 @@ def _least_cost(ones: NDArray[np.int64], twos: NDArray[np.int64], need: int) -> 
 
 
 def _cheapest_gains(ones: NDArray[np.int64], twos: NDArray[np.int64], need: int) -> list[int]:
-    """Return each member's gain in a cheapest choice."""
+    """Return each member's gain in a cheapest selection."""
     table = _least_cost(ones, twos, need)
     gains, left = [], need
     for member in reversed(range(len(ones))):

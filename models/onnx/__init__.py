@@ -1,1 +1,1 @@
-"""ONNX: read, rewritten and checked against onnxruntime."""
+"""ONNX files: reading, rewriting, and checks against onnxruntime."""

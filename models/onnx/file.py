@@ -30,7 +30,7 @@ Floats = NDArray[np.float32]
 _KINDS = {"Scaler", "LinearClassifier", "LinearRegressor"}
 _PROBABILITIES = {b"NONE": "", b"LOGISTIC": "Sigmoid", b"SOFTMAX": "Softmax"}
 _NEAR = 1e-5
-"""Allowed difference of probabilities, relative and absolute: far above rounding."""
+"""Allowed relative and absolute difference of probabilities: far above rounding."""
 
 
 def is_linear(node: onnx.NodeProto) -> bool:
@@ -39,7 +39,7 @@ def is_linear(node: onnx.NodeProto) -> bool:
 
 
 def write_out(model: onnx.ModelProto, where: str) -> None:
-    """Rewrite scalers and linear models in place as sums and products, each checked."""
+    """Replace scalers and linear models in place by sums and products, and check each."""
     nodes = list(model.graph.node)
     taken = {name for each in nodes for name in (*each.output, *each.input)}
     del model.graph.node[:]
@@ -169,7 +169,7 @@ class Prepared:
     """A model ready to be read, with notes on its preparation."""
 
     model: onnx.ModelProto
-    notes: tuple[str, ...] = ()  # what a user should know
+    notes: tuple[str, ...] = ()  # for the user
     columns: int = 0
 
 
@@ -205,7 +205,7 @@ def _is(node: onnx.NodeProto | None, kind: str, domain: str = "") -> bool:
 def _scores(model: onnx.ModelProto, where: str) -> tuple[str, str, int]:
     """Return the tensor to read instead of the outputs, a note, and its number of columns.
 
-    The name is empty if the outputs are read; the number is 0 if they are not columns.
+    The name is empty if the outputs themselves are read; the number is 0 if they are not columns.
     """
     graph = model.graph
     made = {name: node for node in graph.node for name in node.output}
@@ -241,7 +241,7 @@ def _scores(model: onnx.ModelProto, where: str) -> tuple[str, str, int]:
 
 
 def _whole(model: onnx.ModelProto, made: dict[str, onnx.NodeProto], outputs: list[str]) -> str:
-    """Return the tensor whose columns the outputs are, in order; empty if none."""
+    """Return the tensor whose columns the outputs are, in order; empty if there is none."""
     integers = {
         item.name: numpy_helper.to_array(item).reshape(-1).tolist()
         for item in model.graph.initializer
@@ -305,7 +305,7 @@ def _of_one_probability(
 
 
 def _keep(model: onnx.ModelProto, scores: str) -> None:
-    """Drop everything the scores do not need."""
+    """Drop everything that the scores do not depend on."""
     graph, wanted, kept = model.graph, {scores}, []
     for node in reversed(graph.node):
         if wanted.intersection(node.output):
@@ -328,7 +328,7 @@ def _constants(model: onnx.ModelProto) -> Iterator[TensorProto]:
 
 
 def _halves(model: onnx.ModelProto) -> set[str]:
-    """Return the half-precision constants that only casts to float32 read."""
+    """Return the half-precision constants that are only cast to float32."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     found = {
@@ -347,8 +347,8 @@ def _halves(model: onnx.ModelProto) -> set[str]:
 
 _SAMPLES = 32
 _TOLERANCE = 2.0**-14
-"""Allowed float32 error relative to the magnitude of the sums: far above the rounding of any
-net small enough to verify, far below any misread operator."""
+"""Allowed float32 error relative to the magnitude of the sums: far above the rounding in any
+network small enough to verify, far below the effect of a misread operator."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -358,9 +358,9 @@ class Network:
     Attributes
     ----------
     source : str
-        Where it was read, for messages.
+        Where it was read from, for messages.
     model : onnx.ModelProto
-        That is read and run; of the file's outputs it gives the scores alone.
+        The model that is read and run; its only output is the scores.
     graph : Graph
     """
 
@@ -384,9 +384,9 @@ class Network:
         return architecture_hash(self.model)
 
     def computes_as(self, other: Network) -> bool:
-        """Return whether a runtime computes the same numbers for both networks.
+        """Return whether a runtime computes identical numbers for both networks.
 
-        One that differs in a batch axis alone is another: a runtime may rewrite it otherwise.
+        A difference in the batch axis alone counts, as a runtime may rewrite the two differently.
         """
         return self is other or self._content == other._content
 
@@ -405,13 +405,13 @@ class Network:
         return self.graph.labels
 
     def runner(self, parameters: Mapping[str, NDArray[np.floating]] | None = None) -> Runner:
-        """Return this network, or one with other parameter values, in onnxruntime."""
+        """Return this network, or one with these parameter values, in onnxruntime."""
         model = self.model if parameters is None else with_parameters(self.model, parameters)
         return Runner(model, self.graph, self.source)
 
 
 def load_network(path: Path | str) -> Network:
-    """Load a network and check our reading of it against onnxruntime.
+    """Load a network and check that it is read as onnxruntime runs it.
 
     Parameters
     ----------
@@ -420,8 +420,8 @@ def load_network(path: Path | str) -> Network:
     Raises
     ------
     ModelError
-        If the file is missing, is not ONNX, holds NaN, uses what is not supported, is too large to
-        be written out, or if our reading of it, or of one of its operators by itself, gives other
+        If the file is missing, is not ONNX, contains NaN or something unsupported, is too large in
+        normal form, or if the network as read, or one of its operators alone, computes other
         numbers than onnxruntime.
     """
     source = Path(path)
@@ -429,7 +429,7 @@ def load_network(path: Path | str) -> Network:
 
 
 def network_from(model: onnx.ModelProto, source: str) -> Network:
-    """Wrap a model already in memory, without a check against onnxruntime."""
+    """Wrap a model already in memory, without checking it against onnxruntime."""
     found = prepare_model(model, source)
     graph = read_graph(found.model, source, found.notes)
     if found.columns not in {0, graph.labels}:
@@ -471,8 +471,8 @@ def _read(source: Path) -> bytes:
 def check_against_onnxruntime(network: Network) -> None:
     """Compare each operator alone, then all scores, with onnxruntime on samples.
 
-    Scores are compared with optimisations on and a generous tolerance for cancellation; it is the
-    comparison of single operators that catches every misreading.
+    Scores are compared with optimisations on and a generous tolerance for cancellation; the
+    comparison of single operators catches every misreading.
     """
     check_operators(network.model, network.graph, network.parameters, network.source)
     rng = np.random.default_rng(0)

@@ -13,7 +13,7 @@ from leaveout.models.onnx.operators.window import AveragePool, Conv, Window
 from leaveout.models.onnx.use import BATCH, UnsupportedError, Use
 
 _FAR = 2**31 - 1
-"""An end that is beyond every axis."""
+"""An end beyond any axis."""
 
 
 def slices(use: Use) -> Operator:
@@ -60,7 +60,7 @@ def split(use: Use) -> tuple[Operator, ...]:
     sizes = use.integers(1, "split")
     if sizes is None:
         asked = int(use.attribute("num_outputs", count))
-        # Since opset 18 the last may be smaller.
+        # Since opset 18 the last part may be smaller.
         each = -(-size // max(1, asked))
         sizes = [each] * (asked - 1) + [size - each * (asked - 1)]
         if use.opset < 18 and size % asked:
@@ -178,7 +178,7 @@ def flatten(use: Use) -> Operator:
 def reshape(use: Use) -> Operator:
     """Read Reshape."""
     listed = use.integers(1, "shape") or []
-    # The size of the batch, computed of a shape: 0 in front keeps it too.
+    # A batch size computed from a shape; 0 in its place keeps the batch axis, too.
     shape = [0 if n == BATCH else n for n in listed[:1]] + listed[1:]
     if shape in ([0], [-1]) and math.prod(use.shape) == 1:
         return Reshape(())
@@ -198,7 +198,7 @@ def reshape(use: Use) -> Operator:
         if not known or size % known:
             raise mixes
         rest[rest.index(-1)] = size // known
-    # A 1 in front is the size of every batch only where the model takes one sample at a time.
+    # A leading 1 is the batch size only if the model takes one sample at a time.
     if shape[0] not in ({0, -1, 1} if use.alone else {0, -1}):
         raise mixes
     if math.prod(rest) != math.prod(use.shape):

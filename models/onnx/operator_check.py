@@ -1,4 +1,4 @@
-"""Check of every operator of a network by itself against onnxruntime."""
+"""Check of each operator of a network alone against onnxruntime."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _TINY32 = float(np.finfo(np.float32).tiny)
 _LARGEST32 = float(np.finfo(np.float32).max)
 _SIZES = (1.0, 2.0**-10, 2.0**10)
 _PLACES = 3
-"""Most numbers of a sparse input that are not 0."""
+"""Most nonzero numbers of a sparse input."""
 _OWN = 10
-"""No operator rounds a term more often beyond its sum."""
+"""Most roundings of a term besides those of its sum, for any operator."""
 
 
 def check_operators(
     model: onnx.ModelProto, graph: Graph, parameters: Mapping[str, NDArray[Any]], source: str
 ) -> None:
-    """Compare our reading of each operator alone with onnxruntime.
+    """Check that each operator alone is read as onnxruntime runs it.
 
     All operators run in one model with separate dense, sparse and zero inputs, sized 2^-10 to 2^10,
     without optimisations: no error hides another, no ReLU feeds zeros.
@@ -72,7 +72,7 @@ def check_operators(
 
 @dataclass(frozen=True, eq=False)
 class _Constants:
-    """All constants of one network as a stack of one, with their absolute values."""
+    """All constants of one network, as a stack of one, and their absolute values."""
 
     exact: Constants
     absolute: Constants
@@ -94,20 +94,20 @@ class _Part:
 
     @property
     def direct(self) -> bool:
-        """Whether it was read as one node with the same inputs."""
+        """Whether it was read as a single node with the same inputs."""
         names = tuple(self.proto.input[i] for i in self.variable)
         return len(self.nodes) == 1 and self.nodes[0].inputs == names
 
     @property
     def feed_names(self) -> dict[str, str]:
-        """Original names of the variable inputs, by the names of their stand-ins."""
+        """Original names of the variable inputs, by the names of their replacements."""
         return {self.fresh(i): self.proto.input[i] for i in self.variable}
 
     def fresh(self, position: int) -> str:
-        """Return the stand-in's name for the input at a position.
+        """Return the name that replaces the input at a position.
 
-        A tensor read twice gets two, unless the part was rewritten as other nodes, which know it by
-        its name.
+        A tensor read twice gets two names, unless the node was rewritten as others, which refer to
+        it by name.
         """
         if not self.direct:
             position = list(self.proto.input).index(self.proto.input[position])
@@ -135,7 +135,7 @@ def _parts(model: onnx.ModelProto, graph: Graph) -> Iterator[_Part]:
 def _apart(
     model: onnx.ModelProto, graph: Graph, parts: Sequence[_Part], batch: int | str
 ) -> onnx.ModelProto:
-    """Return a model whose inputs are the variable inputs of every node."""
+    """Return a model whose inputs are all nodes' variable inputs."""
     apart = onnx.ModelProto()
     apart.CopyFrom(model)
     del apart.graph.input[:], apart.graph.output[:], apart.graph.value_info[:], apart.graph.node[:]
@@ -226,7 +226,7 @@ def _compare(
 
 @dataclass(frozen=True, eq=False)
 class _Value:
-    """Our result, shape (samples, *shape), and its possible error, infinite on overflow."""
+    """Our result, shape (samples, *shape), and its possible error; infinite on overflow."""
 
     exact: Floats
     error: Floats

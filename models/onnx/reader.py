@@ -1,4 +1,4 @@
-"""Conversion of an ONNX model to the layer graph, or a refusal that names the node."""
+"""Conversion of an ONNX model to the layer graph, or an error that names the node."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _ALIKE = frozenset(
         "Sum",
     ]
 )
-"""Operators that mean the same for each sample without a batch axis."""
+"""Operators that act in the same way on each sample without a batch axis."""
 
 _CURE = "export the model with a batch axis: a sample of shape [1, ...]"
 
@@ -152,7 +152,7 @@ TELLING = frozenset(
     for text in (_NORMAL, _ATTENTION, _RECURRENT, _QUANTISED, _TREES, _FLOW)
     for name in _BY_KIND[text].split()
 )
-"""Operators that say what kind of network it is; none of them computes on constants."""
+"""Operators that reveal the kind of network; none of them computes on constants."""
 
 _OTHER = (
     "simplify the model before exporting it, or express it with supported operators "
@@ -161,7 +161,7 @@ _OTHER = (
 
 
 def cure(operator: str, known: Iterable[str] | str) -> str:
-    """Return why an operator is unsupported and what to do, to end a refusal."""
+    """Return why an operator is unsupported and what to do, for the end of an error message."""
     if operator in _CURES:
         return f"not supported: {_CURES[operator]}"
     if isinstance(known, str):
@@ -170,16 +170,16 @@ def cure(operator: str, known: Iterable[str] | str) -> str:
 
 
 def with_cure(refusal: str) -> str:
-    """Return a refusal with advice appended unless it already gives some."""
+    """Return an error message with advice appended unless it already has some."""
     return refusal if ";" in refusal or ": export" in refusal else f"{refusal}; {_OTHER}"
 
 
 LARGEST = 2**26
-"""Numbers that a network may take written out, 512 MiB in float64."""
+"""Most numbers of a network in normal form, 512 MiB in float64."""
 
 
 class Extent:
-    """Count of the matrix entries of a layer graph, node by node.
+    """Number of matrix entries of a layer graph, counted node by node.
 
     From the input or a ReLU to each tensor before the next ReLU is one dense matrix, and rounding
     analysis adds one per linear operator: a convolution counts as a dense layer.
@@ -188,7 +188,7 @@ class Extent:
     def __init__(self, name: str, shape: Shape, constants: Shapes) -> None:
         width = math.prod(shape)
         self._constants = constants
-        # Widths of the tensors each tensor is affine in, by name.
+        # Widths of the tensors that each tensor is affine in, by name.
         self._sources: dict[str, Mapping[str, int]] = {name: {name: width}}
         self.total = width * width
 
@@ -226,12 +226,12 @@ FOLDED = {
     *("ConstantOfShape", "Expand", "GatherElements", "GatherND", "NonZero", "Pad", "Range"),
     *("ScatterND", "Shape", "Size", "Tile", "Transpose"),
 }
-"""Operators that may compute on constants: of what they are given alone, the same at every run."""
+"""Operators that can be evaluated on constants: their results depend only on their inputs."""
 
 _LARGEST = 2**26
-"""Numbers that a constant may have."""
+"""Most numbers of a constant."""
 _IR = 8
-"""Version of the file format that single nodes are run in."""
+"""IR version of the models that run single nodes."""
 _WHOLE = {onnx.TensorProto.INT64, onnx.TensorProto.INT32}
 
 
@@ -280,12 +280,12 @@ def fold_node(
 
 
 def _output_size_bound(kind: str, given: list[NDArray[Any]]) -> int:
-    """Return a bound on how many numbers a node makes, before running it."""
+    """Return a bound of the size of a node's output, before running it."""
     if not given:
         return 0
     first, listed = given[0], given[min(1, len(given) - 1)].reshape(-1)
     if kind in {"ConstantOfShape", "Expand", "Tile"} and listed.dtype.kind == "i":
-        # Sizes, or repetitions.
+        # Sizes or repeat counts.
         own = 1 if kind == "ConstantOfShape" else first.size
         return own * math.prod(max(1, abs(int(n))) for n in listed[:64])
     if kind == "Pad" and listed.dtype.kind == "i":
@@ -299,7 +299,7 @@ def _output_size_bound(kind: str, given: list[NDArray[Any]]) -> int:
         wide = math.prod(np.broadcast_shapes(*shapes)) if kind in _ARITHMETIC else 0
     except ValueError:
         wide = 0
-    # What is picked may be picked many times over.
+    # Elements may be selected repeatedly.
     picked = first.size * given[-1].size if kind in {"Gather", "GatherND"} else 0
     return max(wide, picked, sum(value.size for value in given))
 
@@ -311,8 +311,8 @@ def _holds_batch(value: NDArray[Any]) -> bool:
 def refuse_padded(source: str, nodes: Sequence[Node]) -> None:
     """Refuse MaxPool over data padded with constants.
 
-    onnxruntime fuses Pad and MaxPool and then ignores padding instead of using 0, which agrees only
-    if all data are at least 0.
+    onnxruntime fuses Pad and MaxPool and then ignores the padding instead of treating it as 0; this
+    is equivalent only if all data are at least 0.
     """
     made = {node.output: node for node in nodes}
     node = made.get(source)
@@ -329,11 +329,11 @@ def refuse_padded(source: str, nodes: Sequence[Node]) -> None:
 
 
 SEVERAL = {"Split"}
-"""Operators of which every output is read."""
+"""Operators with more than one output that is read."""
 
 
 def read_graph(model: onnx.ModelProto, where: str, notes: Sequence[str] = ()) -> Graph:
-    """Read the layer graph of a model without computing anything or making matrices."""
+    """Read the layer graph of a model, without computing tensors or creating matrices."""
     initialisers = {item.name for item in model.graph.initializer}
     name, shape, alone = only_input(model, initialisers, where)
     output = only_output(model, where)
@@ -351,7 +351,7 @@ def read_graph(model: onnx.ModelProto, where: str, notes: Sequence[str] = ()) ->
     for node in model.graph.node:
         reader.read(node)
         if reader.ended:
-            # All that the scores depend on comes before.
+            # All nodes that the scores depend on come before this one.
             break
     return reader.graph()
 
@@ -380,7 +380,7 @@ class _Reader:
             key: array.shape for key, array in values.items() if array.dtype == np.float32
         }
         self.stored = {key: values[key] for key in self.parameters}
-        # The graph is that of all members: how it is read may not depend on a parameter's value.
+        # All members share the graph, so reading it must not depend on parameter values.
         hidden = {
             key: np.broadcast_to(np.float32(np.nan), shape)
             for key, shape in self.parameters.items()
@@ -410,7 +410,7 @@ class _Reader:
             )
 
     def look_ahead(self, model: onnx.ModelProto) -> None:
-        """Refuse unsupported kinds of network by their characteristic operator."""
+        """Refuse unsupported kinds of networks by their characteristic operators."""
         for proto in model.graph.node:
             if proto.op_type in TELLING:
                 name = proto.name or f"output {next(iter(proto.output), '')}"
@@ -451,7 +451,7 @@ class _Reader:
                 raise UnsupportedError(found)
             name = proto.name or proto.output[0]
             operators = OPERATORS[proto.op_type].operators(use)
-            # Where it gives one, others are left out, and are not used.
+            # An operator with one result: further outputs are unused.
             for operator, output in zip(operators, proto.output, strict=False):
                 if output:
                     self.add(Node(name, operator, use.variables, output))
@@ -473,7 +473,7 @@ class _Reader:
             self.constant_shapes[target] = self.values[target].shape
 
     def fold(self, proto: onnx.NodeProto, reason: str) -> None:
-        """Compute a node of constants, none of which is a parameter."""
+        """Compute a node whose inputs are constants other than parameters."""
         if proto.op_type not in FOLDED:
             raise UnsupportedError(cure(proto.op_type, reason))
         varying = sorted(self.varying.intersection(proto.input))
@@ -489,7 +489,7 @@ class _Reader:
             self.constant_shapes[name] = value.shape
 
     def check(self, proto: onnx.NodeProto) -> None:
-        """Check a node against the supported operators, ONNX's schema, and its place."""
+        """Check a node against the supported operators, ONNX's schema, and its position."""
         if proto.domain not in DOMAINS:
             raise UnsupportedError(
                 cure(proto.op_type, f"operators of domain {proto.domain!r} are not supported")

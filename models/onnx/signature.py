@@ -17,24 +17,24 @@ from leaveout.models.onnx.use import OPSETS
 from leaveout.models.onnx.values import read_parameters
 
 DOMAINS = {"", "ai.onnx"}
-"""Names of ONNX's own operators."""
+"""Domain names of ONNX's own operators."""
 
 MOST_AXES = 8
-"""Of a tensor."""
+"""Most axes of a tensor."""
 
 _COPIES = {"Cast", "Identity"}
 _SHAPES = {*_COPIES, "Flatten", "Reshape", "Squeeze", "Unsqueeze"}
-"""Operators that give what they read, maybe in another shape."""
+"""Operators whose output has the same numbers as the input, perhaps in another shape."""
 
 
 def dimensions(item: onnx.ValueInfoProto) -> list[int | None]:
-    """Return the declared sizes of an input or output; None for a size not fixed."""
+    """Return the declared sizes of an input or output; None for sizes that are not fixed."""
     dims = item.type.tensor_type.shape.dim
     return [int(d.dim_value) if d.HasField("dim_value") else None for d in dims]
 
 
 def opset_of(model: onnx.ModelProto, where: str) -> int:
-    """Return the model's supported opset; refuse models with functions of their own."""
+    """Return the model's opset, if supported; refuse models with local functions."""
     found = {item.version for item in model.opset_import if item.domain in DOMAINS}
     if len(found) != 1 or not found <= set(OPSETS):
         versions = " and ".join(str(version) for version in sorted(found)) or "none"
@@ -78,8 +78,8 @@ def only_input(
 
     The last is None if there is no batch axis.
     """
-    # An initialiser may be an input too, a default that a caller may replace: what is claimed
-    # is about the file's values.
+    # An initialiser may also be an input, as a default that callers can replace: claims are about
+    # the file's values.
     inputs = [item for item in model.graph.input if item.name not in values]
     if len(inputs) != 1:
         names = ", ".join(repr(item.name) for item in inputs)
@@ -133,17 +133,17 @@ def last_of(model: onnx.ModelProto, output: str) -> Last:
 
 
 _USUAL = [["", 17]]
-"""The opset that is left out: hashes of networks that ``leaveout train`` writes are as ever."""
+"""The opset that is omitted, so that hashes of ``leaveout train``'s networks stay unchanged."""
 
 _STATED = "2:"
-"""Before a hash that a family states; without it opsets may have been left out of any."""
+"""Prefix of hashes that families state; without it, any hash may have omitted opsets."""
 
 
 def architecture_hash(model: onnx.ModelProto) -> str:
     """Return the SHA-256 of a network's graph and parameter shapes, without values.
 
-    Names of intermediate tensors and of nodes do not matter; names of parameters do, and so do the
-    opsets by which operators are read, and whose operators they are.
+    Names of intermediate tensors and nodes do not matter; names of parameters do, and so do the
+    opsets and domains of the operators.
     """
     parts = _parts(model)
     opsets = sorted([_domain(item.domain), item.version] for item in model.opset_import)

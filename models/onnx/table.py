@@ -1,4 +1,4 @@
-"""The supported ONNX operators: what each accepts, and how it is read."""
+"""The supported ONNX operators: what each supports, and its reader."""
 
 from __future__ import annotations
 

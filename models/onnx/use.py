@@ -1,4 +1,4 @@
-"""A node as its reader sees it, and the checks before it is read."""
+"""A node as readers see it, and the checks before it is read."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from leaveout.models.onnx.operators import Operator, Shape
 
 @dataclass(frozen=True)
 class Accepted:
-    """Supported values of an attribute, whose type ONNX's schema has checked."""
+    """Supported values of an attribute, whose type was checked by ONNX's schema."""
 
-    holds: Callable[[Any], bool]  # whether a value is one of them
-    expected: str  # what they are, for messages
+    holds: Callable[[Any], bool]  # whether a value is supported
+    expected: str  # which ones are, for messages
 
 
 def only(value: Any) -> Accepted:
@@ -28,7 +28,7 @@ def only(value: Any) -> Accepted:
 
 
 def accepted_values(**attributes: Accepted) -> Mapping[str, Accepted]:
-    """Return the supported attributes with the values accepted for them."""
+    """Return the supported values of attributes, by name."""
     return MappingProxyType(attributes)
 
 
@@ -37,7 +37,7 @@ def _wholes(least: int) -> Callable[[Any], bool]:
 
 
 ANY = Accepted(lambda found: True, "")
-"""Where inference does not depend on the value, or the operator's reader looks at it itself."""
+"""Any value: inference does not depend on it, or the operator's reader checks it."""
 FLAG = Accepted(lambda found: found in {0, 1}, "expected 0 or 1")
 FINITE = Accepted(math.isfinite, "expected a finite number")
 NOT_NEGATIVE = Accepted(
@@ -53,14 +53,14 @@ AUTO_PAD = Accepted(
 
 
 OPSETS = range(7, 24)
-"""Versions of ONNX's operator set whose operators are modelled."""
+"""Supported versions of ONNX's operator set."""
 
 BATCH = -1_987_654_321
-"""Stands for the size of the batch, among sizes that are computed of a shape."""
+"""Represents the batch size among sizes computed from a shape."""
 
 Kind = Literal["data", "floats", "integers", "truth", "constant", "any"]
-"""Of an input: the network's data or a float32 constant; a constant of float32, of int64 or int32,
-or of bool; a constant of any of these types; the network's data or any constant."""
+"""Kinds of inputs: the network's data or a float32 constant; a constant of float32, of int64 or
+int32, or of bool; a constant of any of these types; the network's data or any constant."""
 
 _DATA = ("data", "any")
 _TYPES: Mapping[str, tuple[str, ...]] = {
@@ -72,7 +72,7 @@ _TYPES: Mapping[str, tuple[str, ...]] = {
 
 
 class UnsupportedError(Exception):
-    """Reason for refusing a node; the file's reader adds which one."""
+    """The reason for refusing a node; the file's reader adds which node."""
 
 
 def attributes_of(proto: onnx.NodeProto) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def attributes_of(proto: onnx.NodeProto) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class Use:
-    """A node as its reader sees it.
+    """A node as readers see it.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class Use:
     shapes : mapping of str to tuple of int
         Shape of one sample of each variable tensor.
     values : mapping of str to ndarray
-        Values of the constant tensors; NaN where they are parameters, which differ over members.
+        Values of the constant tensors; NaN for parameters, which differ between members.
     alone : bool
         Whether the model takes one sample at a time, so that the batch axis is 1.
     bare : bool
@@ -128,7 +128,7 @@ class Use:
         return str(given[position]) if position < len(given) else ""
 
     def integers(self, position: int, attribute: str) -> list[int] | None:
-        """Return integers given as an input (newer opsets) or attribute (older)."""
+        """Return integers stored as an input (newer opsets) or an attribute (older ones)."""
         name = self.constant(position)
         if not name:
             listed = self.attribute(attribute, None)
@@ -186,7 +186,7 @@ class SupportedOperator:
 
 
 def why_not(use: Use, inputs: tuple[Kind, ...], attributes: Mapping[str, Accepted]) -> str:
-    """Return which attribute or input of a node is unsupported; empty if none is."""
+    """Return why a node's attributes or inputs are unsupported; empty if they are supported."""
     for name, value in attributes_of(use.proto).items():
         if name not in attributes:
             return f"its attribute {name!r} is not supported"

@@ -1,4 +1,4 @@
-"""Constants of an ONNX model, restricted to supported types and places."""
+"""Constants of an ONNX model, restricted to supported types and locations."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def files_of(path: Path) -> list[Path]:
 
 
 def take_in(model: onnx.ModelProto, path: Path) -> None:
-    """Load external weights into the model, and mark them as internal."""
+    """Load external weights into the model and mark them as internal."""
     total = 0
     for item in _elsewhere(model):
         info = ExternalDataInfo(item)
@@ -160,5 +160,5 @@ def take_in(model: onnx.ModelProto, path: Path) -> None:
 
 
 def _elsewhere(model: onnx.ModelProto) -> list[TensorProto]:
-    # One that names a file and holds its numbers all the same is refused with what is left.
+    # One that names a file although its numbers are in the model is refused with the others.
     return [item for item in model.graph.initializer if item.data_location == TensorProto.EXTERNAL]

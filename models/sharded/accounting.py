@@ -14,7 +14,7 @@ from leaveout.models.sharded.settings import SHARPEST, ServiceSettings
 
 _SLACK = 2.0**-40
 _MOST = 50.0
-"""Nats; more than this guarantees nothing, so no more is told apart."""
+"""Nats; a larger value guarantees nothing, so larger values are not distinguished."""
 _ROUNDS = 200
 
 
@@ -30,7 +30,7 @@ def round_up(value: float) -> float:
 def max_information(epsilon: float, seeds: int, tail: float) -> float:
     """Bound the max-information of an epsilon-private function of independent seeds.
 
-    For any transcript all but a share ``tail`` of the posterior is at most ``exp`` of this times
+    For any transcript, all but a share ``tail`` of the posterior is at most ``exp`` of this times
     the prior; see ``docs/sharded.md``.
     """
     whole = epsilon * seeds
@@ -41,7 +41,7 @@ def max_information(epsilon: float, seeds: int, tail: float) -> float:
 
 
 def least_information(epsilon: float, seeds: int, excess: float) -> float:
-    """Return k: no seed set's posterior exceeds e^k times its prior plus ``excess``.
+    """Return k such that no seed set's posterior exceeds e^k times its prior plus ``excess``.
 
     Bounds the excess by moments (Canonne, Kamath and Steinke 2020, proposition 12); sharper than
     `max_information`.
@@ -56,7 +56,7 @@ def least_information(epsilon: float, seeds: int, excess: float) -> float:
 def best_order(epsilon: float, seeds: int, excess: float) -> float | None:
     """Return the moment order used by `least_information`; None if none helps.
 
-    Every order is sound; missing the minimum only costs sharpness.
+    Every order is sound; missing the optimum only loosens the bound.
     """
     if excess <= 0 or seeds * epsilon**2 <= 0:
         return None
@@ -78,8 +78,8 @@ def composed_information(
 ) -> float:
     """Bound the joint max-information of adaptive predictions, seeds and answers.
 
-    On average over transcripts, unlike `max_information`: all but a share ``tail`` of seeds and
-    transcript; see ``docs/sharded.md``.
+    Unlike `max_information`, on average over transcripts: for all but a share ``tail`` of seeds and
+    transcripts; see ``docs/sharded.md``.
     """
     if not predictions or epsilon <= 0:
         return 0.0
@@ -99,7 +99,7 @@ def _of_span(predictions: int, span: float, gap: float, tail: float) -> float:
 def _concentrated_information(
     epsilon: float, predictions: int, seeds: int, span: float, tail: float, labels: int
 ) -> float:
-    """Bound it using that votes concentrate, by a fixed point from below."""
+    """Bound it by the concentration of votes, as a fixed point approached from below."""
     gap = seeds * epsilon**2 / 8
     pairs = max(1, labels * (labels - 1))
     bound = 0.0
@@ -111,7 +111,7 @@ def _concentrated_information(
             return bound
         if implied > _MOST:
             return math.inf
-        # A little more than implied, so that the search ends.
+        # Slightly more than implied, so that the iteration ends.
         bound = implied * (1 + 1e-9)
     return math.inf
 
@@ -128,7 +128,7 @@ class Unlearning:
     alpha : float
         Nats.
     beta, gamma : float
-        Probabilities: of what alpha leaves out, and of update sequences left out.
+        Probability outside alpha's bound, and of update sequences that are not covered.
     """
 
     alpha: float
@@ -137,7 +137,7 @@ class Unlearning:
 
 
 EXACT = Unlearning(0.0, 0.0, 0.0)
-"""What Lemma 5.1 gives of shards when updates do not depend on answers."""
+"""The guarantee of shards when updates do not depend on answers (Lemma 5.1)."""
 
 
 @dataclass(frozen=True)
@@ -147,17 +147,17 @@ class Guarantee(Unlearning):
     Attributes
     ----------
     alpha, beta, gamma : float
-        As of `Unlearning`.
+        As in `Unlearning`.
     route : {"pure", "composed"}
-        Whether the privacy of all predictions is added up and then bounds what any transcript
-        tells; or what transcripts tell is bounded on average, prediction after prediction.
+        "pure" adds up the privacy of all predictions, which bounds what any transcript reveals;
+        "composed" bounds what transcripts reveal on average, prediction by prediction.
     """
 
     route: Literal["pure", "composed"]
 
 
 def adaptive_guarantee(base: Unlearning, information: float, tail: float) -> Unlearning:
-    """Extend a guarantee to updates that depend on what is published.
+    """Extend a guarantee to updates that depend on published answers.
 
     Theorem 4.1 of *Adaptive Machine Unlearning*, explicit, for max-information on average: Markov
     splits ``tail`` into two equal roots.
@@ -172,7 +172,7 @@ def adaptive_guarantee(base: Unlearning, information: float, tail: float) -> Unl
 
 
 def published_guarantee(epsilon: float, seeds: int, tail: float) -> Unlearning:
-    """Return the guarantee in the shape of Theorem 5.1, to compare with `guarantee`."""
+    """Return the guarantee in the form of Theorem 5.1, to compare with `guarantee`."""
     bounded = max_information(epsilon, seeds, tail)
     if bounded >= max_information(epsilon, seeds, 0.0):
         tail = 0.0
@@ -182,23 +182,23 @@ def published_guarantee(epsilon: float, seeds: int, tail: float) -> Unlearning:
 def guarantee(
     settings: ServiceSettings, predictions: int, beta: float = 1e-3, gamma: float = 1e-3
 ) -> Guarantee:
-    """Return the least alpha shown after some predictions, with its beta and gamma.
+    """Return the least proved alpha after some predictions, with its beta and gamma.
 
     Derived in ``docs/sharded.md``; rounded upwards.
 
     Parameters
     ----------
     settings : ServiceSettings
-        With a private mechanism.
+        Settings with a private mechanism.
     predictions : int
-        Drawn since the last full retraining.
+        Number drawn since the last full retraining.
     beta, gamma : float
-        At most this much of each is used.
+        Upper limits.
 
     Returns
     -------
     Guarantee
-        Its alpha is finite: privacy adds up whatever else fails.
+        Its alpha is finite, since adding up privacy always works.
 
     Raises
     ------
@@ -225,10 +225,9 @@ def guarantee(
 
 
 def safe_predictions(settings: ServiceSettings, alpha: float, beta: float, gamma: float) -> int:
-    """Return the largest number of predictions that the guarantee is shown for.
+    """Return the largest number of predictions for which the guarantee is proved.
 
-    The prediction after it is the first to break it. What is shown is an upper bound: more may in
-    truth be safe.
+    With one more prediction it is no longer proved. The proof is an upper bound: more may be safe.
 
     Raises
     ------
@@ -257,23 +256,23 @@ def safe_predictions(settings: ServiceSettings, alpha: float, beta: float, gamma
 def largest_epsilon(
     settings: ServiceSettings, predictions: int, alpha: float, beta: float, gamma: float
 ) -> float | None:
-    """Return the largest four-digit epsilon shown safe for some predictions.
+    """Return the largest four-digit epsilon proved safe for some predictions.
 
-    The next larger one of four digits is not, or is more than answers are drawn with.
+    The next larger four-digit one is not proved safe, or exceeds the supported maximum.
 
     Parameters
     ----------
     settings : ServiceSettings
-        With a private mechanism; its own epsilon and predictions do not matter.
+        Settings with a private mechanism; their epsilon and predictions do not matter.
     predictions : int
         At least 1.
     alpha, beta, gamma : float
-        Of the claim.
+        Numbers of the claim.
 
     Returns
     -------
     float or None
-        None if there is none from 1e-12 on, as with alpha = beta = 0.
+        None if there is none from 1e-12 up, as with alpha = beta = 0.
 
     Raises
     ------
@@ -283,7 +282,7 @@ def largest_epsilon(
     _check(settings, predictions, beta, gamma)
 
     def at(step: int) -> float:
-        """Return a four-digit float by its number."""
+        """Return the four-digit float with a given index."""
         power, digits = divmod(step, 9000)
         return float(f"{1000 + digits}e{power - 15}")
 

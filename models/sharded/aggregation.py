@@ -1,4 +1,4 @@
-"""From votes of shards to a label: with exactly known probabilities, or by majority."""
+"""From the votes of shards to a label: with exactly known probabilities, or by majority."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from numpy.typing import NDArray
 from leaveout.models.sharded.settings import Mechanism
 
 Chance: TypeAlias = random.Random
-"""Where whole numbers are drawn from; `random.SystemRandom` in production."""
+"""Source of random whole numbers; `random.SystemRandom` in production."""
 
 _DIGITS = 40
-"""Decimal places of a weight beyond those the least likely label needs."""
+"""Decimal places of weights beyond those that the least likely label needs."""
 
 
 def operating_system() -> Chance:
-    """Return the operating system's unpredictable randomness."""
+    """Return the operating system's secure random source."""
     return random.SystemRandom()
 
 
 def majority(votes: Sequence[int]) -> int:
-    """Return the label with most votes; ties go to the lowest."""
+    """Return the label with the most votes; ties go to the lowest."""
     return max(range(len(votes)), key=lambda label: (votes[label], -label))
 
 
 def draw_exponential(votes: Sequence[int], epsilon: float, chance: Chance) -> int:
     """Draw a label: Pr[y] proportional to exp(epsilon * v_y / 2).
 
-    Integer weights right to 40 digits, so rounding makes no label impossible. One shard's seed
-    changes any probability by at most exp(epsilon).
+    Integer weights are correct to 40 digits, so rounding makes no label impossible. One shard's
+    seed changes any probability by at most exp(epsilon).
     """
     weights, _ = _weights(epsilon, tuple(max(votes) - vote for vote in votes))
     drawn = chance.randrange(sum(weights))
@@ -91,7 +91,7 @@ def expected_chances(
 ) -> NDArray[np.float64]:
     """Return label probabilities at many points, in float64.
 
-    For judging settings only; nothing private is drawn from them.
+    Only for evaluating settings; no private answer is drawn from them.
     """
     labels = votes.shape[1]
     if mechanism == "majority":
@@ -102,7 +102,7 @@ def expected_chances(
         return shares
     found = np.empty(votes.shape)
     for label in range(labels):
-        # How many of the others exceed the threshold: a sum of independent bits.
+        # The number of other labels above the threshold: a sum of independent bits.
         many = np.zeros((len(votes), labels))
         many[:, 0] = 1.0
         for other in range(labels):
@@ -116,8 +116,8 @@ def expected_chances(
 
 @lru_cache(maxsize=1024)
 def _weights(epsilon: float, behind: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
-    """Return integers proportional to exp(-epsilon * behind / 2), and that of 0 behind."""
-    # A digit is ln 10 = 2.30 nats.
+    """Return integers proportional to exp(-epsilon * behind / 2), and that for ``behind = 0``."""
+    # One decimal digit is ln 10 = 2.30 nats.
     places = _DIGITS + int(epsilon * max(behind) / 4.6) + 1
     with localcontext() as context:
         context.prec = places + _DIGITS

@@ -1,4 +1,4 @@
-"""An unlearning classifier: models on shards, private answers and their account."""
+"""An unlearning classifier: models on shards, private answers, and their ledger."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _KINDS = np.dtype(np.int64), np.dtype(np.float64), np.dtype(np.int64)
 
 @dataclass(frozen=True)
 class State:
-    """The points of a service, and what its models must be."""
+    """The points of a service, and a digest of its models."""
 
     rows: Rows
     classes: NDArray[Any]  # labels by code
-    position: Position  # when it was written
-    models: str  # `Shards.digest` of the models then
+    position: Position  # the ledger's seal at the time of writing
+    models: str  # `Shards.digest` of the models at that time
 
     def digest(self) -> str:
-        """Return a hash of the whole content."""
+        """Return a hash of the content."""
         found = hashlib.sha256(self.rows.digest().encode())
         found.update(repr((self.classes.tolist(), self.position, self.models)).encode())
         return found.hexdigest()
@@ -45,7 +45,7 @@ class State:
 def write_state(path: Path, state: State, seal: Seal) -> None:
     """Write a state atomically."""
     try:
-        # It holds every point.
+        # The file contains every point.
         with open_atomically(path, OWNER_ONLY) as stream:
             np.savez(
                 stream,
@@ -65,7 +65,7 @@ def write_state(path: Path, state: State, seal: Seal) -> None:
 
 
 def read_state(path: Path) -> State:
-    """Read the state that `write_state` wrote."""
+    """Read a state written by `write_state`."""
     try:
         held = read_archive(path, ShardedError)
         if int(held["format"]) != _FORMAT:
@@ -99,9 +99,9 @@ _STATE = "state.npz"
 class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Models on independent shards that add and delete points and answer privately.
 
-    Every point has a number, its place among all points ever fitted or added; numbers never shift.
-    Every prediction, by `score` too, is charged to a budget; the same question of the same models
-    is charged once. Labels are those of the last `fit`, and public. An object is for one thread.
+    Points are numbered in the order of fitting and adding; numbers never shift. Predictions,
+    including those of `score`, are charged to a budget; repeated queries to the same models are
+    charged once. Labels are those of the last `fit`, and public. An object is for one thread.
 
     Parameters
     ----------
@@ -109,26 +109,26 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         An unfitted scikit-learn classifier; its random states are set here.
     settings : ServiceSettings
     folder : Path
-        Where points (``state.npz``) and the account (``ledger.sqlite``) are kept. Several
-        processes may open one folder; each sees what the others changed at its next call.
+        Folder of the points (``state.npz``) and the ledger (``ledger.sqlite``). Several processes
+        may open it; each sees others' changes at its next call.
     seed : bytes or None
-        For tests: what seeds are derived from. None draws them from the operating system.
+        For tests: source of the seeds. None draws them from the operating system.
     chance : random.Random or None
-        For tests: what answers are drawn from. None is the operating system.
+        For tests: source of the answers' randomness. None uses the operating system.
     remembered : int
-        Answers kept, to give again at no charge.
+        Answers stored, to be repeated without a charge.
     on_charge : callable or None
-        Called with no arguments once predictions are charged, before they are drawn.
+        Called without arguments once predictions are charged, before they are drawn.
 
     Attributes
     ----------
     classes_ : ndarray
     n_features_in_ : int
     ids_ : ndarray of int64
-        Numbers of the points held.
+        Numbers of the present points.
     retrained_shards : int
-        Shards the last change trained; keep it secret, as response times of changes: it tells of
-        the seeds.
+        Shards trained by the last change. Keep it and response times of changes secret: they reveal
+        seeds.
     """
 
     def __init__(
@@ -152,20 +152,20 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def load(cls, folder: Path, estimator: Any, **options: Any) -> ShardedClassifier:
-        """Retrain the models of a folder.
+        """Retrain the models of a service from its folder.
 
         Parameters
         ----------
         folder : Path
         estimator : object
-            As it was; a hash of votes must match.
+            The original one; a hash of votes must match.
         **options
             ``seed``, ``chance``, ``remembered``, ``on_charge``.
 
         Raises
         ------
         ShardedError
-            If the folder holds no service, is damaged, or other models come of it.
+            If the folder has no service, is damaged, or yields other models.
         """
         ledger = _ledger(folder)
         if not ledger.is_made():
@@ -176,12 +176,12 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return found
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> ShardedClassifier:
-        """Draw new shards of these points and train all: a new epoch.
+        """Draw new shards of these points and train all shards: a new epoch.
 
         Raises
         ------
         ShardedError
-            If points or labels cannot be used, or the folder is of other settings.
+            If points or labels cannot be used, or the folder has other settings.
         """
         features = as_features(X)
         classes, codes = np.unique(as_labels(y, len(features)), return_inverse=True)
@@ -198,7 +198,7 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def retrain(self) -> None:
-        """Redraw the shards and train all: a new epoch with a full budget."""
+        """Redraw and retrain all shards: a new epoch with a full budget."""
         while True:
             self._sync()
             try:
@@ -207,7 +207,7 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 continue
 
     def add(self, X: ArrayLike, y: ArrayLike) -> NDArray[np.int64]:
-        """Add points and retrain the shards that hold one.
+        """Add points and retrain the shards that receive one.
 
         Returns
         -------
@@ -217,13 +217,13 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         ShardedError
-            If points cannot be used or there are too many, or a label is not of `classes_`.
+            If points cannot be used or are too many, or a label is not in `classes_`.
         """
         given = as_features(X)
         labels = as_labels(y, len(given))
 
         def add_points(shards: Shards) -> Shards:
-            """Return the shards with the points added."""
+            """Return the shards with the new points."""
             features = as_features(given, self.n_features_in_)
             self._check_size(len(self.ids_) + len(features))
             return shards.add(features, self._codes(labels))
@@ -232,19 +232,19 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.ids_[len(self.ids_) - len(given) :].copy()
 
     def delete(self, ids: Sequence[int] | NDArray[np.int64]) -> None:
-        """Delete points and retrain the shards that held one.
+        """Delete points and retrain the shards that contained one.
 
-        Once this returns, the points are in no model and in no file of the folder.
+        When this returns, no model and no file of the folder contains the points.
 
         Raises
         ------
         ShardedError
-            If an id was never given, is deleted already, or is there twice; nothing is deleted.
+            If an id was never assigned, is already deleted, or repeats; nothing is deleted.
         """
         self._change(lambda shards: shards.delete(shards.rows.places(ids)))
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Answer privately; rows not yet asked of these models are charged.
+        """Answer privately; rows that are new to these models are charged.
 
         Returns
         -------
@@ -254,7 +254,7 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ------
         ShardedError
             If X cannot be used; `ExhaustedError` if the budget does not cover it and
-            ``on_exhausted`` is "refuse": nothing is charged then.
+            ``on_exhausted`` is "refuse"; nothing is charged then.
         """
         self._sync()
         features = as_features(X, self.n_features_in_)
@@ -283,7 +283,7 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray([answers[query] for query in asked], dtype=self.classes_.dtype)
 
     def predictions_left(self) -> int | None:
-        """Return how many predictions the budget still covers; None without one."""
+        """Return how many predictions the budget still covers; None without a budget."""
         self._sync()
         if self.settings.predictions is None:
             return None
@@ -363,7 +363,7 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._set(ledger, new, shards, classes)
 
     def _change(self, change: Callable[[Shards], Shards]) -> None:
-        """Change the points, after any concurrent change by another process."""
+        """Change the points, after any concurrent change by other processes."""
         while True:
             self._sync()
             try:
@@ -388,14 +388,14 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.retrained_shards = len(shards.retrained)
 
     def _sync(self) -> None:
-        """Adopt what other processes changed."""
+        """Adopt changes by other processes."""
         if not hasattr(self, "_ledger"):
             raise ShardedError("there are no models yet; call fit(X, y), or load a folder")
         if self._ledger.position() != self._at:
             self._take_over()
 
     def _take_over(self) -> None:
-        """Train what the folder holds, reusing models with the same points."""
+        """Train on the folder's points, reusing models with unchanged points."""
         ledger = _ledger(self.folder)
         with ledger.lock() as (at, key):
             state = read_state(self.folder / _STATE)
@@ -419,8 +419,8 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         self._set(ledger, at, shards, state.classes)
         if ahead:
-            # A change was written, but not acknowledged, before its process ended. Whoever sees
-            # it first acknowledges it.
+            # A process wrote a change but died before acknowledging it; the first process to see
+            # the change acknowledges it.
             with suppress(MovedError):
                 self._move(shards)
 

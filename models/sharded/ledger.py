@@ -1,4 +1,4 @@
-"""The durable account of predictions: charged, then recorded, then given out."""
+"""The durable ledger of predictions: charged first, then recorded, then returned."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ _SLOT = _SERIAL + DIGEST_BYTES + _CHECK
 
 @dataclass(frozen=True)
 class Seal:
-    """A link of the chain."""
+    """A link of the ledger's hash chain."""
 
-    serial: int  # charges and changes before
-    digest: bytes  # of them all
+    serial: int  # number of earlier charges and changes
+    digest: bytes  # of all of these
 
     @classmethod
     def of(cls, serial: int, previous: bytes, salt: bytes, content: bytes) -> Seal:
-        """Return the link after the one of a digest."""
+        """Return the link that follows a digest."""
         found = hashlib.sha256(previous + salt + serial.to_bytes(_SERIAL, "big") + content)
         return cls(serial, found.digest())
 
 
 def begin_seals(stream: BinaryIO, seal: Seal) -> None:
     """Append a seal to a newly written archive."""
-    # The length of the comment, none so far, is the last thing in an archive (APPNOTE, 4.3.16).
+    # An archive ends with the length of its comment, so far 0 (APPNOTE, 4.3.16).
     stream.seek(-2, os.SEEK_END)
     stream.write((2 * _SLOT).to_bytes(2, "little") + 2 * _encode(seal))
 
@@ -77,7 +77,7 @@ def _encode(seal: Seal) -> bytes:
 
 
 def _decode(slot: bytes) -> Seal | None:
-    """Return the seal in a slot; None if it is damaged."""
+    """Return the seal in a slot; None if damaged."""
     seal = Seal(int.from_bytes(slot[:_SERIAL], "big"), slot[_SERIAL : _SERIAL + DIGEST_BYTES])
     return seal if len(slot) == _SLOT and _encode(seal) == slot else None
 
@@ -96,19 +96,19 @@ SALT = 16
 
 
 class MovedError(ShardedError):
-    """Models that the ledger no longer counts for."""
+    """The ledger has moved on to other models than these."""
 
 
 @dataclass(frozen=True)
 class Position:
-    """Which models answer."""
+    """Identifies the models that answer."""
 
-    epoch: int  # full retrainings before; each has a budget of its own
-    version: int  # changes of points or seeds before
+    epoch: int  # earlier full retrainings; each starts a new budget
+    version: int  # earlier changes of points or seeds
 
 
 def row(database: sqlite3.Connection, query: str, *values: int) -> tuple[Any, ...]:
-    """Return the only row of a query; a ledger without it is damaged."""
+    """Return the only row of a query; without it the ledger is damaged."""
     found: tuple[Any, ...] | None = database.execute(query, values).fetchone()
     if found is None:
         raise sqlite3.DatabaseError("its counters are missing")
@@ -116,7 +116,7 @@ def row(database: sqlite3.Connection, query: str, *values: int) -> tuple[Any, ..
 
 
 def position(database: sqlite3.Connection) -> Position:
-    """Return which models answer now."""
+    """Return which models are current."""
     epoch, version = row(database, "SELECT epoch, version FROM service")
     return Position(whole(epoch, "the epoch"), whole(version, "the version"))
 
@@ -128,7 +128,7 @@ def charged_count(database: sqlite3.Connection, epoch: int) -> int:
 
 
 def secret(database: sqlite3.Connection, epoch: int) -> bytes:
-    """Return the secret of an epoch that still answers."""
+    """Return the secret of an epoch that is not over."""
     (found,) = row(database, "SELECT secret FROM epochs WHERE epoch = ?", epoch)
     return blob(found, "the secret of the epoch", KEY_BYTES)
 
@@ -148,7 +148,7 @@ def seals(database: sqlite3.Connection) -> tuple[Seal, bytes]:
 
 
 def seal_after(database: sqlite3.Connection, seal: Seal) -> None:
-    """Begin the link after another one."""
+    """Continue the chain with the link after another one."""
     database.execute(
         "UPDATE seal SET serial = ?, previous = ?, salt = ?",
         (seal.serial + 1, seal.digest, secrets.token_bytes(SALT)),
@@ -156,7 +156,7 @@ def seal_after(database: sqlite3.Connection, seal: Seal) -> None:
 
 
 def expect(database: sqlite3.Connection, at: Position) -> None:
-    """Raise `MovedError` if other models answer now."""
+    """Raise `MovedError` if other models are current."""
     if position(database) != at:
         raise _moved_error(database)
 
@@ -168,7 +168,7 @@ def expect_epoch(database: sqlite3.Connection, epoch: int) -> None:
 
 
 def _moved_error(database: sqlite3.Connection) -> MovedError:
-    """Return the error that another process moved the service."""
+    """Return the error for a service that another process has changed."""
     now = position(database)
     return MovedError(
         f"another process moved the service to epoch {now.epoch}, version {now.version}; try again"
@@ -180,29 +180,29 @@ _BUSY = 60.0
 
 
 class ExhaustedError(ShardedError):
-    """A budget that does not cover a request."""
+    """The budget does not cover a request."""
 
 
 @dataclass(frozen=True)
 class Opened:
-    """What a request finds."""
+    """The result of opening a request."""
 
-    known: dict[bytes, int]  # answers that were given before, by query
-    lines: dict[bytes, int]  # lines charged now, by query
+    known: dict[bytes, int]  # earlier answers, by query
+    lines: dict[bytes, int]  # new charges, by query
 
 
 class Ledger:
-    """An account in an SQLite file, shared by any number of processes.
+    """A ledger in an SQLite file, shared by any number of processes.
 
-    The file holds the secret of every epoch that still answers; only its owner can read it.
+    The file contains the secrets of all epochs not yet over; only its owner can read it.
 
     Parameters
     ----------
     path : Path
-        Made by `create`.
+        A file made by `create`.
     state : Path or None
-        The file of points beside it, which notes every charge too, so that an older copy of either
-        is refused; None for an account alone, of which nothing tells an older copy.
+        The service's file of points, which also records charges, so that an older copy of either is
+        refused; None for a ledger alone, where older copies go undetected.
     """
 
     def __init__(self, path: Path, state: Path | None = None) -> None:
@@ -212,12 +212,12 @@ class Ledger:
     def create(
         cls, path: Path, settings: ServiceSettings, key: bytes, state: Path | None = None
     ) -> Ledger:
-        """Create an empty account at epoch 0 and version 0, atomically.
+        """Create an empty ledger at epoch 0 and version 0, atomically.
 
         Raises
         ------
         ShardedError
-            If there is one already, or none can be written.
+            If there is one already, or it cannot be written.
         """
         try:
             path.touch(mode=0o600)
@@ -241,14 +241,14 @@ class Ledger:
         return ledger
 
     def is_made(self) -> bool:
-        """Return whether the account exists; `create` may have been interrupted."""
+        """Return whether the ledger exists; `create` may have been interrupted."""
         if not self.path.exists():
             return False
         with self._connection() as database:
             return not is_blank(database)
 
     def settings(self) -> ServiceSettings:
-        """Return the settings the account was created with."""
+        """Return the settings with which the ledger was created."""
         with self._transaction() as database:
             (coded,) = row(database, "SELECT settings FROM service")
         try:
@@ -257,7 +257,7 @@ class Ledger:
             raise ShardedError(f"{self.path}: damaged settings: {error}") from None
 
     def position(self) -> Position:
-        """Return which models answer now."""
+        """Return which models are current."""
         with self._connection() as database:
             return position(database)
 
@@ -268,46 +268,46 @@ class Ledger:
 
     @contextmanager
     def lock(self) -> Iterator[tuple[Position, bytes]]:
-        """Lock out changes by others; yield the position and the secret."""
+        """Lock out changes by other processes; yield the position and the secret."""
         with self._transaction() as database:
             at = position(database)
             yield at, secret(database, at.epoch)
 
     @contextmanager
     def move_on(self, at: Position, key: bytes | None = None) -> Iterator[tuple[Position, Seal]]:
-        """Move on to other models once the block succeeds.
+        """Move on to other models if the block succeeds.
 
-        Gives where they will be, and the seal to write points with: that of now.
+        Yields their position, and the seal to write points with: the current one.
 
         Parameters
         ----------
         at : Position
-            Where the caller's models are.
+            The caller's position.
         key : bytes or None
             The secret of a new epoch; None to stay in this one.
 
         Raises
         ------
         MovedError
-            If another process moved on before.
+            If another process has moved on already.
         """
         with self._transaction() as database:
             expect(database, at)
             now, _ = seals(database)
             new = Position(at.epoch + (key is not None), at.version + 1)
             if key is not None:
-                # An epoch that is over must not be told of by a file that is stolen later.
+                # A file stolen later must not reveal an epoch that is over.
                 database.execute("UPDATE epochs SET secret = x''")
                 database.execute("INSERT INTO epochs VALUES (?, ?, 0)", (new.epoch, key))
             database.execute("UPDATE service SET epoch = ?, version = ?", (new.epoch, new.version))
-            # Another process may still write down what it charged just now.
+            # Another process may still record answers that it has just charged.
             database.execute("DELETE FROM lines WHERE answer NOT NULL OR epoch < ?", (at.epoch,))
             seal_after(database, now)
             yield new, now
         self.acknowledge()
 
     def acknowledge(self) -> None:
-        """Wait until the file of points notes all charges and changes so far."""
+        """Wait until the file of points has recorded all charges and changes so far."""
         with self._transaction():
             pass
 
@@ -322,17 +322,17 @@ class Ledger:
     ) -> Opened:
         """Look up distinct queries, and charge those not answered before.
 
-        Once this returns, the charge is on the disk.
+        When this returns, the charge is on disk.
 
         Parameters
         ----------
         at : Position
-            Of the models that will answer.
+            Position of the models that will answer.
         queries : sequence of bytes
         limit : int
-            Predictions in an epoch.
+            Most predictions per epoch.
         labels : int
-            How many there are: no answer is another one.
+            Number of labels; any other answer is an error.
         partly : bool
             Charge the first ones if not all can be.
 
@@ -341,7 +341,7 @@ class Ledger:
         ExhaustedError
             If the budget does not cover all, and none is charged.
         MovedError
-            If other models answer now.
+            If other models are current.
         """
         with self._transaction() as database:
             expect(database, at)
@@ -377,20 +377,20 @@ class Ledger:
         return Opened(known, lines)
 
     def record(self, epoch: int, answers: Mapping[int, int], remembered: int) -> None:
-        """Store answers, which may be given out only afterwards.
+        """Store answers; only then may they be returned to users.
 
         Parameters
         ----------
         epoch : int
         answers : mapping of int to int
-            By line; each line is written once.
+            By line; each line is written only once.
         remembered : int
-            Lines kept; those before them can be asked for anew at a new charge.
+            Lines kept; queries of older lines are charged again.
 
         Raises
         ------
         MovedError
-            If another process began new epochs meanwhile, so that a line is forgotten.
+            If another process has begun new epochs meanwhile, so that a line is gone.
         ShardedError
             If a line has an answer already, or was never charged.
         """
@@ -440,11 +440,11 @@ class Ledger:
             yield database
 
     def _compare(self, database: sqlite3.Connection) -> None:
-        """Raise on an older copy of the account or of the points.
+        """Raise on an older copy of the ledger or of the points.
 
-        An account is written first, then the points note it, and only then is anything given out
-        or acknowledged. So one that is a step ahead was cut short in between; the step is noted
-        now, while nobody else can take another. Nothing else comes of a crash.
+        The ledger is written first, then the file of points records it, and only then are answers
+        returned or changes acknowledged. So a ledger one step ahead was interrupted in between; its
+        step is recorded now, under the lock. A crash has no other outcome.
         """
         now, previous = seals(database)
         if self.state is None:

@@ -1,4 +1,4 @@
-"""The settings a table allows: accuracy of private answers, and their number."""
+"""The settings that a table allows: accuracy of private answers, and their number."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from leaveout.models.sharded.shards import Shards
 def retrained_at_most(shards: int, inclusion: float, risk: float, points: int | None = None) -> int:
     """Return how many shards an update retrains, except with probability ``risk``.
 
-    A point is in a number of shards that is binomial. Whoever chooses updates without seeing
-    answers meets one such number; whoever sees them meets at worst the largest of ``points``.
+    The number of shards that contain a point is binomial. If updates are chosen without seeing
+    answers, one such number counts; otherwise at worst the largest of ``points``.
 
     Parameters
     ----------
@@ -40,35 +40,35 @@ def retrained_at_most(shards: int, inclusion: float, risk: float, points: int | 
     risk : float
         Above 0 and below 1.
     points : int or None
-        Points there ever were: those first fitted and those added. None if updates are chosen
-        without seeing answers.
+        All points ever, first fitted or added later. None if updates are chosen without seeing
+        answers.
     """
     share = risk / (1 if points is None else max(1, points))
     bound = int(binom.isf(share, shards, inclusion))
-    # The quantile is a float's; step up until the tail itself is small enough, with room to err.
+    # The quantile is rounded, so step up until the tail is small enough, with a margin.
     while bound < shards and binom.sf(bound, shards, inclusion) * (1 + 1e-9) > share:
         bound += 1
     return min(bound, shards)
 
 
 def published_retrained(risk: float, points: int | None = None) -> float:
-    """Return the bound as stated in Theorem 5.2 of *Adaptive Machine Unlearning*.
+    """Return the bound stated in Theorem 5.2 of *Adaptive Machine Unlearning*.
 
     ``1 + sqrt(2 ln(1 / risk))``, and with ``points`` (n + t) in the numerator where updates are
-    adaptive. It is the tail of a normal law; a binomial one's is heavier once there are more than
-    a few shards, so it is here to compare with and guarantees nothing.
+    adaptive. It is the tail of a normal distribution; a binomial tail is heavier with more than a
+    few shards, so this is only for comparison and guarantees nothing.
     """
     return 1 + math.sqrt(2 * math.log((1 if points is None else points) / risk))
 
 
 RISK = 1e-6
-"""That an update trains more shards again than is said."""
+"""Probability that an update retrains more shards than stated."""
 
 _PRIVATE: tuple[Mechanism, ...] = ("exponential", "noisy_max")
 _GROWTH = 2
-"""A service may come to hold so many times the rows of the table."""
+"""Most times by which a service may outgrow the rows of the table."""
 _ERRORS = 2.0
-"""Standard errors by which answers must be more often right than the most frequent label is."""
+"""Standard errors by which answers must beat the most frequent label in accuracy."""
 _STEPS = 200
 
 
@@ -95,16 +95,16 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class Offer:
-    """Settings that are shown to keep the guarantee, and their accuracy.
+    """Settings proved to keep the guarantee, and their accuracy.
 
     Attributes
     ----------
     settings : ServiceSettings
-        As many predictions as are safe, no fewer than were asked for.
+        With as many predictions as are safe, at least the requested number.
     asked : int
-        The number of predictions asked for.
+        The requested number of predictions.
     accuracy : float
-        Expected, on the points held out.
+        Expected on the held-out points.
     """
 
     settings: ServiceSettings
@@ -114,17 +114,17 @@ class Offer:
 
 @dataclass(frozen=True)
 class Trained:
-    """The outcome of one number of shards.
+    """The result for one number of shards.
 
     Attributes
     ----------
     shards : int
     majority : float
-        Accuracy of the majority, which guarantees nothing.
+        Accuracy of the majority vote, which has no guarantee.
     retrained : int
-        Shards that an update trains again at most, except with probability `RISK`.
+        Most shards retrained by an update, except with probability `RISK`.
     offers : tuple of Offer
-        For each number of predictions the better of both mechanisms; none where no epsilon is safe.
+        The better mechanism for each number of predictions; none where no epsilon is safe.
     """
 
     shards: int
@@ -135,25 +135,25 @@ class Trained:
 
 @dataclass(frozen=True)
 class Plan:
-    """The settings a table allows.
+    """The settings that a table allows.
 
     Attributes
     ----------
     claim : Unlearning
-        That every offer keeps.
+        The claim that every offer keeps.
     rows, points, labels : int
         Rows trained on, points held out, labels.
     frequent : float
-        Accuracy of always answering the label that is most frequent among the rows.
+        Accuracy of always answering the most frequent label of the rows.
     useful : float
-        From this expected accuracy on answers are called useful: half of what the best majority
-        adds to `frequent`, and more than chance in which points were held out explains; above 1 if
-        no majority is better than that.
+        Least expected accuracy of useful answers: half of what the best majority adds to
+        `frequent`, and more than the random choice of held-out points explains; above 1 if no
+        majority is better.
     trained : tuple of Trained
     recommended : Offer or None
-        Of useful offers the one with most predictions asked for, of those the most accurate.
+        The useful offer with the most requested predictions, and of those the most accurate.
     needed : tuple of (int, int, float) or None
-        Shards, predictions and the least alpha with which fewest predictions become useful; None
+        Shards, predictions and the least alpha for which the fewest predictions become useful; None
         if there is none up to the largest epsilon.
     """
 
@@ -177,7 +177,7 @@ def votes_held_out(
     seed: int = 0,
     on_model: Callable[[], None] | None = None,
 ) -> HeldOut:
-    """Train shards once, as a service does, and let them vote on held-out points.
+    """Train shards once, as a service does, and collect their votes on held-out points.
 
     Parameters
     ----------
@@ -186,11 +186,11 @@ def votes_held_out(
     rows, held_out : tuple of ndarray
         Features, shape (points, features), and labels from 0, shape (points,).
     shards : int
-        Each holds a row with probability 1 / shards.
+        Each contains a row with probability 1 / shards.
     seed : int
-        Of the shards; a service draws its own.
+        Seed of the shards; a service draws a random one.
     on_model : callable or None
-        Called once a shard is trained.
+        Called whenever a shard is trained.
 
     Raises
     ------
@@ -211,24 +211,24 @@ def plan(
 ) -> Plan:
     """Return the settings that keep a claim, with the accuracy of their answers.
 
-    For each number of shards, each number of predictions and each mechanism the largest epsilon
-    with which `guarantee` shows the claim; then accuracy is an exact expectation over the draw of
-    answers, given the votes.
+    For each number of shards, number of predictions and mechanism, it finds the largest epsilon for
+    which `guarantee` proves the claim; accuracy is the exact expectation over the draw of answers,
+    given the votes.
 
     Parameters
     ----------
     found : sequence of HeldOut
-        Of the same points, by several numbers of shards.
+        Votes on the same points, for several numbers of shards.
     codes : ndarray of int64
-        Labels of the rows trained on.
+        Labels of the training rows.
     predictions : sequence of int
-        Between two full retrainings, each at least 1.
+        Numbers between two full retrainings, each at least 1.
     claim : Unlearning
 
     Raises
     ------
     ShardedError
-        If a number is out of range, or the claim leaves no room for any answer.
+        If a number is out of range, or the claim allows no answer at all.
     """
     if not found or not predictions or min(predictions) < 1:
         raise ShardedError("expected a number of shards, and at least 1 prediction")
@@ -266,7 +266,7 @@ def _useful(frequent: float, majority: float, points: int) -> float:
 
 
 def _blank(shards: int, mechanism: Mechanism, rows: int, labels: int) -> ServiceSettings:
-    """Return settings whose epsilon is not chosen yet."""
+    """Return settings without an epsilon yet."""
     return ServiceSettings(
         shards=shards,
         mechanism=mechanism,
@@ -303,7 +303,7 @@ def _offers(
 def _least_useful(
     found: Sequence[HeldOut], count: int, rows: int, labels: int, claim: Unlearning, useful: float
 ) -> tuple[int, int, float] | None:
-    """Return shards, predictions and least alpha for useful answers, or None."""
+    """Return shards, predictions and the least alpha for useful answers, or None."""
     best: tuple[int, int, float] | None = None
     for held in found:
         for mechanism in _PRIVATE:

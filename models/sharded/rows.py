@@ -19,8 +19,8 @@ class Rows:
 
     ids: NDArray[np.int64]  # shape (points,)
     features: NDArray[np.float64]  # shape (points, features)
-    codes: NDArray[np.int64]  # shape (points,): of labels
-    next_id: int  # the number of the point that is added next
+    codes: NDArray[np.int64]  # shape (points,): label indices
+    next_id: int  # the number of the next point to be added
 
     @classmethod
     def first(cls, features: NDArray[np.float64], codes: NDArray[np.int64]) -> Rows:
@@ -28,7 +28,7 @@ class Rows:
         return cls(np.arange(len(codes), dtype=np.int64), features, codes, len(codes))
 
     def with_rows(self, features: NDArray[np.float64], codes: NDArray[np.int64]) -> Rows:
-        """Return the points with others appended."""
+        """Return the points with further ones appended."""
         ids = np.arange(self.next_id, self.next_id + len(codes), dtype=np.int64)
         return Rows(
             np.concatenate([self.ids, ids]),
@@ -38,7 +38,7 @@ class Rows:
         )
 
     def without(self, places: NDArray[np.int64]) -> Rows:
-        """Return the points without those at some positions."""
+        """Return the points without those at given positions."""
         return Rows(
             np.delete(self.ids, places),
             np.delete(self.features, places, axis=0),
@@ -47,7 +47,7 @@ class Rows:
         )
 
     def places(self, ids: Sequence[int] | NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-        """Return the positions of points."""
+        """Return the positions of points, given their numbers."""
         asked = np.asarray(ids)
         if asked.ndim != 1 or (asked.size and not np.issubdtype(asked.dtype, np.integer)):
             raise ShardedError(
@@ -69,7 +69,7 @@ class Rows:
         return places
 
     def digest(self) -> str:
-        """Return a hash of the whole content."""
+        """Return a hash of the content."""
         found = hashlib.sha256(f"{self.features.shape} {self.next_id}".encode())
         for array in (self.ids, self.features, self.codes):
             found.update(np.ascontiguousarray(array).tobytes())
@@ -77,7 +77,7 @@ class Rows:
 
 
 def as_features(values: ArrayLike, width: int | None = None) -> NDArray[np.float64]:
-    """Return points as a new checked float64 array."""
+    """Return points as a new float64 array, after checks."""
     try:
         table = np.array(values, dtype=np.float64, order="C")
     except (TypeError, ValueError) as error:
@@ -97,7 +97,7 @@ def as_features(values: ArrayLike, width: int | None = None) -> NDArray[np.float
 
 
 def as_labels(values: ArrayLike, points: int) -> NDArray[Any]:
-    """Return labels as a checked array."""
+    """Return labels as an array, after checks."""
     labels = np.asarray(values)
     if labels.shape != (points,):
         raise ShardedError(f"y: expected {points} labels, one per row of X, got {labels.shape}")

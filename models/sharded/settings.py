@@ -16,37 +16,37 @@ from leaveout.names import hint
 Mechanism: TypeAlias = Literal["exponential", "noisy_max", "majority"]
 _MOST_SHARDS = 100_000
 SHARPEST = 4096.0
-"""Most of epsilon times shards; above, answers are a majority's in all but name."""
+"""Largest epsilon times shards; above it, answers are practically the majority's."""
 _MOST = 2**53
 
 
 class ServiceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a service of models on shards is, and how it answers.
+    """Settings of a service of models on shards.
 
     Attributes
     ----------
     shards : int
-        Models, each trained on points of its own.
+        Number of models, each trained on separate points.
     mechanism : {"exponential", "noisy_max", "majority"}
-        How votes become an answer; "majority" adds no noise, so answers tell of the seeds.
+        How votes become an answer; "majority" adds no noise, so answers reveal seeds.
     rows : int
-        Points the service holds at most, for the bound on retrained shards.
+        Most points of the service, for the bound on retrained shards.
     inclusion : float or None
-        Probability that a shard holds a point; None for 1 / shards.
+        Probability that a shard contains a point; None for 1 / shards.
     epsilon : float
         Differential privacy, in nats, of one prediction when one shard's seed is replaced; 0 with
         "majority".
     predictions : int or None
-        Answers drawn between two full retrainings at most; None with "majority".
+        Most answers between two full retrainings; None with "majority".
     labels : int or None
-        How many labels there are at most; with it more predictions can be shown to be safe.
+        Most labels; if given, more predictions can be proved safe.
     on_exhausted : {"retrain", "refuse"}
-        What happens to the prediction after the last one.
+        What happens when the predictions are used up.
 
     Raises
     ------
     ShardedError
-        If a value is out of range; the message names the key and what it takes.
+        If a value is out of range; the message names the key and its allowed values.
     """
 
     shards: int
@@ -100,12 +100,12 @@ class ServiceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
     @property
     def private(self) -> bool:
-        """Whether answers are drawn with noise."""
+        """Whether answers are noisy."""
         return self.mechanism != "majority"
 
     @property
     def probability(self) -> float:
-        """The probability that a shard holds a point."""
+        """The probability that a shard contains a point."""
         return 1 / self.shards if self.inclusion is None else self.inclusion
 
 
@@ -121,7 +121,7 @@ def read_settings(path: Path) -> ServiceSettings:
     ------
     ShardedError
         If the file cannot be read, a key is unknown or missing, or a value is out of range; the
-        message names file, key and cure.
+        message names file, key and remedy.
     """
     try:
         given = tomllib.loads(read_whole(path, SETTINGS).decode("utf-8").replace("\r\n", "\n"))
@@ -161,7 +161,7 @@ _EXAMPLES = {
 
 
 def _error_text(error: msgspec.ValidationError) -> str:
-    """Return msgspec's message with the key first."""
+    """Return msgspec's message, starting with the key."""
     text, _, place = str(error).partition(" - at `$.")
     key = place.rstrip("`")
     text = text.replace("`", "").replace("Expected", "expected").replace("Invalid", "invalid")

@@ -17,11 +17,11 @@ from leaveout.models.sharded.rows import Rows
 
 KEY_BYTES = 32
 _A_HASH = 8
-"""Shards that one hash of 64 bytes draws for."""
+"""Shards drawn from one 64-byte hash."""
 
 
 def epoch_key(seed: bytes | None, epoch: int) -> bytes:
-    """Return the secret from which an epoch is drawn."""
+    """Return the secret from which an epoch's draws are derived."""
     if seed is None:
         return secrets.token_bytes(KEY_BYTES)
     return _keyed_hash(hashlib.sha256(seed).digest(), b"epoch", epoch, size=KEY_BYTES)
@@ -30,7 +30,7 @@ def epoch_key(seed: bytes | None, epoch: int) -> bytes:
 def memberships(
     key: bytes, ids: NDArray[np.int64], shards: int, inclusion: float
 ) -> NDArray[np.bool_]:
-    """Draw which shards hold which points, independently."""
+    """Draw which shards contain which points, independently."""
     if inclusion >= 1:
         return np.ones((len(ids), shards), dtype=bool)
     below = np.uint64(int(inclusion * 2.0**64))
@@ -63,12 +63,12 @@ _CHECKED_ROWS = 256
 class Shards:
     """The distributed learner: Algorithms 2 and 3 of *Adaptive Machine Unlearning*.
 
-    A change gives new shards that reuse the models which saw none of it.
+    A change returns new shards that reuse the models it does not affect.
     """
 
-    estimator: Any  # the unfitted scikit-learn classifier of which each shard trains a copy
-    key: bytes  # what memberships and training seeds are drawn from; secret
-    inclusion: float  # probability that a shard holds a point
+    estimator: Any  # unfitted scikit-learn classifier; each shard trains a copy
+    key: bytes  # secret source of memberships and training seeds
+    inclusion: float  # probability that a shard contains a point
     rows: Rows
     held: NDArray[np.bool_]  # shape (points, shards)
     models: tuple[Any, ...]
@@ -90,20 +90,20 @@ class Shards:
         return blank._train_shards(np.arange(shards), on_model)
 
     def add(self, features: NDArray[np.float64], codes: NDArray[np.int64]) -> Shards:
-        """Draw the shards of new points and retrain these."""
+        """Draw the shards of new points and retrain those shards."""
         rows = self.rows.with_rows(features, codes)
         new = memberships(self.key, rows.ids[len(self.rows.ids) :], self.count, self.inclusion)
         changed = replace(self, rows=rows, held=np.concatenate([self.held, new]))
         return changed._train_shards(np.flatnonzero(new.any(axis=0)))
 
     def delete(self, places: NDArray[np.int64]) -> Shards:
-        """Retrain the shards that held points at some positions, without them."""
+        """Retrain the shards that contained the points at given positions, without these."""
         touched = np.flatnonzero(self.held[places].any(axis=0))
         held = np.delete(self.held, places, axis=0)
         return replace(self, rows=self.rows.without(places), held=held)._train_shards(touched)
 
     def for_rows(self, rows: Rows) -> Shards:
-        """Return the shards of other points, retraining those that differ."""
+        """Return the shards for other points, retraining those that differ."""
         held = memberships(self.key, rows.ids, self.count, self.inclusion)
         mine, theirs = self.rows.ids, rows.ids
         touched = [
@@ -132,7 +132,7 @@ class Shards:
         return np.stack([(codes == label).sum(axis=1) for label in range(labels)], axis=1)
 
     def digest(self) -> str:
-        """Return a hash of content and first votes that identifies the models."""
+        """Return a digest of points and first votes that identifies the models."""
         codes = self.codes(self.rows.features[:_CHECKED_ROWS]) if len(self.rows.ids) else None
         found = hashlib.sha256(self.rows.digest().encode())
         found.update(np.packbits(self.held).tobytes())
@@ -150,7 +150,7 @@ class Shards:
     def _train_shards(
         self, which: NDArray[np.integer[Any]], on_model: Callable[[], None] | None = None
     ) -> Shards:
-        """Return the shards with some of them trained."""
+        """Return the shards after training some of them."""
         models = list(self.models)
         for shard in which.tolist():
             models[shard] = self._model(shard)
@@ -167,7 +167,7 @@ class Shards:
         _seed(model, training_seed(self.key, shard))
         try:
             model.fit(self.rows.features[inside], codes)
-            # Some find out only when asked that they have too few points.
+            # Some models notice only when predicting that they have too few points.
             model.predict(self.rows.features[inside][:1])
             return model
         except (ValueError, TypeError, FloatingPointError) as error:
@@ -179,7 +179,7 @@ class Shards:
 
 
 def _seed(model: Any, seed: int) -> None:
-    """Set every random state within, so that training is a function of the points."""
+    """Set every nested random state, so that training is a function of the points."""
     parameters = model.get_params(deep=True)
     own = {name: seed for name in parameters if name.rpartition("__")[2] == "random_state"}
     model.set_params(**own)

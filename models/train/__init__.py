@@ -1,6 +1,6 @@
-"""Trainers of a network and its family, whose members lack one row each.
+"""Trainers of a network and its family; each member lacks one row.
 
-Importing this package needs no torch; training does.
+Training needs torch; importing this package does not.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 
-# Imported when first used: what only reads an encoding must not wait for scikit-learn.
+# Imported on first use, so that reading an encoding does not import scikit-learn.
 def __getattr__(name: str) -> object:
     if name == "NetworkClassifier":
         from leaveout.models.train.estimator import NetworkClassifier

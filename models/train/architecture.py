@@ -47,10 +47,10 @@ class Dense(msgspec.Struct, frozen=True):
 class Conv(msgspec.Struct, frozen=True):
     """A one-dimensional convolution without padding, stride 1."""
 
-    channels: int  # of the input signal, which has ``length`` positions a channel
+    channels: int  # input length, in positions per channel
     length: int
-    outputs: int  # channels of the output signal
-    width: int  # of the kernel
+    outputs: int  # output channels
+    width: int  # kernel size
 
     @property
     def fan_in(self) -> int:
@@ -109,7 +109,7 @@ class Signature(msgspec.Struct, frozen=True):
     """An architecture."""
 
     shapes: dict[str, tuple[int, ...]]  # of every parameter, in the order of the ONNX initialisers
-    architecture: str  # hash of the graph without the weights; of an ONNX model alone
+    architecture: str  # hash of the graph without weights; only for an ONNX model
 
     @classmethod
     def of(cls, model: onnx.ModelProto) -> Signature:
@@ -126,7 +126,7 @@ class Signature(msgspec.Struct, frozen=True):
         return sum(math.prod(shape) for shape in self.shapes.values())
 
     def difference(self, other: Signature) -> str | None:
-        """Return how another signature differs; None if it does not."""
+        """Return how another signature differs; None if it is equal."""
         for name, shape in self.shapes.items():
             if name not in other.shapes:
                 return f"it has no parameter {name!r}"

@@ -1,8 +1,8 @@
-"""Finished blocks on disk, from which an interrupted run continues.
+"""Finished blocks on disk, from which an interrupted run resumes.
 
-Networks are numbered 0 (the one trained on all rows) to ``members`` (network ``i`` is member
-``i - 1``). A block is a range of them in a file of its own, whole or absent, so that
-a later run may cut the rest into other blocks.
+Network 0 is trained on all rows; network ``i`` up to ``members`` is member ``i - 1``. A block is a
+range of networks in one file, complete or absent, so that a later run may divide the rest
+differently.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LOCK = "lock"
 _SUFFIX = ".npy"
 
 MEMBERS = "members"
-"""The setting that may grow: a family is then extended."""
+"""The setting that may grow, which extends a family."""
 
 Settings = dict[str, object]
 
@@ -37,20 +37,20 @@ _SAID = {
     "sample": "the sample of rows differs (a sample is drawn once, before any result is known)",
     "trained": "the training differs: it gives another network on all rows",
 }
-"""What is said of settings whose values say nothing to people."""
+"""Messages for settings whose values mean nothing to users."""
 
 
 def write_block(folder: Path, start: int, stop: int, parameters: NDArray[np.float32]) -> None:
     """Write the parameters of networks ``start`` to ``stop - 1`` atomically."""
     target = folder / f"{start:09d}-{stop:09d}{_SUFFIX}"
     with open_atomically(target) as stream:
-        # numpy's own writing does not say why it failed.
+        # numpy's own writing does not report why it failed.
         stream.write(_header(*parameters.shape))
         stream.write(np.ascontiguousarray(parameters, dtype=np.float32).data.cast("B"))
 
 
 def differences(there: Settings, here: Settings) -> list[str]:
-    """Return the settings in which two runs differ, other than more members."""
+    """Return the settings in which two runs differ, except for a growing number of members."""
     said = []
     for name in sorted(there.keys() | here.keys()):
         old, new = there.get(name), here.get(name)
@@ -73,14 +73,14 @@ class Blocks:
 
     @contextlib.contextmanager
     def open_folder(self, settings: Settings) -> Iterator[None]:
-        """Hold the folder for one run; delete it when the run succeeds.
+        """Lock the folder for one run; delete it when the run succeeds.
 
-        A failed run leaves it only if a block is finished.
+        A failed run keeps it only if a block is finished.
         """
         path = self.folder / _SETTINGS
         made = not self.folder.parent.exists()
         make_folder(self.folder.parent)
-        # Networks of single rows less tell of these rows.
+        # Leave-one-out networks reveal rows.
         self.folder.mkdir(mode=0o700, exist_ok=True)
         try:
             with _lock_folder(self.folder / _LOCK, self.folder.parent):
@@ -94,7 +94,7 @@ class Blocks:
                 self.delete()
         finally:
             if made:
-                # Only an empty directory goes.
+                # rmdir removes only an empty directory.
                 with contextlib.suppress(OSError):
                     self.folder.parent.rmdir()
 
@@ -125,7 +125,7 @@ class Blocks:
         return ranges
 
     def missing_ranges(self, networks: int, block: int) -> list[range]:
-        """Return what is not on disk, in ranges of at most ``block`` networks."""
+        """Return the missing networks in ranges of at most ``block``."""
         gaps, reached = [], 0
         for done in [*self.finished_ranges(), range(networks, networks)]:
             end = min(done.start, networks)
@@ -153,7 +153,7 @@ class Blocks:
         if not (start.isdigit() and stop.isdigit()):
             return None
         block = range(int(start), int(stop))
-        # As it was written, or not at all: nothing of it need be read but its first bytes.
+        # Blocks are written atomically, so only the header needs checking.
         header = _header(len(block), self._parameters)
         try:
             with path.open("rb") as stream:
@@ -183,7 +183,7 @@ def _header(networks: int, parameters: int) -> bytes:
 
 @contextlib.contextmanager
 def _lock_folder(path: Path, directory: Path) -> Iterator[None]:
-    """Hold the lock of the folder; raise if another run holds it."""
+    """Lock the folder; raise if another run has it locked."""
     with path.open("wb") as stream:
         try:
             lock(stream.fileno())

@@ -1,4 +1,4 @@
-"""Training data: the arrays a family is trained on, and the facts stored of them."""
+"""Training data: the arrays a family is trained on, and facts stored about them."""
 
 from __future__ import annotations
 
@@ -38,24 +38,20 @@ from leaveout.names import hint
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """Training rows, and test rows if there are any."""
+    """Training rows, and test rows if any."""
 
     X: NDArray[np.float32]  # shape (rows, features)
     y: NDArray[np.int64]  # shape (rows,): 0 to ``len(labels) - 1``
-    labels: tuple[str, ...]  # a name a label
-    features: tuple[str, ...] = ()  # a name a feature; empty where unknown
-    encoding: Encoding | None = None  # how the features came from a table
-    ids: tuple[str, ...] = ()  # a name a row; empty where rows have none
-    units: Mapping[str, str] = field(
-        default_factory=dict
-    )  # what numbers are measured in, by columns
-    X_test: NDArray[np.float32] | None = (
-        None  # as ``X`` and ``y``; None where there is no test part
-    )
-    y_test: NDArray[np.int64] | None = None  # as ``X`` and ``y``; None where there is no test part
+    labels: tuple[str, ...]  # one name per label
+    features: tuple[str, ...] = ()  # one name per feature; empty if unknown
+    encoding: Encoding | None = None  # how the features were encoded from a table
+    ids: tuple[str, ...] = ()  # one name per row; empty if rows have none
+    units: Mapping[str, str] = field(default_factory=dict)  # units of measurement, by columns
+    X_test: NDArray[np.float32] | None = None  # like ``X``; None without a test part
+    y_test: NDArray[np.int64] | None = None  # like ``y``; None without a test part
 
     def facts(self) -> DataFacts:
-        """Return the facts on training rows stored in the family's manifest."""
+        """Return the facts about training rows stored in the family's manifest."""
         digest = hashlib.sha256(np.ascontiguousarray(self.X, dtype="<f4").reshape(-1).data)
         digest.update(np.ascontiguousarray(self.y, dtype="<i8").data)
         return DataFacts(
@@ -74,18 +70,18 @@ _MISSING = {"na", "n/a", "nan", "null", "none", "?", "-"}
 _MOST_CATEGORIES = 50
 _NAMED = "--id names one of its columns"
 _FEW_ROWS = 20
-"""Below, rows with words of their own are no sign of names."""
+"""With fewer rows, words unique to each row do not suggest names."""
 
 
 @dataclass(frozen=True, eq=False)
 class ReadColumns:
-    """The columns of a table as read."""
+    """The columns of a table, decoded."""
 
-    encoding: Encoding  # of all columns but the label and the one that names rows
-    labels: tuple[str, ...]  # as numbers in order if all are
-    y: NDArray[np.int64]  # shape (rows,): which of the labels
-    ids: tuple[str, ...]  # a name a row; empty where rows have none
-    units: Mapping[str, str]  # what numbers are measured in, by columns
+    encoding: Encoding  # all columns except the label and the one that names rows
+    labels: tuple[str, ...]  # in numeric order if all are numbers
+    y: NDArray[np.int64]  # shape (rows,): index into the labels
+    ids: tuple[str, ...]  # one name per row; empty if rows have none
+    units: Mapping[str, str]  # units of measurement, by columns
 
 
 def read_csv(
@@ -151,7 +147,7 @@ def refuse_wrong_names(
     identity: str | None = None,
     units: Mapping[str, str] | None = None,
 ) -> tuple[str, list[str]]:
-    """Raise on names of columns that are missing from a table's header."""
+    """Raise on column names that are missing from a table's header."""
     if identity is not None:
         table.require(identity, _NAMED)
     label, names = table.label_and_features(label, identity)
@@ -165,7 +161,7 @@ def refuse_wrong_names(
 
 
 def _refuse_too_wide(table: Table, encoding: Encoding) -> None:
-    """Raise if memory is too small; workers map a second copy of the features."""
+    """Raise if memory is too small; workers need a second copy of the features."""
     memory = memory_size()
     needed = 2 * len(table) * len(encoding.features) * np.dtype(np.float32).itemsize
     if memory is None or needed <= memory:
@@ -241,7 +237,7 @@ def _column(table: Table, name: str, scaled: bool) -> NumberColumn | CategoryCol
 
 
 def _refuse_names(table: Table, name: str, cells: Cells) -> None:
-    """Raise on words mostly unique to one row: as features they would publish rows."""
+    """Raise on words that are mostly unique to one row: as features they would publish rows."""
     alone = np.flatnonzero(cells.counts() == 1)
     if len(cells) >= _FEW_ROWS and 2 * len(alone) > len(cells):
         first = int(alone[0])
@@ -256,7 +252,7 @@ def _refuse_names(table: Table, name: str, cells: Cells) -> None:
 def labels_of(
     table: Table, label: str
 ) -> tuple[tuple[str, ...], np.ndarray[tuple[int], np.dtype[np.int64]]]:
-    """Return the label names, and each row's label by its index among them."""
+    """Return the label names, and each row's label as an index into them."""
     cells = table.cells(label)
     for code, word in enumerate(cells.words):
         value = number(word)
@@ -290,7 +286,7 @@ class Arrays(NamedTuple, Generic[F]):
     """Features and labels of training and test rows."""
 
     X: NDArray[F]  # shape (rows, features)
-    y: NDArray[np.int64]  # shape (rows,): 0 to ``labels - 1``, each there
+    y: NDArray[np.int64]  # shape (rows,): 0 to ``labels - 1``, each present
     labels: int
     X_test: NDArray[F] | None
     y_test: NDArray[np.int64] | None
@@ -309,7 +305,7 @@ def read_npz(path: Path, label: str | None = None) -> TrainingData:
 
 
 def read_arrays(path: Path, label: str | None, kind: type[F]) -> Arrays[F]:
-    """Read ``X_train, y_train`` (``X_test, y_test``) or ``X, y``, values unchanged."""
+    """Read ``X_train, y_train`` (``X_test, y_test``) or ``X, y``, with values unchanged."""
     names = archive_names(path, TrainingError)
     x_name, y_name = ("X_train", "y_train") if "X_train" in names else ("X", "y")
     wanted = [x_name, y_name]
@@ -364,7 +360,7 @@ def read_data(
     units: Mapping[str, str] | None = None,
     on_read: OnRead | None = None,
 ) -> TrainingData:
-    """Read a CSV or NPZ file, identified by its content."""
+    """Read a CSV or NPZ file, distinguished by its content."""
     if not holds_archive(path, TrainingError):
         return read_csv(path, label, identity, units, on_read)
     refuse_column_names(path, identity, units)
@@ -372,7 +368,7 @@ def read_data(
 
 
 def refuse_column_names(path: Path, identity: str | None, units: Mapping[str, str] | None) -> None:
-    """Raise on column names for a file without columns."""
+    """Raise on column names given for a file without columns."""
     for flag, given in (("--id", identity), ("--unit", units)):
         if given:
             raise TrainingError(

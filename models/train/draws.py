@@ -1,4 +1,4 @@
-"""All randomness of training, drawn by numpy, independent of the torch version."""
+"""All randomness of training, drawn by numpy and hence independent of torch's version."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _generator(seed: int, *key: int) -> np.random.Generator:
 
 
 def initial_weights(layers: tuple[Layer, ...], seed: int) -> list[NDArray[np.float32]]:
-    """Draw the weights that every network starts from."""
+    """Draw the initial weights of every network."""
     generator = _generator(seed, _INITIAL)
     drawn = []
     for layer in layers:
@@ -57,14 +57,14 @@ def dropout_mask(
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The rows of the whole data that ``X`` and ``y`` of a training hold, in order.
+    """The rows of the whole data in ``X`` and ``y`` of a training, in order.
 
     Attributes
     ----------
     total : int
-        How many rows the whole data has.
+        Number of rows of the whole data.
     removed : int or None
-        The one that is missing.
+        The missing row.
     """
 
     total: int
@@ -72,7 +72,7 @@ class Rows:
 
     @property
     def numbers(self) -> NDArray[np.int64]:
-        """The number in the whole data of each row of ``X``, shape (rows,)."""
+        """Each row of ``X`` as its number in the whole data, shape (rows,)."""
         every = np.arange(self.total)
         return every if self.removed is None else np.delete(every, self.removed)
 
@@ -92,7 +92,7 @@ class Rows:
         return np.concatenate(list(self._cut(seed, epoch, self.total)))
 
     def batches(self, size: int, seed: int) -> OrderedBatches:
-        """Return batches that differ from those of all rows by the missing row alone."""
+        """Return batches that differ from those of all rows only by the missing row."""
         return OrderedBatches(self, size, seed)
 
     def _cut(self, seed: int, epoch: int, size: int) -> Iterator[NDArray[np.int64]]:
@@ -107,21 +107,20 @@ class Rows:
 
 
 class OrderedBatches:
-    """Batches of positions in ``X``; each pass over them is the next epoch.
+    """Batches of positions in ``X``; each pass over them is one epoch.
 
-    Each epoch shuffles all rows, by seed and epoch alone, and cuts them into batches; then the
-    missing row is taken out of its batch. So one batch of an epoch is a row shorter, and all
-    others are those of the network on all rows. (A batch that held nothing else is left out.)
-
-    It is what a `torch.utils.data.DataLoader` takes as ``batch_sampler``.
+    Each epoch shuffles all rows, by seed and epoch alone, and divides them into batches; then the
+    missing row is removed. So one batch per epoch is a row shorter, and the others equal those of
+    the network on all rows. (A batch of the missing row alone is skipped.) Pass it to a
+    `torch.utils.data.DataLoader` as ``batch_sampler``.
 
     Parameters
     ----------
     rows : Rows
     size : int
-        Rows a batch.
+        Rows per batch.
     seed : int
-        From 0.
+        At least 0.
     """
 
     def __init__(self, rows: Rows, size: int, seed: int) -> None:
@@ -136,5 +135,5 @@ class OrderedBatches:
             yield batch.tolist()
 
     def __len__(self) -> int:
-        # Of all rows: in some epochs the missing row may be a batch of its own.
+        # The count for all rows: in some epochs the missing row may be a batch by itself.
         return -(-self._rows.total // self._size)

@@ -1,4 +1,4 @@
-"""The encoding of a table: from its own units to features in [0, 1]."""
+"""The encoding of a table: from its units to features in [0, 1]."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _EVERY_WHOLE = 2**53
 class NumberColumn(msgspec.Struct, frozen=True, tag="number"):
     """A numeric column, one feature: (value - minimum) / (maximum - minimum).
 
-    A constant column gives the feature 0. ``whole`` says that every training row has a whole
-    number; False where that is not known. A column that is not ``scaled`` is its own feature.
+    A constant column becomes the feature 0. ``whole`` means that every training row has a whole
+    number; False if unknown. A column that is not ``scaled`` is used unchanged.
     """
 
     name: str
@@ -38,7 +38,7 @@ class NumberColumn(msgspec.Struct, frozen=True, tag="number"):
 
 
 class CategoryColumn(msgspec.Struct, frozen=True, tag="category"):
-    """A column of words, one feature per category: 1 for the row's own, else 0."""
+    """A column of words, one feature per category: 1 for the row's category, else 0."""
 
     name: str
     categories: tuple[str, ...]
@@ -50,7 +50,7 @@ class CategoryColumn(msgspec.Struct, frozen=True, tag="category"):
 
 
 class Encoding(msgspec.Struct, frozen=True):
-    """How the columns of a table, in order, become features, and which column is the label."""
+    """How the table's columns, in order, become features, and which column is the label."""
 
     label: str
     columns: tuple[NumberColumn | CategoryColumn, ...]
@@ -62,15 +62,15 @@ class Encoding(msgspec.Struct, frozen=True):
 
 
 def number_column(name: str, values: NDArray[np.float64], scaled: bool) -> NumberColumn:
-    """Return the column of at least one finite number."""
+    """Return the column for at least one finite number."""
     low, high = float(values.min()), float(values.max())
-    # Further from 0, float64 holds no other numbers.
+    # Further from 0, all float64 numbers are whole.
     whole = max(-low, high) <= _EVERY_WHOLE and bool((np.floor(values) == values).all())
     return NumberColumn(name, low, high, whole, scaled)
 
 
 def encoding_of(manifest: Manifest) -> Encoding | None:
-    """Return the encoding in a family's manifest; None if trained on plain arrays."""
+    """Return the encoding in a family's manifest; None for training on plain arrays."""
     stored = manifest.recipe.get("encoding")
     return None if stored is None else msgspec.convert(stored, Encoding)
 
@@ -88,19 +88,19 @@ def encode_rows(
     rows : iterable of mapping
         Column name to value; other columns, such as the label, are ignored.
     places : sequence of str, optional
-        What messages call each row; left out, ``row 0``, ``row 1``, ...
+        Names of the rows in messages; by default ``row 0``, ``row 1``, ...
 
     Returns
     -------
     ndarray of float32, shape (rows, features)
-        A number outside the range the encoding was made from falls outside [0, 1].
+        Numbers outside the encoding's range are encoded outside [0, 1].
 
     Raises
     ------
     TrainingError
-        If a column is missing, a number is not one, or a category is new.
+        If a column is missing, a number is invalid, or a category is new.
     """
-    with np.errstate(over="ignore"):  # for who reads the features to refuse
+    with np.errstate(over="ignore"):  # readers of the features refuse it
         return encode_values(encoding, rows, places).astype(np.float32)
 
 
@@ -131,7 +131,7 @@ def encode_columns(
     """
     encoded = np.zeros((rows, len(encoding.features)), dtype=np.float32)
     first = 0
-    with np.errstate(over="ignore"):  # for who reads the features to refuse
+    with np.errstate(over="ignore"):  # readers of the features refuse it
         for column in encoding.columns:
             found = cells(column.name)
 
@@ -207,26 +207,26 @@ def _numbers(
 
 
 MOST_WHOLE = 1_000_000
-"""Most whole numbers of a column that are listed one by one."""
+"""Most whole numbers of a column that are listed individually."""
 _FARTHEST = 2**50
-"""Up to which they are."""
+"""Largest of these in absolute value."""
 _ENOUGH = 17
-"""Digits that tell any float64 from the next."""
+"""Digits that distinguish all float64 numbers."""
 _PLAIN = (1e-6, 1e16)
-"""Sizes of numbers that are written without an exponent."""
+"""Range of absolute values that are written without an exponent."""
 
 
 def decode_row(
     encoding: Encoding, x: Sequence[float] | NDArray[np.floating]
 ) -> dict[str, str | float]:
-    """Map an encoded row back to the table's own units.
+    """Convert an encoded row back to the table's units.
 
     Parameters
     ----------
     encoding : Encoding
     x : sequence of float, shape (features,)
-        Any point, such as a witness: a category is the one with the largest feature (the
-        first of equals), so that a point between categories is rounded to one.
+        Any point, such as a witness: the category is the one with the largest feature (the first on
+        a tie), so points between categories are rounded to one.
 
     Returns
     -------
@@ -236,7 +236,7 @@ def decode_row(
     Raises
     ------
     TrainingError
-        If ``x`` has another number of features.
+        If ``x`` has a different number of features.
     """
     values = np.asarray(x, dtype=np.float64)
     if values.shape != (len(encoding.features),):
@@ -257,7 +257,7 @@ def decode_row(
 
 
 def listable(column: NumberColumn | CategoryColumn) -> bool:
-    """Return whether a column has few enough values to list them."""
+    """Return whether a column has few enough values to be listed."""
     if isinstance(column, CategoryColumn):
         return True
     near = max(-column.minimum, column.maximum) <= _FARTHEST
@@ -265,7 +265,7 @@ def listable(column: NumberColumn | CategoryColumn) -> bool:
 
 
 def records_of(column: NumberColumn | CategoryColumn) -> NDArray[np.float32] | None:
-    """Return every value that the features of a column take in records."""
+    """Return all values that a column's features can take in records."""
     if isinstance(column, CategoryColumn):
         return np.eye(len(column.categories), dtype=np.float32)
     if not listable(column):
@@ -323,7 +323,7 @@ def feature_text(value: float | np.floating) -> str:
 
 
 def _unscale(column: NumberColumn, feature: float) -> float:
-    """Return the number of a feature, in the column's units."""
+    """Return the number encoded by a feature, in the column's units."""
     if not column.scaled:
         return feature
     return column.minimum + feature * (column.maximum - column.minimum)
@@ -331,7 +331,7 @@ def _unscale(column: NumberColumn, feature: float) -> float:
 
 def _scale(column: NumberColumn, values: NDArray[np.float64]) -> NDArray[np.float32]:
     """Return the features of numbers; infinite on overflow."""
-    with np.errstate(over="ignore"):  # for who reads the features to refuse
+    with np.errstate(over="ignore"):  # readers of the features refuse it
         return encode_numbers(column, values).astype(np.float32)
 
 
@@ -341,8 +341,8 @@ def _gives(column: NumberColumn, value: float, feature: np.float32) -> bool:
 
 
 def _whole_near(column: NumberColumn, feature: np.float32, guess: float) -> float | None:
-    """Return the whole number nearest to a guess that encodes to a feature, or None."""
-    # Which float64 rounding, and float32 where it is coarser below than above, may have moved.
+    """Return the whole number near a guess that encodes to a feature, or None."""
+    # Rounding in float64 and float32 may have moved it; float32 steps are largest here.
     near = sorted((round(guess) + step for step in range(-3, 4)), key=lambda k: abs(k - guess))
     return next((float(k) for k in near if _gives(column, float(k), feature)), None)
 
@@ -354,7 +354,7 @@ def _shortest(column: NumberColumn, feature: np.float32, guess: float) -> float 
         return None
     exact = Decimal(known)
     for digits in range(1, _ENOUGH):
-        # All numbers read so form an interval around the known one.
+        # All numbers encoded so form an interval around the known one.
         sides = [
             Context(prec=digits, rounding=way).plus(exact) for way in (ROUND_FLOOR, ROUND_CEILING)
         ]
@@ -365,7 +365,7 @@ def _shortest(column: NumberColumn, feature: np.float32, guess: float) -> float 
 
 
 def _least(column: NumberColumn, feature: np.float32) -> float:
-    """Return the least number that encodes to a feature or more."""
+    """Return the smallest number whose feature is at least the given one."""
     low, high = column.minimum, column.maximum
     while True:
         middle = low + (high - low) / 2

@@ -17,7 +17,7 @@ from leaveout.models.train.recipe import Recipe
 class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A dense ReLU network; on one thread training is a function of rows, order and seed.
 
-    Needs torch, the extra ``train``, to be fitted.
+    Fitting needs torch, from the extra ``train``.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Widths of the hidden layers.
     epochs, batch : int
     learning_rate, weight_decay, dropout : float
-        As of `leaveout.models.train.Recipe`.
+        As in `leaveout.models.train.Recipe`.
     random_state : int, RandomState or None
 
     Attributes
@@ -54,14 +54,14 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Train on the rows ``X`` in their order.
+        """Train on the rows of ``X``, in their order.
 
         Raises
         ------
         TrainingError
             If a setting is out of range.
         ValueError
-            If rows cannot be trained on, or the weights are not finite afterwards.
+            If rows cannot be used, or the trained weights are not finite.
         """
         from leaveout.models.train.stacked import NOTHING, Stack
 

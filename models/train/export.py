@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     import onnx
 
 _MOST_LISTED = 1_000_000
-"""Numbers that the whole set lists: further columns stay ranges."""
+"""Most numbers listed by the whole set; further columns stay ranges."""
 _MOST_CHARACTERS = 60_000
-"""... and that it, and its box, are written in."""
+"""Most characters that list them, the box included."""
 _LONGEST = 60
 _NAMED = 8
-"""Columns that stay ranges, by name."""
+"""Columns that stay ranges and are named."""
 
 
 def records_text(facts: DataFacts, encoding: Encoding) -> str:
-    """Return the lets that define ``X``, the possible records of a table."""
+    """Return the lets that define ``X``, the table's possible records."""
     refined, left = _refinements(encoding)
     names = [*(f"X{number}" for number in range(len(refined))), "X"]
     lines = [f"let {names[0]} = {_box(facts)}"]
@@ -48,7 +48,7 @@ def records_text(facts: DataFacts, encoding: Encoding) -> str:
 
 
 def _box(facts: DataFacts) -> str:
-    # A table's columns are scaled into [0, 1]; a constant one is 0, or 1 if it is a word.
+    # A table's columns are scaled into [0, 1]; a constant one is 0, or 1 for a word.
     written = f"box({_list(facts.minimum)}, {_list(facts.maximum)})"
     low, high = min(facts.minimum), max(facts.maximum)
     plain = set(facts.minimum) == {low} and set(facts.maximum) == {high}
@@ -66,9 +66,9 @@ def _number(value: float) -> str:
 
 
 def _refinements(encoding: Encoding) -> tuple[list[tuple[str, str, str]], list[str]]:
-    """Return each refinement by a column's listed values, and columns left out.
+    """Return each refinement by listed values of a column, and the columns left out.
 
-    Left out are columns with too many values to list or to read again.
+    Columns with too many values to list or to read back are left out.
     """
     refined: list[tuple[str, str, str]] = []
     left: list[str] = []
@@ -87,7 +87,7 @@ def _refinements(encoding: Encoding) -> tuple[list[tuple[str, str, str]], list[s
             ends = "" if plain else f", zero = {low}, one = {high}"
             call = ("integers", f"at = {features.start}{ends}", f"{name}: {low} to {high}")
         else:
-            # The box says all of it.
+            # The box already expresses it.
             continue
         length = sum(map(len, call))
         if (
@@ -191,14 +191,14 @@ def write_family(
 ) -> None:
     """Write finished blocks as a family file.
 
-    Memory holds one parameter of one block at a time, so each block is read once per parameter.
+    Only one parameter of one block is in memory at a time, so blocks are read once per parameter.
     """
     finished = blocks.finished_ranges()
 
     def parts(name: str) -> Iterator[NDArray[np.float32]]:
         for block in finished:
             values = unflatten_parameters(shapes, blocks.read(block))[name]
-            # Network 0 lacks no row: it is not a member.
+            # Network 0 lacks no row, so it is not a member.
             yield values[1:] if block.start == 0 else values
 
     stacks = {
@@ -209,7 +209,7 @@ def write_family(
 
 
 def inputs_text(facts: DataFacts, inside: bool, encoding: Encoding | None) -> str:
-    """Return the lets that define ``X``; for the parameters see `spec_text`."""
+    """Return the lets that define ``X``; see `spec_text` for the parameters."""
     if encoding is not None:
         return records_text(facts, encoding)
     if inside:
@@ -231,7 +231,7 @@ def spec_text(
 ) -> str:
     """Return a specification of what one record can change.
 
-    A table's input set is what its records can be, in the very numbers the network reads.
+    A table's input set is its possible records, in exactly the numbers that the network reads.
     """
     about = " ".join(source.split())
     box = inputs_text(facts, inside, encoding)
@@ -252,6 +252,6 @@ def spec_text(
 
 
 def _share(size: int, results: int) -> float:
-    """Return a round share of rows that a sample most likely supports."""
+    """Return a round share of rows that a sample can most likely prove."""
     least = math.log(max(results, 1) / (1 - _CONFIDENCE)) / size
     return next((each for each in _SHARES if each >= least), _SHARES[-1])

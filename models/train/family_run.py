@@ -22,9 +22,9 @@ from leaveout.models.train.pool import Block, Failed, Noted, OpenPool, Step, Tra
 from leaveout.models.train.report import TrainingProgress, TrainingReport
 
 _MEASURED = 5.0
-"""Seconds of training that a forecast rests on."""
+"""Seconds of training before a forecast."""
 _LONG = 600.0
-"""Seconds: what takes less needs no line."""
+"""A shorter remaining time, in seconds, is not reported."""
 _SAMPLE = 3000
 _MANY_WORDS = 500
 
@@ -45,7 +45,7 @@ def opening_notes(job: Job, missing: int) -> str:
             if isinstance(column, CategoryColumn) and len(column.categories) > _MANY_WORDS
         ]
     network = job.signature.size * np.dtype(np.float32).itemsize
-    # Blocks, and the family that they are put together to: its manifest names the rows.
+    # Blocks, and the family made of them, whose manifest names the rows.
     needed = network * (missing + job.networks)
     needed += job.removed.nbytes + manifest_array(job.manifest).nbytes
     free = shutil.disk_usage(job.directory).free
@@ -58,7 +58,7 @@ def opening_notes(job: Job, missing: int) -> str:
 
 
 class Forecast:
-    """Reports once, after some training, how long the rest takes if it is long."""
+    """A single report, after some training, of how long the rest takes if it is long."""
 
     def __init__(self, job: Job, finished: int, abreast: int) -> None:
         self._job, self._before, self._abreast = job, finished, abreast
@@ -66,12 +66,12 @@ class Forecast:
         self._is_said = False
 
     def forecast_line(self, finished: int, work: float) -> str:
-        """Return the line; empty if it is not due."""
+        """Return the report; empty if it is not due."""
         if self._is_said or work <= self._before:
             return ""
         now = time.monotonic()
         if self._began is None:
-            # Before that workers started.
+            # Before this, workers were starting.
             self._began = now, work
             return ""
         seconds, done = now - self._began[0], work - self._began[1]
@@ -113,9 +113,9 @@ def _size(count: float) -> str:
 
 
 _CHUNK = 4096
-"""Rows run together."""
+"""Rows evaluated at once."""
 _COPIED = 2**24
-"""Numbers of finished networks copied together."""
+"""Numbers of finished networks copied at once."""
 
 OnProgress = Callable[[TrainingProgress], None]
 
@@ -130,7 +130,7 @@ def train_family(
     on_progress: OnProgress,
     look: Callable[[Blocks], None] = lambda blocks: None,
 ) -> None:
-    """Train what is missing and write the files."""
+    """Train the missing networks and write the files."""
     free = 0 if job.first is None else 1
     blocks = Blocks(job.directory / PARTIAL, job.signature.size, free)
     with blocks.open_folder(job.settings):
@@ -195,7 +195,7 @@ def _put_together(job: Job, blocks: Blocks) -> None:
 
 
 def report_of(job: Job, started: float, complete: bool) -> TrainingReport:
-    """Return the report of a finished run that began at a `time.monotonic` time."""
+    """Return the report of a finished run; ``started`` is a `time.monotonic` time."""
     data, label = job.data, _labeller(job)
     test = None
     if data.X_test is not None and data.y_test is not None and len(data.y_test):
@@ -216,7 +216,7 @@ def report_of(job: Job, started: float, complete: bool) -> TrainingReport:
 
 
 def _labeller(job: Job) -> Callable[[NDArray[np.float32]], NDArray[np.int64]]:
-    """Return a function that labels rows as onnxruntime does for the full network."""
+    """Return a function that labels rows by the full network in onnxruntime."""
     import onnx
 
     from leaveout.models.onnx.file import network_from
@@ -232,14 +232,14 @@ def _labeller(job: Job) -> Callable[[NDArray[np.float32]], NDArray[np.int64]]:
 
 
 def farewell(job: Job | None) -> str:
-    """Return the message on what an interrupted run leaves on disk."""
+    """Return the message about what an interrupted run leaves on disk."""
     if job is None:
         return "stopped before training began"
     try:
         if is_complete(job):
             return f"stopped: {job.directory} is complete; the same command trains nothing more"
     except TrainingError:
-        # The folder holds another run, which would have been told next.
+        # The folder contains another run, which the next step would have reported.
         return "stopped before training began"
     blocks = Blocks(job.directory / PARTIAL, job.signature.size)
     finished = sum(map(len, blocks.finished_ranges()))

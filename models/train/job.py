@@ -1,4 +1,4 @@
-"""A job: everything that the result of a run depends on."""
+"""A job: everything that determines the result of a run."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     import onnx
 
 OWN = "own"
-"""What a recipe calls the network of a user's own training."""
+"""Name, in recipes, of a network from the user's own training."""
 
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """What a run makes, and from what."""
+    """What a run produces, and from what."""
 
-    directory: Path  # where the family goes
+    directory: Path  # folder of the family
     data: TrainingData
     removed: NDArray[np.int64]  # shape (members,): the row each member lacks, ascending
     manifest: Manifest
-    signature: Signature  # of every network
+    signature: Signature  # of each network
     model: Callable[[Mapping[str, NDArray[np.float32]]], onnx.ModelProto]
-    spec: str  # the specification to start from
+    spec: str  # the initial specification
     first: NDArray[np.float32] | None = None  # shape (parameters,)
 
     @property
@@ -52,16 +52,17 @@ class Job:
 
     @property
     def settings(self) -> Settings:
-        """All that two runs must share to be the same run."""
+        """All settings that two equal runs share."""
         return settings_of(self.manifest, self.members)
 
 
 def settings_of(manifest: Manifest, members: int) -> Settings:
-    """Return all that two equal runs must share, as read back from JSON."""
+    """Return all settings that two equal runs share, as read back from JSON."""
     recipe = dict(manifest.recipe)
     encoding = recipe.get("encoding")
     if isinstance(encoding, dict):
-        # Older runs did not say which columns are whole, and training does not ask; all scaled.
+        # Older runs did not record which columns are whole, which training does not use; all
+        # scaled.
         bare = [
             {k: v for k, v in each.items() if k != "whole" and (k, v) != ("scaled", True)}
             for each in encoding["columns"]
@@ -88,11 +89,11 @@ PARTIAL = ".partial"
 
 @dataclass(frozen=True, eq=False)
 class FinishedNetworks:
-    """The networks of a finished run; a large family's members stay on disk."""
+    """The networks of a finished run; members of a large family stay on disk."""
 
     shapes: Mapping[str, tuple[int, ...]]  # of the parameters
     first: NDArray[np.float32]  # shape (parameters,): the network on all rows
-    family: Family | None = None  # the members; None where nothing is known of them
+    family: Family | None = None  # None if the members are unknown
 
     def __len__(self) -> int:
         return 1 + (0 if self.family is None else len(self.family))
@@ -112,7 +113,7 @@ class FinishedNetworks:
 
 
 def is_complete(job: Job) -> bool:
-    """Return whether the directory holds this run, finished; else maybe a shorter one."""
+    """Return whether the directory has this run, finished; otherwise it may have a shorter one."""
     directory, partial = job.directory, job.directory / PARTIAL
     try:
         settle(directory)
@@ -150,7 +151,7 @@ def is_complete(job: Job) -> bool:
 def finished_networks(job: Job) -> FinishedNetworks | None:
     """Return the networks of a shorter finished run; None if there is none.
 
-    Whether its settings are the same is checked by `is_complete`.
+    `is_complete` checks that its settings are the same.
     """
     from leaveout.models.onnx.file import load_network
 

@@ -1,4 +1,4 @@
-"""The left-out rows, one per member: all, the first ones or a sample."""
+"""The left-out rows, one per member: all, the first ones, or a sample."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def left_out(
     earlier: EarlierSample | None = None,
     said: str = "{}=",
 ) -> tuple[NDArray[np.int64], Sample | None]:
-    """Return the row each member lacks, and the sample if they were drawn."""
+    """Return the row that each member lacks, and the sample if rows are sampled."""
     for name, count in (("members", members), ("sample", sample), ("draws", draws)):
         whole = isinstance(count, Integral) and not isinstance(count, bool)
         if count is not None and not (whole and count >= 1):
@@ -67,7 +67,7 @@ def left_out(
 
 @dataclass(frozen=True)
 class EarlierSample:
-    """A finished family of sampled rows."""
+    """A finished family on sampled rows."""
 
     folder: Path
     manifest: Manifest
@@ -87,7 +87,7 @@ class EarlierSample:
         return self.sample.draw + 1
 
     def refuse_other(self, job: Job) -> None:
-        """Raise if a run has other rows or trains differently."""
+        """Raise if a run has other rows or other training settings."""
         drawn = {"sample", MEMBERS}
         there, here = settings_of(self.manifest, 0), job.settings
         said = differences(
@@ -101,7 +101,7 @@ class EarlierSample:
 
 
 def earlier_sample(folder: Path) -> EarlierSample:
-    """Read the sample of a folder."""
+    """Read the sample of a finished family's folder."""
     family = folder / FAMILY
     if not family.exists():
         raise TrainingError(

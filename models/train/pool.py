@@ -1,4 +1,4 @@
-"""Workers in processes that do a task's orders; for Ray see `ray_pool`."""
+"""Worker processes that execute a task's orders; see `ray_pool` for Ray."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from leaveout.ray_cluster import need_ray, refuse_unreachable
 class Block:
     """Networks to train, numbered as in `leaveout.models.train.blocks`.
 
-    ``expected`` is what their parameters must be, None where the task fixes it.
+    ``expected`` is the parameters' signature; None if the task fixes it.
     """
 
     networks: range
@@ -45,7 +45,7 @@ class Probe:
 
 @dataclass(frozen=True)
 class Check:
-    """Train something small, to compare the bits of machines."""
+    """Train a little, to compare machines bit by bit."""
 
 
 Order = Block | Probe | Check
@@ -67,20 +67,20 @@ class Done:
 class Trained:
     """Trained networks that are not on disk."""
 
-    parameters: NDArray[np.float32] | None = None  # shape (networks, parameters): of a block
-    model: bytes = b""  # of a probe
+    parameters: NDArray[np.float32] | None = None  # shape (networks, parameters): for a block
+    model: bytes = b""  # for a probe
 
 
 @dataclass(frozen=True)
 class Failed:
-    """The order cannot be done."""
+    """The order failed for the given reason."""
 
     message: str
 
 
 @dataclass(frozen=True)
 class Checked:
-    """The digest of a check, equal where machines train the same bits."""
+    """The digest of a check, equal for machines that train the same bits."""
 
     digest: str
 
@@ -96,19 +96,19 @@ Event = Step | Done | Trained | Failed | Checked | Noted
 
 
 class Task(ABC):
-    """What all orders of a run share: the data and the training."""
+    """What all orders of a run share: data and training."""
 
     reference: str = ""
-    """Digest that each machine's check must give; empty if this machine's is yet to be found."""
+    """Digest that each machine's check must give; empty before this machine's check."""
 
     gpus: int = 0
-    """That one worker needs."""
+    """GPUs per worker."""
 
     folder: str
-    """Where blocks go; empty if the parent alone can write there."""
+    """Folder of the blocks; empty if only the parent can write there."""
 
     removed: NDArray[np.int64]
-    """The row each member lacks, shape (members,)."""
+    """The row that each member lacks, shape (members,)."""
 
     @abstractmethod
     def prepare(self) -> None:
@@ -116,10 +116,10 @@ class Task(ABC):
 
     @abstractmethod
     def do(self, order: Order, say: Callable[[Step | Noted], None]) -> Event:
-        """Do one order, reporting progress by ``say``; return the last event."""
+        """Execute an order, reporting progress to ``say``; return the last event."""
 
     def keep_block(self, networks: range, parameters: NDArray[np.float32]) -> Event:
-        """Write a trained block, or return it where there is no folder."""
+        """Write a trained block, or return it if there is no folder."""
         if not self.folder:
             return Trained(parameters)
         try:
@@ -137,7 +137,7 @@ def name_of(network: int, removed: NDArray[np.int64]) -> str:
 
 
 def digest_of(parameters: NDArray[np.float32]) -> str:
-    """Return the digest of the bits of parameters."""
+    """Return the digest of parameters, bit by bit."""
     return hashlib.sha256(parameters.astype("<f4").tobytes()).hexdigest()
 
 
@@ -147,25 +147,25 @@ ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
-    # Sums must not depend on where in memory a matrix begins.
+    # Sums must not depend on the memory alignment of matrices.
     "MKL_CBWR": "AUTO,STRICT",
     "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
-    # Nor an order on what a process draws for its sets of words.
+    # Nor must an order depend on a process's random hashing of strings.
     "PYTHONHASHSEED": "0",
 }
-"""Of every worker, so that the same order gives the same bits in each."""
+"""Environment of every worker, so that an order gives the same bits in each."""
 
 
 class Pool(Protocol):
     """Workers that share a task."""
 
     def work(self, orders: Iterable[Order]) -> Iterator[tuple[Order, Event]]:
-        """Yield the events of each order as they come."""
+        """Yield the events of all orders as they come."""
         ...
 
 
 OpenPool = Callable[[int], AbstractContextManager[Pool]]
-"""Opens a pool of at most so many workers."""
+"""Opens a pool of at most the given number of workers."""
 
 
 class _Processes:
@@ -202,7 +202,7 @@ class Workplace:
 
     size: int
     pool: Callable[[Task, int], AbstractContextManager[Pool]]
-    writes: bool  # whether workers write into this machine's folders
+    writes: bool  # whether workers can write into this machine's folders
 
 
 def check_executor(executor: str, said: str) -> None:

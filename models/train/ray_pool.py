@@ -1,4 +1,4 @@
-"""Workers on Ray, on one or several machines: one block per task."""
+"""Ray workers on one or more machines, with one Ray task per block."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ from leaveout.ray_driver import Over, Role, Say, first_line, this_machine
 from leaveout.version import VERSION
 
 _LOOK = 0.2
-"""Seconds between looks at what the parent says."""
+"""Seconds between checks for messages of the parent."""
 
 _TELL = 2.0
-"""Seconds between two steps that a worker tells, and between two looks at them."""
+"""Seconds between a worker's progress reports, and between checks for them."""
 
 
 @dataclass(frozen=True)
@@ -69,21 +69,21 @@ class Lost:
 
 @dataclass(frozen=True)
 class Unlike:
-    """A machine that trains other bits than the asking one and gets no more orders."""
+    """A machine excluded because it trains other bits than this one."""
 
     machine: str
     facts: dict[str, str]  # of the machine
-    left: bool = True  # whether there are others
+    left: bool = True  # whether any machine is left
 
 
 @dataclass(frozen=True, eq=False)
 class TrainBlocks(Role):
-    """Have orders done by any machines of the cluster."""
+    """Have the orders done by all machines of the cluster."""
 
-    task: Task  # with its reference
-    run: str  # tells this run from others
+    task: Task  # including its reference
+    run: str  # identifies this run
     limit: int | None  # most orders at once
-    variables: dict[str, str]  # of the workers' environment
+    variables: dict[str, str]  # environment of the workers
 
     def serve(self, ray: Any, inbox: queue.SimpleQueue[object], say: Say) -> None:
         """See `Role.serve`."""
@@ -95,7 +95,7 @@ class _Driver:
         self._ray, self._role, self._say = ray, role, say
         self._shared = ray.put(role.task)
         self._board = ray.remote(num_cpus=0, max_restarts=-1)(_Board).remote()
-        # Which block killed its worker is the parent's to know.
+        # No retries: the parent counts which blocks kill their workers.
         self._train = ray.remote(max_retries=0)(_train)
         self._running: dict[Any, Given] = {}
         self._waiting: list[Given] = []
@@ -144,7 +144,8 @@ class _Driver:
             why = f"{type(cause).__name__}: {first_line(cause)}"
             self._say(Lost(given.number, why, fault=True))
         except errors.RayError as error:
-            # Where the head is lost, so are its machine's workers: that is said, and not this.
+            # Without a head node, all workers are lost: then this call raises, and that is
+            # reported.
             self._ray.nodes()
             self._say(Lost(given.number, first_line(error)))
         else:
@@ -179,7 +180,7 @@ class _Driver:
             try:
                 known = self._ray.get(self._steps)
             except self._ray.exceptions.RayError:
-                # It is started again; steps only please who waits.
+                # Ray restarts it; steps are only for display.
                 known = {}
             for given in self._running.values():
                 if given.number in known:
@@ -201,13 +202,13 @@ class _Board:
 
 
 _CHECKED: dict[str, str] = {}
-"""By run, what this worker's check gave: one worker does many tasks, and checks once."""
+"""Results of this worker's check, by run: a worker checks once, then executes many tasks."""
 
 
 def _train(
     task: Task, run: str, version: str, given: Given, board: Any
 ) -> tuple[str, Event | Unlike]:
-    """Do one order in a Ray worker; also return its node."""
+    """Execute an order in a Ray worker; also return its node."""
     import ray
 
     node = ray.get_runtime_context().get_node_id()
@@ -236,7 +237,7 @@ def _teller(board: Any, number: int) -> Callable[[Step | Noted], None]:
 
 
 def bits_of_this_machine() -> dict[str, str]:
-    """Return what the bits of training depend on, as far as known."""
+    """Return the facts that the bits of training depend on, as far as known."""
     import numpy as np
 
     facts = {"leaveout": VERSION, "CPU": _processor(), "numpy": np.__version__}
@@ -258,18 +259,18 @@ def _processor() -> str:
 
 
 _DEATHS = 3
-"""Workers that a block may cost."""
+"""Deaths of workers after which a block is given up."""
 
 _AHEAD = 2
-"""Orders given for each that is worked at, so that no machine waits for the next."""
+"""Orders sent per running one, so that no machine has to wait."""
 
 _WAIT = 1.0
-"""Seconds after which it is asked whether machines have joined."""
+"""Seconds between checks for new machines."""
 
 
 @contextmanager
 def ray_workers(workers: int | None, shared: int) -> Iterator[RayWorkers]:
-    """Connect to a cluster, or start one here until closed."""
+    """Connect to a cluster, or start one here until the context ends."""
     try:
         with RayDriver(workers, shared=shared) as driver:
             yield RayWorkers(driver, workers)
@@ -287,16 +288,16 @@ class RayWorkers:
         self._driver, self._workers = driver, workers
 
     def size(self, gpus: bool) -> int:
-        """Return how many orders are worked on at once now."""
+        """Return how many orders can run at once now."""
         there = self._driver.gpus if gpus else self._driver.cpus
         return self._workers or max(1, there)
 
     @contextmanager
     def pool(self, task: Task, size: int) -> Iterator[Pool]:
-        """Open a pool whose results are sent back.
+        """Open a pool that sends results back.
 
-        Workers whose trial training gives other bits than this machine are not used, so no family
-        is a mixture.
+        Workers whose trial training differs in any bit from this machine's are not used, so that
+        all members come from equal training.
         """
         reference = task.reference or _reference(task)
         yield _Orders(
@@ -312,7 +313,7 @@ class RayWorkers:
 
 
 def _reference(task: Task) -> str:
-    """Return the result of a check on this machine."""
+    """Return the result of this machine's check."""
     with processes(task, 1) as pool:
         for _, said in pool.work([Check()]):
             if isinstance(said, Checked):
@@ -342,7 +343,7 @@ class _Orders:
         while self._given:
             match self._driver.receive(_WAIT):
                 case Came(number, event):
-                    # Of an order that is done, a step may come late.
+                    # A step may arrive after its order is done.
                     if number in self._given:
                         order = self._given[number]
                         if not isinstance(event, Step):

@@ -17,15 +17,15 @@ _NO_LAYERS = {"", "none"}
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     """Hyper-parameters of training, shared by the network and all its members.
 
-    The defaults are those of LUCID, section 7, with the weight decay and the dropout of
-    its authors' program: plain SGD, constant learning rate, cross-entropy. Optimizers, schedules
-    and class weights are as torch has them.
+    The defaults are those of LUCID, section 7, with the weight decay and dropout of its authors'
+    program: plain SGD, constant learning rate, cross-entropy. Optimizers, schedules and class
+    weights are those of torch.
 
     Attributes
     ----------
     layers : tuple of int
-        Widths of the hidden layers of a dense ReLU network, none for logistic regression; not
-        used with ``cnn``.
+        Widths of the hidden layers of a dense ReLU network, empty for logistic regression; not used
+        with ``cnn``.
     cnn : bool
         LUCID's small convolutional network instead of a dense one.
     epochs, batch : int
@@ -34,7 +34,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     optimizer : str
         ``sgd`` or ``adam``.
     momentum : float
-        Of SGD, in [0, 1).
+        Momentum of SGD, in [0, 1).
     schedule : str
         ``constant``; ``step``: times ``step_factor`` each ``step_every`` epochs; ``cosine``: half a
         wave down to 0.
@@ -43,18 +43,18 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     step_factor : float
         In (0, 1].
     class_weights : tuple of float or str
-        What each label counts in the loss, in their order; ``balanced``: the less, the more rows
-        have it; empty: all alike.
+        Weight of each label in the loss, in order; ``balanced``: inversely proportional to its
+        rows; empty: all equal.
     dropout : float or None
-        Probability of dropping a hidden value in training, in [0, 1). One mask a batch,
-        shared by all members. None: 0.1 for ``cnn``, 0 for dense networks.
+        Probability of dropping a hidden value in training, in [0, 1). All members share one mask
+        per batch. None: 0.1 for ``cnn``, 0 for dense networks.
     seed : int
-        Of the initial weights, the shuffles and the dropout masks.
+        Seed of the initial weights, shuffles and dropout masks.
 
     Raises
     ------
     TrainingError
-        If a value is outside its range; the message says which flag and what it takes.
+        If a value is outside its range; the message names the flag and its allowed values.
     """
 
     layers: tuple[int, ...] = (50, 50)
@@ -128,7 +128,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def dropout_rate(self) -> float:
-        """The dropout probability that applies."""
+        """The dropout probability in use."""
         if self.dropout is not None:
             return self.dropout
         return _CNN_DROPOUT if self.cnn else 0.0
@@ -136,7 +136,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     def settings(self) -> dict[str, object]:
         """Return everything but the seed in JSON types, for the family's manifest.
 
-        What earlier versions did not have is told only where it is used.
+        Settings unknown to earlier versions are included only if used.
         """
         more: dict[str, object] = {}
         if self.momentum:

@@ -27,13 +27,13 @@ class TrainingProgress:
     Attributes
     ----------
     finished : int
-        Networks on disk: the one on all rows, and members.
+        Networks on disk: the one on all rows and the members.
     networks : int
-        How many there will be.
+        Total number of networks.
     work : float
-        Networks' worth of training behind, unfinished blocks counted by their share.
+        Training done so far, in networks; unfinished blocks count by their share.
     note : str
-        A line on what happened since, such as that a worker died; mostly empty.
+        A line on an event since, such as a worker's death; usually empty.
     """
 
     finished: int
@@ -51,16 +51,16 @@ class TrainingReport:
     directory : Path
     rows, features, labels, members : int
     train_accuracy : float
-        Share of rows that the network on all rows labels right, in [0, 1].
+        Share of rows labelled correctly by the network on all rows, in [0, 1].
     test_accuracy : float or None
-        The same of the test rows; None where there are none.
+        The same for the test rows; None if there are none.
     seconds : float
-        Of this run.
+        Duration of this run.
     complete_before : bool
-        Whether all was there already, so that nothing was done.
+        Whether the result existed already, so that nothing was done.
     files : tuple of Path
     warnings : tuple of str
-        Why the members may be no leave-one-out family.
+        Why the members may not be a leave-one-out family.
     """
 
     directory: Path
@@ -77,22 +77,22 @@ class TrainingReport:
 
     @property
     def network(self) -> Path:
-        """The network on all rows, as ONNX."""
+        """The network on all rows, as an ONNX file."""
         return self.directory / NETWORK
 
     @property
     def family(self) -> Path:
-        """The members."""
+        """The file of the members."""
         return self.directory / FAMILY
 
     @property
     def spec(self) -> Path:
-        """The specification to start from."""
+        """The initial specification."""
         return self.directory / SPEC
 
     @property
     def bounds(self) -> Path:
-        """Where `leaveout.verify` should write the bounds, for a guard to find."""
+        """Where `leaveout.verify` should write bounds for a guard to find."""
         return self.directory / "bounds.npz"
 
     def __repr__(self) -> str:
@@ -106,15 +106,15 @@ class TrainingReport:
 class Shown:
     """The callbacks that report a run's progress."""
 
-    progress: Callable[[TrainingProgress], None]  # each `TrainingProgress`
-    read: Callable[[float], None] | None = None  # before that, which share of the data is read
+    progress: Callable[[TrainingProgress], None]  # receives each `TrainingProgress`
+    read: Callable[[float], None] | None = None  # before training, receives the share of data read
 
 
 @contextmanager
 def progress_bar(
     instead: Callable[[TrainingProgress], None] | None = None,
 ) -> Iterator[Shown]:
-    """Show progress and notes on the terminal; only notes where there is none."""
+    """Show progress and notes on a terminal, elsewhere only notes."""
     if instead is not None or not sys.stderr.isatty():
         yield Shown(instead or _say_note)
         return
@@ -137,7 +137,7 @@ def progress_bar(
         TimeRemainingColumn(elapsed_when_finished=False),
         console=Console(stderr=True),
         transient=True,
-        # Networks may take a minute each: what the first took says how long the others will.
+        # A network may take minutes: the first one's duration is used to predict the others'.
         speed_estimate_period=3600,
     )
     tasks: dict[str, TaskID] = {}

@@ -1,14 +1,13 @@
 """Stacked training: many networks step together, each with one row masked out.
 
-Until the first batch that holds its row, a network is the one that lacks another row, or none: so
-only one of those steps, and the others go on from it once they differ.
+Until the first batch that contains their left-out rows, networks are identical: only one of them
+steps, and the others continue from it once they differ.
 
-Values are kept with the batch along the last axis, so that a layer is one batched product
-``(outputs, fan_in + 1) x (fan_in + 1, batch)`` a member, the bias being the last column of
-the weights against a row of ones. Of plain SGD, gradient, weight decay and step are one fused
-product.
+Values have the batch along the last axis, so that a layer is one batched product ``(outputs, fan_in
++ 1) x (fan_in + 1, batch)`` per member; the bias is the last column of the weights and meets a row
+of ones. With plain SGD, gradient, weight decay and step are one fused product.
 
-Every size is padded: `leaveout.models.train.stacked` says why.
+Every size is padded, see `pad_size`.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class Buffers:
     """Padded work space for batches of one size.
 
     Layer ``l``: ``inputs[l]``, shared for layer 0, gives ``outputs[l]`` before the ReLU;
-    ``gradients`` and ``slopes`` are the loss's by either.
+    ``gradients`` and ``slopes`` are the loss's derivatives by either.
     """
 
     inputs: list[Tensor]
@@ -96,14 +95,14 @@ def allocate(
 class Products:
     """Batched products of a fixed number of members at a time.
 
-    Libraries may sum by batch size, as on GPUs; a fixed size makes a member's bits independent of
-    the stack.
+    On GPUs the order of summation may depend on the batch size; with a fixed size, a member's bits
+    do not depend on the stack.
     """
 
-    group: int | None = None  # how many; None: all
+    group: int | None = None  # None for all
 
     def fill_size(self, members: int) -> int:
-        """Return the stack size needed for some members."""
+        """Return the stack size that some members need."""
         return members if self.group is None else -(-members // self.group) * self.group
 
     def multiply(self, left: Tensor, right: Tensor, out: Tensor) -> None:
@@ -123,7 +122,7 @@ class Products:
         return out
 
     def add(self, out: Tensor, left: Tensor, right: Tensor, *, keep: float, times: float) -> None:
-        """Replace ``out`` with ``keep * out + times * left @ right``, (members, ...)."""
+        """Replace ``out`` by ``keep * out + times * left @ right``, (members, ...)."""
         for part in self._parts(len(out), self.group or len(out)):
             out[part].baddbmm_(left[part], right[part], beta=keep, alpha=times)
 
@@ -137,7 +136,7 @@ _EPSILON = 1e-8
 
 
 def learning_rate(recipe: Recipe, epoch: int) -> float:
-    """Return an epoch's rate, from 0, as torch's StepLR and CosineAnnealingLR do."""
+    """Return the rate of an epoch, counted from 0, as torch's StepLR and CosineAnnealingLR do."""
     rate = recipe.learning_rate
     if recipe.schedule == "step":
         return float(rate * recipe.step_factor ** (epoch // recipe.step_every))
@@ -147,9 +146,10 @@ def learning_rate(recipe: Recipe, epoch: int) -> float:
 
 
 def class_weights(recipe: Recipe, y: NDArray[np.int64], labels: int) -> NDArray[np.float64] | None:
-    """Return each label's weight in the loss, or None if all are equal.
+    """Return each label's weight in the loss; None if all are equal.
 
-    Balanced: rows / (labels * rows of the label), over all rows, so every member has the same.
+    Balanced: rows / (labels * rows of the label), over all rows, so all members have the same
+    weights.
     """
     given = recipe.class_weights
     if not given:
@@ -170,14 +170,14 @@ class Stepper:
         self.rate = recipe.learning_rate
 
     def begin(self, resting: NDArray[np.int64]) -> None:
-        """Start a step; ``resting`` members get their `state` back after it."""
+        """Start a step; ``resting`` members get their former `state` back after it."""
 
     def state(self) -> list[Tensor]:
-        """Return everything that `step` changes, members along the first axis."""
+        """Return all arrays that `step` changes, members along the first axis."""
         return self._weights
 
     def fork(self, members: slice) -> None:
-        """Copy the first member's state to some members."""
+        """Copy the first member's state to other members."""
         for each in self.state():
             each[members] = each[:1]
 
@@ -189,7 +189,7 @@ class Stepper:
 
 
 class _Decayed(Stepper):
-    """Stepping by the gradient of loss and decay."""
+    """Steps along the gradient of loss and decay."""
 
     def _slope(self, layer: int, gradient: Tensor, entry: Tensor) -> Tensor:
         slope = self._products.product(gradient, entry.transpose(1, 2))
@@ -200,7 +200,7 @@ class _Decayed(Stepper):
 
 
 class _Momentum(_Decayed):
-    """SGD with momentum, as torch has it: v = momentum * v + slope."""
+    """SGD with momentum as in torch: v = momentum * v + slope."""
 
     def __init__(self, weights: list[Tensor], recipe: Recipe, products: Products) -> None:
         super().__init__(weights, recipe, products)
@@ -216,7 +216,7 @@ class _Momentum(_Decayed):
 
 
 class _Adam(_Decayed):
-    """Adam, with decay added to the gradient; each member counts its own steps."""
+    """Adam, with decay added to the gradient; each member counts its steps separately."""
 
     def __init__(self, weights: list[Tensor], recipe: Recipe, products: Products) -> None:
         super().__init__(weights, recipe, products)
@@ -273,7 +273,7 @@ def unfold(signal: Tensor, layer: Conv, target: Tensor) -> None:
 
 
 def fold(windows: Tensor, layer: Conv, target: Tensor) -> None:
-    """Add up window gradients into the signal's gradient, the adjoint of `unfold`."""
+    """Sum window gradients into the signal's gradient, the adjoint of `unfold`."""
     shape = (len(windows), layer.channels, layer.width, layer.positions, -1)
     parts = windows[:, : layer.fan_in].view(shape)
     target.zero_()
@@ -282,11 +282,11 @@ def fold(windows: Tensor, layer: Conv, target: Tensor) -> None:
 
 
 NOTHING = -1
-"""In place of a removed row: the network lacks none."""
+"""Marks a network that lacks no row."""
 
 _ROOMS = 4
 _GATHERED = 2**15
-"""Rows brought into the order of an epoch at a time."""
+"""Rows gathered at a time in the order of an epoch."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -310,11 +310,11 @@ class _Batch:
 
 
 class Stack:
-    """Networks trained together, equal but for the row each lacks.
+    """Networks trained together, which differ only in the row each lacks.
 
-    A member's bits do not depend on which others are in the stack: every operation works
-    on one member at a time, in an order that only the shapes fix (LUCID's definition of
-    iDP-DB compares networks trained alike; its program masks the row out of its batch).
+    A member's bits do not depend on the rest of the stack: every operation works on one member at a
+    time, in an order fixed by the shapes alone (LUCID's definition of iDP-DB compares networks
+    trained alike; its program masks the row out of its batch).
     """
 
     def __init__(
@@ -334,7 +334,8 @@ class Stack:
         self._device = torch.device(device)
         self._products = Products(group)
         first = _first_places(removed, recipe, len(y))
-        # The one that goes the longest way with all others comes first, then the next to leave it.
+        # First the network that stays with all others longest, then in the order in which they
+        # part.
         order = np.argsort(first, kind="stable")
         order = np.concatenate([order[-1:], order[:-1]])
         self._places = np.argsort(order)
@@ -354,7 +355,7 @@ class Stack:
         self._buffers: dict[int, Buffers] = {}
 
     def train(self, on_step: Callable[[float], None] | None = None) -> None:
-        """Run all epochs; ``on_step`` gets the finished share after each step."""
+        """Run all epochs; ``on_step`` receives the finished share after each step."""
         done, whole = 0, self._work()
         for epoch in range(self._recipe.epochs):
             for work in self._epoch(epoch):
@@ -374,7 +375,7 @@ class Stack:
         """Return how many bytes each network takes while it trains."""
         rows, batch = len(self._x), self._recipe.batch
         held = {id(each): each.nbytes for each in self._stepper.state()}
-        # While a layer is stepped, its slopes are held a few times over; of a value, once more.
+        # While a layer is updated, several copies of its slopes exist, and one more of a value.
         room = _ROOMS * max(weight.nbytes for weight in self._weights)
         for size in {pad_size(min(batch, rows)), pad_size(rows % batch or batch)}:
             buffers = self._allocate(size)
@@ -389,7 +390,7 @@ class Stack:
         return self._x.nbytes + self._y.nbytes + gathered
 
     def _resident(self, array: NDArray[np.float32] | NDArray[np.int64]) -> Tensor:
-        """Put data on the device; on a CPU it is shared and never written to."""
+        """Put data on the device; on a CPU it is shared and read-only."""
         import torch
 
         with warnings.catch_warnings():
@@ -397,7 +398,7 @@ class Stack:
             return torch.from_numpy(np.ascontiguousarray(array)).to(self._device)
 
     def _part(self, members: int) -> None:
-        """Split off the first ``members``, which continue from the first one."""
+        """Split off the first ``members``, which start as copies of the first one."""
         members = self._products.fill_size(members)
         if members > self._apart:
             self._stepper.fork(slice(self._apart, members))
@@ -406,7 +407,7 @@ class Stack:
     def _work(self) -> int:
         """Return how many rows all networks step through in total."""
         rows, batch = len(self._x), self._recipe.batch
-        # A network steps from the batch that holds its row, and those of a product together.
+        # A network steps from the batch with its row on, with all networks of the same product.
         first = self._parting[:: self._apart]
         starts = np.where(first < rows, first // batch * batch, rows)
         shared = self._apart * int((rows - starts).sum())
@@ -437,7 +438,7 @@ class Stack:
                 )
             )
             yield self._apart * (stop - start)
-        # Whoever lacks no row.
+        # Now also those without a removed row.
         self._part(len(self._removed))
 
     def _batches(self, order: NDArray[np.int64]) -> Iterator[tuple[int, Tensor, Tensor]]:
@@ -446,7 +447,7 @@ class Stack:
 
         batch, rows = self._recipe.batch, len(order)
         labels = torch.arange(self._layers[-1].outputs, device=self._device)[:, None]
-        # Some batches are gathered together: few steps of large data, many of small ones.
+        # Batches are gathered several at a time: few steps of large data, many of small ones.
         step = batch * max(1, _GATHERED // batch)
         for first in range(0, rows, step):
             chosen = self._resident(order[first : first + step])
@@ -476,7 +477,7 @@ class Stack:
         buffers = self._buffers[size]
         if self._apart < len(self._removed):
             buffers = buffers.first(self._apart)
-        # A batch that held nothing but the removed row is no batch: that member rests.
+        # A batch of only the removed row is skipped: that member rests.
         rests = batch.members if batch.size == 1 else batch.members[:0]
         state = self._stepper.state() if len(rests) else []
         resting = [each[rests] for each in state]
@@ -510,7 +511,7 @@ class Stack:
                     self._by_position(hidden, layer)[..., : batch.size].mul_(batch.masks[index])
 
     def _loss_gradient(self, batch: _Batch, buffers: Buffers) -> None:
-        """Compute each member's gradient of the mean cross-entropy by the scores."""
+        """Compute each member's gradient of the mean cross-entropy in the scores."""
         import torch
 
         scores = buffers.outputs[-1][:, : self._layers[-1].outputs]
@@ -518,7 +519,7 @@ class Stack:
         total = batch.shares.sum()
         share[..., : batch.size] = self._float32(batch.shares / total)
         if len(batch.members):
-            # A batch of nothing but the missing row counts nothing, whatever it is divided by.
+            # A batch of only the missing row has no weight, so any divisor will do.
             rest = np.full(1, 1.0) if batch.size == 1 else total - batch.shares[batch.columns]
             parts = batch.shares[None, None] / rest[:, None, None]
             share[batch.members, :, : batch.size] = self._float32(parts)
@@ -553,7 +554,7 @@ class Stack:
                 if batch.masks:
                     real = self._by_position(target[:, : below.outputs], below)
                     real[..., : batch.size].mul_(batch.masks[index - 1])
-                # Padding has the value 0 before the ReLU, so that its gradient is 0 too.
+                # Padding is 0 before the ReLU, so that its gradient is 0, too.
                 torch.ops.aten.threshold_backward.grad_input(
                     target, buffers.outputs[index - 1], 0, grad_input=target
                 )
@@ -565,7 +566,7 @@ class Stack:
 
     def _fill_shared_input(self, x: Tensor, target: Tensor) -> None:
         first, size = self._layers[0], x.shape[1]
-        # One copy for all members: a stride of 0 along the first axis.
+        # One copy for all members, by a stride of 0 along the first axis.
         table = target[:1]
         if isinstance(first, Conv):
             signal = x.new_zeros((1, 1, first.length, table.shape[2] // first.positions))
@@ -580,7 +581,7 @@ class Stack:
 
 
 def _first_places(removed: NDArray[np.int64], recipe: Recipe, rows: int) -> NDArray[np.int64]:
-    """Return where each row comes in the first epoch; `NOTHING` if past the end."""
+    """Return each row's place in the first epoch; past the end for `NOTHING`."""
     where = np.empty(rows, dtype=np.int64)
     where[shuffle(recipe.seed, 0, rows)] = np.arange(rows)
     return np.where(removed == NOTHING, rows, where[removed])

@@ -1,4 +1,4 @@
-"""Training from a data file to a directory ready for verification."""
+"""Training from a data file to a directory that can be verified."""
 
 from __future__ import annotations
 
@@ -46,29 +46,29 @@ if TYPE_CHECKING:
     from leaveout.models.train.stacked import Stack
 
 GROUP = {"cpu": None, "cuda": 128}
-"""Networks that one product computes, by devices: on a GPU always so many, see `Products`."""
+"""Networks per product, by device: fixed on a GPU, see `Products`."""
 
 _USED = 0.9
-"""Share of the memory that networks are given: allocators leave gaps."""
+"""Share of the memory used for networks: allocators leave gaps."""
 
 
 @dataclass
 class DeviceMemory:
-    """The device of a process, and how many networks fit."""
+    """The device of a process, and the number of networks that fit."""
 
-    device: str = ""  # a torch device; empty until it is known
-    networks: int = sys.maxsize  # most that are trained together: fewer, once so many did not fit
-    claim: IO[bytes] | None = None  # held as long as the device is
+    device: str = ""  # a torch device; empty if not yet known
+    networks: int = sys.maxsize  # most networks trained together; lowered once they do not fit
+    claim: IO[bytes] | None = None  # held as long as the device is in use
 
     def halve(self, networks: int) -> bool:
-        """Record that some networks do not fit; False if no fewer can be trained."""
+        """Record that some networks do not fit; return False if no fewer can be trained."""
         group = GROUP[self.device.partition(":")[0]] or 1
         self.networks = networks // 2 // group * group
         return self.networks > 0
 
 
 def networks_that_fit(stack: Stack, memory: int, group: int | None) -> int:
-    """Return how many networks fit into some memory, at least the minimum."""
+    """Return how many networks fit into the memory, at least the minimum."""
     least = group or 1
     networks = int(memory * _USED - stack.shared_bytes()) // stack.network_bytes()
     return max(networks // least, 1) * least
@@ -95,7 +95,7 @@ def resolve_device(name: str) -> str:
 
 
 def device_facts(device: str) -> dict[str, object]:
-    """Return what the members' last bits depend on besides the recipe, in JSON types."""
+    """Return what the members' last bits depend on apart from the recipe, in JSON types."""
     import torch
 
     if device == "cuda":
@@ -106,7 +106,7 @@ def device_facts(device: str) -> dict[str, object]:
 
 
 def device_count(device: str) -> int:
-    """Return how many devices train the same bits: GPUs of the first one's kind."""
+    """Return how many devices train the same bits: the GPUs of the first one's kind."""
     import torch
 
     if device == "cpu":
@@ -123,7 +123,7 @@ def device_memory(device: str) -> int:
 
 
 def claim_device(folder: Path, devices: int) -> tuple[int, IO[bytes]]:
-    """Claim the first device that no other process of a run holds."""
+    """Claim the first device not held by another process of a run."""
     for index in range(devices):
         stream = (folder / f"device-{index}.lock").open("wb")
         try:
@@ -136,9 +136,9 @@ def claim_device(folder: Path, devices: int) -> tuple[int, IO[bytes]]:
 
 
 _TELL = 1.0
-"""Seconds between two steps that are told."""
+"""Seconds between two progress reports."""
 _BATCHES = 10
-"""Steps of an epoch of a check, the last with a batch of one row less."""
+"""Steps per epoch of a check; the last batch has one row less."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,16 +146,14 @@ class StackedTask(Task):
     """What all blocks of a run share."""
 
     recipe: Recipe
-    folder: str  # where blocks go; empty if workers cannot write there
+    folder: str  # folder of the blocks; empty if workers cannot write there
     device: str
     X: NDArray[np.float32]  # shape (rows, features)
     y: NDArray[np.int64]  # shape (rows,)
-    labels: int  # how many there are
+    labels: int  # number of labels
     removed: NDArray[np.int64]  # shape (members,): the row each member lacks
     reference: str = ""  # see `Task.reference`
-    room: DeviceMemory = field(
-        default_factory=DeviceMemory
-    )  # what a process learns; a new one is not told
+    room: DeviceMemory = field(default_factory=DeviceMemory)  # the process's findings; not pickled
 
     @property
     def gpus(self) -> int:  # type: ignore[override]
@@ -163,7 +161,7 @@ class StackedTask(Task):
         return int(self.device != "cpu")
 
     def prepare(self) -> None:
-        """Fix the order of summation: on one thread it depends on shapes alone."""
+        """Fix the order of summation: on one thread it depends only on shapes."""
         import torch
 
         torch.set_num_threads(1)
@@ -177,7 +175,7 @@ class StackedTask(Task):
             self.room.device = f"{self.device}:{index}"
 
     def networks_at_once(self, memory: int) -> int:
-        """Return how many networks fit into some bytes of memory."""
+        """Return how many networks fit into an amount of memory in bytes."""
         return networks_that_fit(self._stack(range(1), "meta"), memory, GROUP[self.device])
 
     def do(self, order: Order, say: Callable[[Step | Noted], None]) -> Event:
@@ -206,7 +204,7 @@ class StackedTask(Task):
                         f"{self.room.device}: at most {self.room.networks:,} from now on"
                     )
                 )
-            # Of what did not fit, or was of another size.
+            # Memory of what did not fit, or had another size.
             _forget(self.room.device)
         parameters = np.concatenate(parts)
         finite = np.isfinite(parameters).all(axis=1)
@@ -224,7 +222,7 @@ class StackedTask(Task):
         last = time.monotonic()
 
         def report_share(share: float) -> None:
-            """Report progress, at most every so often."""
+            """Report progress, at most once every `_TELL` seconds."""
             nonlocal last
             now = time.monotonic()
             if share == 1 or now - last >= _TELL:
@@ -244,7 +242,7 @@ class StackedTask(Task):
         return Stack(layers, self.recipe, self.X, self.y, removed, device, group)
 
     def _free_for(self) -> int:
-        """Return how many networks the device has memory for now."""
+        """Return how many networks fit into the device's free memory."""
         import torch
 
         if self.device == "cpu":
@@ -253,9 +251,9 @@ class StackedTask(Task):
         return self.networks_at_once(free)
 
     def _digest(self) -> str:
-        """Digest some steps on the first rows, with a whole training's shapes.
+        """Digest some steps on the first rows, with the shapes of the whole training.
 
-        Rounding may differ for rare numbers only, so the manifest's device facts count too.
+        Rounding may differ for rare numbers only, so the manifest's device facts are compared, too.
         """
         from leaveout.models.train.stacked import NOTHING, Stack
 
@@ -271,7 +269,7 @@ class StackedTask(Task):
 
 
 def _forget(device: str) -> None:
-    """Release the device memory that torch caches."""
+    """Release device memory cached by torch."""
     import torch
 
     if device.startswith("cuda"):
@@ -279,7 +277,7 @@ def _forget(device: str) -> None:
 
 
 _BLOCK = 32
-"""Networks trained together on a CPU: more are no faster, and fewer are where batches are small."""
+"""Networks trained together on a CPU: more are no faster, and fewer suffice for small batches."""
 
 
 def run(
@@ -303,55 +301,55 @@ def run(
 ) -> TrainingReport:
     """Train a network on all rows, and one member for each row left out.
 
-    The same data, recipe and device give the same bytes, whatever ``block`` and ``workers``
-    are and however often the run was stopped: finished blocks are kept in
-    ``directory/.partial`` until all are. A run with more ``members`` than the directory holds
-    goes on from those, and gives what one run gives.
+    The same data, recipe and device produce the same bytes, whatever ``block`` and ``workers``, and
+    even if the run was stopped: finished blocks are kept in ``directory/.partial`` until the end. A
+    run with more ``members`` than the directory has continues from those, with the result of a
+    single run.
 
     Parameters
     ----------
     source : Path or str
         CSV with a header, or NPZ with ``X_train, y_train`` or ``X, y``.
     directory : Path or str
-        Where ``full.onnx``, ``family.npz`` and ``idp.spec`` go.
+        Folder for ``full.onnx``, ``family.npz`` and ``idp.spec``.
     label : str or None
         The column to predict; for CSV.
     identity : str or None
-        The column that names the rows, which is no feature; for CSV.
+        The column that names the rows, which is not a feature; for CSV.
     units : mapping of str to str or None
-        By columns, what their numbers are measured in.
+        Units of measurement, by column.
     recipe : Recipe or None
-        None: LUCID's, a 2x50 network.
+        None for LUCID's, a 2x50 network.
     members : int or None
-        Leave out each of the first so many rows; None: all.
+        Leave out each of the first ``members`` rows; None for all rows.
     sample : int or None
-        Leave out each of so many rows drawn uniformly without replacement, by the recipe's seed:
-        enough to speak of all rows, statistically. Such a family is not extended.
+        Leave out each of ``sample`` rows drawn uniformly without replacement, by the recipe's seed,
+        for statistical claims about all rows. Such a family cannot be extended.
     draws : int or None
-        How many such samples are planned, of which this is the first; None: it alone.
+        Number of planned samples, this being the first; None for this one alone.
     fresh : Path or str or None
-        The folder of the sample before: the next of those that were planned is drawn.
+        The folder of the previous sample: the next planned one is drawn.
     block : int or None
-        Networks trained together by one process; None: what suits the device, on a GPU as many as
-        fit into its memory. Where they turn out not to fit, fewer are.
+        Networks trained together by one process; None for what suits the device: on a GPU, as many
+        as fit into its memory. If they do not fit after all, fewer are trained together.
     workers : int or None
-        Processes; None: one a core. On GPUs of this machine it is one each. On Ray blocks trained
-        at once; None: as many as the cluster has cores, and gets.
+        Processes; None for one per core. On this machine's GPUs, one each. On Ray, blocks trained
+        at once; None for as many as the cluster has cores, later ones included.
     executor : str
-        ``processes`` or ``ray``: the cluster that this process is connected to, or that
-        ``RAY_ADDRESS`` names, else this machine. The bytes are those of processes: a machine
-        that would train others is not used.
+        ``processes`` or ``ray``: the connected cluster, or the one in ``RAY_ADDRESS``, else this
+        machine. The bytes equal those of processes: machines that would train other bytes are not
+        used.
     device : str
         ``auto``, ``cpu`` or ``cuda``.
     on_progress : callable or None
-        Told a `TrainingProgress` as networks are trained.
+        Receives a `TrainingProgress` as networks are trained.
     on_read : callable or None
-        Told before that, of a CSV, which share of it is read.
+        Before that, receives the share of a CSV that is read.
 
     Raises
     ------
     TrainingError
-        If the data or the settings cannot be used, the directory holds another run, torch is
+        If the data or the settings cannot be used, the directory contains another run, torch is
         missing, or training diverges.
     TrainingInterruptedError
         On Ctrl-C.
@@ -439,12 +437,12 @@ def _job(
 
 
 def _block(task: StackedTask) -> int:
-    """Return how many networks an order has: on a GPU as many as fit."""
+    """Return how many networks an order has; on a GPU, as many as fit."""
     return _BLOCK if task.device == "cpu" else task.networks_at_once(device_memory(task.device))
 
 
 def _workers(task: StackedTask, size: int) -> int:
-    """Return the number of workers: one per GPU of this machine, if on GPUs."""
+    """Return the number of workers; on this machine's GPUs, one each."""
     return device_count(task.device) if task.device != "cpu" and task.folder else size
 
 

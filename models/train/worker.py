@@ -1,4 +1,4 @@
-"""A worker process: reads a task, then orders, and answers each with events."""
+"""A worker process: reads a task, then orders, and replies to each with events."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from leaveout.models.train.pool import Event, Order, Task
 
 
 def main() -> None:
-    """Do the parent's orders until it is gone."""
+    """Execute the parent's orders until the parent exits."""
     requests, answers = own_channel()
     task = read_frame(requests, Task)  # type: ignore[type-abstract]
     orders: queue.SimpleQueue[Order] = queue.SimpleQueue()

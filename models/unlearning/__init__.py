@@ -1,6 +1,6 @@
-"""Approximate unlearning by a two-player game, and retraining to compare with.
+"""Approximate unlearning by a two-player game, and retraining for comparison.
 
-Importing this package needs no torch; training does.
+Training needs torch; importing this package does not.
 """
 
 from __future__ import annotations

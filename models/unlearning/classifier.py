@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Purpose(IntEnum):
-    """The purposes of random streams; each has its own."""
+    """The purposes of random streams, one stream each."""
 
     WEIGHTS = 100
     ORDER = 101
@@ -80,7 +80,7 @@ def copy_model(model: C) -> C:
 
 
 def fresh(model: C, seed: int) -> C:
-    """Return a network of the same architecture with newly drawn weights."""
+    """Return a network of the same architecture with freshly drawn weights."""
     import torch
 
     new = copy_model(model)

@@ -34,14 +34,14 @@ def read_forget(text: str, rows: int, seed: int) -> NDArray[np.int64]:
 
 
 def draw_rows(rows: int, count: int, seed: int) -> NDArray[np.int64]:
-    """Draw rows to forget, uniformly."""
+    """Draw the rows to forget, uniformly."""
     if not 0 < count < rows:
         raise TrainingError(f"{count:,} of {rows:,} rows cannot be forgotten; some must remain")
     return np.sort(generator(seed, Purpose.FORGET).permutation(rows)[:count]).astype(np.int64)
 
 
 def rows_of_label(data: TrainingData, name: str) -> NDArray[np.int64]:
-    """Return all rows of a label, as ``--forget-class`` asks."""
+    """Return all rows of a label, for ``--forget-class``."""
     if name not in data.labels:
         raise TrainingError(
             f"--forget-class {name}: no such label; the labels are "
@@ -58,7 +58,7 @@ def rows_of_label(data: TrainingData, name: str) -> NDArray[np.int64]:
 
 
 def labels_lost(data: TrainingData, forgotten: NDArray[np.int64]) -> tuple[str, ...]:
-    """Return the names of the labels that no retained row has."""
+    """Return the names of labels without retained rows."""
     left = np.delete(data.y, forgotten)
     gone = np.setdiff1d(data.y, left)
     return tuple(data.labels[label] for label in gone)
@@ -116,7 +116,7 @@ def _numbers_of(path: Path) -> list[tuple[int, str]]:
 
 
 def _check_rows(found: list[tuple[int, str]], rows: int, where: str) -> NDArray[np.int64]:
-    """Return row numbers; raise on missing, unknown or repeated ones."""
+    """Return row numbers; raise if they are missing, unknown or repeated."""
     if not found:
         raise TrainingError(f"{where}: names no rows; expected row numbers from 0")
     seen: set[int] = set()

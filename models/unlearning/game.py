@@ -1,4 +1,4 @@
-"""The two-player unlearner: a leader near retraining, a follower that hides deletion."""
+"""The two-player unlearner: a leader close to retraining, a follower that hides the deletion."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _HIDDEN = 16
 _RATE = 0.01
 _DECAY = 1e-3
 _MEAN, _SQUARE, _LEAST = 0.9, 0.999, 1e-8
-"""Of Adam, as torch has them: what its averages keep at each step, and the least divisor."""
+"""Decay rates of Adam's averages, and the least divisor, as in torch."""
 
 
 class PosteriorAttack:
-    """A one-hidden-layer network that tells forgotten rows by both posteriors.
+    """A one-hidden-layer network that recognises forgotten rows by both models' posteriors.
 
-    Differentiable in the posteriors, so the follower can move against it.
+    Differentiable in the posteriors, so that the follower can descend.
     """
 
     def __init__(self, labels: int, seed: int) -> None:
@@ -57,11 +57,11 @@ class PosteriorAttack:
         ]
 
     def logits(self, before: Tensor, after: Tensor) -> Tensor:
-        """Return the log-odds, shape (rows,), of posteriors of shape (rows, labels)."""
+        """Return the log-odds, shape (rows,), for posteriors of shape (rows, labels)."""
         import torch
 
         first, offset, second, bias = self.values
-        # Squares, not absolute values: the game starts where both are equal, which must be no kink.
+        # Squares, since absolute values have a kink where the game starts: both equal.
         features = torch.cat([before, after, (before - after).square()], dim=1)
         return (torch.tanh(features @ first + offset) @ second + bias)[:, 0]
 
@@ -104,7 +104,7 @@ def train_attack(
 
 
 def _adam(value: Tensor, slope: Tensor, mean: Tensor, square: Tensor, step: int) -> None:
-    """Take a step bit-identical to ``torch.optim.Adam``, which would load a compiler."""
+    """Take a step bit-identical to ``torch.optim.Adam``, without its import of a compiler."""
     mean.lerp_(slope, 1 - _MEAN)
     square.mul_(_SQUARE).addcmul_(slope, slope, value=1 - _SQUARE)
     size = (square.sqrt() / (1 - _SQUARE**step) ** 0.5).add_(_LEAST)
@@ -119,20 +119,20 @@ def retrain(
     seed: int,
     on_epoch: Callable[[int], None] | None = None,
 ) -> C:
-    """Train a network of the same architecture from fresh weights.
+    """Train a network of the same architecture from freshly drawn weights.
 
     Parameters
     ----------
     model : Classifier
-        Only its architecture counts; it is left as it is.
+        Only its architecture is used; it is not changed.
     X : ndarray of float32, shape (rows, features)
     y : ndarray of int64, shape (rows,)
     schedule : Schedule
     seed : int
-        Of the weights and the shuffles. The same seed gives the same bits on the same kind of
+        Seed of the weights and shuffles. The same seed gives the same bits on the same kind of
         machine.
     on_epoch : callable or None
-        Told how many epochs are behind.
+        Receives the number of finished epochs.
 
     Raises
     ------
@@ -151,7 +151,7 @@ def retrain(
     inputs, truth = torch.from_numpy(np.ascontiguousarray(X)), torch.from_numpy(y)
     values = [value for value in new.parameters() if value.requires_grad]
     rate, keep = schedule.learning_rate, 1 - schedule.learning_rate * schedule.weight_decay
-    # A torch module may hold dropout, which draws from torch's own stream.
+    # A torch module may contain dropout, which uses torch's global random stream.
     with single_threaded(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         for epoch in range(schedule.epochs):
@@ -190,9 +190,9 @@ class Curves(msgspec.Struct, frozen=True):
     """The losses of both players, one number per round."""
 
     distance: tuple[float, ...]
-    error: tuple[float, ...]  # the two parts of the leader's loss before its last step of the round
+    error: tuple[float, ...]  # parts of the leader's loss before its last step in a round
     follower: tuple[float, ...]
-    attack: tuple[float, ...]  # mean of what the attack answers for the forgotten rows then
+    attack: tuple[float, ...]  # the attack's mean answer for the forgotten rows at that time
 
     @property
     def leader(self) -> tuple[float, ...]:
@@ -210,7 +210,7 @@ class Played(Generic[C]):
         The unlearned model.
     curves : Curves
     seconds : float
-        Of all that forgetting took, training the alternative model and the attack included.
+        Duration of forgetting, including training of the alternative model and the attack.
     """
 
     model: C
@@ -229,30 +229,30 @@ def play(
     """Unlearn rows (Game-Theoretic Machine Unlearning, algorithms 1 and 2).
 
     The leader descends ``||M_u(D_third) - M_r'(D_third)||_2`` (a mean over rows) plus the
-    cross-entropy of ``M_u`` on the retained rows (eq. 10), ``M_r'`` being trained from scratch on
-    a share of them; the follower descends ``|M_A(M_o(D_f), M_u(D_f)) - target|`` (eq. 13). They
-    move in turn, from the original.
+    cross-entropy of ``M_u`` on the retained rows (eq. 10), where ``M_r'`` is trained from scratch
+    on a share of them; the follower descends ``|M_A(M_o(D_f), M_u(D_f)) - target|`` (eq. 13). They
+    take turns, starting from the original.
 
-    The paper leaves open what the attack is trained on. Here it is what the defender has at
-    hand: rows that ``M_o`` was trained on and ``M_r'`` was not, against third-party rows.
+    The paper does not specify the attack's training data. Here they are what the defender has: rows
+    on which ``M_o`` but not ``M_r'`` was trained, against third-party rows.
 
     Parameters
     ----------
     original : Classifier
-        It is left as it is.
+        It is not changed.
     deletion : Deletion
     game : Game
     schedule : Schedule
-        How the alternative model is trained.
+        Training of the alternative model.
     seed : int
     on_round : callable or None
-        Told how many rounds are behind.
+        Receives the number of finished rounds.
 
     Raises
     ------
     TrainingError
-        If nothing is forgotten, nothing is kept, there are no third-party rows, or a loss is no
-        longer finite.
+        If no row is forgotten, none is kept, there are no third-party rows, or a loss is not
+        finite.
     """
     import torch
 
@@ -271,7 +271,7 @@ def play(
     with single_threaded(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         rest = np.setdiff1d(kept, subset)
-        # With share = 1 nothing is left over; the forgotten rows themselves are gone from both.
+        # With share = 1 no row is left over; then the forgotten rows are used, which both lack.
         shadow = _some(deletion.X[rest] if len(rest) else deletion.X[deletion.forgotten], rng)
         third = _some(deletion.third, rng)
         attack = train_attack(
@@ -305,7 +305,7 @@ def _refuse_empty(deletion: Deletion, kept: NDArray[np.int64]) -> None:
 
 
 class Players(Generic[C]):
-    """Both players, and the model they move."""
+    """Both players, and the model they change."""
 
     def __init__(
         self,
@@ -407,30 +407,28 @@ class Accuracies(msgspec.Struct, frozen=True):
 
     forgotten: float
     retained: float
-    test: float  # of test rows that the unlearner did not see
+    test: float  # on test rows that the unlearner did not see
     lost_labels: float | None = None
     other_labels: float | None = None
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of ``unlearning.json``: all the unlearned model came from."""
+    """The content of ``unlearning.json``: the full origin of the unlearned model."""
 
-    network: str  # file names; ``data_sha256`` is of the training rows
-    data: str  # file names; ``data_sha256`` is of the training rows
+    network: str  # file name
+    data: str  # file name; ``data_sha256`` is of its training rows
     data_sha256: str
-    forgotten: tuple[int, ...]  # rows, from 0
-    labels_lost: tuple[str, ...]  # labels that no retained row has
+    forgotten: tuple[int, ...]  # rows, counted from 0
+    labels_lost: tuple[str, ...]  # labels without retained rows
     third: float  # share of the test rows that the unlearner saw
-    seed: int  # of the game; ``retrained`` names those of the retrained networks
+    seed: int  # seed of the game; ``retrained`` has those of the retrained networks
     retrained: tuple[int, ...]
     undrawn: tuple[str, ...]
     game: Game
     schedule: Schedule
     curves: Curves
-    seconds: float  # the second is the mean of the retrained networks, 0 where there is none
-    retrain_seconds: (
-        float  # the second is the mean of the retrained networks, 0 where there is none
-    )
+    seconds: float  # for unlearning
+    retrain_seconds: float  # mean of the retrained networks, 0 if none
     original: Accuracies
     unlearned: Accuracies
-    retrained_accuracies: tuple[Accuracies, ...]  # of each retrained network
+    retrained_accuracies: tuple[Accuracies, ...]  # one per retrained network

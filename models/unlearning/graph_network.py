@@ -1,4 +1,4 @@
-"""An ONNX network that torch differentiates, evaluated on tensors."""
+"""An ONNX network as a torch module that is differentiable."""
 
 from __future__ import annotations
 
@@ -83,13 +83,13 @@ class GraphNetwork:
     def undrawn(self) -> tuple[str, ...]:
         """Return the trainable initialisers that `redraw` keeps.
 
-        They carry what training made of them into any network that starts from them.
+        Networks that start from them inherit their trained values.
         """
         drawn = {name for name, _ in self._redraw_ranges()}
         return tuple(name for name in self._values if name not in drawn)
 
     def redraw(self, generator: np.random.Generator) -> None:
-        """Redraw layer parameters, uniform within 1/sqrt(fan_in) of 0; see `undrawn`."""
+        """Redraw layer parameters, uniformly within 1/sqrt(fan_in) of 0; see `undrawn`."""
         import torch
 
         for name, limit in self._redraw_ranges():
@@ -102,7 +102,7 @@ class GraphNetwork:
                 raise ModelError(f"{self.network.source}: a redrawn parameter is not finite")
 
     def to_network(self, source: str) -> Network:
-        """Return the network with the current parameters."""
+        """Return the ONNX network with the current parameters."""
         return network_from(with_parameters(self.network.model, self.arrays()), source)
 
     def _redraw_ranges(self) -> Iterator[tuple[str, float]]:
@@ -177,7 +177,7 @@ class GraphNetwork:
                 return self._convolve(operator, x)
             case GlobalAveragePool():
                 return x.mean(dim=tuple(range(2, x.ndim)), keepdim=True)
-        return x  # Identity, the only one left of _KNOWN
+        return x  # Identity, the only operator of _KNOWN left
 
     def _convolve(self, operator: Conv, x: Tensor) -> Tensor:
         import torch

@@ -20,7 +20,7 @@ def _rate(flag: str, value: float) -> None:
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
-    """How a network is trained from fresh weights: plain SGD on cross-entropy.
+    """How a network is trained from freshly drawn weights: plain SGD on cross-entropy.
 
     The defaults are those of ``leaveout train``.
 
@@ -33,7 +33,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     Raises
     ------
     TrainingError
-        If a value is outside its range; the message says which flag and what it takes.
+        If a value is outside its range; the message names the flag and its allowed values.
     """
 
     epochs: int = 50
@@ -60,16 +60,16 @@ class Game(msgspec.Struct, frozen=True, kw_only=True):
     rounds : int
         The paper plays 100.
     leader_steps, follower_steps : int
-        Gradient steps of each player a round.
+        Gradient steps of each player per round.
     batch : int
-        Rows a step of the leader, of the retained and of the third-party rows each; a step of
-        the follower takes all forgotten rows.
+        Retained and third-party rows, each, in a step of the leader; a step of the follower uses
+        all forgotten rows.
     learning_rate : float
-        Of both players.
+        Learning rate of both players.
     target : float
-        The paper's lambda: what the follower wants the attack to answer.
+        The paper's lambda: the answer of the attack that the follower aims at.
     share : float
-        Of the retained rows that the alternative model is trained on.
+        Share of the retained rows on which the alternative model is trained.
     attack_steps : int
         Full-batch steps that train the membership attack.
 
@@ -91,7 +91,7 @@ class Game(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         _at_least("--rounds", self.rounds, 1)
         _at_least("--leader-steps", self.leader_steps, 1)
-        # Without a follower the leader plays alone, which shows what the follower adds.
+        # Without a follower the leader plays alone, for comparison.
         _at_least("--follower-steps", self.follower_steps, 0)
         _at_least("--game-batch", self.batch, 1)
         _at_least("--attack-steps", self.attack_steps, 1)

@@ -33,7 +33,7 @@ RECORD = "unlearning.json"
 
 
 class UnlearningInterruptedError(TrainingError):
-    """Unlearning was interrupted from the keyboard; nothing was written."""
+    """Unlearning was interrupted from the keyboard; no file was written."""
 
     exit_code = ExitCode.INTERRUPTED
 
@@ -47,7 +47,7 @@ class UnlearningReport:
 
 
 def matching_network(network: Network, data: TrainingData, source: Path) -> GraphNetwork:
-    """Return the network ready to train; raise if it does not fit the data."""
+    """Return the network, ready to train; raise if it does not fit the data."""
     features = data.X.shape[1]
     if features != network.inputs:
         raise TrainingError(
@@ -87,35 +87,34 @@ def run(
     Parameters
     ----------
     model : Path or str
-        ONNX.
+        An ONNX file.
     source : Path or str
-        What the network was trained on, with test rows.
+        The network's training rows, and test rows.
     directory : Path or str
-        Where ``unlearned.onnx``, ``unlearning.json`` and ``retrained_SEED.onnx`` go.
+        Folder for ``unlearned.onnx``, ``unlearning.json`` and ``retrained_SEED.onnx``.
     forget : str or None
-        As `read_forget` takes it.
+        As in `read_forget`.
     forget_class : str or None
-        Instead of that, a label, all rows of which are forgotten.
+        Alternatively, a label whose rows are all forgotten.
     label : str or None
         The CSV's column to predict.
     game : Game or None
     schedule : Schedule or None
-        How the alternative and the retrained networks are trained.
+        Training of the alternative and the retrained networks.
     third : float
         Share of the test rows that the unlearner may use.
     retrained : int
-        How many networks are also trained from scratch without the rows, by the seeds from
-        ``seed`` on.
+        Number of networks also trained from scratch without the rows, with seeds from ``seed`` on.
     seed : int
     on_round : callable or None
-        Told how many rounds are behind.
+        Receives the number of finished rounds.
 
     Raises
     ------
     TrainingError, ModelError
-        If the files or settings cannot be used, or the output is there already.
+        If the files or settings cannot be used, or the output already exists.
     UnlearningInterruptedError
-        On Ctrl-C; nothing was written.
+        On Ctrl-C; no file was written.
     """
     require_torch("leaveout unlearn")
     if not 0 <= seed < 2**63:

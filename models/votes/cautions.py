@@ -1,4 +1,4 @@
-"""Warnings for readers of the numbers, on problematic parts and labels."""
+"""Warnings about parts and labels for readers of the results."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Counts = NDArray[np.int64]
 class Accuracy:
     """Counts of correctly answered test points."""
 
-    base: float  # mean over members of the share of test points they label right, in [0, 1]
+    base: float  # members' mean share of correctly labelled test points, in [0, 1]
     points: Counts  # shape (labels,)
     right: Counts  # shape (labels,)
     answers: Counts  # shape (labels,)
 
     @property
     def ensemble(self) -> float:
-        """Share of the test points that the plurality answers right."""
+        """Share of the test points that the plurality answers correctly."""
         return int(self.right.sum()) / int(self.points.sum())
 
     @property
@@ -57,30 +57,30 @@ def accuracy_of(ballots: Ballots) -> Accuracy:
 class Findings:
     """Observations made in training."""
 
-    sizes: tuple[int, ...]  # rows a member
+    sizes: tuple[int, ...]  # rows per member
     empty: int = 0  # members without rows
     single: tuple[tuple[int, int], ...] = ()
     failed: tuple[str, ...] = ()  # of each member that could not be trained, why
-    warned: tuple[tuple[str, int], ...] = ()  # kinds of warnings, and how many members gave them
+    warned: tuple[tuple[str, int], ...] = ()  # reason for each member that could not be trained
     exported: int = 0  # members written as ONNX
-    reasons: tuple[tuple[str, int], ...] = ()  # why others were not, and how many
-    differing: int = 0  # votes that replayed models cast otherwise, and of how many models
-    differing_members: int = 0  # votes that replayed models cast otherwise, and of how many models
+    reasons: tuple[tuple[str, int], ...] = ()  # reasons against export, and how many members each
+    differing: int = 0  # votes that replayed models change
+    differing_members: int = 0  # members with such votes
     undefended_right: int | None = None
 
 
 _SMALL = 10
-"""Fewer rows than these teach a member little."""
+"""With fewer rows than this, a member learns little."""
 _RARELY = 0.1
-"""A label answered this much less often than it is true is called almost never answered."""
+"""A label answered at most this often relative to its test points is "almost never answered"."""
 _MANY = 50
-"""More labels that are numbers are asked whether they are measurements."""
+"""With more numeric labels, a warning suggests that they are measurements."""
 _NAMED = 5
 _LONGEST = 30
 
 
 def part_cautions(samples: Samples, findings: Findings) -> list[str]:
-    """Return warnings on parts: empty, one label, few rows, failed members."""
+    """Return warnings on parts: empty, with one label, with few rows, or failed members."""
     sizes, names = findings.sizes, samples.labels
     of = f"of {len(sizes):,} members"
     said = []
@@ -116,7 +116,7 @@ def part_cautions(samples: Samples, findings: Findings) -> list[str]:
 
 
 def label_cautions(samples: Samples, given: bool) -> list[str]:
-    """Return warnings on the data's labels; ``given`` if they were named beforehand."""
+    """Return warnings on the data's labels; ``given`` if they were named in advance."""
     names = samples.labels
     counts = np.bincount(samples.y[samples.y != NO_LABEL], minlength=len(names))
     absent = [names[label] for label in np.flatnonzero(counts == 0)]
@@ -132,7 +132,7 @@ def label_cautions(samples: Samples, given: bool) -> list[str]:
 
 
 def vote_cautions(samples: Samples, accuracy: Accuracy) -> list[str]:
-    """Return warnings on what the ensemble's accuracy alone does not show."""
+    """Return warnings on what the ensemble's accuracy does not show."""
     names, said = samples.labels, []
     if accuracy.ensemble <= accuracy.majority:
         said.append(

@@ -25,9 +25,9 @@ from leaveout.models.votes.recipe import ABSENT, Partition, PartRecipe, divide
 from leaveout.models.votes.samples import Samples, hash_text
 
 _MOST_WORK = 5e9
-"""Values to look at on a level of all trees of a part: a minute or two."""
+"""Most values to process per level of all trees of a part: one or two minutes."""
 MOST_ROWS = 5_000
-"""With which whole numbers of a tree stay below 2**63."""
+"""Most rows for which a tree's whole numbers stay below 2**63."""
 _SHOWN = 3
 
 _CHANGES: dict[Against, str] = {
@@ -40,7 +40,7 @@ _CHANGES: dict[Against, str] = {
 
 
 def refuse_unfit(samples: Samples, recipe: PartRecipe, rows: tuple[NDArray[np.int64], ...]) -> None:
-    """Refuse samples whose thresholds would be invalid or too slow to compute."""
+    """Refuse samples whose thresholds would be invalid, or too slow to compute."""
     learner, against = recipe.learner.surviving, recipe.survive
     if learner is None:
         return
@@ -82,7 +82,7 @@ def refuse_unfit(samples: Samples, recipe: PartRecipe, rows: tuple[NDArray[np.in
 
 
 def survival_assumptions(recipe: PartRecipe) -> list[Assumption]:
-    """Return the assumptions of thresholds beyond those of votes, or none."""
+    """Return the assumptions of thresholds beyond those of votes; empty if none."""
     if recipe.survive is None:
         return []
     return [
@@ -280,9 +280,9 @@ class Election:
 
     ballots: Ballots
     partition: Partition
-    exported: tuple[Exported, ...]  # a member's model each; empty if none were asked for
+    exported: tuple[Exported, ...]  # one model per member; empty if not requested
     findings: Findings
-    undefended_failed: str = ""  # why the model on all rows could not be trained; empty otherwise
+    undefended_failed: str = ""  # why the model on all rows failed; empty if it did not
 
 
 def hold_election(
@@ -294,30 +294,30 @@ def hold_election(
     undefended: bool = False,
     on_done: Callable[[int], None] | None = None,
 ) -> Election:
-    """Partition the samples, train a member on each part, and collect their votes.
+    """Partition the samples, train a member on each part, and collect the members' votes.
 
-    The votes of a member are a function of the rows of its own part, as a set, and of its seed
-    (with SS-DPA: of all samples, too, but of the labels of its part alone). Order of the rows,
-    ``workers`` and numbers of threads change nothing.
+    A member's votes depend only on the set of rows of its part and on its seed (with SS-DPA also on
+    all samples, but only on the labels of its part). Row order, ``workers`` and threads have no
+    effect.
 
     Parameters
     ----------
     samples : Samples
     recipe : PartRecipe or None
-        None: DPA with 50 parts.
+        None for DPA with 50 parts.
     workers : int
         Processes.
     onnx : bool
-        Write the members as ONNX, too.
+        Also write the members as ONNX.
     undefended : bool
-        Train one more model, on all rows, and count what it answers right.
+        Train one more model, on all rows, and count its correct answers.
     on_done : callable or None
-        Told how many members are trained, the undefended model being one more.
+        Receives the number of trained members; the undefended model counts as one.
 
     Raises
     ------
     TrainingError
-        If no member can be trained on its part, or thresholds of one would not hold.
+        If no member can be trained on its part, or a member's thresholds would be invalid.
     """
     if workers < 1:
         raise TrainingError(f"--workers {workers}: expected a whole number of at least 1")
@@ -405,15 +405,15 @@ def _fit_shared_features(
     representatives: NDArray[np.int64],
     ranks: NDArray[np.int64],
 ) -> Features:
-    """Encode all rows and learn features from the sorted distinct samples alone."""
+    """Encode all rows and learn features from only the sorted distinct samples."""
     encoder = samples.features.fit_encoder(representatives)
     if encoder.width > _MOST_FEATURES:
         raise TrainingError(
             f"{samples.source}: {encoder.width:,} features, more than {_MOST_FEATURES:,}; drop "
             "columns whose words rarely repeat"
         )
-    # Distinct samples in sorted order and test rows apart: a row's last bits may depend on which
-    # rows are transformed with it.
+    # Distinct samples in sorted order and test rows separately: a row's last bits may depend on
+    # which rows are transformed with it.
     train, test = encoder(representatives), encoder(samples.tests)
     for name in recipe.features:
         settings = {

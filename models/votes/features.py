@@ -1,4 +1,4 @@
-"""Features of rows: an encoding is fitted on some rows and applied to any."""
+"""Features of rows: an encoding is fitted on some rows and applied to any rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from leaveout.models.table import number
 from leaveout.models.train.encoding import CategoryColumn, NumberColumn
 
 _FARTHEST = 1e6
-"""A number outside the range its column was scaled by is taken no farther than so many ranges."""
+"""Numbers outside a column's range are clipped at this many times the range."""
 
 
 class Encoder(Protocol):
@@ -63,7 +63,7 @@ class Column:
 
     name: str
     words: tuple[str, ...]  # the distinct cells, sorted
-    values: NDArray[np.float64]  # shape (words,): naN for what is not a finite number
+    values: NDArray[np.float64]  # shape (words,): NaN for words that are not finite numbers
     codes: NDArray[np.int32]  # shape (rows,)
 
 
@@ -81,7 +81,7 @@ def column_of(name: str, cells: list[str]) -> Column:
 class TableFeatures:
     """Text columns, encoded as scaled numbers and one-hot words.
 
-    A column may have both, so that one odd cell does not turn numbers into words.
+    A column may have both, so that one non-numeric cell does not turn all its numbers into words.
     """
 
     table: tuple[Column, ...]
@@ -118,7 +118,7 @@ class _Plain:
 class _Fitted:
     column: Column
     seen: NDArray[np.bool_]
-    """Of each word."""
+    """Whether each word occurs in the rows."""
     numbers: NumberColumn | None
     words: CategoryColumn | None
 
@@ -129,7 +129,7 @@ class _Fitted:
     def fill(self, rows: NDArray[np.int64], target: NDArray[np.float64]) -> None:
         codes, first = self.column.codes[rows], 0
         if self.numbers is not None:
-            # Halves, so that no difference of two numbers overflows.
+            # Halved, so that no difference of two numbers overflows.
             low, high = self.numbers.minimum / 2, self.numbers.maximum / 2
             span = high - low
             scaled = np.zeros(len(self.column.words))

@@ -1,4 +1,4 @@
-"""Learners of members: scikit-learn classifiers by name, a small network, or own ones."""
+"""Learners of members: scikit-learn classifiers by name, a small network, or built-in ones."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Learner:
 
 
 def default_learner() -> Learner:
-    """Return a small forest: quick to train, with the same votes on any processor."""
+    """Return a small forest: quick to train, with equal votes on any processor."""
     from sklearn.ensemble import RandomForestClassifier
 
     prototype = _seed_estimator(RandomForestClassifier(n_estimators=_DEFAULT_TREES), 0)
@@ -56,20 +56,20 @@ def default_learner() -> Learner:
 
 
 def make_learner(name: str | None = None, settings: Mapping[str, object] | None = None) -> Learner:
-    """Return a learner by name with checked settings.
+    """Return a learner by name, with checked settings.
 
     Parameters
     ----------
     name : str or None
-        None: `default_learner`, with ``settings`` beside its own.
+        None for `default_learner`, with ``settings`` besides its own.
     settings : mapping or None
-        By parameter name. The parameter ``estimator`` of a classifier that wraps another one takes
-        that one's name, and ``estimator__x`` its parameter ``x``.
+        By parameter name. For a classifier that wraps another one, ``estimator`` is the name of the
+        inner one, and ``estimator__x`` its parameter ``x``.
 
     Raises
     ------
     TrainingError
-        If there is no such learner or parameter, or a value is out of range.
+        If the learner or a parameter does not exist, or a value is out of range.
     """
     given = dict(settings or {})
     if name is None and not given:
@@ -99,7 +99,7 @@ def make_learner(name: str | None = None, settings: Mapping[str, object] | None 
 
 
 def make_transformer(name: str, settings: Mapping[str, object], seed: int) -> Any:
-    """Return an unsupervised transformer of scikit-learn."""
+    """Return an unsupervised transformer from scikit-learn."""
     from sklearn.utils import get_tags
 
     kind = _find_estimator(name, "transformer", "--features")
@@ -115,7 +115,7 @@ def make_transformer(name: str, settings: Mapping[str, object], seed: int) -> An
 
 
 def parse_value(text: str) -> object:
-    """Parse a setting: a number, True, False, None, a tuple, or else a word."""
+    """Parse a setting: a number, True, False, None, a tuple, or any other word as text."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
@@ -123,7 +123,7 @@ def parse_value(text: str) -> object:
 
 
 def _find_estimator(name: str, kind: str, flag: str) -> type[Any]:
-    """Return the scikit-learn class of a name."""
+    """Return the scikit-learn class with a name."""
     from sklearn.utils import all_estimators
 
     with warnings.catch_warnings():
@@ -140,7 +140,7 @@ def _find_estimator(name: str, kind: str, flag: str) -> type[Any]:
 def _make_estimator(
     kind: type[Any], settings: dict[str, object], seed: int, flag: str = "--learner"
 ) -> Any:
-    """Return an estimator with settings, or refuse these."""
+    """Return an estimator with settings, or refuse invalid ones."""
     place = f"{flag} {kind.__name__}"
     inner = {
         name: _find_estimator(str(value), "classifier", f"--set {name}=")()
@@ -170,14 +170,14 @@ def _make_estimator(
 
 
 def _seed_estimator(estimator: Any, seed: int) -> Any:
-    """Set all inner random states to ``seed``, and all job counts to at most 1."""
+    """Set all nested random states to ``seed``, and all job counts to at most 1."""
     fixed: dict[str, object] = {}
     for name, value in estimator.get_params(deep=True).items():
         last = name.rpartition("__")[2]
         if last == "random_state":
             fixed[name] = seed
         elif last == "n_jobs" and isinstance(value, int):
-            # None is 1 already, and some learners no longer take anything else.
+            # None means 1 already, and some learners no longer accept other values.
             fixed[name] = 1
     return estimator.set_params(**fixed)
 
@@ -200,7 +200,7 @@ def _torch_learner(given: dict[str, object]) -> Learner:
                 f"--set {name}: the torch learner has no setting {name!r}"
                 f"{hint(name, _TORCH_SETTINGS)}; it has {', '.join(_TORCH_SETTINGS)}"
             )
-    # A part is small: with the batches of a whole table it would make a step a pass.
+    # Parts are small: a whole table's batch size would mean one step per epoch.
     settings.setdefault("batch", _TORCH_BATCH)
     layers = settings.get("layers")
     if layers is not None:

@@ -1,4 +1,4 @@
-"""One member, trained on its part's rows and scored on all test rows."""
+"""One member, trained on its part's rows and evaluated on all test rows."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from leaveout.models.votes.survival.learner import Part, SurvivingLearner
 def label_scores(model: Any, X: NDArray[np.float64], labels: int) -> NDArray[np.float32]:
     """Return float32 scores, shape (rows, labels); a member's vote is their argmax.
 
-    Probabilities, else the decision function, else 1 for the prediction. Labels not trained on
-    score below all others.
+    Scores are probabilities, else the decision function, else 1 for the prediction. Labels absent
+    in training score below all others.
     """
     seen = np.asarray(model.classes_, dtype=np.int64)
     own = _own_scores(model, X, seen)
     with np.errstate(over="ignore"):
         own = own.astype(np.float32)
     lowest = own.min(axis=1, keepdims=True)
-    # Subtracting its size as well, or float32 could round the difference away.
+    # Subtract its magnitude, too; otherwise float32 could round the difference away.
     scores = np.repeat(lowest - np.maximum(1, np.abs(lowest)), labels, axis=1)
     scores[:, seen] = own
     return np.ascontiguousarray(scores, dtype=np.float32)
@@ -56,7 +56,7 @@ def _own_scores(model: Any, X: NDArray[np.float64], seen: NDArray[np.int64]) -> 
 
 
 CHUNK = 4096
-"""Test rows asked about together: a constant, since sums may depend on how many there are."""
+"""Test rows evaluated at once: fixed, since sums may depend on their number."""
 
 _FAILURES = (
     ArithmeticError,
@@ -72,25 +72,25 @@ _FAILURES = (
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What members share, and the rows of each."""
+    """What members share, and the rows of each member."""
 
     features: Features
     y: NDArray[np.int32]  # shape (training rows,)
-    rows: tuple[NDArray[np.int64], ...]  # of each member, in sorted order
-    ranks: NDArray[np.int64]  # shape (training rows,): of each row's sample among the distinct ones
+    rows: tuple[NDArray[np.int64], ...]  # one array per member, in sorted order
+    ranks: NDArray[np.int64]  # shape (training rows,): of each row's sample among all distinct ones
     samples: NDArray[np.int64] | None
     tests: NDArray[np.int64]
     labels: int
     learner: Learner
     seed: int
-    scale: bool  # standardise within the part; write models; keep scores
-    onnx: bool  # standardise within the part; write models; keep scores
-    scores: bool  # standardise within the part; write models; keep scores
+    scale: bool  # standardise within the part
+    onnx: bool  # write models
+    scores: bool  # keep scores
     copies: int = (
         1  # classifiers of a member, which differ by their seed; their scores are added up
     )
-    survive: Against | None = None  # the kind of change that thresholds are to count
-    exact_to: int | None = None  # where a search for thresholds ends
+    survive: Against | None = None  # the kind of change that thresholds count
+    exact_to: int | None = None  # the last number of changes searched for thresholds
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,17 +99,17 @@ class Member:
 
     votes: NDArray[np.int32]  # shape (points,)
     scores: NDArray[np.float32] | None  # shape (points, labels)
-    constant: str  # why it votes one label always; empty where it was trained
-    warned: tuple[str, ...]  # kinds of warnings the learner gave
-    exported: Exported | None  # None where no export was asked for
+    constant: str  # why it always votes for one label; empty if it was trained
+    warned: tuple[str, ...]  # kinds of warnings from the learner
+    exported: Exported | None  # None without an export
     failed: str = ""
     thresholds: NDArray[np.int32] | None = None  # shape (points, labels)
 
 
 def train_member(task: Task, index: int) -> Member:
-    """Train member ``index``, a function of its set of rows and its seed alone.
+    """Train member ``index``, a function of only its set of rows and its seed.
 
-    So is a failure, which votes for label 0 and stops no other member.
+    The same applies to failures: such a member votes for label 0, and the others are trained.
     """
     rows = task.rows[index]
     present = np.unique(task.y[rows])
@@ -126,7 +126,7 @@ def train_member(task: Task, index: int) -> Member:
             seed = task.seed + index * task.copies
             scores, exported = train(task, seed, rows, encoder)
             for copy in range(1, task.copies):
-                # One after the other, so that sums are rounded the same way every time.
+                # One after another, so that sums are always rounded in the same way.
                 scores = scores + train(task, seed + copy, rows, encoder)[0]
         except _FAILURES as error:
             why = f"training or prediction fails: {' '.join(str(error).split())}"
@@ -167,7 +167,7 @@ def _member(
 def _surviving_member(
     task: Task, learner: SurvivingLearner, rows: NDArray[np.int64], encoder: Encoder
 ) -> Member:
-    """Return a member with thresholds from a surviving learner."""
+    """Return a member with thresholds, from a surviving learner."""
     part = Part(encoder(rows), task.y[rows], encoder(task.tests), task.labels)
     labels = len(np.unique(part.y))
     constant = "" if labels > 1 else "one label" if labels else "no rows"
@@ -215,7 +215,7 @@ def _network(
         task.labels,
         task.scale,
     )
-    # What is exported is what votes.
+    # The exported model itself casts the votes.
     content = model.SerializeToString(deterministic=True)
     scores = np.concatenate(
         [run(content, encoder(chunk).astype(np.float32)) for chunk in _chunks(task.tests)]
@@ -226,7 +226,7 @@ def _network(
 def _with_unlabelled(
     task: Task, rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Add a row of each sample without a label in this part, in sample order."""
+    """Add one row for each sample without a label in this part, in sample order."""
     assert task.samples is not None
     known = np.zeros(len(task.samples), dtype=bool)
     known[task.ranks[rows]] = True

@@ -20,15 +20,15 @@ _OPSET = 17
 _IR_VERSION = 8
 _MOST_SAID = 200
 _NEVER = -1e30
-"""Score of a label the member was not trained on."""
+"""Score of labels absent in the member's training."""
 
 
 @dataclass(frozen=True)
 class Exported:
-    """A member's model, or why there is none."""
+    """A member's model, or the reason for its absence."""
 
-    content: bytes  # of an ONNX file; empty if it could not be written
-    reason: str = ""  # why not; empty otherwise
+    content: bytes  # an ONNX file; empty if it could not be written
+    reason: str = ""  # reason; empty if written
     differing: int = 0
 
     @classmethod
@@ -42,7 +42,7 @@ class Exported:
 
 
 def export_constant(width: int, encoder: Encoder, label: int, labels: int) -> Exported:
-    """Write a member that always votes for one label."""
+    """Write a member that always votes for the same label."""
     bias = np.zeros(labels)
     bias[label] = 1
     return Exported.of(_dense([(np.zeros((labels, width)), bias)], "Relu"), encoder, 0)
@@ -65,7 +65,7 @@ def export_model(
         written = converted
     try:
         answers = _answers(written, encoder, tests, chunk, np.asarray(model.classes_))
-    except Exception as error:  # onnxruntime's have no common ancestor below this
+    except Exception as error:  # onnxruntime's errors share no narrower base class
         return Exported(b"", f"onnxruntime cannot run it: {_short(error)}")
     return Exported.of(written, encoder, int((answers != scores.argmax(axis=1)).sum()))
 
@@ -149,7 +149,7 @@ def _dense(
 
 
 def _convert_model(model: Any, width: int) -> onnx.ModelProto | str:
-    """Return skl2onnx's model, or why there is none."""
+    """Return skl2onnx's model, or the reason for its absence."""
     try:
         skl2onnx = import_module("skl2onnx")
         types = import_module("skl2onnx.common.data_types")
@@ -164,7 +164,7 @@ def _convert_model(model: Any, width: int) -> onnx.ModelProto | str:
             options={"zipmap": False},
             target_opset={"": _OPSET, "ai.onnx.ml": 3},
         )
-    except Exception as error:  # each converter fails in a way of its own
+    except Exception as error:  # each converter fails in its own way
         return f"skl2onnx cannot convert {name}: {_short(error)}"
     return converted
 
@@ -176,7 +176,7 @@ def _answers(
     chunk: int,
     seen: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Return the model's labels of test rows, from its scores or as skl2onnx does."""
+    """Return the model's labels of test rows, from scores or as skl2onnx returns them."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

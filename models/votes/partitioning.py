@@ -1,4 +1,4 @@
-"""Partition and vote: from a data file to a directory ready to verify."""
+"""Partition and vote: from a data file to a directory that can be verified."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ MODELS = "models"
 SPEC = "poisoning.spec"
 
 _SHARE_CHANGED = 10
-"""The first guarantee is about edits to one part in so many."""
+"""The first guarantee is about edits to one in so many parts."""
 
 
 def refuse_occupied(directory: Path) -> None:
-    """Refuse ``directory`` early if it is not empty, or cannot be written."""
+    """Refuse ``directory`` early if it is not empty or cannot be written."""
     try:
         place = directory.resolve()
         if place.is_dir():
-            # Of a run that was killed.
+            # Remains of a killed run.
             settle(place)
             clear_partials(place)
         if place.is_dir() and any(place.iterdir()):
@@ -58,13 +58,13 @@ def refuse_occupied(directory: Path) -> None:
                 f"{directory}: cannot create: {folder} is not a folder; name another one"
             )
         for name in directory.parts[len(folder.parts) :]:
-            (folder / name).exists()  # fails where a name is too long
-        # Permissions alone do not tell: file systems may be read-only or hold no directories.
+            (folder / name).exists()  # fails if a name is too long
+        # Permissions do not suffice: a file system may be read-only or lack directories.
         with partial_folder(folder):
             pass
     except OSError as error:
         raise _unwritable(directory, error) from None
-    except RuntimeError:  # as pathlib says it
+    except RuntimeError:  # raised by pathlib
         raise TrainingError(f"{directory}: circular links; name another one") from None
 
 
@@ -84,12 +84,12 @@ def _write_directory(
     place = directory.resolve()
     names = [BALLOTS, PARTS, SPEC]
     make_folder(place.parent)
-    # Beside one that is there may be another file system, or no permission to write.
+    # An existing folder may be on another file system, or its parent write-protected.
     with partial_folder(place if place.is_dir() else place.parent) as partial:
         try:
             write_ballots(election.ballots, partial / BALLOTS)
         except BallotError as error:
-            # The user knows of no partial directory.
+            # Messages must not mention the partial directory.
             raise TrainingError(str(error).replace(str(partial), str(directory))) from None
         (partial / PARTS).write_text(_parts_text(election.partition), encoding="utf-8")
         (partial / SPEC).write_text(spec_text(recipe, source), encoding="utf-8")
@@ -141,7 +141,7 @@ def _write_models(folder: Path, exported: tuple[Exported, ...]) -> None:
 
 
 class PartitionInterruptedError(TrainingError):
-    """Training was interrupted by Ctrl-C; nothing was written."""
+    """Partitioning was interrupted by Ctrl-C; no file was written."""
 
     exit_code = ExitCode.INTERRUPTED
 
@@ -156,17 +156,17 @@ class PartitionReport:
     rows, points, labels, members : int
         Training rows, test rows, labels, members.
     sizes : tuple of int
-        Rows a member.
+        Rows per member.
     accuracy : Accuracy
-        Of the members and their plurality, label by label.
+        Accuracy of the members and their plurality, by label.
     ballots : Ballots
-        As they were written.
+        The written ballots.
     seconds : float
     files : tuple of Path
     warnings : tuple of str
-        What a reader of the numbers should know first.
+        Warnings for readers of the results.
     notes : tuple of str
-        What else was done or left undone.
+        What else was done or omitted.
     """
 
     directory: Path
@@ -199,29 +199,29 @@ def partition(
     bad_rows: BadRows = "refuse",
     on_progress: Callable[[int, int], None] | None = None,
 ) -> PartitionReport:
-    """Train a member on each part and write how all of them label the test rows.
+    """Train a member on each part and write all members' labels of the test rows.
 
-    The same rows in any order, on any number of ``workers`` and threads, give the same ballots.
+    The ballots depend neither on the order of the rows nor on ``workers`` or threads.
 
     Parameters
     ----------
     source : Path or str
         CSV with a header, or NPZ with ``X_train, y_train, X_test, y_test``.
     directory : Path or str
-        Absent or empty; gets ``ballots.npz``, ``parts.csv`` and ``poisoning.spec``, and ``models``
+        New or empty; receives ``ballots.npz``, ``parts.csv`` and ``poisoning.spec``, and ``models``
         if a member was written as ONNX.
     label, test, test_share, labels, encoding, bad_rows
-        As of `read_samples`.
+        As in `read_samples`.
     recipe : PartRecipe or None
-        None: DPA with 50 parts and a small forest.
+        None for DPA with 50 parts and a small forest.
     workers : int or None
-        Processes; None: one a core.
+        Processes; None for one per core.
     onnx : bool
-        Write members as ONNX where it can be done.
+        Write members as ONNX where possible.
     undefended : bool
-        Train one more model, on all rows, whose accuracy is shown beside the ensemble's.
+        Train one more model, on all rows, whose accuracy is shown next to the ensemble's.
     on_progress : callable or None
-        Told models trained, and models there will be.
+        Receives the number of trained models and the total.
 
     Raises
     ------
@@ -257,7 +257,7 @@ def partition(
             on_done=lambda done: tell(done, models),
         )
         ballots, accuracy = election.ballots, accuracy_of(election.ballots)
-        # Last: an interrupt up to here leaves nothing.
+        # Must come last: until here, an interrupt leaves no files.
         files = write_directory(target, election, recipe, file_name(source))
     except KeyboardInterrupt:
         raise PartitionInterruptedError("interrupted; nothing was written") from None

@@ -1,4 +1,4 @@
-"""Training of members in one or several processes, which never affects results."""
+"""Training of members in one or more processes, with the same results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SETTINGS = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
-    # Sums must not depend on where in memory a matrix begins.
+    # Sums must not depend on the memory alignment of matrices.
     "MKL_CBWR": "AUTO,STRICT",
 }
 
@@ -32,12 +32,12 @@ def one_thread() -> Iterator[None]:
 def train_members(task: Task, workers: int, on_done: Callable[[int], None]) -> list[Member]:
     """Train all members, reporting progress to ``on_done``.
 
-    One worker trains in this process, except with torch, whose results are only bit-identical in a
-    process started for it.
+    One worker trains in this process, except with torch, whose results are bit-identical only in a
+    separate process.
     """
     if workers == 1 and task.learner.name != TORCH:
         members = []
-        # Libraries that a learner loads later would escape a limit that was set before.
+        # Import the learner's libraries first: ones loaded later would escape the limit.
         if task.learner.prototype is not None:
             task.learner.estimator(task.seed)
         with one_thread():

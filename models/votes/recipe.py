@@ -1,4 +1,4 @@
-"""Recipe: how samples are split among members, and how members are trained."""
+"""The recipe: how samples are split among members, and how members are trained."""
 
 from __future__ import annotations
 
@@ -32,44 +32,44 @@ class PartRecipe:
     Attributes
     ----------
     parts : int
-        A member is trained on about 1/parts of the rows (with SS-DPA: of the labels).
+        Each member is trained on about 1/parts of the rows (with SS-DPA: of the labels).
     method : {"dpa", "boosted", "ss_dpa", "finite_aggregation", "hash_bagging"}
-        Boosted: DPA whose members are several classifiers of the same part each.
+        Boosted: DPA whose members each consist of several classifiers of the same part.
     spread : int
-        Finite Aggregation: members a sample reaches; there are ``parts * spread`` members. Boosted:
-        classifiers of a member, which differ by their seed; their scores are added up.
+        Finite Aggregation: members that a sample reaches; there are ``parts * spread`` members.
+        Boosted: classifiers per member, which differ in their seed; their scores are summed.
     families : int
-        Hash bagging: times all rows are divided into ``parts`` parts, each by a hash of its own.
+        Hash bagging: number of divisions of all rows into ``parts`` parts, each by a different
+        hash.
     learner : Learner
     features : tuple of str
-        SS-DPA: unsupervised transformers of scikit-learn, fitted one after the other on all
-        samples.
+        SS-DPA: unsupervised transformers of scikit-learn, fitted in sequence on all samples.
     feature_settings : tuple of (str, str, object)
         Transformer, parameter and value.
     merge_duplicates : bool
-        SS-DPA: rows that are one sample go to one part and count as one relabel (Levine and Feizi,
-        appendix G), instead of being refused.
+        SS-DPA: rows of the same sample go to one part and count as one relabel (Levine and Feizi,
+        appendix G) instead of being refused.
     scale : bool
         Standardise features within each part.
     scores : bool
         Keep the members' scores, for run-offs.
     seed : int
-        Of member 0; member i has ``seed + i``. Boosted: classifier j of member i has ``seed +
+        Seed of member 0; member i has ``seed + i``. Boosted: classifier j of member i has ``seed +
         spread * i + j``.
     hash_key : str
-        Of the hash that assigns parts.
+        Key of the hash that assigns parts.
     hash_reads_label : bool
-        Let the label have a say in the part of a sample; then a relabel reaches two parts. For
-        comparison only.
+        Let a sample's part depend on its label; then a relabel reaches two parts. For comparison
+        only.
     survive : {"edits", "insertions", "removals", "relabels"} or None
         Write thresholds: how many of these changes each member survives.
     exact_to : int or None
-        Changes up to which thresholds are searched for, where the learner searches; None: 2.
+        Most changes for which thresholds are searched, if the learner searches; None for 2.
 
     Raises
     ------
     TrainingError
-        If a value is outside its range; the message says which flag and what it takes.
+        If a value is outside its range; the message names the flag and its allowed values.
     """
 
     parts: int = 50
@@ -165,7 +165,7 @@ class PartRecipe:
 
     @property
     def vote(self) -> Method:
-        """The method of counting votes."""
+        """The voting method."""
         return "dpa" if self.method == "boosted" else self.method
 
     @property
@@ -234,7 +234,7 @@ class PartRecipe:
 
 
 ABSENT = -1
-"""The part of a row that no member is trained on."""
+"""The part of a row on which no member is trained."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,7 +246,7 @@ class Partition:
     members: int
     further: NDArray[np.int64]  # shape (rows, families - 1)
     ranks: NDArray[np.int64]  # shape (rows,)
-    repeated: int  # rows that are a sample which another row is too
+    repeated: int  # rows whose sample another row has, too
 
     def reached_members(self, row: int) -> tuple[int, ...]:
         """Return the members a row reaches, in ascending order."""
@@ -279,15 +279,15 @@ def divide(samples: Samples, recipe: PartRecipe) -> Partition:
 
     DPA: a hash of the sample modulo the number of parts (Levine and Feizi, equation 1). Finite
     Aggregation: the same over more members, each row reaching several of them. Hash bagging: the
-    same several times over, each by a hash function of its own (Chen et al. 2022). SS-DPA: the rank
-    of the sample among the distinct samples, modulo the number of parts (equation 7); there a row
-    whose label is none of the labels still counts as a sample, or a relabel would shift the ranks
-    of others.
+    same several times over, each with a different hash function (Chen et al. 2022). SS-DPA: the
+    rank of the sample among the distinct samples, modulo the number of parts (equation 7); there a
+    row with an unknown label still counts as a sample; otherwise a relabel would shift the ranks of
+    others.
 
     Raises
     ------
     TrainingError
-        With SS-DPA, if two rows are one sample and these are not to be merged.
+        With SS-DPA, if two rows have the same sample and such rows are not merged.
     """
     ranks = samples.ranks()
     times = np.bincount(ranks)

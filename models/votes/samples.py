@@ -1,4 +1,4 @@
-"""Samples: the training rows as a set to partition, and the test rows."""
+"""Samples: the training rows as a set to be partitioned, and the test rows."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def file_name(path: Path | str) -> str:
 
 
 NO_LABEL = -1
-"""Of a row whose label is none of those there are."""
+"""The label index of a row whose label is unknown."""
 
 _FEW_LABELS = 50
 _ROWS_A_LABEL = 5
-"""More labels than a few are refused if they have fewer rows than these each."""
+"""Least rows per label, if there are more than a few labels."""
 
 BadRows = Literal["refuse", "skip"]
-"""What becomes of rows that cannot be read: all is refused, or they alone are left aside."""
+"""Handling of unreadable rows: refuse all data, or skip only those rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,24 +55,23 @@ class Samples:
     Attributes
     ----------
     keys : list of bytes
-        A training row's values and nothing else; equal for equal samples. Sorting them sorts
-        samples.
+        The values of each training row; equal for equal samples. Sorting them sorts samples.
     y : ndarray of int32, shape (rows,)
-        Of the training rows; `NO_LABEL` for a row whose label is not among ``labels``.
+        Label of each training row; `NO_LABEL` if it is not among ``labels``.
     words : tuple of str
-        The label of each training row as it was given.
+        The label of each training row, as given.
     truth : ndarray of int32, shape (points,)
-        Of the test rows.
+        Labels of the test rows.
     labels : tuple of str
-        A name a label.
+        One name per label.
     features : Features
-        Of the training rows, followed by the test rows.
+        Features of the training rows, then of the test rows.
     source : str
-        For messages.
+        Name in messages.
     assumptions : tuple of Assumption
-        What a certificate rests on that lies before the samples.
+        Assumptions of a certificate about how the samples were made.
     left_aside : tuple of str
-        A sentence each about rows that were read and are not among these.
+        Sentences about rows that were read but left out.
     """
 
     keys: list[bytes]
@@ -111,7 +110,7 @@ class Samples:
 
 
 def number_labels(words: Sequence[str], names: Sequence[str]) -> NDArray[np.int32]:
-    """Return the index of each label in ``names``, or `NO_LABEL`."""
+    """Return the index of each label in ``names``, else `NO_LABEL`."""
     place = {name: index for index, name in enumerate(names)}
     return np.array([place.get(word, NO_LABEL) for word in words], dtype=np.int32)
 
@@ -119,7 +118,7 @@ def number_labels(words: Sequence[str], names: Sequence[str]) -> NDArray[np.int3
 def checked_names(
     source: str, names: Sequence[str], given: bool
 ) -> tuple[tuple[str, ...], Assumption]:
-    """Return the labels and the assumption on them, or refuse unusable ones."""
+    """Return the labels and the assumption about them, or refuse unusable ones."""
     flag = f"--labels {','.join(names)}"
     if len(set(names)) < len(names) or "" in names:
         raise TrainingError(f"{flag}: a label is empty or duplicated; name each once")
@@ -149,7 +148,7 @@ def checked_names(
 
 
 def refuse_measurements(source: str, words: Sequence[str], names: Sequence[str]) -> None:
-    """Refuse labels that are nearly all distinct, as measurements or row names are."""
+    """Refuse labels that are nearly all distinct, like measurements or row names."""
     if len(names) > _FEW_LABELS and len(words) < _ROWS_A_LABEL * len(names):
         raise TrainingError(
             f"{source}: {len(names):,} different labels in {len(words):,} rows look like "
@@ -159,7 +158,7 @@ def refuse_measurements(source: str, words: Sequence[str], names: Sequence[str])
 
 
 def bad_row_assumption(bad_rows: BadRows, unit: str) -> Assumption:
-    """Return the certificate's assumption on inserted rows that cannot be read."""
+    """Return the certificate's assumption about inserted rows that cannot be read."""
     if bad_rows == "skip":
         return Assumption(
             text=f"a row is a {unit} of the file; one that cannot be read, or has a label "
@@ -176,7 +175,7 @@ def bad_row_assumption(bad_rows: BadRows, unit: str) -> Assumption:
 def rows_with_known_labels(
     words: Sequence[str], names: Sequence[str]
 ) -> tuple[list[int], tuple[str, ...]]:
-    """Return the test rows whose label is known, and a sentence on the others."""
+    """Return the test rows with known labels, and a sentence on the others."""
     known = set(names)
     kept = [row for row, word in enumerate(words) if word in known]
     lost = len(words) - len(kept)
@@ -213,7 +212,7 @@ _LENGTH = 8
 def array_keys(X: NDArray[np.float64]) -> list[bytes]:
     """Return each row's bytes as float64, ordered as the values are.
 
-    Zero has no sign; sorted keys are rows in lexicographic order.
+    Zeros are unsigned; sorted keys are rows in lexicographic order.
     """
     bits = np.ascontiguousarray(X + 0.0, dtype=np.float64).view(np.uint64)
     ordered = np.where(bits & _SIGN, ~bits, bits | _SIGN).astype(">u8")
@@ -221,7 +220,7 @@ def array_keys(X: NDArray[np.float64]) -> list[bytes]:
 
 
 def cell_keys(rows: Iterable[Sequence[str]]) -> list[bytes]:
-    """Return each row's bytes: its UTF-8 cells after their lengths, hence unique."""
+    """Return each row as bytes: its cells in UTF-8 after their lengths, hence unique."""
     return [b"".join(map(_length_prefixed, row)) for row in rows]
 
 
@@ -251,16 +250,17 @@ def hash_text(key: str, reads_label: bool, families: int = 1) -> str:
 
 
 def held_out(keys: Sequence[bytes], share: float, key: str = "") -> NDArray[np.bool_]:
-    """Return which samples are held out: those whose own hash falls below ``share``."""
+    """Return which samples are held out: those whose hash is below ``share``."""
     limit = int(share * 2**64)
     return np.array([_digest(content, key.encode(), _TEST) < limit for content in keys], dtype=bool)
 
 
 def spread_offsets(members: int, spread: int, seed: int) -> tuple[int, ...]:
-    """Return the offsets of Finite Aggregation: distinct numbers below ``members``.
+    """Return the offsets of Finite Aggregation, distinct numbers below ``members``.
 
     A sample with hash h reaches members (h + offset) mod members (Wang, Levine and Feizi, 2022).
-    Offsets have the lowest hashes with the seed, free of any generator's version.
+    The offsets are the numbers with the lowest hashes under the seed, so no random generator's
+    version matters.
     """
     secret = str(seed).encode()
     drawn = sorted(
@@ -270,7 +270,7 @@ def spread_offsets(members: int, spread: int, seed: int) -> tuple[int, ...]:
 
 
 def _length_prefixed(text: str) -> bytes:
-    """Return a text as bytes after their length."""
+    """Return a text as bytes, preceded by their length."""
     content = text.encode()
     return len(content).to_bytes(_LENGTH, "little") + content
 

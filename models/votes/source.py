@@ -1,4 +1,4 @@
-"""Reading of the user's data file into samples."""
+"""Reading the user's data file into samples."""
 
 from __future__ import annotations
 
@@ -60,16 +60,15 @@ def samples_from_arrays(
         A sample is its values as float64.
     y, y_test : ndarray of integers, shape (rows,)
     labels : sequence of str or None
-        All labels there are, as numbers in text; None: 0 to the largest of ``y``.
+        All labels, as numbers in text; None for 0 to the largest of ``y``.
     bad_rows : {"refuse", "skip"}
-        What becomes of training rows whose values are not finite float32 numbers, or whose label
-        is no whole number.
+        Handling of training rows with values that are not finite float32 numbers, or with a label
+        that is not a whole number.
 
     Raises
     ------
     TrainingError
-        If a value is not a finite float32 number, shapes differ, or a test row's label is none of
-        the labels.
+        If a value is not a finite float32 number, shapes differ, or a test row's label is unknown.
     """
     train, words, places, left_aside = _training(source, ("X_train", "y_train"), X, y, bad_rows)
     test, answers = _rows(source, ("X_test", "y_test"), X_test, y_test)
@@ -100,12 +99,12 @@ def samples_from_share(
     source: str = "arrays",
     bad_rows: BadRows = "refuse",
 ) -> Samples:
-    """Return samples from rows of numbers, holding out test rows by their hash."""
+    """Return samples from rows of numbers; test rows are held out by their hash."""
     values, words, places, left_aside = _training(source, names, X, y, bad_rows)
     keys = array_keys(values)
     out = held_out(keys, share, hash_key)
     kept = np.flatnonzero(~out).tolist()
-    # Sorted, so that the order of the file has no say in theirs either.
+    # Sorted, so that test rows do not depend on the order of the file, either.
     tests = sorted(np.flatnonzero(out).tolist(), key=lambda row: (keys[row], words[row], row))
     if not kept or not tests:
         raise TrainingError(f"{source}: no rows left for training or testing; add rows")
@@ -141,9 +140,10 @@ def _training(
     y: NDArray[np.generic],
     bad_rows: BadRows,
 ) -> tuple[NDArray[np.float64], tuple[str, ...], Sequence[int], tuple[str, ...]]:
-    """Return rows and labels, their positions in the arrays, and what was skipped.
+    """Return rows and labels, their positions in the arrays, and a sentence on skipped rows.
 
-    An invalid label is an empty word: the row stays a sample, or a relabel would move others.
+    An invalid label becomes an empty word: the row remains a sample; otherwise a relabel would move
+    others.
     """
     numbers = X.ndim == 2 and X.dtype.kind in "fiub" and y.dtype.kind in "fiub"
     if bad_rows == "refuse" or not numbers or y.shape != X.shape[:1]:
@@ -178,7 +178,7 @@ def _rows(
     values, labels = rows_and_labels(source, names, X, y, np.float64)
     if not len(values):
         raise TrainingError(f"{source}: {names[0]!r} has no rows; add some")
-    # Adding 0 takes the sign off a zero, which no key shows either.
+    # Adding 0 removes the sign of zeros, as in the keys.
     return values + 0.0, tuple(map(str, labels.tolist()))
 
 
@@ -193,7 +193,7 @@ def _names(
     if labels is None:
         numbers = [int(word) if word else -1 for word in words]
         largest = max(numbers)
-        # Before there is a name for each up to the largest.
+        # Checked before a name is made for each label up to the largest.
         if largest >= MOST_LABELS:
             raise TrainingError(
                 f"{source}: {name!r} row {rows[numbers.index(largest)]} is {largest}; expected a "
@@ -219,8 +219,8 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 def read_lines(path: Path) -> tuple[Table, tuple[str, ...]]:
     """Read a table line by line, skipping lines that are not rows.
 
-    Each line is read by itself, so a cell cannot continue on the next line: an open quote would
-    swallow lines below. For tables of valid lines it equals `read_table`.
+    Each line is read separately, so cells cannot span lines: an open quote would swallow the lines
+    below. For tables of valid lines it equals `read_table`.
     """
     header: list[str] | None = None
     rows: list[list[str]] = []
@@ -302,8 +302,8 @@ def table_samples(
 ) -> Samples:
     """Read training rows, and test rows from another table or held out by hash.
 
-    A sample is its cells' text without surrounding blanks or the label. With ``bad_rows="skip"``
-    each unreadable line is skipped alone; the test table is always read whole.
+    A sample is the text of its cells, except the label, without surrounding blanks.
+    ``bad_rows="skip"`` skips only unreadable lines; the test table must be readable completely.
     """
     skip = bad_rows == "skip"
     table, left_aside = read_lines(path) if skip else (_whole(path), ())
@@ -319,7 +319,7 @@ def table_samples(
             tests.require(name, "the test table needs every column of the training table")
     elif test_share is not None:
         out = held_out(keys, test_share, hash_key)
-        # Sorted, so that the order of the file has no say in theirs either.
+        # Sorted, so that test rows do not depend on the order of the file, either.
         cells = table.column(label)
         held = sorted((keys[row], cells[row], int(row)) for row in np.flatnonzero(out))
         if skip:
@@ -362,7 +362,7 @@ def table_samples(
 
 
 def _whole(path: Path) -> Table:
-    """Read a table, or refuse it, mentioning that bad lines can be skipped."""
+    """Read a table; if it is refused, mention that bad lines can be skipped."""
     try:
         return read_table(path)
     except TrainingError as error:
@@ -398,7 +398,7 @@ def _features(names: Sequence[str], tables: Sequence[Table], basis: Table | None
 
 
 def _basis_assumption(basis: Table | None) -> tuple[Assumption, ...]:
-    """Return the assumption on a basis, if there is one."""
+    """Return the assumption about a basis, if there is one."""
     if basis is None:
         return ()
     text = (
@@ -409,7 +409,7 @@ def _basis_assumption(basis: Table | None) -> tuple[Assumption, ...]:
 
 
 def _read(path: Path) -> Table:
-    """Read a table outside the attacker's reach: all of it, or none."""
+    """Read a table that the attacker cannot change; every line must be readable."""
     table = read_table(path)
     if not len(table):
         raise TrainingError(f"{path}: no rows below the header")
@@ -452,30 +452,31 @@ def read_samples(
     Parameters
     ----------
     path : Path or str
-        A CSV with a header, or an NPZ with ``X_train, y_train, X_test, y_test``, or with ``X, y``
-        and a ``test_share``.
+        A CSV with a header, or an NPZ with ``X_train, y_train, X_test, y_test``, or ``X, y`` with a
+        ``test_share``.
     label : str or None
         The CSV's column to predict.
     test : Path or str or None
-        A CSV of rows to test on, with the same columns.
+        A CSV of test rows, with the same columns.
     test_share : float or None
-        Share of the rows to test on instead; the hash of a row's values says which.
+        Alternatively, the share of test rows, selected by the hash of a row's values.
     labels : sequence of str or None
-        All labels there are; None: those in the file.
+        All labels; None for those in the file.
     hash_key : str
-        Of the hash that holds rows out.
+        Key of the hash that selects test rows.
     encoding : Path or str or None
-        A CSV whose rows decide the features of every part; None: the rows of a part decide its own.
+        A CSV whose rows determine the features of all parts; None if each part's rows determine its
+        features.
     bad_rows : {"refuse", "skip"}
-        What becomes of rows that may be the attacker's and cannot be read: too few or too many
-        cells, an open quote, bytes that are no text; in arrays a number that is not finite, or a
-        label that is no whole number. With ``"skip"`` each is left aside by itself, so that an
-        edit that inserts one reaches no member; a row of a CSV is then a line of it.
+        Handling of unreadable rows that may be the attacker's: too few or too many cells, an open
+        quote, bytes that are not text; in arrays a number that is not finite, or a label that is
+        not a whole number. ``"skip"`` skips only these, so that inserting one reaches no member;
+        each line of a CSV is then one row.
 
     Raises
     ------
     TrainingError
-        If it cannot be read or used, with the place and the cure.
+        If it cannot be read or used; the message states the place and the remedy.
     """
     source = Path(path)
     if test is not None and test_share is not None:

@@ -1,6 +1,6 @@
 """A worker process that trains one requested member at a time.
 
-It reads a `Task`, then the number of a member; it answers each with a `Member`.
+It reads a `Task`, then member numbers; it replies to each with a `Member`.
 """
 
 from __future__ import annotations

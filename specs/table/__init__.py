@@ -51,7 +51,7 @@ def functions() -> dict[str, Function]:
     table = dict(_BY_NAME)
     if os.environ.get("LEAVEOUT_PLUGINS", "").lower() in {"off", "0", "no", "false"}:
         return table
-    # Reading the metadata of every installed package is not for who only parses.
+    # Parsing alone need not read the metadata of every installed package.
     from importlib.metadata import entry_points
 
     for point in entry_points(group=GROUP):

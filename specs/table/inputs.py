@@ -11,7 +11,7 @@ from leaveout.specs.types import INPUTS, LIST, NUMBER, TABLE, TEXT, Type
 
 
 def _ordered_bounds(given: Bound, types: Types) -> str | None:
-    """Refuse a box known to be empty; bounds that are not literals are not yet known."""
+    """Refuse an empty box; the check waits if bounds are not literals."""
 
     def values(bound: Expression) -> list[Number] | None:
         if isinstance(bound, Number):
@@ -41,7 +41,7 @@ def _ordered_bounds(given: Bound, types: Types) -> str | None:
 
 
 def _can_be_listed(lists: Lists) -> Rule:
-    """Refuse anything known not to be a list; the rest is checked when used."""
+    """Refuse an argument known not to be a list; other arguments are checked when used."""
 
     def rule(given: Bound, types: Types) -> str | None:
         with suppress(Unknown):

@@ -30,7 +30,7 @@ class Listed:
     """Features that together take one of several rows."""
 
     columns: tuple[int, ...]
-    rows: Iterable[Row]  # as written, not rounded; each as long as ``columns``
+    rows: Iterable[Row]  # exact, as written; each as long as ``columns``
 
 
 def _unknown_file(path: Text, columns: tuple[int, ...]) -> Sequence[Row]:
@@ -48,7 +48,7 @@ class Reader:
     Methods raise `Slip`, pointing at a bad argument, or `Unknown` if it is not known yet.
     """
 
-    follow: Follow  # from a name to what it stands for
+    follow: Follow  # maps a name to the expression behind it
     file: Callable[[Text, tuple[int, ...]], Sequence[Row]] = _unknown_file
     range: Callable[[int], tuple[float, float]] = _unknown_range
 
@@ -69,7 +69,7 @@ class Reader:
         return int(value)
 
     def items(self, node: Expression) -> tuple[Expression, ...]:
-        """Return the items of a list, or an expression that is not a list as one item."""
+        """Return the items of a list; anything else counts as a list of one item."""
         value = self.follow(node)
         if isinstance(value, Name | Call):
             raise Unknown
@@ -119,11 +119,11 @@ class Reader:
 
 
 Lists: TypeAlias = Callable[[Reader, Arguments], tuple[Listed, ...]]
-"""Returns what a call lists, given its arguments by parameter."""
+"""Returns the values that a call lists, given its arguments by parameter."""
 
 
 def grid(reader: Reader, given: Arguments) -> tuple[Listed, ...]:
-    """Return the values of ``grid``, for each feature or for several together."""
+    """Return the values of ``grid``, for each feature or for several jointly."""
     columns = reader.columns(given["at"])
     values = reader.follow(given["values"])
     if isinstance(values, Text):
@@ -171,7 +171,7 @@ def _whole_numbers(
             "are supported"
         )
         raise Slip(at, wrong, "leave such a fine-grained feature continuous")
-    # A quotient, as who scales data computes it, so that both round to the same float32.
+    # A quotient, the usual way to scale data, so that both round to the same float32.
     return Listed((column,), (((k - zero) / span,) for k in range(low, high + 1)))
 
 
@@ -226,7 +226,7 @@ def circle(reader: Reader, given: Arguments) -> tuple[Listed, ...]:
 
 
 def _angles(points: int, arc: float | None) -> Iterator[float]:
-    """Yield angles from 0, computed in the usual order so that float32 matches data."""
+    """Yield angles from 0, computed in the usual order so that float32 values match the data."""
     turn = 2 * math.pi
     for k in range(points):
         yield turn * k / points if arc is None else turn * arc * (k / (points - 1))

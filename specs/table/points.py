@@ -10,7 +10,7 @@ from leaveout.specs.types import BOOLEAN, LIST, NUMBER, POINT
 
 
 def _features(given: Bound, types: Types) -> str | None:
-    """Refuse anything known not to be a feature, and repeated features."""
+    """Refuse repeated features, and arguments known not to be features."""
     with suppress(Unknown):
         Reader(lambda node: node).columns(given["at"])
     return None

@@ -1,4 +1,4 @@
-"""Reference of the functions for documentation and editors, from their declarations."""
+"""Reference of the functions for documentation and editors, generated from their declarations."""
 
 from __future__ import annotations
 

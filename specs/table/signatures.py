@@ -13,15 +13,15 @@ from leaveout.specs.text.expressions import Call, Expression
 from leaveout.specs.types import NUMBER, TEXT, Type
 
 Bound: TypeAlias = dict[str, Expression]
-"""The arguments of one call under the names of the parameters."""
+"""The arguments of one call, by parameter name."""
 
 Types: TypeAlias = Mapping[str, Type]
-"""The types of the arguments of one call, under the same names; of a bare word `WORD`."""
+"""The types of the arguments of one call, by parameter name; `WORD` for bare words."""
 
 Rule: TypeAlias = Callable[[Bound, Types], str | None]
 
 Words: TypeAlias = str | Callable[[Mapping[str, str]], str | None]
-"""Says a call: a template such as ``{network}'s label at {point}``, or a function of the same."""
+"""Wording of a call: a template such as ``{network}'s label at {point}``, or a function."""
 
 
 @dataclass(frozen=True)
@@ -31,21 +31,21 @@ class Parameter:
     Attributes
     ----------
     name : str
-        Any argument may be given by it, ``name = value``.
+        Arguments can be passed by name, ``name = value``.
     types : tuple of Type
-        What the argument may be; one of `types` and `words` is not empty.
+        Allowed types; one of `types` and `words` is not empty.
     optional : bool
     named : bool
         Whether the argument must be given by name.
     words : tuple of str
-        Bare words the argument may be instead, such as ``adaptive``.
+        Bare words allowed instead, such as ``adaptive``.
     whole : bool
         Whether a number must be whole.
     least, most : float or None
         Range of a number, both ends included.
     trend : {"", "rising", "falling"}
-        How the function's number changes as this argument grows; the empty text where that is
-        not known. A ``find`` needs it.
+        How the function's number changes as this argument grows; empty if unknown. A ``find`` needs
+        it.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Parameter:
 
     @property
     def is_path(self) -> bool:
-        """Whether a text argument is a path; it is a name where numbers are allowed too."""
+        """Whether a text argument is a path; where numbers are allowed too, it is a name."""
         return TEXT in self.types and NUMBER not in self.types
 
     @property
@@ -91,48 +91,47 @@ class Function:
     ----------
     name : str
     parameters : tuple of Parameter
-        Those that must be given come first.
+        Required ones come first.
     result : Type
     doc : str
-        What it means, in a line.
+        Meaning, in one line.
     example : str
     rule : callable or None
-        Given the arguments of a call under their parameters' names, each of a right type, and
-        these types, returns what is wrong with them together, or None. Of several lines the
-        first says what is wrong, the others what to write instead. It may raise a
-        `leaveout.specs.text.errors.Slip` to point at one of them.
+        Receives the arguments of a call by parameter, each of an allowed type, and these types;
+        returns what is wrong with their combination, or None. The first line says what is wrong,
+        further lines what to write instead. It may raise a `leaveout.specs.text.errors.Slip` to
+        point at one of them.
     threat : str
-        What may change about the training set, in a line; empty where the function is not
-        about that.
+        What may change about the training set, in one line; empty for other functions.
     decider : callable, str or None
-        Computes the value of a call, see `leaveout.specs.deciders`; a text ``module:function``
-        names one that is imported once it is needed. Of built-in functions this, `forms`, `facts`
-        and `plain` are None: who decides or words them has a table of its own.
+        Computes the value of a call, see `leaveout.specs.deciders`; a text ``module:function`` is
+        imported when needed. For built-in functions this, `forms`, `facts` and `plain` are None:
+        the verifier has tables for them.
     reads : bool
-        Whether a call reads a file, which is done before anything is decided, so that what is
-        wrong with it is known at once.
+        Whether a call reads a file. Files are read before anything is decided, so that errors in
+        them appear at once.
     forms : callable, str or None
-        Of a function about points, which has no decider: reads a call as linear forms of features
-        and scores; a text names one.
+        For a function about points, which has no decider: translates a call to linear forms of
+        features and scores; or ``module:function``.
     lists : callable or None
-        Of a set of inputs that leaves only some of its parameter ``inputs``, and has no decider:
-        returns what features take, see `leaveout.specs.table.listed`.
+        For a set of inputs that restricts its parameter ``inputs``, and has no decider: returns the
+        listed values, see `leaveout.specs.table.listed`.
     solver : bool
-        Whether the decider asks a solver. Of a plug-in's function that is assumed.
+        Whether the decider calls a solver. Assumed for plug-ins' functions.
     kernels : tuple of str
-        Groups of compiled functions that a call leads to.
+        Groups of compiled functions that a call may run.
     words : str, callable or None
-        Says a call within a sentence, given the arguments as written under their parameters'
-        names: a phrase for a value, a clause for a claim. A template says calls that give all
-        of its parameters; a callable returns None for calls it cannot say. Those stay as written.
+        Wording of a call within a sentence, from the arguments as written, by parameter: a phrase
+        for a value, a clause for a claim. A template covers calls that set all of its parameters; a
+        callable returns None for calls it does not cover. Those are shown as written.
     share : bool
         Whether its number is a share, from 0 to 1; comparing it with any other number is an error.
     facts : callable, str or None
-        Shows on a page what its decider told of all calls of a statement; a text names one. They
-        are listed where there is none.
+        Shows on a page what `Arguments.tell` recorded for all calls of a statement; or
+        ``module:function``. Without it, the facts are listed.
     plain : callable, str or None
-        Says a statement about a call to who knows no word of the language; a text names one. Where
-        there is none, or it returns None, `words` are taken.
+        Words a statement about a call for readers who do not know the language; or
+        ``module:function``. Without it, or if it returns None, `words` is used.
     """
 
     name: str
@@ -155,7 +154,7 @@ class Function:
 
     @property
     def signature(self) -> str:
-        """The signature as in messages, with optional parameters in square brackets."""
+        """The signature shown in messages, with optional parameters in square brackets."""
         text = ""
         for parameter in self.parameters:
             comma = ", " if text else ""
@@ -163,7 +162,7 @@ class Function:
         return f"{self.name}({text}) -> {self.result.name}"
 
     def call_words(self, given: Mapping[str, str]) -> str | None:
-        """Return a call in words, or None if it has none.
+        """Return a call in words, or None if it has no wording.
 
         Parameters
         ----------
@@ -183,7 +182,7 @@ class Function:
         Raises
         ------
         KeyError
-            If there is none of that name.
+            If no parameter has that name.
         """
         for parameter in self.parameters:
             if parameter.name == name:
@@ -192,7 +191,7 @@ class Function:
 
 
 def name_position(at: Position, name: str) -> Position:
-    """Return the position of the name that a node starts with."""
+    """Return the position of the name at the start of a node."""
     return Position(at.line, at.column, at.line, at.column + len(name))
 
 

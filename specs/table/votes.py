@@ -19,7 +19,7 @@ from leaveout.specs.types import (
 )
 
 THREATS = ("edits", "insertions", "removals", "modifications", "relabels")
-"""What can be counted of what someone does to a training set."""
+"""Kinds of changes to a training set that can be counted."""
 
 _EDITS = "up to n points are inserted or removed"
 _RELABELS = "up to n labels are changed; the points stay"
@@ -114,7 +114,7 @@ def _changes(name: str) -> Parameter:
 
 
 def _label(name: str, optional: bool = True) -> Parameter:
-    """Return a parameter that is a label: its number, or its name in quotes."""
+    """Return a parameter for a label: its number, or its name in quotes."""
     return Parameter(name, (NUMBER, TEXT), optional=optional, named=True, whole=True, least=0)
 
 

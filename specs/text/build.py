@@ -1,4 +1,4 @@
-"""Builder of the tree while lark reduces: a method per rule, children in order."""
+"""Builder of the tree while lark reduces: one method per grammar rule, children in order."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from leaveout.specs.text.expressions import (
 )
 from leaveout.specs.text.tree import Find, Guarantee, Include, Let, Param, Statement
 
-# Tokens, nodes and groups, as lark hands them over: with all tokens kept.
+# Tokens, nodes and groups from lark, with no token filtered out.
 Parts = list[Any]
 
 
@@ -59,9 +59,9 @@ def _bare(part: Any) -> Any:
 
 
 def _between(parts: Parts, opening: str) -> Parts:
-    """Return the parts between a pair of brackets, without the commas."""
+    """Return the parts between a pair of brackets, without commas."""
     first = next(index for index, part in enumerate(parts) if part == opening)
-    # An optional part that is not there is None.
+    # A missing optional part is None.
     return [_bare(part) for part in parts[first + 1 : -1] if part is not None and part != ","]
 
 
@@ -82,7 +82,7 @@ def _text(token: Any) -> Text:
 
 
 class _Builder:
-    """Builder of nodes that raises `Slip` where the language forbids what parses."""
+    """Builder of nodes; raises `Slip` for text that parses but is not allowed."""
 
     def start(self, parts: Parts) -> tuple[Statement, ...]:
         return tuple(parts)

@@ -1,4 +1,4 @@
-"""Error messages with the place, the line, carets under the token, and the cure."""
+"""Error messages with the line, carets under the token, and the remedy."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Source:
 
     name: str
     text: str
-    included: tuple[Source, ...] = ()  # the files it includes
+    included: tuple[Source, ...] = ()  # included files
 
     @property
     def lines(self) -> int:
@@ -51,7 +51,7 @@ class Source:
         return self, at
 
 
-# Of a longer line only the part around the token is shown.
+# Only the part of a longer line around the token is shown.
 LONGEST = 160
 AROUND = 60
 WORDIEST = 300
@@ -87,7 +87,7 @@ def _width(character: str) -> int:
 
 
 def _pad(before: str) -> str:
-    # Only a tab is as wide as a tab.
+    # Tabs are kept, so that the carets stay aligned.
     return "".join("\t" if character == "\t" else " " * _width(character) for character in before)
 
 
@@ -95,7 +95,7 @@ def error_in_source(source: Source, slip: Slip) -> SpecError:
     """Return the error that shows a slip in its source."""
     at = slip.at
     lines = source.text.split("\n")
-    # A carriage return belongs to the line's end, any other character to the line.
+    # Only a carriage return at the end belongs to the line end.
     line = lines[at.line - 1].removesuffix("\r") if 0 < at.line <= len(lines) else ""
     line = "".join(map(_printable, line))
     start = at.column - 1
@@ -118,13 +118,13 @@ def error_in_source(source: Source, slip: Slip) -> SpecError:
 
 
 def error_in_file(source: Source, slip: Slip) -> SpecError:
-    """Return the error that shows a slip in the file where it is."""
+    """Return the error that shows a slip in its file."""
     file, at = source.find(slip.at)
     return error_in_source(file, Slip(at, slip.wrong, slip.cure))
 
 
 def place(source: Source, at: Position, seen_from: Position) -> str:
-    """Return ``line:column``, preceded by the name of the file if it is another one."""
+    """Return ``line:column``, prefixed by the file name if it is another file."""
     file, local = source.find(at)
     here, _ = source.find(seen_from)
     where = f"{local.line}:{local.column}"
@@ -178,7 +178,7 @@ def join_alternatives(words: Sequence[str]) -> str:
 
 
 def describe_expected(terminals: Iterable[str]) -> str:
-    """Return in words which tokens are allowed."""
+    """Return the allowed tokens in words."""
     left = set(terminals)
     words = []
     if {"NAME", "NUMBER", "LPAR"} <= left:
@@ -210,7 +210,7 @@ WORDS = {
     "then": "write: condition => claim",
     "xor": "write: (a or b) and not (a and b)",
 }
-"""Names, in lower case, that other languages have as words."""
+"""Names, in lower case, that are keywords in other languages."""
 
 _DOUBLE = 'a text is in double quotes: "full.onnx"'
 _LIST = "a list is in square brackets, e.g. [0, 1]"

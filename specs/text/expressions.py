@@ -71,7 +71,7 @@ def walk(*nodes: Node) -> Iterator[Node]:
 
 
 def binds(node: Node) -> int:
-    """Return how tightly a node binds; one looser than its place needs parentheses."""
+    """Return how tightly a node binds; where that is too loose, it needs parentheses."""
     match node:
         case Confident():
             return 0
@@ -253,7 +253,7 @@ class Implies(Node):
 class Binder(Node):
     """``name in domain`` of a ``forall``, or ``name in domain but share``.
 
-    ``but`` leaves out any share of all that the domain was drawn from.
+    ``but`` leaves out any share of all rows that the domain was drawn from.
     """
 
     name: str
@@ -306,7 +306,7 @@ Expression: TypeAlias = (
 
 
 Follow = Callable[[Expression], Expression]
-"""From a name to the expression it stands for; other expressions are returned as they are."""
+"""Maps a name to the expression behind it; returns other expressions unchanged."""
 
 _OPERATORS: Mapping[str, Callable[[float, float], float]] = {
     "+": operator.add,

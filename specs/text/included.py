@@ -15,12 +15,12 @@ from leaveout.specs.text.parse import parse, read, with_text
 from leaveout.specs.text.tree import Include, Spec, Statement
 
 SUFFIX = ".spec"
-"""Of every file that is included."""
+"""Suffix of included files."""
 MOST = 100
-"""Most files that one specification may include."""
+"""Most files that one specification can include."""
 
 _STARTS = frozenset({"find", "guarantee", "include", "let", "param"})
-"""What statements begin with."""
+"""First words of statements."""
 _COMMENT = re.compile(r"#[^\n]*")
 _WORD = re.compile(r"[a-z]+\b")
 
@@ -35,17 +35,17 @@ def load(path: str | Path, allowed: Sequence[Path] = ()) -> Spec:
     path : str or Path
         A UTF-8 file.
     allowed : sequence of Path
-        Folders that files may be included from, beside the file's own.
+        Folders that files may be included from, besides the file's own.
 
     Returns
     -------
     Spec
-        Its source is named as the path was given.
+        Its source is named by the given path.
 
     Raises
     ------
     SpecError
-        If there is no such file, it is not UTF-8 text, or it is not a specification.
+        If there is no such file, it is not UTF-8 text, or not a specification.
     """
     file = Path(path)
     spec = parse(read(path), str(path))
@@ -57,31 +57,31 @@ def expand(
 ) -> Spec:
     """Replace every ``include`` by the statements of the included file.
 
-    What is included is a specification: its name ends in ``.spec``, and it lies, links resolved,
-    in ``folder`` or a folder below, or below one that is allowed. A specification from elsewhere
-    thus shows nobody other files of whom it is given to.
+    An included file must be a specification: its name ends in ``.spec``, and with links resolved it
+    is in or below ``folder`` or an allowed folder. A specification from someone else thus cannot
+    reveal other files of its user.
 
     Parameters
     ----------
     spec : Spec
     folder : Path
-        What its relative paths are relative to.
+        Base of its relative paths.
     file : Path, optional
-        Where it was read, so that it is not included by what it includes.
+        The file it was read from, so that included files cannot include it.
     allowed : sequence of Path
         Further folders that files may be included from.
 
     Returns
     -------
     Spec
-        The same one where nothing is included. Texts of a file in another folder, which are
-        paths, are rewritten so that they are relative to ``folder`` as well.
+        The same one if it includes nothing. Paths in files from another folder are rewritten
+        relative to ``folder``.
 
     Raises
     ------
     SpecError
-        If a file cannot be read or includes itself, is included twice, is no specification or
-        lies where none may be included from, or if an allowed folder is none.
+        If a file cannot be read, includes itself, is included twice, is not a specification, or is
+        outside the allowed folders, or if an allowed folder is not a folder.
     """
     if not any(isinstance(each, Include) for each in spec.statements):
         return spec
@@ -98,7 +98,7 @@ def expand(
 
 @dataclass(frozen=True)
 class _File:
-    """A parsed file: its folder, also relative to the first file's, and its first line."""
+    """A parsed file: its folder, also relative to the first file's folder, and its first line."""
 
     spec: Spec
     folder: Path
@@ -164,7 +164,7 @@ class _Reader:
 
 
 def _parse_included(text: str, target: Path, path: Text) -> Spec:
-    """Parse an included file; show nothing of one that is not a specification."""
+    """Parse an included file; if it is not a specification, show none of its content."""
     try:
         return parse(text, str(target))
     except SpecError:
@@ -175,7 +175,7 @@ def _parse_included(text: str, target: Path, path: Text) -> Spec:
 
 
 def _move_node(node: AnyNode, file: _File) -> AnyNode:
-    """Return a node with positions among all files and paths from the first file."""
+    """Return a node with positions among all files, and paths relative to the first file."""
     changes: dict[str, Any] = {}
     for each in fields(node):
         value = getattr(node, each.name)

@@ -41,14 +41,14 @@ def _parser() -> Lark:
 
 
 def tokens(text: str) -> list[Token]:
-    """Return the tokens of a valid text, without comments."""
+    """Return the tokens of a valid text, except comments."""
     return list(_parser().lex(text))
 
 
 def refuse_too_deep(statements: Sequence[Node]) -> None:
     """Raise a `Slip` for a tree too deep for recursion."""
     stack = [(node, 1) for node in statements]
-    # A tree built in Python may hold one node many times over.
+    # A tree built in Python may contain one node many times.
     walked: dict[int, int] = {}
     while stack:
         node, depth = stack.pop()
@@ -71,12 +71,12 @@ def parse(text: str, name: str = "<text>") -> Spec:
     ----------
     text : str
     name : str
-        What messages call the text, such as its path.
+        Name of the text in messages, such as its path.
 
     Returns
     -------
     Spec
-        As written: an ``include`` stays one until `leaveout.specs.expand`.
+        As written; `leaveout.specs.expand` replaces each ``include``.
 
     Raises
     ------
@@ -129,7 +129,7 @@ def _too_long(name: str) -> SpecError:
 
 
 def decode_text(data: bytes, name: str) -> str:
-    """Return the text of a file, with line ends normalised to line feeds."""
+    """Decode a file, with line ends normalised to line feeds."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -141,7 +141,7 @@ def decode_text(data: bytes, name: str) -> str:
 
 
 def _size(node: Node, known: dict[int, int]) -> int:
-    """Return how many nodes a tree has, visiting shared nodes once."""
+    """Return the number of nodes in a tree, visiting shared nodes once."""
     if id(node) not in known:
         known[id(node)] = 1 + sum(_size(child, known) for child in children(node))
     return known[id(node)]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lark.exceptions import UnexpectedInput, UnexpectedToken
 
 CLOSES = {"LPAR": "RPAR", "LSQB": "RSQB"}
-"""The closing bracket of every opening one, by the grammar's names."""
+"""The closing bracket for each opening one, by the grammar's names."""
 
 _BRIEF = 30
 
@@ -32,14 +32,14 @@ _BRIEF = 30
 class Scene:
     """The unexpected token and its surroundings."""
 
-    before: tuple[Token, ...]  # all tokens before it
+    before: tuple[Token, ...]  # the tokens before it
     token: Token
-    after: Token | None  # the next token, None where there is none or it cannot be read
-    accepts: frozenset[str]  # the grammar's names of the tokens that would fit
+    after: Token | None  # the next token; None at the end or if it cannot be read
+    accepts: frozenset[str]  # the grammar's names for the allowed tokens
 
     @classmethod
     def of(cls, error: UnexpectedToken, text: str, parser: Lark) -> Scene:
-        """Retokenise the text around an error of lark."""
+        """Tokenise the text around an error of lark."""
         from lark.exceptions import UnexpectedCharacters
 
         token: Token = error.token
@@ -61,7 +61,7 @@ class Scene:
 
     @property
     def previous(self) -> Token | None:
-        """The token before, if any."""
+        """The previous token, if any."""
         return self.before[-1] if self.before else None
 
     @property
@@ -83,7 +83,7 @@ class Scene:
 
     @property
     def adjacent_text(self) -> str:
-        """The text of the previous token if it directly precedes this one."""
+        """The text of the previous token if no space separates it from this one."""
         if self.previous is None or self.previous.end_pos != self.token.start_pos:
             return ""
         return str(self.previous)
@@ -101,11 +101,11 @@ class Scene:
 
     @property
     def heading(self) -> Token | None:
-        """The token two before: a statement's keyword if its name was read last."""
+        """The token two before: a statement's keyword if its name was the last token."""
         return self.before[-2] if len(self.before) > 1 else None
 
     def back(self) -> Position:
-        """Return the joint position of the previous token and this one."""
+        """Return the span of the previous token and this one."""
         return position(self.previous).to(self.at) if self.previous is not None else self.at
 
 

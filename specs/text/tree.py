@@ -96,7 +96,7 @@ def _colour_token(match: re.Match[str]) -> str:
     return f'<span style="{style}">{escaped}</span>' if style else escaped
 
 
-# A statement longer than this puts its claim on a line of its own.
+# A longer statement puts its claim on a separate line.
 WIDTH = 100
 
 

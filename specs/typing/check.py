@@ -29,7 +29,7 @@ from leaveout.specs.typing.infer import Entry, Inference, Scope
 from leaveout.specs.typing.params import Constants
 
 MOST_IN_ALL = 20 * LONGEST
-"""Most parts that all claims of a specification may have together, names written out."""
+"""Most parts of all claims of a specification together, with all names written out."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class _Measure:
 class Expansion:
     """The sizes of the lets read so far, each computed once."""
 
-    functions: Mapping[str, Function]  # those that are called
+    functions: Mapping[str, Function]  # the functions called
     _lets: dict[str, _Measure] = field(default_factory=dict, init=False)
     _claims: int = field(default=0, init=False)
 
@@ -66,7 +66,7 @@ class Expansion:
     def _measure_or_refuse(self, node: Expression) -> _Measure:
         """Measure an expression; raise `Slip` if it is too large or too deep."""
         found = self._measure(node)
-        # What is written in one specification without names is never larger.
+        # Text in one specification is never larger unless it uses names.
         if found.size > LONGEST:
             raise Slip(
                 node.at,
@@ -88,19 +88,19 @@ class Expansion:
             named = self._lets[node.name]
             return _Measure(named.size + 1, named.depth + 1)
         if isinstance(node, ListOf) and all(isinstance(item, Number) for item in node.items):
-            # Data, which is read once.
+            # Literal data is read only once.
             return _Measure(1, 1)
         size = depth = 1
         for child in children(node):
             inner = self._measure(child)
             size += inner.size
-            # Sets of inputs that refine one another, by name or not, are read in a loop.
+            # Sets of inputs that refine one another, by name or not, are read without recursion.
             more = 1 if child is not self._refined_set(node) else -isinstance(child, Name)
             depth = max(depth, inner.depth + more)
         return _Measure(size, depth)
 
     def _refined_set(self, node: Node) -> Expression | None:
-        """Return the set of inputs that a call refines."""
+        """Return the set of inputs that a call refines, if any."""
         if isinstance(node, Call) and self.functions[node.function].lists and node.arguments:
             return node.arguments[0]
         return None
@@ -113,14 +113,14 @@ class CheckedSpec:
     Attributes
     ----------
     spec : Spec
-        As checked. For a tree built in Python: as parsed back from its canonical text, so
-        that its nodes have positions.
+        The checked specification. A tree built in Python is parsed from its canonical text, so that
+        its nodes have positions.
     lets : mapping of str to Let
         In order; params are among them.
     statements : tuple of Guarantee or Find
         In order.
     functions : mapping of str to Function
-        Those it was checked with.
+        The functions it was checked with.
     """
 
     spec: Spec
@@ -131,7 +131,7 @@ class CheckedSpec:
 
     @property
     def source(self) -> Source:
-        """The text and its name."""
+        """Its text and name."""
         return self.spec.source
 
     def type_of(self, node: Expression) -> Type:
@@ -140,8 +140,8 @@ class CheckedSpec:
         Raises
         ------
         KeyError
-            If the node is not one of `spec`; an equal node is not enough, since what a name
-            stands for depends on where it stands.
+            If the node is not in `spec`; an equal node is not enough, since the meaning of a name
+            depends on its place.
         """
         return self._types[id(node)]
 
@@ -163,8 +163,8 @@ def check(spec: Spec, table: Mapping[str, Function] | None = None) -> CheckedSpe
     Raises
     ------
     SpecError
-        At the first name that is unknown or defined twice, expression that has no type, or
-        claim that is none; the message points at it. Also if there is nothing to prove.
+        At the first unknown or repeated name, expression without a type, or statement that is not a
+        claim; the message points at it. Also if there is no statement to prove.
     """
     spec = with_text(spec)
     try:

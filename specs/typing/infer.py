@@ -68,9 +68,9 @@ class Inference:
     """State for typing expressions, apart from the names in scope."""
 
     functions: Mapping[str, Function]
-    lets: Mapping[str, Position]  # every let of the specification, also those further down
-    results: frozenset[str]  # the names of the guarantees and finds
-    source: Source  # what messages name other places in
+    lets: Mapping[str, Position]  # all lets of the specification, also later ones
+    results: frozenset[str]  # names of the guarantees and finds
+    source: Source  # for the names of other places in messages
     types: dict[int, Type] = field(
         default_factory=dict
     )  # filled while typing, by ``id`` of the node
@@ -83,7 +83,7 @@ class Inference:
         return kind
 
     def claim(self, node: Expression, scope: Scope, what: str) -> Type:
-        """Type an expression that must be a claim; ``what`` begins the error message."""
+        """Type an expression that must be a claim; error messages start with ``what``."""
         kind = self.infer(node, scope)
         if kind != BOOLEAN:
             cure = f"compare it, as in: {brief(node)} "
@@ -135,7 +135,7 @@ class Inference:
         raise self._unknown(node.name, node.at, scope)
 
     def _unknown(self, name: str, at: Position, scope: Scope | None = None) -> Slip:
-        # Without a scope: what is called, which only a function can be.
+        # Without a scope: the name is called, so only functions are possible.
         if name in self.lets:
             where = place(self.source, self.lets[name], seen_from=at)
             wrong = f"'{name}' is used before it is defined"
@@ -143,7 +143,7 @@ class Inference:
         if name in self.results:
             wrong = f"'{name}' names a result, which no expression can use"
             return Slip(at, wrong, "only what a 'let' or a 'forall' defines has a value")
-        # A name much shorter or longer than a function is not that function misspelt.
+        # A name of very different length is not a misspelt function.
         similar = {each for each in self.functions if abs(len(each) - len(name)) <= 2}
         cure = nearest(name, {*(scope or ()), *similar})
         if name.casefold() in _NOT_FINITE:
@@ -306,7 +306,7 @@ class Inference:
         raise Slip(node.at, f"'{node.operator}' cannot compare these: {facts}", cure)
 
     def _refuse_no_share(self, node: Compare, scope: Scope) -> None:
-        """Refuse to compare a share with an impossible value, such as per cent."""
+        """Refuse to compare a share with an impossible value, such as a percentage."""
         for side, other in ((node.left, node.right), (node.right, node.left)):
             call = literal(side, scope)
             function = self.functions.get(call.function) if isinstance(call, Call) else None
@@ -343,7 +343,7 @@ class Inference:
         return Entry(domain.each, at)
 
     def _check_left_out_share(self, node: ForAll, binder: Binder, share: Number) -> None:
-        """Refuse a left-out share of a domain not sampled, or in a claim not statistical."""
+        """Refuse ``but`` for a domain not sampled, or in a claim that is not statistical."""
         domain = self.types[id(binder.domain)]
         if domain != FAMILY:
             wrong = (
@@ -361,7 +361,7 @@ class Inference:
         self.types[id(share)] = NUMBER
 
     def twice(self, name: str, at: Position, first: Position) -> Slip:
-        """Return the slip for a name that is already defined."""
+        """Return the slip for a name defined twice."""
         where = place(self.source, first, seen_from=at)
         cure = f"first at {where}; rename one of them"
         return Slip(at, f"'{name}' is defined twice", cure)

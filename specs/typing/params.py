@@ -30,7 +30,7 @@ _LONGEST = 40
 
 @dataclass
 class Constants:
-    """Constants among the lets and params read so far."""
+    """The constants among the lets and params read so far."""
 
     _known: dict[str, Number | Text] = field(default_factory=dict, init=False)
 
@@ -65,7 +65,7 @@ def params(spec: Spec) -> dict[str, Value]:
     Raises
     ------
     SpecError
-        If the value of one is not constant; the message points at it.
+        If a value is not constant; the message points at it.
     """
     constants = Constants()
     found: dict[str, Value] = {}
@@ -88,12 +88,12 @@ def with_params(spec: Spec, values: Mapping[str, Value]) -> Spec:
     ----------
     spec : Spec
     values : mapping of str to float or str
-        By the name of the param. A number may be given as text, as a specification writes it.
+        By param name. A number may be a text, in the specification's syntax.
 
     Returns
     -------
     Spec
-        The same but for the values; messages still show the text as it was read.
+        The same except for the values; messages still show the original text.
 
     Raises
     ------
@@ -163,7 +163,7 @@ def _wrong(name: str, human: str, value: object, now: Value) -> SpecError:
 
 
 def _bare(value: str) -> str:
-    """Remove the quotes from a text, which a shell may have removed already."""
+    """Remove the quotes of a text, which a shell may have removed already."""
     inside = value[1:-1]
     quoted = len(value) > 1 and value[0] == value[-1] == '"' and '"' not in inside
     return unquote_text(value) if quoted and wrong_escape(value) is None else value

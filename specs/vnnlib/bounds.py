@@ -1,4 +1,4 @@
-"""The box of a query: bounds that the file states for single inputs."""
+"""The box of a query: its bounds of single inputs."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from leaveout.specs.vnnlib.formula import Atom, Linear, Place
 from leaveout.specs.vnnlib.rounding import above, below, finite_above, finite_below, is_exact
 
 Key: TypeAlias = tuple[Place, bool]
-"""An input, and whether it is bounded from above."""
+"""An input, and whether the bound is an upper one."""
 Found: TypeAlias = MutableMapping[Key, tuple[Fraction, Atom]]
-"""The tightest bounds known, and the inequality each is from."""
+"""The tightest known bounds, and the inequality behind each."""
 
 MOST_STEPS = 300_000
-"""Terms looked at before it is left at what is known."""
+"""Most terms visited before propagation stops."""
 _MOST_UPDATES = 8
-"""Of one bound: relations such as ``x <= y / 2`` and ``y <= x`` tighten without end."""
+"""Updates of one bound: relations such as ``x <= y / 2`` and ``y <= x`` tighten without end."""
 _MOST_BITS = 256
-"""Of a bound that is kept exactly."""
+"""Most bits of a bound that is kept exactly."""
 
 
 def is_relation(atom: Atom) -> bool:
-    """Return whether an inequality relates inputs only, beyond the bound of one."""
+    """Return whether an inequality relates several inputs, rather than bounding one."""
     terms = atom.linear.terms
     return (atom.strict or len(terms) > 1) and not any(spot.output for spot in terms)
 
@@ -108,11 +108,11 @@ def _shorten_bound(value: Fraction, upper: bool) -> Fraction | None:
 
 
 _MOST_RELATIONS = 400
-"""That are combined."""
+"""Most relations that are combined."""
 _DENOMINATOR = 10**6
 _SECONDS = 2.0
 _LARGEST_MULTIPLIER = 1e30
-"""Coefficient of a linear programme."""
+"""Largest coefficient of a linear programme."""
 
 
 def combined_bound(found: Found, relations: Sequence[Atom], key: Key) -> Fraction | None:
@@ -126,7 +126,7 @@ def combined_bound(found: Found, relations: Sequence[Atom], key: Key) -> Fractio
     multiples = _propose_multipliers(found, relations, {spot: -float(sought)})
     if multiples is None:
         return None
-    # The sum of the multiples, plus or less the input, is a form that is not below it.
+    # Whatever its multiples, the sum plus or minus the input is never below the input's form.
     most = _most_of_sum(multiples, relations, {spot: sought}, found)
     return None if most is None else sought * most
 
@@ -219,7 +219,7 @@ def _end(found: Found, key: Key) -> float | None:
 
 _LARGEST = Fraction(float(np.finfo(np.float32).max))
 _MOST_SOUGHT = 200
-"""Bounds for each of which a linear programme is solved."""
+"""Most bounds for which a linear programme is solved."""
 _MOST_COPIED = 5_000_000
 _MOST_STEPS_OF_CASES = 10 * MOST_STEPS
 _NOTHING = Atom(Linear(), False, Position())
@@ -243,7 +243,7 @@ class Bounds:
     hull: set[Key] = field(default_factory=set)
 
     def tighten(self, atom: Atom) -> bool:
-        """Apply an inequality that always holds; return whether the box expresses it fully."""
+        """Apply an inequality that always holds; return whether the box expresses it exactly."""
         bound = bound_of(atom)
         if bound is None:
             return False
@@ -256,7 +256,7 @@ class Bounds:
     def follow(
         self, relations: Sequence[Atom], missing: Iterable[Key] | None, steps: int = MOST_STEPS
     ) -> bool:
-        """Apply relations of inputs, and derive missing bounds from their sums."""
+        """Apply relations between inputs, and derive missing bounds from their sums."""
         if not propagate(self.found, relations, steps):
             return False
         if missing is None:
@@ -267,7 +267,7 @@ class Bounds:
         for key in islice((each for each in missing if each not in self.found), _MOST_SOUGHT):
             value = combined_bound(self.found, relations, key)
             if value is None:
-                # Without this one the others are of no use.
+                # If one input stays unbounded, bounds of the others do not help.
                 break
             self.found[key] = value, relations[0]
             added = True
@@ -279,7 +279,7 @@ class Bounds:
         """Bound unbounded inputs by the hull of all cases; return which are satisfiable."""
         hull: Found = {}
         possible = []
-        # Where cases are many, what relations say of one is sought for less long, or not at all.
+        # With many cases, relations within each are propagated for less time, or not at all.
         follows = len(cases) * len(self.found) <= _MOST_COPIED
         steps = _MOST_STEPS_OF_CASES // len(cases)
         sought = missing if len(cases) * max(1, len(missing)) <= _MOST_SOUGHT else None
@@ -320,7 +320,7 @@ class Bounds:
             self.found.setdefault(key, (Fraction(0), _NOTHING))
 
     def says(self, atom: Atom) -> bool:
-        """Return whether a case's bound equals the hull's, so that the box expresses it."""
+        """Return whether a case's bound equals the hull's, so that the box already expresses it."""
         bound = bound_of(atom)
         if bound is None or atom.strict or bound[:2] not in self.hull or not is_exact(bound[2]):
             return False
@@ -333,7 +333,7 @@ class Bounds:
     def box(self, spots: Sequence[Place]) -> tuple[Box, bool]:
         """Return the box of inputs in this order, and whether it is empty.
 
-        Of an empty one the bounds are swapped. Bounds that are no float64 are rounded outwards.
+        An empty box has swapped bounds. Bounds that float64 cannot represent are rounded outwards.
         """
         empty = False
         lower, upper = np.empty(len(spots)), np.empty(len(spots))

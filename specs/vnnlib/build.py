@@ -1,4 +1,4 @@
-"""Construction of the neutral query from a file's problem and its networks."""
+"""Construction of the neutral query from a parsed problem and its networks."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from leaveout.specs.vnnlib.rounding import is_exact, relax_coefficients
 
 MOST_CASES = 10_000
 _MOST_MULTIPLIED = 256
-"""Cases that several disjunctions are multiplied out to; more are met one by one."""
+"""Most cases from multiplying out disjunctions; further disjunctions are kept."""
 
 _MOST_LEFT = 1_000
 
 LARGEST = 5_000_000
-"""Conditions of all cases together."""
+"""Most conditions in all cases together."""
 
 
 def conjuncts(formula: Formula) -> tuple[list[Atom], list[Formula]]:
-    """Separate what holds in every case."""
+    """Separate the parts that hold in every case."""
     atoms: list[Atom] = []
     rest: list[Formula] = []
     stack = [formula]
@@ -312,7 +312,7 @@ def _bound_all(
         if cases and missing and not any(bounds.widen(each, relations, missing)):
             cases = []
     if not cases:
-        # Nothing is a counter-example, wherever the inputs are.
+        # There is no counter-example, whatever the inputs' bounds.
         missing = _unbounded_keys(needed, bounds)
         bounds.close(missing)
     for spot, upper in needed:

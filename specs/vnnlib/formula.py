@@ -16,12 +16,12 @@ from leaveout.specs.text.errors import Position, Slip, nearest
 from leaveout.specs.vnnlib.text import Bracketed, Lines, Tree, Word
 
 LONGEST_NUMBER = 2000
-"""Characters of a number: the longest float64 written out has about 1,100."""
+"""Most characters of a number: the longest float64 in full has about 1,100."""
 LARGEST_EXPONENT = 400
 _BITS = 20_000
 _LARGEST32 = float(np.finfo(np.float32).max)
 _BEYOND = Fraction(2**128 - 2**103)
-"""Numbers as large as this are nearer to infinity than to any float32."""
+"""Numbers at least this large round to infinity in float32."""
 
 
 class Place(NamedTuple):
@@ -73,7 +73,7 @@ Formula: TypeAlias = Atom | All | Any
 
 
 class UnreadableError(Exception):
-    """An error in a term and its cure, before its position is known."""
+    """An error in a term and its remedy, before its position is known."""
 
     def __init__(self, wrong: str, cure: str = "") -> None:
         super().__init__(wrong)
@@ -151,7 +151,7 @@ def nearest_float32(value: Fraction) -> Fraction:
 
 
 def _as_read(number: Linear, other: Linear) -> Linear:
-    """Return a number compared with an input as a runtime reads it."""
+    """Round a number compared with an input as a runtime reads it."""
     if number.terms or other.constant or len(other.terms) != 1:
         return number
     ((spot, coefficient),) = other.terms.items()
@@ -163,7 +163,7 @@ def _as_read(number: Linear, other: Linear) -> Linear:
 def compare_linear(sign: str, left: Linear, right: Linear, at: Position) -> Formula:
     """Return the comparison of two linear functions.
 
-    A number compared with an input becomes the nearest float32, as a runtime is given that one.
+    A number compared with an input becomes the nearest float32, which is what a runtime receives.
     """
     left, right = _as_read(left, right), _as_read(right, left)
     if sign in {">=", ">"}:
@@ -192,14 +192,14 @@ _SIGNS["distinct"] = "!="
 _ARITHMETIC = {"+", "-", "*", "/"}
 LOGIC = {"and", "or", "not", "=>", "true", "false"}
 _MOST_NAMES = 1000
-"""Of those a name is compared with that is none of them."""
+"""Most known names compared with an unknown one."""
 
 
 class Scope(Protocol):
-    """Meanings of the names in a query."""
+    """The meanings of names in a query."""
 
     def find(self, name: str) -> Place | None:
-        """Return the element a name stands for; None if it is not declared."""
+        """Return the element that a name denotes; None if it is not declared."""
 
     def names(self) -> Collection[str]:
         """Return the declared names."""

@@ -107,7 +107,7 @@ def structure_hash(network: Network) -> str:
     for node in model.graph.node:
         for i, name in enumerate(node.input):
             node.input[i] = names.get(name, name)
-    # An initialiser that is also listed as an input is no input of the graph.
+    # An initialiser may also be listed as an input; it is not an input of the graph.
     for i in reversed(range(len(model.graph.input))):
         if model.graph.input[i].name in names:
             del model.graph.input[i]

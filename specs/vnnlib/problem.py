@@ -1,4 +1,4 @@
-"""A query as stated in its file, without networks."""
+"""A query as its file states it, without networks."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from leaveout.specs.vnnlib.formula import Formula, Place
 class Tensor:
     """A declared input, output or hidden node."""
 
-    name: str  # in version 1.0 the ``X`` or ``Y`` before the underscore
+    name: str  # in version 1.0: the ``X`` or ``Y`` before the underscore
     type: str  # ``real`` or ``float32``
     shape: tuple[int, ...]
-    onnx_name: str = ""  # what the model calls it; empty if that is not said
+    onnx_name: str = ""  # name in the ONNX model; empty if not stated
 
     @property
     def size(self) -> int:
@@ -42,9 +42,9 @@ class Declared:
     input: Tensor
     output: Tensor
     at: Position
-    equal_to: str = ""  # name of an earlier network; empty if there is none
+    equal_to: str = ""  # name of an earlier network that it equals; empty if none
     isomorphic_to: str = ""  # name of an earlier network; empty if there is none
-    hidden: tuple[Tensor, ...] = ()  # its hidden nodes
+    hidden: tuple[Tensor, ...] = ()  # hidden nodes
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
@@ -56,22 +56,21 @@ class Declared:
 class Problem:
     """The contents of a file."""
 
-    source: str  # what messages call the file
+    source: str  # name of the file in messages
     version: str  # ``1.0`` or ``2.0``
     networks: tuple[Declared, ...]
-    formula: Formula  # what a counter-example meets
+    formula: Formula  # conditions of a counter-example
 
     @property
     def reals(self) -> bool:
-        """Whether it is about exact arithmetic: nothing is declared as float32."""
+        """Whether it is about exact arithmetic, that is, declares no float32."""
         return all(tensor.type == "real" for each in self.networks for tensor in each.tensors)
 
     @property
     def hidden_nodes(self) -> tuple[tuple[int, Tensor], ...]:
         """Hidden nodes, each with the index of its network.
 
-        What a formula says of the one at position i is said of the output of network
-        ``len(networks) + i``.
+        Formulas refer to the one at position i as the output of network ``len(networks) + i``.
         """
         return tuple((i, node) for i, each in enumerate(self.networks) for node in each.hidden)
 

@@ -39,7 +39,7 @@ _PARTS = {
     "declare-hidden": 2,
     "declare-output": 3,
 }
-"""Of a network, in the order in which they stand."""
+"""The parts of a network declaration, in their required order."""
 
 _Placed: TypeAlias = tuple[Tensor, Position]
 
@@ -66,7 +66,7 @@ class Names:
         return self.variables
 
     def find(self, name: str) -> Place | None:
-        """Return the element a name stands for; None if it is not declared."""
+        """Return the element that a name denotes; None if it is not declared."""
         match = _ELEMENT.fullmatch(name)
         known = None if match is None else self.variables.get(match.group(1))
         if match is None or known is None:
@@ -174,7 +174,7 @@ class Declarations:
         raise Slip(self.at(place), f"'{given.head}' needs a name of letters, digits and _")
 
     def _read_relation(self, part: Bracketed) -> str:
-        """Return the network that a declaration relates to; refuse chains of relations."""
+        """Return the network to which a declaration refers; refuse chains of references."""
         match part.items[1:]:
             case [Word(text=text) as word]:
                 for other in self.names.networks:
@@ -258,14 +258,14 @@ class Declarations:
 
 
 VERSIONS = ("2.0", "2.1")
-"""Of these the second adds the default values of inputs, which are not read."""
+"""Version 2.1 adds default values of inputs, which are not supported."""
 
 _VERSION = re.compile(r"\s*\(\s*vnnlib-version\b")
 _MODERN_COMMANDS = ("declare-network", "assert")
 
 
 def is_modern(bare: str) -> bool:
-    """Return whether a text without comments states its version."""
+    """Return whether a text without comments declares its version."""
     return _VERSION.match(bare) is not None
 
 
@@ -424,15 +424,15 @@ def query_of(
     ----------
     problem : Problem
     networks : sequence of Network
-        Of each declaration.
+        One per declaration.
     reals : bool, optional
-        Whether it is about exact arithmetic; default what the file declares, and version 1.0 is
-        about the reals.
+        Whether it is about exact arithmetic; by default as declared, and true for version 1.0.
 
     Raises
     ------
     SpecError
-        If a network is not what is declared, an input has no bounds, or there are too many cases.
+        If a network differs from its declaration, an input has no bounds, or there are too many
+        cases.
     ModelError
         If a network ends in a Softmax.
     """
@@ -456,15 +456,15 @@ def load_query(
     ----------
     path : path to a VNN-LIB query
     networks : sequence of str or Path
-        ``FILE`` or ``NAME=FILE``. Files without a name are those of the networks that are left,
-        in the order they are declared; a network that is equal to another needs none.
+        ``FILE`` or ``NAME=FILE``. Files without a name are assigned to the remaining networks in
+        order of declaration; a network equal to another needs none.
     reals : bool, optional
-        As of `query_of`.
+        As in `query_of`.
 
     Raises
     ------
     LeaveoutError
-        If a file cannot be read, or the networks are not what the query declares.
+        If a file cannot be read, or a network differs from its declaration.
     """
     problem = load_problem(path)
     files = _assign_files(problem, networks)

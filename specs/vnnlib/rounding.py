@@ -1,4 +1,4 @@
-"""Rounding of exact numbers to float64, towards the side that loses no counter-example."""
+"""Rounding of exact numbers to float64, so that no counter-example is lost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _nearest(value: Fraction) -> float:
 
 
 def below(value: Fraction) -> float:
-    """Return the greatest float64 not above a number."""
+    """Return the largest float64 not above a number."""
     near = _nearest(value)
     if near == -math.inf:
         return near
@@ -28,18 +28,18 @@ def below(value: Fraction) -> float:
 
 
 def above(value: Fraction) -> float:
-    """Return the least float64 not below a number."""
+    """Return the smallest float64 not below a number."""
     return -below(-value) + 0.0
 
 
 def finite_below(value: Fraction) -> Fraction | None:
-    """Return `below` exactly; None if no finite float64 is that small."""
+    """Return `below` as an exact number; None if no finite float64 is that small."""
     near = below(value)
     return None if math.isinf(near) else Fraction(near)
 
 
 def finite_above(value: Fraction) -> Fraction | None:
-    """Return `above` exactly; None if no finite float64 is that large."""
+    """Return `above` as an exact number; None if no finite float64 is that large."""
     near = above(value)
     return None if math.isinf(near) else Fraction(near)
 
@@ -53,7 +53,7 @@ def is_exact(value: Fraction) -> bool:
 def relax_coefficients(
     terms: Mapping[Place, Fraction], constant: Fraction, largest: Callable[[Place], Fraction]
 ) -> tuple[dict[Place, float], float]:
-    """Return float64 coefficients whose sum is never below the exact one, up to scale."""
+    """Return float64 coefficients whose form is never below the exact one, up to scale."""
     if not all(map(is_exact, terms.values())):
         scale = lcm(*(value.denominator for value in terms.values()))
         whole = {spot: value * scale for spot, value in terms.items()}

@@ -1,4 +1,4 @@
-"""The text of a query: read up to a size limit, with the position of every character."""
+"""The text of a query, read up to a size limit, and positions in it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from leaveout.files import UnusualFileError, open_file
 from leaveout.specs.text.errors import Position, Slip
 
 LARGEST = 128 * 2**20
-"""Bytes of a query, unpacked."""
+"""Most bytes of an unpacked query."""
 DEEPEST = 200
-"""Levels of brackets."""
+"""Most levels of brackets."""
 
 _COMMENT = re.compile(r'"[^"]*"|\|[^|]*\||;[^\n]*')
 _UNUSUAL = re.compile(r"[^\x20-\x7e\t\r\n\f]")
@@ -25,12 +25,12 @@ _BRACKET = re.compile(r"[()]")
 
 
 def read_text(path: Path) -> str:
-    """Read a query, gzip-compressed or not, whatever the file's name."""
+    """Read a query, gzip-compressed or not, whatever its file name."""
     try:
         with open_file(path, LARGEST) as stream:
             packed = stream.read(2) == b"\x1f\x8b"
             stream.seek(0)
-            # What gzip reads with is a stream of bytes as well.
+            # A GzipFile is a stream of bytes, too.
             source = cast("IO[bytes]", gzip.GzipFile(fileobj=stream)) if packed else stream
             content = source.read(LARGEST + 1)
     except FileNotFoundError:
@@ -71,7 +71,7 @@ def place(text: str, start: int, end: int) -> Position:
 
 def _blank_comment(match: re.Match[str]) -> str:
     """Return a matched comment as spaces, and anything else unchanged."""
-    # A semicolon in quotes starts no comment.
+    # A semicolon in quotes does not start a comment.
     found = match.group()
     return " " * len(found) if found.startswith(";") else found
 
@@ -93,7 +93,7 @@ def without_comments(text: str) -> str:
 
 
 def one_line(name: str, slip: Slip) -> SpecError:
-    """Return the error ``file:line:column: what is wrong; the cure``."""
+    """Return the error ``file:line:column: what is wrong; the remedy``."""
     wrong = f"{slip.wrong}; {slip.cure}" if slip.cure else slip.wrong
     return SpecError(f"{name}:{slip.at.line}:{slip.at.column}: {' '.join(wrong.split())}")
 

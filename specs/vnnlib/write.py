@@ -1,4 +1,4 @@
-"""Query files of version 2.0."""
+"""Writing of query files of version 2.0, and of results."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from leaveout.specs.vnnlib.problem import Declared, Problem, Tensor
 
 _NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)
 _TENSOR = re.compile(r"[XY]\d+", re.ASCII)
-"""What tensors are called here."""
+"""Names of tensors in written files."""
 
 Numbered: TypeAlias = tuple[Tensor, int]
-"""A tensor, and the number of its first element among features or scores."""
+"""A tensor, and the index of its first element among the features or scores."""
 
 
 def save_query(path: Path | str, query: Query) -> None:
@@ -47,21 +47,21 @@ def save_query(path: Path | str, query: Query) -> None:
 def format_query(query: Query) -> str:
     """Return a query as a text of version 2.0.
 
-    Every number is written out exactly. Applications give the networks their names where these
-    are distinct names of the format; the networks are ``N0``, ``N1``, ... otherwise.
+    All numbers are written exactly. Networks are named after their applications if those names are
+    distinct and valid in the format, else ``N0``, ``N1``, ....
 
     Parameters
     ----------
     query : Query
-        Read back it is the same, if its points are in the order of their first use, its terms in
-        ascending order, no coefficient is 0, every case may be met by some input, and no network
-        is applied to one point twice.
+        Reading the text yields the same query if its points are in order of first use, its terms
+        ascending, no coefficient is 0, every case can be met by some input, and no network is
+        applied to one point twice.
 
     Raises
     ------
     SpecError
-        If the format cannot say it: listed values, a worst form, points no network reads, numbers
-        that are not finite.
+        If the format cannot express it: listed values, a worst form, points no network reads,
+        numbers that are not finite.
     """
     _refuse(query)
     declared = _declarations(query)
@@ -138,7 +138,7 @@ def _declaration(each: Declared) -> str:
 
 
 def _bound(name: str, sign: str, value: float) -> str:
-    # Compared with an input alone, a number would be read as the nearest float32.
+    # A number compared with an input alone would be read as the nearest float32.
     if float(np.float32(value)) == value:
         return f"(assert ({sign} {name} {_number(value)}))"
     return f"(assert ({sign} (+ {name} {_number(-value)}) 0.0))"
@@ -148,7 +148,7 @@ def _number(value: float) -> str:
     value = float(value)
     if not np.isfinite(value):
         raise SpecError(f"VNN-LIB: cannot write the number {value!r}")
-    # All digits: a shorter number would be another one, and bounds would be rounded when read.
+    # All digits: a shorter number would differ, and bounds would be rounded when read.
     text = format(Decimal(value), "f")
     return text if "." in text else f"{text}.0"
 
@@ -156,7 +156,7 @@ def _number(value: float) -> str:
 def _cases(
     cases: Sequence[Sequence[Condition]], inputs: Sequence[Numbered], outputs: Sequence[Numbered]
 ) -> Iterator[str]:
-    # The standard gives numbers the type of a variable they are compared with.
+    # In the standard, a number has the type of a variable it is compared with.
     some = inputs[0][0].element(0)
     if not cases:
         yield f"(assert (> {some} {some}))"
@@ -165,7 +165,7 @@ def _cases(
         return
     yield "(assert (or"
     for case in cases:
-        # Within 'or' a bound of one input stays a condition and is no bound of the box.
+        # Within 'or', a bound of one input remains a condition rather than a bound of the box.
         yield "  (and"
         for condition in case:
             yield f"    {_condition(condition, inputs, outputs)}"
@@ -181,7 +181,7 @@ def _condition(
         f"(* {_number(coefficient)} {tensors[where][0].element(i - tensors[where][1])})"
         for part, tensors in ((form.features, inputs), (form.scores, outputs))
         for where, i, coefficient in part
-        # Score 0 of a network of one number is 0.
+        # Score 0 of a network with a single output is constantly 0.
         if i >= tensors[where][1]
     ]
     if not terms:
@@ -243,9 +243,9 @@ def save_assignment(
     Parameters
     ----------
     folder : path
-        Made where it is missing.
+        Created if missing.
     problem, query, points, scores
-        As those of `format_witness`.
+        As in `format_witness`.
 
     Raises
     ------

@@ -20,9 +20,9 @@ _SILENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "MLFLOW_DISABLE_TELEMETRY": "true",
 }
-"""Variables by which libraries that report to their makers are told not to."""
+"""Environment variables that turn off the telemetry of libraries."""
 
-# Every module of ours, in every process of ours, comes after this one. Who sets one has chosen.
+# Every process imports this module first. A value set by the user is kept.
 for _name, _value in _SILENT.items():
     os.environ.setdefault(_name, _value)
 

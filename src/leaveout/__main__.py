@@ -16,12 +16,12 @@ from typing import NoReturn
 from leaveout.exit_codes import ExitCode
 
 _DEBUG = "LEAVEOUT_DEBUG"
-"""Variable of the environment that asks for the traceback of what was not foreseen."""
+"""Environment variable that requests the traceback of an internal error."""
 
 _LONGEST = 300
 
 _NO_MEMORY = ("bad_alloc", "can't allocate memory", "not enough memory")
-"""What errors of onnxruntime and torch say where there is none."""
+"""What out-of-memory errors of onnxruntime and torch say."""
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:
@@ -51,18 +51,18 @@ def solver() -> None:
 
 
 def _run(run: Callable[[], int]) -> NoReturn:
-    # A file may have a name that is no text: it is shown as the system has it.
+    # A file name may not be valid text: it is printed as the system has it.
     with contextlib.suppress(AttributeError):
         sys.stdout.reconfigure(errors="surrogateescape")  # type: ignore[union-attr]
     try:
-        # A polite request to end is answered as Ctrl-C is: with the best bounds so far.
+        # SIGTERM acts like Ctrl-C: the best bounds so far are reported.
         signal.signal(signal.SIGTERM, _terminate)
         code = run()
     except KeyboardInterrupt:
         sys.stderr.write("leaveout: interrupted\n")
         code = ExitCode.INTERRUPTED
     except (Exception, SystemExit) as error:
-        # Nothing here exits so: its status would pass for a verdict.
+        # No code here raises SystemExit; its status could be mistaken for a verdict.
         code = (
             _report_out_of_memory(error)
             if _is_memory_error(error)
@@ -74,18 +74,18 @@ def _run(run: Callable[[], int]) -> NoReturn:
 def _leave(code: int) -> NoReturn:
     """Exit at once after flushing output and exit handlers.
 
-    The interpreter would wait for threads whose bounds nobody needs, and unload every library.
+    The interpreter would wait for threads whose results are not needed, and unload every library.
     """
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
-        # Whoever read them may have left.
+        # The reader of the output may have gone.
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
     os._exit(code)
 
 
 def _is_memory_error(error: BaseException) -> bool:
-    """Return whether an error of Python, the system or C means memory ran out."""
+    """Return whether an error of Python, the system or C means that memory ran out."""
     return (
         isinstance(error, MemoryError)
         or getattr(error, "errno", None) == errno.ENOMEM
@@ -94,7 +94,7 @@ def _is_memory_error(error: BaseException) -> bool:
 
 
 def _report_out_of_memory(error: BaseException) -> int:
-    """Report in one line that memory ran out, and where; return the exit status."""
+    """Report in one line where memory ran out; return the exit status."""
     said = " ".join(str(error).split())[:_LONGEST]
     sys.stderr.write(
         f"leaveout: out of memory{f': {said}' if said else ''} (in {_place(error)}). No verdict "

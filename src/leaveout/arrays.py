@@ -1,4 +1,4 @@
-"""Types of arrays that rooms share."""
+"""Array types used throughout the package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Modules of this package run in child processes that may be killed or crash."""
+"""Child processes, which run modules of this package and may crash or be killed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from typing import IO, Any, Self, TypeVar
 from leaveout.frames import pack_message, read_frame, write_packed
 
 _LEAST = 2**20
-"""Fewest bytes of an array that are shared: what is smaller is sent to each."""
+"""Arrays of at least this many bytes are shared; smaller ones are sent to each child."""
 
 
 @contextmanager
@@ -53,7 +53,7 @@ def share_message(message: object) -> Iterator[tuple[bytes, tuple[int, ...]]]:
 
 
 def _write_buffers(buffers: Sequence[memoryview], stack: contextlib.ExitStack) -> int | None:
-    """Write buffers to an unnamed file in sequence; None if there is no room."""
+    """Write buffers to an unnamed file one after another; None if there is no room."""
     with contextlib.suppress(OSError):
         stream: Any = (
             os.fdopen(os.memfd_create("leaveout"), "wb", buffering=0)
@@ -81,7 +81,7 @@ def _starts(sizes: Sequence[int]) -> list[int]:
 
 @dataclass(frozen=True)
 class _Mapped:
-    """The placeholder that becomes the message when unpacked."""
+    """A placeholder that unpacks to the message."""
 
     descriptor: int
     sizes: tuple[int, ...]
@@ -103,10 +103,10 @@ Message = TypeVar("Message")
 Order = TypeVar("Order")
 
 _WAKE = 0.5
-"""Seconds after which a wait looks for Ctrl-C."""
+"""Seconds between a wait's checks for Ctrl-C."""
 
 _DYING = 5.0
-"""Seconds that a process which closed its pipe has to end."""
+"""Seconds in which a process must end after closing its pipe."""
 
 
 class Child:
@@ -127,7 +127,7 @@ class Child:
         self._has_ended = False
         self._complaints: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
-            # -P: a user's own numpy.py in the working directory is not the library.
+            # -P: a user's numpy.py in the working directory must not shadow the library.
             [sys.executable, "-P", "-m", module, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -165,7 +165,7 @@ class Child:
         return read_frame(replies, kind)
 
     def wait(self) -> None:
-        """Wait for input, open to Ctrl-C: Gurobi can make a blocking read ignore it."""
+        """Wait for input without blocking Ctrl-C, which Gurobi can make a blocking read ignore."""
         replies = self._process.stdout
         assert replies is not None
         if os.name == "posix":
@@ -173,24 +173,24 @@ class Child:
                 pass
 
     def kill(self) -> None:
-        """Tell the process and what it started to end; see `end`."""
-        # Of one that has ended, the number may be another's by now.
+        """Kill the process and those it started; see `end`."""
+        # The pid of an ended process may have been reused.
         if os.name == "posix" and not self._has_ended:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
         self._process.kill()
 
     def end(self) -> None:
-        """Kill the process and what it started; readers find the pipe's end."""
+        """Kill the process and those it started; readers then see the pipe's end."""
         self.kill()
         self._process.wait()
         self._has_ended = True
 
     def close(self) -> None:
-        """Close an ended child's pipes, once nobody reads them."""
+        """Close an ended child's pipes, once no thread reads them."""
         for stream in (self._process.stdin, self._process.stdout, self._complaints):
             if stream is not None:
-                # What was left to write to a dead child does not matter.
+                # Unwritten data for a dead child does not matter.
                 with contextlib.suppress(OSError):
                     stream.close()
 
@@ -205,7 +205,7 @@ class Child:
             return None
 
     def last_words(self) -> str:
-        """Return the last line of the child's standard error, or nothing."""
+        """Return the last line of the child's standard error; empty if there is none."""
         self._complaints.seek(0)
         lines = self._complaints.read().decode(errors="replace").strip().splitlines()
         return lines[-1].strip() if lines else ""
@@ -216,7 +216,7 @@ class ChildLostError(Exception):
 
 
 class ChildPool:
-    """Children that do one order after another; a context that ends them."""
+    """Child processes that each do one order at a time; a context manager that ends them."""
 
     def __init__(
         self, module: str, size: int, task: object, settings: Mapping[str, str] | None = None
@@ -228,7 +228,7 @@ class ChildPool:
             with share_message(task) as (body, descriptors):
                 for index in range(size):
                     self._start(index, Child(module, settings=settings, descriptors=descriptors))
-                # Once all are starting, so that they do so side by side.
+                # Only after all have been started, so that they start in parallel.
                 for child in self._children:
                     self._send(child, body)
         except BaseException:
@@ -281,7 +281,7 @@ class ChildPool:
         reader.start()
 
     def _listen(self, index: int, child: Child) -> None:
-        # Whatever it is that cannot be read: the child is of no use then.
+        # Whatever the error, a child whose output cannot be read is of no further use.
         with contextlib.suppress(Exception):
             while True:
                 self._messages.put((index, child.read(object)))
@@ -311,10 +311,10 @@ class ChildPool:
 
 
 _LOST = object()
-"""In place of a message: there will be none."""
+"""Takes the place of a message when no more will come."""
 
 
 def import_environment() -> dict[str, str]:
-    """Return the environment in which a child can import what this process can."""
-    # The empty path, of a prompt or a notebook, is the folder it was started in.
+    """Return an environment in which a child can import whatever this process can."""
+    # An empty path, as in a prompt or notebook, means the current folder.
     return {"PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path)}

@@ -14,7 +14,7 @@ from numba.core import event
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _COMPILING = "numba:compile"
-"""What numba calls the event; there is none where a function is read from the disk."""
+"""Numba's event for compiling a function; loading one from disk does not trigger it."""
 
 
 def cached_njit(**options: Any) -> Callable[[Function], Function]:
@@ -27,7 +27,7 @@ def cached_njit(**options: Any) -> Callable[[Function], Function]:
         try:
             return cast(Function, njit(cache=True, **options)(function))
         except RuntimeError:
-            # What numba raises where none of its folders can be written.
+            # What numba raises if it can write to none of its cache folders.
             return cast(Function, njit(**options)(function))
 
     return decorate
@@ -47,10 +47,10 @@ def can_keep() -> bool:
 
 @dataclass(eq=False)
 class Compiled:
-    """What was compiled while watching."""
+    """What was compiled during a watch."""
 
-    functions: int = 0  # how many; 0 where all were read from the disk
-    seconds: float = 0.0  # from when the first was begun until the watch ended
+    functions: int = 0  # 0 if all were loaded from disk
+    seconds: float = 0.0  # from the start of the first compilation to the end of the watch
 
 
 class _Listener(event.Listener):

@@ -1,4 +1,4 @@
-"""Checks of SQLite files that others may have changed: tables and values."""
+"""Checks of the tables and values of SQLite files, which other programs may have changed."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from contextlib import closing
 from functools import cache
 
 DAMAGED = (sqlite3.Error, OverflowError, UnicodeDecodeError)
-"""What is raised of a damaged file; the last where an error itself quotes what is no text."""
+"""What a damaged file raises; the last if an error message quotes invalid text."""
 
 _MOST = 2**53
-"""Counts are below; a greater one was never counted."""
+"""Limit of all counts; a larger one means damage."""
 
 _SHOWN = 40
 _LONGEST = 200
@@ -31,7 +31,7 @@ def expect_tables(database: sqlite3.Connection, script: str) -> None:
 
 
 def reason(error: Exception) -> str:
-    """Return what is wrong in one short line; errors may quote the file's content."""
+    """Return an error's message in one short line; it may quote the file's content."""
     text = " ".join(str(error).split())
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
 
@@ -46,7 +46,7 @@ def whole(value: object, name: str, most: int = _MOST) -> int:
 def blob(value: object, name: str, size: int) -> bytes:
     """Return a column value as ``size`` bytes."""
     if not isinstance(value, bytes) or len(value) != size:
-        # Not what it is: such bytes are secrets.
+        # The value is not shown: such bytes are secrets.
         raise sqlite3.DatabaseError(f"{name} is not a text of {size} bytes")
     return value
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Deadline:
-    """A moment by which something must be done."""
+    """A moment by which work must be done."""
 
-    at: float = math.inf  # of `time.perf_counter`; infinity where there is no such moment
+    at: float = math.inf  # as `time.perf_counter`; infinity for no limit
 
     @classmethod
     def after(cls, seconds: float | None, since: float | None = None) -> Deadline:
@@ -36,7 +36,7 @@ class Deadline:
         return None if math.isinf(self.at) else self.seconds_left
 
     def share(self, parts: int) -> float | None:
-        """Return the seconds left for each of some parts; None without a limit."""
+        """Return each part's share of the seconds left; None without a limit."""
         left = self.limit
         return None if left is None else left / parts
 
@@ -46,4 +46,4 @@ class Deadline:
 
 
 NEVER = Deadline()
-"""Without a limit."""
+"""The deadline that never comes."""

@@ -1,4 +1,4 @@
-"""The error classes: what went wrong, where, and its remedy, in one line."""
+"""The error classes; each message says in one line what is wrong, where, and the remedy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from leaveout.exit_codes import ExitCode
 class LeaveoutError(Exception):
     """Base of all user-caused errors; the command line prints them as one line."""
 
-    exit_code: ExitCode = ExitCode.BAD_INPUT  # what the command line exits with
+    exit_code: ExitCode = ExitCode.BAD_INPUT  # exit status of the command line
 
 
 class ModelError(LeaveoutError):
@@ -20,7 +20,7 @@ class FamilyError(LeaveoutError):
 
 
 class BallotError(LeaveoutError):
-    """Ballots that are damaged or that nothing can be certified of."""
+    """Ballots that are damaged or for which nothing can be certified."""
 
 
 class ForestError(LeaveoutError, ValueError):
@@ -55,7 +55,7 @@ class TrainingError(LeaveoutError):
 
 
 class CheckpointError(LeaveoutError):
-    """A checkpoint that is damaged, another user's, or of another question."""
+    """A checkpoint that is damaged, another user's, or for another specification."""
 
 
 class StateError(LeaveoutError):
@@ -63,5 +63,5 @@ class StateError(LeaveoutError):
 
 
 def cause(error: BaseException) -> str:
-    """Return foreign code's error in one line: its class and first line."""
+    """Return another library's error in one line: its class and first line."""
     return f"{type(error).__name__}: {error}".split("\n")[0]

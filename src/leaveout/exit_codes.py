@@ -1,4 +1,4 @@
-"""The exit statuses of the program."""
+"""The exit codes of the program."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ class ExitCode(IntEnum):
     BAD_INPUT = 2
     UNKNOWN = 3
     UNFORESEEN = 4
-    """An error of the program itself, which no user can cure."""
+    """An internal error of the program, which the user cannot fix."""
     INTERRUPTED = 130
-    """By Ctrl-C, as shells have it, where there was nothing to tell yet."""
+    """Ended by Ctrl-C, as in shells, before there was any result."""

@@ -1,9 +1,9 @@
 """Bounded reads of regular files, and atomic writes of files and folders.
 
-A file is written beside its place, synced and renamed. Files that belong together are written into
-a folder beside them, and renaming that folder to `COMMIT` is what decides: from then on whoever
-opens a file there first moves them to their places (`settle`). Once a writer returns, what it wrote
-survives a loss of power.
+A file is written to a temporary one in the same folder, synced and renamed. Files that belong
+together are written into a temporary folder there; renaming that folder to `COMMIT` commits them:
+from then on, opening any file in the outer folder first moves them into place (`settle`). Once a
+writer returns, its output survives a loss of power.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ ARCHIVE = 2**38
 """Most bytes of an archive of arrays, whose large arrays are mapped."""
 
 PARTIALS = ".leaveout-*.partial"
-"""What a process that is killed leaves in a folder it was about to write to: files and folders."""
+"""Files and folders that a killed process may leave in the folder it was writing to."""
 COMMIT = ".leaveout-commit"
-"""The folder whose files are on the way to their places in the one it is in."""
+"""The folder of committed files that are still to be moved into the folder around it."""
 OWNER_ONLY = 0o600
-"""The permissions of files that are nobody else's business, as of what a guard remembers."""
+"""Permissions of private files, such as a guard's memory."""
 
 _PATIENCE = 60.0
-"""Seconds to wait for a program that is moving files to their places, which takes milliseconds."""
+"""Seconds to wait while another program moves files into place, which takes milliseconds."""
 _PAUSE = 0.005
 
 _UNITS = ((2**30, "GiB"), (2**20, "MiB"), (1, "bytes"))
@@ -72,9 +72,9 @@ def open_file(path: Path, largest: int) -> BinaryIO:
     try:
         settle(path.parent)
         settle(Path(os.path.realpath(path)).parent)
-        # Opening alone may do things to a device, so what is none is refused before.
+        # Opening a device can have side effects, so anything but a regular file is refused first.
         _refuse(path, path.stat().st_mode)
-        # It may have become a pipe since, for whose writer opening would wait.
+        # It may be a pipe by now: without O_NONBLOCK, opening would wait for a writer.
         flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
         stream = os.fdopen(os.open(path, flags | getattr(os, "O_NOCTTY", 0)), "rb")
     except ValueError as error:
@@ -100,7 +100,7 @@ def open_text_file(path: Path, largest: int) -> io.TextIOWrapper:
 def read_whole(path: Path, largest: int) -> bytes:
     """Return a regular file's content, as `open_file`, even if it grows meanwhile."""
     with open_file(path, largest) as stream:
-        # Room is made for all that is asked for, so no more is than the file holds.
+        # `read` allocates all it is asked for, so it is asked for no more than the file's size.
         known = os.fstat(stream.fileno()).st_size
         data = stream.read(known + 1)
         if len(data) > known:
@@ -161,7 +161,7 @@ def write_whole(path: Path, content: bytes, most: int = 0o666) -> None:
 
 
 def partial_file(folder: Path) -> tuple[int, Path]:
-    """Make a file for its owner alone; while open, nobody clears it."""
+    """Make a file readable by its owner only; while open, no other process clears it."""
     prefix, suffix = PARTIALS.split("*")
     while True:
         handle, name = tempfile.mkstemp(prefix=prefix, suffix=suffix, dir=folder)
@@ -172,11 +172,11 @@ def partial_file(folder: Path) -> tuple[int, Path]:
 
 @contextmanager
 def partial_folder(folder: Path) -> Iterator[Path]:
-    """Make a folder for its owner alone, and remove its remains at the end."""
+    """Make a folder accessible to its owner only; delete what is left of it at the end."""
     prefix, suffix = PARTIALS.split("*")
     while True:
         made = Path(tempfile.mkdtemp(prefix=prefix, suffix=suffix, dir=folder))
-        if sys.platform == "win32":  # where no folder can be opened
+        if sys.platform == "win32":  # where folders cannot be opened
             handle = None
             break
         handle = os.open(made, os.O_RDONLY)
@@ -196,7 +196,7 @@ def clear_partials(folder: Path) -> None:
     for partial in folder.glob(PARTIALS):
         with suppress(FileNotFoundError, BlockingIOError):
             if sys.platform == "win32" or partial.is_symlink():
-                partial.unlink()  # on Windows nothing that is open
+                partial.unlink()  # Windows does not delete open files
                 continue
             try:
                 handle = os.open(partial, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -219,7 +219,7 @@ def clear_partials(folder: Path) -> None:
 
 @contextmanager
 def hold_folder(folder: Path) -> Iterator[None]:
-    """Lock a folder for this process; finish or remove what others left half-done."""
+    """Lock a folder for this process; finish interrupted commits and remove partial files."""
     with _lock_folder(folder):
         _finish(folder)
         clear_partials(folder)
@@ -233,7 +233,7 @@ def commit(staged: Path, folder: Path, gone: Iterable[str] = ()) -> None:
     """
     for name in gone:
         if os.path.lexists(folder / name):
-            # An empty folder stands for what goes.
+            # An empty folder marks a file to delete.
             (staged / name).mkdir()
     for each in sorted(each for each in staged.iterdir() if each.is_file()):
         target = folder / each.name
@@ -299,7 +299,7 @@ def settle(folder: Path) -> None:
             with _lock_folder(folder):
                 _finish(folder)
         except BlockingIOError:
-            # Its program is at it.
+            # The program that committed it is still moving it.
             if time.monotonic() > end:
                 raise _unfinished_error(folder, "another program keeps it locked") from None
             time.sleep(_PAUSE)
@@ -324,7 +324,7 @@ def sync_folder(folder: Path) -> None:
     try:
         handle = os.open(folder, os.O_RDONLY)
     except PermissionError:
-        return  # one to write to, and not to look into
+        return  # a folder that may be written to but not read
     try:
         os.fsync(handle)
     except OSError as error:
@@ -336,8 +336,8 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def _lock_folder(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder."""
-    if sys.platform == "win32":  # where no folder can be opened
+    """Hold a folder's lock."""
+    if sys.platform == "win32":  # where folders cannot be opened
         yield
         return
     handle = os.open(folder, os.O_RDONLY)
@@ -373,7 +373,7 @@ def _is_kept(handle: int, name: str) -> bool:
     except BlockingIOError:
         return False
     except OSError:
-        # A file system without locks, where `clear_partials` cannot take it either.
+        # A file system without locks, where `clear_partials` cannot lock it either.
         return True
     return os.path.lexists(name)
 
@@ -385,7 +385,7 @@ def _finish(folder: Path) -> None:
         found = staged.lstat()
     except FileNotFoundError:
         return
-    # Whoever may not change the folder must not have it changed by whoever reads it.
+    # A commit planted by a user without write access must not be carried out by a reader.
     trusted = {folder.stat().st_uid, *([os.geteuid()] if hasattr(os, "geteuid") else [])}
     if not stat.S_ISDIR(found.st_mode) or found.st_uid not in trusted:
         raise _unfinished_error(folder, f"{COMMIT} belongs to another user")
@@ -405,7 +405,7 @@ def _finish(folder: Path) -> None:
 
 
 def _unfinished_error(folder: Path, why: str) -> UnusualFileError:
-    """Return the error for a change of a folder that cannot be finished."""
+    """Return the error for a commit that cannot be finished."""
     return UnusualFileError(
         errno.EBUSY,
         f"an interrupted change of {folder} cannot be finished: {why}",
@@ -432,10 +432,10 @@ def _permit(made: Path, target: Path, most: int) -> None:
 
 
 def _mask() -> int:
-    """Return the permissions that new files lack."""
+    """Return the umask."""
     with suppress(OSError, StopIteration), Path("/proc/self/status").open() as lines:
         return int(next(line for line in lines if line.startswith("Umask:"))[6:], 8)
-    # What other threads make at this moment has all permissions.
+    # Until it is set back, files made by other threads get all permissions.
     mask = os.umask(0)
     os.umask(mask)
     return mask
@@ -445,7 +445,7 @@ _ACCESS_LIST = "system.posix_acl_access"
 
 
 def _with_list(made: Path, target: Path, mode: int) -> int:
-    """Copy a file's access list to its replacement; owner-only if that fails."""
+    """Copy a file's access control list to its replacement; owner-only if that fails."""
     assert sys.platform == "linux"
     try:
         found = os.getxattr(target, _ACCESS_LIST)

@@ -1,6 +1,6 @@
 """Messages between a process and its child over two pipes, and the child's ends.
 
-Messages are pickles with their length in front: both ends are this program's own.
+Messages are pickles prefixed by their length; both ends are this program.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Message = TypeVar("Message")
 
 
 def pack_message(message: object) -> bytes:
-    """Return a message for `write_packed`, to be sent to several."""
+    """Return a message packed for `write_packed`, so that it can be sent to several processes."""
     return pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
 
 
@@ -52,7 +52,7 @@ def _exactly(stream: IO[bytes], length: int) -> bytes:
 
 
 def own_channel() -> tuple[IO[bytes], IO[bytes]]:
-    """Return a child's pipes: the parent's requests, and its own replies.
+    """Return a child's pipes: for the parent's requests, and for its replies.
 
     Moved off descriptors 0 and 1, where libraries print and read. Interrupts are left to the
     parent.
@@ -68,9 +68,9 @@ def own_channel() -> tuple[IO[bytes], IO[bytes]]:
 
 
 def follow(requests: IO[bytes], kind: type[Message], take: Callable[[Message], Any]) -> None:
-    """Pass on the parent's messages from a separate thread.
+    """Read the parent's messages on a separate thread.
 
-    When the pipe ends, with the parent, this ends the process and any program it started.
+    When the parent dies, its pipe ends, and this process and its children are ended.
     """
     threading.Thread(target=_follow, args=(requests, kind, take), daemon=True).start()
 

@@ -1,4 +1,4 @@
-"""The known name that a mistyped one most likely means."""
+"""The known name that a misspelt name most likely means."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 _MEANT = 0.6
 _SHORT = 0.5
-"""How alike the two are at least; names of columns and settings are short."""
+"""Least similarity for names of columns and settings, which are short."""
 
 
 def nearest_name(name: str, known: Iterable[str], least: float = _MEANT) -> str | None:
@@ -25,7 +25,7 @@ def hint(name: str, known: Iterable[str]) -> str:
 
 
 def find_reference(reference: object) -> object:
-    """Return the object a reference names; anything but text is returned unchanged."""
+    """Return the object named by a ``module:name`` text; other objects are returned unchanged."""
     if not isinstance(reference, str):
         return reference
     module, _, name = reference.partition(":")

@@ -1,4 +1,4 @@
-"""Ray as a place of work, through a separate process that Ray may end."""
+"""Connection to a Ray cluster, through a separate process that Ray may end."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ _PROGRAM = "leaveout.ray_driver"
 _QUIET = {"RAY_DISABLE_IMPORT_WARNING": "1", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 
 _CONNECTING = 300.0
-"""Seconds that it may take to start a cluster, or to be let into one, on a busy machine."""
+"""Seconds allowed for starting or joining a cluster on a busy machine."""
 
 _SILENT = 60.0
-"""Seconds without a sign of life after which a cluster is taken to be lost."""
+"""Seconds of silence after which a cluster counts as lost."""
 
 _ENDING = 20.0
-"""Seconds that a cluster of one's own has to end."""
+"""Seconds allowed for ending a cluster started here."""
 
 _WAKE = 0.5
-"""Seconds after which a wait looks for Ctrl-C."""
+"""Seconds between a wait's checks for Ctrl-C."""
 
 _KNOCK = 10.0
-"""Seconds that a head has to take a connection."""
+"""Seconds allowed for connecting to a head node."""
 
 _STORE = 256 * 2**20
-"""Bytes of the object store of a cluster of one's own, beside what is shared."""
+"""Bytes of the object store of a cluster started here, besides shared data."""
 
 
 class RayLostError(Exception):
@@ -51,7 +51,7 @@ def need_ray(missing: LeaveoutError) -> None:
 
 
 def refuse_unreachable(kind: type[LeaveoutError]) -> None:
-    """Raise if the host and port in ``RAY_ADDRESS`` cannot be reached."""
+    """Raise if the address in ``RAY_ADDRESS`` cannot be reached."""
     given = os.environ.get("RAY_ADDRESS", "")
     host, _, port = given.removeprefix("ray://").rpartition(":")
     if not host or not port.isdigit():
@@ -66,10 +66,10 @@ def refuse_unreachable(kind: type[LeaveoutError]) -> None:
 
 
 class RayDriver:
-    """The process that talks to a cluster; a context that connects and ends it.
+    """The process that talks to a cluster; a context manager that connects and ends it.
 
-    The cluster is the one connected to, or in ``RAY_ADDRESS``; else one is started for the driver's
-    lifetime.
+    It joins the running cluster or the one in ``RAY_ADDRESS``; if there is none, it starts one for
+    its lifetime.
     """
 
     def __init__(self, size: int | None, *, shared: int = 0) -> None:
@@ -109,10 +109,10 @@ class RayDriver:
         return f"the Ray cluster at {self.address}" if self.address else "Ray on this machine"
 
     def connect(self, seconds: float) -> bool:
-        """Wait until the cluster answers; return whether it does, else call again."""
+        """Wait for the cluster to answer; return False if it has not yet, to be called again."""
         until = time.monotonic() + seconds
         while not self._is_connected:
-            # Nothing is heard before it is connected.
+            # There is no sign of life before the connection.
             self._heard = now = time.monotonic()
             left = min(until, self._until) - now
             if isinstance(self.receive(max(0.0, min(left, _WAKE))), Connected):
@@ -137,7 +137,7 @@ class RayDriver:
         try:
             self._child.send(message)
         except (OSError, ValueError):
-            # Its last words may be on their way.
+            # It may have sent a reason just before it ended.
             self._reader.join(_WAKE)
 
     def receive(self, seconds: float) -> object | None:
@@ -156,7 +156,7 @@ class RayDriver:
                     return None
                 continue
             if message is _LOST:
-                # Whoever asks again hears the same.
+                # Later calls fail in the same way.
                 self._inbox.put(_LOST)
                 raise RayLostError(self._ended or f"{self.name} was lost")
             if isinstance(message, Broken):
@@ -187,7 +187,7 @@ class RayDriver:
                 if type(message) is not Alive:
                     self._inbox.put(message)
         except Exception:
-            # Whatever it is that cannot be read: nothing more will come.
+            # Whatever the error, no more messages will come.
             if self._ended is None:
                 self._ended = f"{self.name} ended (its head, or its process on this machine)"
             self._inbox.put(_LOST)

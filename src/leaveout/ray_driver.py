@@ -1,8 +1,8 @@
 """The process that talks to Ray.
 
-A process that is connected to a cluster is ended by Ray's own code when the head is lost, with
-stack traces on its standard error, and may wait for ever before. So it is not the user's: it tells
-its parent every few seconds that the cluster answers, and dies alone.
+When the head is lost, Ray kills any connected process with stack traces on standard error, perhaps
+after an endless wait. So the connection is in a process other than the user's; it reports to its
+parent every few seconds that the cluster answers.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ _BEAT = 2.0
 """Seconds between two signs of life."""
 
 _STARTING = "300"
-"""Seconds that Ray's processes may take to start on a busy machine."""
+"""Seconds allowed for starting Ray's processes on a busy machine."""
 
 Say = Callable[[object], None]
-"""Sends the parent a message; any thread may."""
+"""Sends a message to the parent; safe to call from any thread."""
 
 
 @dataclass(frozen=True)
 class Connect:
     """Connect to a cluster, or start one."""
 
-    address: str  # empty: start one here
-    cpus: int  # of a cluster of one's own: cores, bytes of its object store
-    store: int  # of a cluster of one's own: cores, bytes of its object store
+    address: str  # empty to start one here
+    cpus: int  # cores of a cluster started here
+    store: int  # bytes of its object store
     variables: dict[str, str]
 
 
@@ -54,23 +54,23 @@ class Connected(Alive):
 
 @dataclass(frozen=True)
 class Broken:
-    """It cannot continue, for a one-line reason."""
+    """The process cannot continue, for the given reason."""
 
     why: str
 
 
 @dataclass(frozen=True)
 class Over:
-    """A role is over; another may follow."""
+    """Ends a role; another may follow."""
 
 
 @dataclass(frozen=True)
 class Close:
-    """Disconnect from the cluster; not sent before a role is over."""
+    """Disconnects from the cluster; sent only when no role runs."""
 
 
 class Role(ABC):
-    """The work of the process once connected, until given another role."""
+    """A task of the connected process, until it is given another."""
 
     @abstractmethod
     def serve(self, ray: Any, inbox: queue.SimpleQueue[object], say: Say) -> None:
@@ -83,12 +83,12 @@ def first_line(error: BaseException) -> str:
 
 
 def this_machine(ray: Any) -> str:
-    """Return the name of a Ray worker's machine for messages."""
+    """Return the name of this machine, in messages about a Ray worker."""
     return f"{platform.node()} ({ray.util.get_node_ip_address()})"
 
 
 def main() -> None:
-    """Serve the parent over the standard descriptors, hidden from libraries."""
+    """Serve the parent over the standard descriptors, which libraries cannot use then."""
     os.environ.setdefault("RAY_raylet_start_wait_time_s", _STARTING)
     requests, replies = own_channel()
     one_write = threading.Lock()
@@ -99,7 +99,7 @@ def main() -> None:
 
     connect = read_frame(requests, Connect)
     inbox: queue.SimpleQueue[object] = queue.SimpleQueue()
-    # It ends with its parent, and so does a cluster that it started.
+    # This process ends with its parent, and so does a cluster that it started.
     follow(requests, object, inbox.put)
     try:
         import ray
@@ -121,7 +121,7 @@ def _connect(ray: Any, connect: Connect) -> None:
         "runtime_env": {"env_vars": connect.variables},
     }
     if not connect.address:
-        # Workers with an environment of their own take twice as long to start.
+        # Workers with a runtime environment take twice as long to start.
         settings = {
             "address": "local",
             "num_cpus": connect.cpus,
@@ -146,7 +146,7 @@ def _beat(ray: Any, say: Say) -> None:
         try:
             say(Alive(*_resources(ray)))
         except Exception:
-            # It is being shut down, or gone: silence says it.
+            # It is shutting down or gone; silence tells the parent.
             return
         time.sleep(_BEAT)
 

@@ -1,8 +1,8 @@
-"""A secret of this user, and files authenticated with it.
+"""A secret key of this user, and files authenticated with it.
 
-A checkpoint, the bounds of a guard and its memory are believed as they are, since nothing of them
-can be looked up elsewhere. So each bears a mark that nobody can make who has not the key, which
-lies in ``leaveout/key`` of the folder that ``XDG_STATE_HOME`` names, or of ``~/.local/state``.
+/.local/state``.~Checkpoints, and a guard's bounds and memory, cannot be verified against anything
+else. So each ends in a MAC made with the key, which is in ``leaveout/key`` under
+``$XDG_STATE_HOME``, or under ``~/.local/state`` by default.~/.local/state``.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _BLOCK = 2**22
 def state_folder() -> Path:
     """Return the folder for this program's per-user state."""
     named = os.environ.get("XDG_STATE_HOME", "")
-    # What is not absolute is to be ignored, as the convention says.
+    # A relative path is ignored, as the XDG specification demands.
     root = Path(named) if Path(named).is_absolute() else Path.home() / ".local" / "state"
     return root / "leaveout"
 
 
 def mark(purpose: str, parts: Iterable[bytes]) -> bytes:
-    """Return the MAC of some bytes, making the key if there is none."""
+    """Return the MAC of some bytes, creating the key if there is none."""
     made = hmac.new(_key(), f"leaveout {purpose}\0".encode(), hashlib.sha256)
     for part in parts:
         made.update(part)
@@ -45,14 +45,14 @@ def mark(purpose: str, parts: Iterable[bytes]) -> bytes:
 
 
 def leave_room(archive: zipfile.ZipFile) -> None:
-    """Reserve room for a mark at the end of an archive being written."""
+    """Reserve room for a MAC at the end of an archive being written."""
     archive.comment = b"0" * _DIGITS
 
 
 def mark_file(stream: BinaryIO, purpose: str) -> None:
-    """Mark a completely written archive with reserved room; seek to its end."""
+    """Add the MAC to a completely written archive with reserved room; seek to its end."""
     stream.flush()
-    # The stream itself may be for writing alone.
+    # The stream may be write-only.
     with os.fdopen(os.dup(stream.fileno()), "rb") as written:
         size = written.seek(0, io.SEEK_END) - _DIGITS
         digits = mark(purpose, _bytes(written, size)).hex().encode()
@@ -61,7 +61,7 @@ def mark_file(stream: BinaryIO, purpose: str) -> None:
 
 
 def bears_mark(stream: BinaryIO, purpose: str) -> bool:
-    """Return whether an archive bears this user's mark and is unchanged."""
+    """Return whether an archive has this user's MAC and is unchanged."""
     size = stream.seek(0, io.SEEK_END) - _DIGITS
     if size < 0:
         return False
@@ -71,7 +71,7 @@ def bears_mark(stream: BinaryIO, purpose: str) -> bool:
 
 
 def is_own(path: Path, purpose: str) -> bool:
-    """Return whether an archive file bears this user's mark; see `bears_mark`."""
+    """Return whether an archive file has this user's MAC; see `bears_mark`."""
     with open_file(path, ARCHIVE) as stream:
         return bears_mark(stream, purpose)
 
@@ -121,7 +121,7 @@ def _make(path: Path) -> None:
             stream.write(secrets.token_bytes(_BYTES))
             stream.flush()
             os.fsync(stream.fileno())
-        # Of several processes at once one makes it.
+        # If several processes try at once, one succeeds.
         with contextlib.suppress(FileExistsError):
             os.link(name, path)
     finally:

@@ -1,4 +1,4 @@
-"""Text for output: JSON of anything, and table cells for people."""
+"""Output text: JSON of any value, and spreadsheet cells."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?(inf|nan)", re.IG
 
 
 def printable(value: Any) -> Any:
-    r"""Return text that UTF-8 has: of a file's name, what is none in it as ``\xe9``.
+    r"""Return text that UTF-8 can encode: undecodable bytes of file names become ``\xe9``.
 
-    Of lists and tables, all text in them.
+    Applies to all text in lists and tables.
     """
     match value:
         case str():
@@ -29,7 +29,7 @@ def printable(value: Any) -> Any:
 
 
 def as_json(value: object) -> bytes:
-    """Encode a value as JSON for people, even if it names odd files."""
+    """Encode a value as indented JSON, even if it names files with invalid names."""
     try:
         encoded = msgspec.json.encode(value)
     except UnicodeEncodeError:
@@ -38,7 +38,7 @@ def as_json(value: object) -> bytes:
 
 
 def harmless(cell: str) -> str:
-    """Return a cell that no spreadsheet takes for a formula: ``'=1+1`` for ``=1+1``.
+    """Return a cell that spreadsheets do not read as a formula: ``'=1+1`` for ``=1+1``.
 
     Numbers stay; removing one apostrophe restores the text, so ``'=1+1`` becomes ``''=1+1``.
     """
@@ -48,13 +48,13 @@ def harmless(cell: str) -> str:
 
 
 class TableWriter:
-    """A CSV writer whose texts are made `harmless`."""
+    """A CSV writer that makes text cells `harmless`."""
 
     def __init__(self, stream: TextIO) -> None:
         self._writer = csv.writer(stream, lineterminator="\n")
 
     def row(self, cells: Iterable[object]) -> None:
-        """Write a line."""
+        """Write a row."""
         self._writer.writerow(
             [harmless(printable(each)) if isinstance(each, str) else each for each in cells]
         )

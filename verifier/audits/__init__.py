@@ -1,1 +1,1 @@
-"""Attacks on unlearning models, and what their trials establish."""
+"""Attacks on unlearning models, and conclusions from their trials."""

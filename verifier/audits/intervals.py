@@ -1,4 +1,4 @@
-"""What event counts establish about probabilities, and so about alpha."""
+"""What event counts imply about probabilities, and so about alpha."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from scipy.special import betainc, betaincinv
 
 _LEAST_LEVEL = 1e-100
 _TOO_SMALL = 1e-200
-"""Levels below are asked by nobody: special functions lose digits where floats underflow."""
+"""No realistic level is lower: special functions lose digits where floats underflow."""
 _STEP = 2.0**-50
 _ROOM = 1e-9
-"""Relative; far more than what special functions may err."""
+"""Relative margin, far above the errors of special functions."""
 _KNOWN = 0.9
-"""Of what may fail, the unlearned arm's part where the other one's chance is bounded anyway."""
+"""Share of the error for the unlearned arm if the other's probability is bounded anyway."""
 
 
 def clopper_pearson(count: int, trials: int, confidence: float) -> tuple[float, float]:
@@ -23,7 +23,7 @@ def clopper_pearson(count: int, trials: int, confidence: float) -> tuple[float, 
     Parameters
     ----------
     count, trials : int
-        Of independent trials, those in which the event happened.
+        Occurrences of the event, and independent trials.
     confidence : float
         Each end fails with probability at most (1 - confidence) / 2.
 
@@ -53,27 +53,27 @@ def alpha_lower_bound(
 ) -> float:
     """Return an insufficient alpha: Pr[unlearned] > e^alpha Pr[retrained] + beta.
 
-    Each arm has half of what may fail; the arms need not be independent of each other. Where the
-    retrained arm's chance is bounded without trials, the unlearned arm has 9/10 of it, whatever
-    the trials gave: a share chosen after them would fail more often.
+    Each arm gets half of the error probability; the arms need not be independent. If the retrained
+    arm's probability is bounded without trials, the unlearned arm gets 9/10 of the error, whatever
+    the outcome: choosing the share afterwards would fail more often.
 
     Parameters
     ----------
     unlearned, unlearned_trials : int
-        Times the event happened after unlearning, and trials.
+        Occurrences of the event after unlearning, and trials.
     retrained, retrained_trials : int
         The same, after retraining.
     beta : float
-        Of the claim; add its gamma where the update sequence differs from trial to trial.
+        Beta of the claim; add its gamma if the update sequence differs between trials.
     confidence : float
-        With which every smaller alpha is refuted.
+        Confidence with which every smaller alpha is refuted.
     retrained_at_most : float
-        A proven bound of the event's chance after retraining, above 0; 1 where there is none.
+        A proved bound of the event's probability after retraining, above 0; 1 if there is none.
 
     Returns
     -------
     float
-        Nats; negative or ``-inf`` where nothing is refuted.
+        Nats; negative or ``-inf`` if no alpha is refuted.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def refutation_level(
     beta: float,
     retrained_at_most: float = 1.0,
 ) -> float:
-    """Return the p-value of a claim: the least level at which its alpha is refuted."""
+    """Return the p-value of a claim: the lowest level at which its alpha is refuted."""
     _check(unlearned, unlearned_trials)
     _check(retrained, retrained_trials)
 
@@ -142,16 +142,16 @@ def _alpha_at(
 
 
 def _lower(count: int, trials: int, level: float) -> float:
-    """Return a probability at which as many events have a chance of at most ``level``."""
+    """Return a probability for which this many events have probability at most ``level``."""
     if not count or level < _TOO_SMALL:
         return 0.0
-    # The chance of at least ``count`` events is an incomplete beta function.
+    # The probability of at least ``count`` events is an incomplete beta function.
     shape = count, trials - count + 1
     found = float(betaincinv(*shape, level))
     if math.isnan(found):
-        # As of some levels below `_LEAST_LEVEL`.
+        # As for some levels below `_LEAST_LEVEL`.
         return 0.0
-    # The quantile is a float's: step down until the chance itself is small enough, with room.
+    # The quantile is rounded: step down until the probability is small enough, with a margin.
     step = _STEP
     while not betainc(*shape, found) * (1 + _ROOM) <= level:
         found, step = found * (1 - step), min(2 * step, 1.0)

@@ -1,7 +1,7 @@
 """The independent checker: re-proves a certificate with its own arithmetic.
 
-Nothing here imports the engine, the encoders, the solvers or the specification language. What is
-trusted beside this package is `leaveout.models`, which reads networks and families, and numpy.
+It imports neither the engine, the encoders, the solvers nor the specification language. Besides
+this package, only numpy and `leaveout.models`, which reads networks and families, are trusted.
 """
 
 from __future__ import annotations

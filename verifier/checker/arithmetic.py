@@ -1,9 +1,9 @@
 """Arithmetic of the checker: float64 with charged rounding, or exact numbers.
 
-All that is checked is written once. Where a sum or a product is to hold, its terms go through
-`Arithmetic.number`, and what is kept of it through `up` or `down`. In float64 these do nothing.
-Exact numbers are rounded once, where they are kept, in the direction that is safe. What is charged
-for rounding in float64 is charged of them too: it only widens, and nothing rests on it.
+Every check is written once for both. Terms of sums and products that must be valid go through
+`Arithmetic.number`, stored results through `up` or `down`. In float64 these do nothing. Exact
+numbers are rounded once, when stored, in the safe direction. Charges for float64 rounding apply to
+them, too: these only widen bounds and are not needed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DIGITS = 53
 _FITS = 62 - _DIGITS
 _MOST_BITS = 1000
 _SUBNORMAL = -1022
-"""Numbers of this exponent of ``frexp``, or less, are below the smallest normal number."""
+"""Numbers with this ``frexp`` exponent, or less, are below the smallest normal number."""
 _SMALLEST, _LARGEST = float(np.finfo(np.float64).tiny), float(np.finfo(np.float64).max)
 
 
@@ -37,7 +37,7 @@ class Exact:
 
     @staticmethod
     def of(value: Any) -> Exact:
-        """Return numbers as they are."""
+        """Return numbers exactly."""
         if isinstance(value, Exact):
             return value
         floats = np.asarray(value, np.float64)
@@ -48,7 +48,7 @@ class Exact:
         some = whole != 0
         if not some.any():
             return Exact(np.full(floats.shape, 0, object), 0)
-        # Trailing zeros go into the exponent, so that integers stay short.
+        # Trailing zeros move into the exponent, so that integers stay short.
         zeros = np.where(some, np.frexp((whole & -whole).astype(np.float64))[1] - 1, 0)
         whole = whole >> zeros
         exponent = exponent - _DIGITS + zeros
@@ -58,26 +58,26 @@ class Exact:
             return Exact(_array((whole << shift).astype(object)), least)
         return Exact(_array(whole.astype(object) << shift.astype(object)), least)
 
-    # What an array can say of itself.
+    # Properties of arrays.
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape, as of a numpy array."""
+        """The shape, as in numpy."""
         return self.integers.shape
 
     @property
     def ndim(self) -> int:
-        """The number of axes, as of a numpy array."""
+        """The number of axes, as in numpy."""
         return self.integers.ndim
 
     @property
     def size(self) -> int:
-        """The number of elements, as of a numpy array."""
+        """The number of elements, as in numpy."""
         return self.integers.size
 
     @property
     def T(self) -> Exact:  # noqa: N802
-        """The transpose, as of a numpy array."""
+        """The transpose, as in numpy."""
         return Exact(self.integers.T, self.exponent)
 
     def __len__(self) -> int:
@@ -94,23 +94,23 @@ class Exact:
         self.integers, self.exponent = own, exponent
 
     def copy(self) -> Exact:
-        """Return a copy, as a numpy array does."""
+        """Return a copy, as in numpy."""
         return Exact(self.integers.copy(), self.exponent)
 
     def transpose(self, *axes: int) -> Exact:
-        """Return the transpose, as a numpy array does."""
+        """Return the transpose, as in numpy."""
         return Exact(self.integers.transpose(*axes), self.exponent)
 
     def reshape(self, *shape: int) -> Exact:
-        """Return the numbers in another shape, as a numpy array does."""
+        """Return the numbers in another shape, as in numpy."""
         return Exact(self.integers.reshape(*shape), self.exponent)
 
     def sum(self, axis: int | None = None) -> Exact:
-        """Return sums along an axis, as a numpy array does."""
+        """Return sums along an axis, as in numpy."""
         return Exact(_array(self.integers.sum(axis=axis)), self.exponent)
 
     def any(self, axis: int | None = None) -> Any:
-        """Return whether any number is not 0, as a numpy array does."""
+        """Return whether any number is not 0, as in numpy."""
         return (self.integers != 0).astype(bool).any(axis=axis)
 
     # Arithmetic.
@@ -133,7 +133,7 @@ class Exact:
     def __matmul__(self, other: Any) -> Exact:
         two = Exact.of(other)
         if not self.shape[-1]:
-            # An empty sum of objects is no number.
+            # numpy's empty sum of objects is a plain 0.
             shape = np.matmul(np.zeros(self.shape), np.zeros(two.shape)).shape
             return Exact(np.full(shape, 0, object), 0)
         product = np.matmul(self.integers, two.integers)
@@ -150,7 +150,7 @@ class Exact:
     def __abs__(self) -> Exact:
         return Exact(_array(np.abs(self.integers)), self.exponent)
 
-    # Comparisons, which nothing decides but the numbers.
+    # Comparisons, which are exact.
 
     def __lt__(self, other: Any) -> Any:
         return self._compare(other, np.less)
@@ -169,7 +169,7 @@ class Exact:
         one, two, _ = _align(self, Exact.of(other))
         return np.asarray(how(one, two)).astype(bool)
 
-    # What numpy's functions do with it.
+    # Support for numpy's functions.
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *given: Any, **options: Any) -> Any:
         how = _UFUNCS.get(ufunc.__name__)
@@ -183,7 +183,7 @@ class Exact:
         how = _FUNCTIONS.get(function.__name__)
         return NotImplemented if how is None else how(*given, **options)
 
-    # Back to floats.
+    # Conversion to floats.
 
     def nearest(self) -> Floats:
         """Round to the nearest float64."""
@@ -192,9 +192,9 @@ class Exact:
             return np.asarray(np.ldexp(whole.astype(np.float64), exponent))
 
     def up(self) -> Floats:
-        """Round to a float64 that is no less; infinite beyond the range.
+        """Round to a float64 that is not smaller; infinite beyond the range.
 
-        Nothing above 0 becomes smaller than the smallest normal float64.
+        Positive numbers do not become smaller than the smallest normal float64.
         """
         whole, exponent = self._short()
         floats = whole.astype(np.float64)
@@ -204,16 +204,16 @@ class Exact:
         with np.errstate(over="ignore", under="ignore"):
             found = np.ldexp(floats, exponent)
         found = np.maximum(found, -_LARGEST)
-        # By what they are, not by what they are rounded to: that may be the smallest normal number.
+        # By their exact values, not rounded ones, which may be the smallest normal number.
         tiny = (floats != 0.0) & (np.frexp(floats)[1] + exponent <= _SUBNORMAL)
         return np.asarray(np.where(tiny, np.where(floats > 0.0, _SMALLEST, 0.0), found))
 
     def down(self) -> Floats:
-        """Round to a float64 that is no more."""
+        """Round to a float64 that is not larger."""
         return np.asarray(0.0 - (-self).up())
 
     def _short(self) -> tuple[Array, int]:
-        """Return integers that are no less, and that float64 can hold, with their exponent."""
+        """Return integers that are not smaller and fit into float64, with their exponent."""
         whole = self.integers
         bits = max((abs(each).bit_length() for each in whole.flat), default=0)
         if bits <= _MOST_BITS:
@@ -223,7 +223,7 @@ class Exact:
 
 
 def _array(value: Any) -> Array:
-    """Return an array of objects; of one number numpy makes the number itself."""
+    """Return an array of objects, where numpy would return a single number itself."""
     if isinstance(value, np.ndarray):
         return value
     found = np.empty((), object)
@@ -256,7 +256,7 @@ def _where(condition: Array, one: Any, two: Any) -> Exact:
 
 
 def _joiner(how: Callable[..., Array]) -> Callable[..., Exact]:
-    """Return a function that joins exact arrays as numpy's does."""
+    """Return a function that joins exact arrays like numpy's function."""
 
     def together(parts: Sequence[Any], axis: int = 0) -> Exact:
         found = [Exact.of(each) for each in parts]
@@ -283,7 +283,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 class Arithmetic(Protocol):
-    """Protocol of adding, multiplying and keeping numbers."""
+    """Protocol for adding, multiplying and storing numbers."""
 
     @property
     def exact(self) -> bool:
@@ -295,20 +295,20 @@ class Arithmetic(Protocol):
         ...
 
     def up(self, values: Floats) -> Floats:
-        """Return float64 numbers that are no less, apart from charged rounding."""
+        """Return float64 numbers that are not smaller, apart from charged rounding."""
         ...
 
     def down(self, values: Floats) -> Floats:
-        """Return float64 numbers that are no more, apart from charged rounding."""
+        """Return float64 numbers that are not larger, apart from charged rounding."""
         ...
 
     def nearest(self, values: Floats) -> Floats:
-        """Return float64 numbers for choices, on which nothing rests."""
+        """Return float64 numbers for choices that do not affect soundness."""
         ...
 
 
 class _Floats:
-    """Float64, whose rounding is charged."""
+    """Float64 with charged rounding."""
 
     exact = False
 
@@ -320,7 +320,7 @@ class _Floats:
 
 
 class _Exact:
-    """Integers times powers of two, rounded only when kept."""
+    """Integers times powers of two, rounded only when stored."""
 
     exact = True
 

@@ -1,4 +1,4 @@
-"""Nodes of a tree side by side, as their children start from them."""
+"""Nodes of a tree side by side, with the state that their children start from."""
 
 from __future__ import annotations
 
@@ -25,40 +25,36 @@ from leaveout.verifier.checker.tree_shape import INPUT, PHASE, UNTIED, Tree
 Flags = NDArray[np.bool_]
 
 _ROUNDS = 3
-"""Half-spaces added to one form."""
+"""Most half-spaces added to one form."""
 
 _FLAT = 1e-4
-"""Half-spaces missed by less than this share of their width are not missed."""
+"""Half-spaces violated by a smaller share of their width do not count as violated."""
 
 _CANCELLED = 1e-6
-"""Slopes of which no more than this is left are 0."""
+"""Slopes whose terms cancel down to this share count as 0."""
 
 _AT_ONCE = 2**20
-"""Numbers looked at together."""
+"""Numbers processed at once."""
 
 _SIDE_BY_SIDE = 32
-"""Rows of one node that are multiplied with its half-spaces at once."""
+"""Rows of one node multiplied with its half-spaces at once."""
 
 _TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(eq=False)
 class HalfSpaces:
-    """Half-spaces ``rows x + shift >= 0`` of some nodes; each holds what matters of its node."""
+    """Half-spaces ``rows x + shift >= 0`` of some nodes; each contains the relevant points."""
 
     rows: Floats  # shape (n, most, inputs)
-    shift: (
-        Floats  # shape (n, most): the width is how much a row varied in the box when it was added
-    )
-    width: (
-        Floats  # shape (n, most): the width is how much a row varied in the box when it was added
-    )
-    count: Integers  # shape (n,): how many each node has; the rest is 0
+    shift: Floats  # shape (n, most)
+    width: Floats  # shape (n, most): how much a row varied in the box when it was added
+    count: Integers  # shape (n,): number of half-spaces per node; the rest is 0
     arithmetic: Arithmetic
 
     @staticmethod
     def none(nodes: int, most: int, inputs: int, numbers: Arithmetic) -> HalfSpaces:
-        """Return room for some half-spaces of each node."""
+        """Return storage for some half-spaces of each node."""
         return HalfSpaces(
             np.zeros((nodes, most, inputs)),
             np.zeros((nodes, most)),
@@ -68,9 +64,9 @@ class HalfSpaces:
         )
 
     def add(self, of: Integers, forms: Forms, least: Floats, lower: Floats, upper: Floats) -> None:
-        """Add ``slopes x + constant >= least``, unless that holds in all of a node's box.
+        """Add ``slopes x + constant >= least`` unless it holds in a node's whole box.
 
-        Numbers out of float64's range say nothing and are not added.
+        Half-spaces with numbers beyond float64's range are not added.
         """
         numbers, (low, high) = self.arithmetic, (lower[of], upper[of])
         with np.errstate(invalid="ignore", over="ignore"):
@@ -92,7 +88,7 @@ class HalfSpaces:
 def contract(
     forms: Forms, least: Floats, lower: Floats, upper: Floats, numbers: Arithmetic
 ) -> tuple[Floats, Floats, Flags]:
-    """Keep of boxes where ``slopes x + constant >= least`` is possible."""
+    """Shrink boxes to where ``slopes x + constant >= least`` is possible."""
     slack = numbers.up(numbers.number(largest(forms, lower, upper, numbers)) - least)
     slopes, constant = numbers.nearest(forms.slopes), numbers.nearest(forms.constant)
     slack += 4 * UNIT * (np.abs(slack) + np.abs(least) + np.abs(constant))
@@ -108,7 +104,7 @@ def contract(
     low = np.where(cutting & rising, np.maximum(lower, upper - keep), lower)
     high = np.where(cutting & ~rising, np.minimum(upper, lower + keep), upper)
     if numbers.exact:
-        # The ends were rounded; what is left out must be, exactly.
+        # The ends were rounded; whether a part is cut off must be decided exactly.
         exact = numbers.number(forms.slopes)
         cut = np.where(rising, numbers.number(upper) - low, lower - numbers.number(high))
         sure = exact * cut >= slack
@@ -137,7 +133,7 @@ def largest_within(
 
 
 class _Values:
-    """Values of all half-spaces of each row's node at points: one product for a group of rows."""
+    """Values of each row's node's half-spaces at points: one product per group of rows."""
 
     def __init__(self, given: HalfSpaces, of: Integers) -> None:
         nodes, self._node = np.unique(of, return_inverse=True)
@@ -152,7 +148,7 @@ class _Values:
         self._points = np.zeros((len(firsts), slots, given.rows.shape[2]))
 
     def at(self, x: Floats, left: Integers) -> Floats:
-        """Return them, shape (r, most), for some rows, at a point each."""
+        """Return them, shape (r, most), for some rows, at one point each."""
         group, slot = self._group[left], self._slot[left]
         self._points[group, slot] = x
         values = (self._points @ self._products)[group, slot]
@@ -163,7 +159,7 @@ class _Values:
 def _clip_bounds(
     forms: Forms, of: Integers, lower: Floats, upper: Floats, given: HalfSpaces
 ) -> tuple[Floats, Flags]:
-    """Return bounds by some multipliers, infinite without any, and which are empty."""
+    """Return bounds by some multipliers, infinite without any, and which nodes are empty."""
     best, empty = np.full(len(of), np.inf), np.zeros(len(of), bool)
     nodes, node = np.unique(of, return_inverse=True)
     values = _Values(given, of)
@@ -174,10 +170,10 @@ def _clip_bounds(
     room, tiny = 2 * gamma(2 * lower.shape[1] + 64), _TINY * (16 + far.sum(axis=1))
     now, constant = numbers.nearest(forms.slopes), numbers.nearest(forms.constant)
     low, high = lower[of], upper[of]
-    # What is found is found of these, whatever the others choose.
+    # The results hold for these multipliers, however they were chosen.
     exact = forms if numbers.exact else None
     size = np.abs(constant) + np.einsum("ri,ri->r", np.abs(now), far[node])
-    # What rounding leaves of slopes that cancel must not decide where the maximiser is.
+    # Rounding errors of cancelled slopes must not decide where the maximiser is.
     flat = np.abs(now) <= _CANCELLED * np.abs(now).max(axis=1, keepdims=True)
     constant = constant + np.where(flat, np.maximum(now * low, now * high), 0.0).sum(axis=1)
     now = np.where(flat, 0.0, now)
@@ -195,14 +191,14 @@ def _clip_bounds(
             now, constant, low, high, x = (a[going] for a in (now, constant, low, high, x))
             if exact is not None:
                 exact = Forms(exact.slopes[going], exact.constant[going])
-        # The first of those that are missed about equally.
+        # The first of those that are violated about equally.
         chosen = np.argmax(missed * (1.0 + _FLAT) >= farthest[:, None], axis=1)
         one = np.arange(len(left))
         row, shift = values.rows[own, chosen], values.shift[own, chosen]
         t, falling = _multiplier(
             now, row, value[one, chosen], _FLAT * widths[own, chosen], high - low
         )
-        # A multiplier of 0 leaves those where they are that miss nothing.
+        # Forms without a violated half-space get the multiplier 0 and do not change.
         missing = farthest > _FLAT
         t, falling = np.where(missing, t, 0.0), falling & missing
         if falling.any():
@@ -225,7 +221,7 @@ def _clip_bounds(
         else:
             found = largest(exact, low, high, numbers)
         found += room * size + tiny[own]
-        # Numbers out of range bound nothing; a slope that is makes the sum one.
+        # Numbers beyond the range bound nothing; such a slope makes the sum infinite or NaN.
         best[left] = np.minimum(best[left], np.where(np.isfinite(found), found, np.inf))
     return best, empty
 
@@ -233,10 +229,10 @@ def _clip_bounds(
 def _multiplier(
     now: Floats, row: Floats, value: Floats, small: Floats, width: Floats
 ) -> tuple[Floats, Flags]:
-    """Return the multiplier with the least maximum over the box, or 0 where it falls for ever.
+    """Return the multiplier with the least maximum over the box; 0 if it decreases for ever.
 
     The maximum is convex and piecewise linear in the multiplier. Its slope is the row's value at
-    the maximiser, which grows where slopes of the form change their sign, one after the other.
+    the maximiser, which increases where slopes of the form change sign, one at a time.
     """
     gain = np.where(now > 0.0, -row, row) * width
     turning = gain > 0.0
@@ -247,13 +243,13 @@ def _multiplier(
     slope = np.cumsum(np.where(turning, gain, 0.0).ravel()[order], axis=1)
     enough = slope >= (-small - value)[:, None]
     t = step.ravel()[order[np.arange(len(row)), np.argmax(enough, axis=1)]]
-    # Any that is not negative will do.
+    # Any non-negative multiplier is valid.
     return np.where(enough[:, -1] & np.isfinite(t) & (t > 0.0), t, 0.0), ~enough[:, -1]
 
 
 @dataclass(eq=False)
 class Block:
-    """Nodes side by side: what their children start from.
+    """Nodes side by side, with the state that their children start from.
 
     ``slopes`` and ``constant``, shape (n, remembered, inputs) and (n, remembered), bound the first
     forms and sums of each node's case.
@@ -311,9 +307,9 @@ class Block:
                 self._untie(i, net)
 
     def _untie(self, i: int, net: Net) -> None:
-        """Give up tied phases: what is known of virtual differences is not of true ones.
+        """Drop tied phases: facts on virtual differences do not hold for true ones.
 
-        Bounds of z are of N, and bands of true differences: both hold of every counter-example.
+        Bounds of z concern N, and bands true differences: both hold for every counter-example.
         """
         phase, state = self.phase[i], self.state[i]
         tied = [k for k in range(net.layers - 1) if phase[net.at(k)].any()]
@@ -323,14 +319,14 @@ class Block:
         phase[:] = 0
 
     def cut(self, own: Integers, forms: Forms, least: Floats, numbers: Arithmetic) -> None:
-        """Keep of some nodes' regions where ``slopes x + constant >= least`` is possible."""
+        """Shrink some nodes' regions to where ``slopes x + constant >= least`` is possible."""
         self.lower[own], self.upper[own], empty = contract(
             forms, least, self.lower[own], self.upper[own], numbers
         )
         self.alive[own[empty]] = False
 
     def cut_to(self, given: HalfSpaces, first: Integers | int = 0) -> None:
-        """Cut regions to half-spaces, from some place of each node on."""
+        """Cut regions to half-spaces, from a given index of each node on."""
         for c in range(int(given.count.max(initial=0))):
             own = np.flatnonzero(self.alive & (first <= c) & (c < given.count))
             if len(own):
@@ -339,7 +335,7 @@ class Block:
 
 
 _ROWS = 1024
-"""Rows pulled back together, so that they stay in cache."""
+"""Rows pulled back at once, so that they stay in the cache."""
 
 
 def bound_hidden_pairs(space: Space, block: Block, nodes: Nodes, given: HalfSpaces) -> None:
@@ -352,7 +348,7 @@ def bound_hidden_pairs(space: Space, block: Block, nodes: Nodes, given: HalfSpac
         at = net.at(k)
         known = state[:, :, at]
         tied = (lowest < k) & block.alive & space.differs
-        # What ancestors proved of differences there may be of others: of fewer tied pairs.
+        # Ancestors' bounds of differences may concern others, with fewer tied pairs.
         known[tied, 4:] = np.array([-np.inf, np.inf])[:, None]
         unstable = ~((known[:, 0] >= known[:, 3]) | (known[:, 1] <= -known[:, 2]))
         _cut_by_ties(block, nodes, k, unstable, given)
@@ -379,7 +375,7 @@ def bound_hidden_pairs(space: Space, block: Block, nodes: Nodes, given: HalfSpac
 def _cut_by_ties(
     block: Block, nodes: Nodes, layer: int, unstable: Flags, given: HalfSpaces
 ) -> None:
-    """Add what tied pairs say of z: that it is at least -p where on, at most q where off."""
+    """Add what tied pairs imply about z: at least -p where on, at most q where off."""
     at = nodes.net.at(layer)
     phase, state = block.phase[:, at], block.state[:, :, at]
     first = given.count.copy()

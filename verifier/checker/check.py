@@ -50,9 +50,9 @@ class Checked:
     """One claim that was proved again."""
 
     name: str
-    label: int | None  # None for what is not about leaks
+    label: int | None  # None for claims not about leaks
     upper: float | None
-    leaves: int  # of the tree that proves it; 0 where there is none
+    leaves: int  # leaves of the tree that proves it; 0 without a tree
     seconds: float
     subject: Subject | SampledSubject | PointsSubject | ValueSubject | ForestSubject
 
@@ -87,7 +87,7 @@ def spares(
     family: Sequence[Path],
     progress: Progress | None = None,
 ) -> dict[str, Spare]:
-    """Prove every claim that has a tree; return what each walk made use of, by the tree's name.
+    """Prove every claim that has a tree; return the parts used by each walk, by tree name.
 
     Parameters and errors are those of `check`.
     """
@@ -139,7 +139,7 @@ class _Checker:
         return self._run_check(claim.name, None, claim.upper, lambda: self._points(claim))
 
     def forest(self, result: ForestResultPart, part: ForestsPart) -> Checked:
-        """Check a claim about leaks of forests; what it takes is loaded once there is one."""
+        """Check a claim about leaks of forests, importing what it needs first."""
         from leaveout.verifier.checker.ensembles.leaks import check_forest, read_forests
 
         def report(done: int, total: int) -> None:
@@ -189,7 +189,7 @@ class _Checker:
         try:
             if upper is not None and not math.isfinite(upper):
                 raise RejectedError("it claims no finite bound")
-            # Numbers that leave float64's range are looked for where they would matter.
+            # Overflow of float64 is detected where it matters.
             with np.errstate(over="ignore", invalid="ignore"):
                 leaves, subject = walk()
         except RejectedError as error:
@@ -218,7 +218,7 @@ class _Checker:
         return sum(map(self._walk_leak_tree, bounds)), subject
 
     def _prepare_question(self, place: int) -> Leaks:
-        """Return a question, which is read once."""
+        """Return a question, which is read only once."""
         if place not in self._ready:
             asked = self.certificate.manifest.questions[place]
             folder = self.certificate.path.parent

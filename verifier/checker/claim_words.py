@@ -15,15 +15,15 @@ from leaveout.verifier.checker.manifest import ApplicationPart, CasePart, Family
 from leaveout.verifier.checker.points import Points
 
 _CASES, _FORMS, _TERMS = 6, 12, 8
-"""Cases, forms of one and terms of one of these that are written out."""
+"""Most cases, forms per case and terms per form that are written out."""
 
 _NONE = -1e290
-"""No goal is ever this low: coefficients, features and scores are far smaller."""
+"""Every goal is higher: coefficients, features and scores are far smaller."""
 
 
 @dataclass(frozen=True)
 class _OfFamily:
-    """A member of a family, or any: of which file, and of which network's architecture."""
+    """A member of a family, or any member: the file, and the network with its architecture."""
 
     path: Path
     part: FamilyPart
@@ -40,7 +40,7 @@ class PointsSubject:
 
     @property
     def members(self) -> int | None:
-        """The number of members it is about; None if it is about no whole family."""
+        """The number of members it covers; None if it does not cover a whole family."""
         families = self.points.part.applications
         asked = [each.family for each in families if each.family and each.member is None]
         return asked[0].members if asked else None
@@ -53,7 +53,7 @@ class PointsSubject:
 
     @property
     def alone(self) -> list[tuple[Path, int, int]]:
-        """The single members it is about: family, position, and how many there are."""
+        """The single members it covers: family, position, and number of members."""
         return [
             (each.path, each.member, each.part.members)
             for each in self._families.values()
@@ -128,7 +128,7 @@ class PointsSubject:
 
     @property
     def _networks(self) -> dict[str, tuple[Path, str]]:
-        """File and name of each network, by its digest."""
+        """File and name of each network, by digest."""
         found: dict[str, Path] = {}
         for reader, each in zip(self.points.readers, self.points.part.applications, strict=True):
             found.setdefault(each.network.sha256, reader.path)
@@ -156,7 +156,7 @@ class PointsSubject:
 
     @cached_property
     def _application_texts(self) -> list[str]:
-        """Every application, as terms name it."""
+        """The text of each application in terms."""
         applications, kinds = self.points.part.applications, self._kinds
         return [
             (

@@ -1,4 +1,4 @@
-"""Evaluation errors over the whole box: bounds of N, and of members by difference."""
+"""Evaluation errors over the whole box: bounds of N, and of members by their difference."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Interval = tuple[Floats, Floats]
 
 
 def whole_bounds(net: Net, sets: Sets, start: Start) -> list[Interval]:
-    """Bound hidden layers over everything, what is listed included, shape (1, width) each."""
+    """Bound hidden layers over the whole box, its listed values included, shape (1, width) each."""
     state, numbers = start.state[None].copy(), net.arithmetic
     free, untied = np.zeros((1, net.hidden), np.int8), np.zeros(1, bool)
     nodes = Nodes(net, sets, np.zeros(1, np.int64), start.terms, start.terms_d, [])
@@ -103,7 +103,7 @@ def _hulls(
             high = [np.maximum(a, b) for a, b in zip(highs, high, strict=True)]
         lows, highs = low, high
     pairs = iter(
-        # Subtracting rounds once.
+        # The subtraction rounds once.
         (np.nextafter(a, -np.inf), np.nextafter(b, np.inf))
         for a, b in zip(lows, highs, strict=True)
     )

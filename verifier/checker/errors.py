@@ -1,4 +1,4 @@
-"""Failures of a certificate: it is unreadable, or does not prove its claim."""
+"""Errors of a certificate: it is unreadable, or does not prove its claim."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ OUT_OF_RANGE = "its numbers leave float64's range, so nothing is proved with the
 
 
 class CertificateError(LeaveoutError):
-    """A certificate, or a file it names, is missing, damaged or of another format."""
+    """A certificate, or a file it names, is missing, damaged or in another format."""
 
 
 class RejectedError(LeaveoutError):
-    """A certificate does not prove what it claims; the message names the first part that fails."""
+    """A certificate does not prove its claim; the message names the first part that fails."""
 
     exit_code = ExitCode.REFUTED

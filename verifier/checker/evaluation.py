@@ -1,8 +1,8 @@
 """Bounds of float32 confidence errors: running error analysis, node by node.
 
-Every operator of the file turns an error e and a magnitude v of its input into
-``|W| e + gamma (|W| v + |b|)`` in float32, whatever the order of summation (Higham, section 3.1);
-a ReLU changes neither for the worse. What is known of the activations keeps magnitudes small.
+Every operator of the file turns an error e and a magnitude v of its input into ``|W| e + gamma (|W|
+v + |b|)`` in float32, whatever the order of summation (Higham, section 3.1); a ReLU increases
+neither. Known bounds of activations keep magnitudes small.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from leaveout.models.onnx.operators import Affine
 from leaveout.verifier.checker.arithmetic import TINY32, UNIT32, Arithmetic, gamma
 
 _WAYS = 4.0
-"""Operations, for each one of a run, that grouping its constants in another way may add."""
+"""Operations per operator of a run that regrouping its constants may add."""
 
 
 @dataclass(frozen=True)
 class Fused:
-    """A run of linear operators up to one of them."""
+    """Linear operators up to a given one without an activation in between."""
 
-    head: str  # the tensor the first one reads
+    head: str  # the tensor read by the first operator
     factor: float = 1.0
-    added: float = 0.0  # all that the operators add, in absolute values
+    added: float = 0.0  # sum of the operators' constants, in absolute values
 
     def most(self, head: Floats) -> Floats:
-        """Largest number, at least 1, that may appear on the way, shape (n,)."""
+        """Bound intermediate results, by at least 1, shape (n,)."""
         return np.asarray(np.maximum(1.0, head.sum(axis=1) + self.added) * self.factor)
 
     def merge_with(self, other: Fused) -> Fused:
@@ -55,7 +55,7 @@ def after(
 
 
 _MORE = 8
-"""Roundings a runtime may add to a sum: scalings, and what it folds or fuses."""
+"""Roundings that a runtime may add to a sum: scalings, folds and fusions."""
 
 _CHUNK = 64
 _LARGEST = float(np.finfo(np.float32).max)
@@ -63,9 +63,9 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True, eq=False)
 class _Step:
-    """One operator; affine where it has a matrix, and rounded unless it only moves numbers.
+    """One operator; affine if it has a matrix, and rounded unless it only moves numbers.
 
-    A join may be computed as one sum with those it adds: of ``terms`` terms in all.
+    A join may be computed as one sum with its inputs' sums, of ``terms`` terms in total.
     """
 
     inputs: tuple[str, ...]
@@ -79,7 +79,7 @@ class _Step:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """Absolute values of all that some networks of one architecture multiply and add."""
+    """The operators of some networks of one architecture, in absolute values."""
 
     graph: Graph
     steps: tuple[_Step, ...]  # matrices have shape (m, inputs, outputs), constants (m, outputs)
@@ -98,14 +98,14 @@ class Program:
     def score_errors(
         self, which: NDArray[np.int64], inputs: Floats, known: Sequence[Floats]
     ) -> Floats:
-        """Bound how far each float32 score, as it is read, is from the exact one; (n, labels)."""
+        """Bound the distance of each float32 score, as read, from the exact one; (n, labels)."""
         _, error, finite = self._scores(which, inputs, known)
         found = self._pad(self._number(error) + TINY32)
         return np.where(finite[:, None], found, math.inf)
 
     def _pad(self, found: Floats) -> Floats:
         """Pad errors for the rounding of their own computation."""
-        # All sums are of non-negative numbers; their float64 rounding is one factor.
+        # All sums are of non-negative numbers; one factor covers their float64 rounding.
         longest = sum(step.matrix.shape[1] + 4 for step in self.steps if step.matrix is not None)
         return self._up(found * (1 + gamma(4 * longest + 64)) + TINY32)
 
@@ -118,7 +118,7 @@ class Program:
     def _scores(
         self, which: NDArray[np.int64], inputs: Floats, known: Sequence[Floats]
     ) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-        """Bound absolute values of scores, and their errors; also say where these are known."""
+        """Bound absolute values of scores, and their errors; also return where these are known."""
         size = {self.graph.input: inputs}
         error = {self.graph.input: np.zeros_like(inputs)}
         finite = np.ones(len(inputs), bool)
@@ -136,14 +136,14 @@ class Program:
                     assert step.run is not None
                     most = step.run.most(size[step.run.head])
                     finite &= most < _LARGEST
-                    # What underflows is lost whole, once a rounding, times what it would meet.
+                    # Underflow loses a whole term, once per rounding, times its later factors.
                     lost = counts[which] * TINY32 * most
                     rounding = relative[which][:, None] * terms + lost[:, None]
                 size[step.output] = self._up(terms + rounding)
                 error[step.output] = self._up(passed + rounding)
             elif len(step.inputs) == 2:
                 total = self._number(size[first]) + size[step.inputs[1]]
-                # Where denormals are flushed, both that are read may be one, and what is given.
+                # Where denormals are flushed, both inputs may be denormals, and so may the result.
                 rounding = gamma(step.terms, UNIT32) * total + (2 + step.terms) * TINY32
                 size[step.output] = self._up(total + rounding)
                 passed = self._number(error[first]) + error[step.inputs[1]]
@@ -169,7 +169,7 @@ class Program:
 
 
 def count_terms(matrix: Floats, moves: bool) -> int:
-    """Return the most terms an operator adds up, including its constant."""
+    """Return the most terms that an operator sums, including its constant."""
     most = np.count_nonzero((matrix != 0).any(axis=0), axis=0).max(initial=0)
     return 0 if moves else int(most) + 1
 
@@ -199,7 +199,7 @@ def program_of(
         matrix = np.abs(linear).reshape(len(linear), width, -1)
         fixed = node.operator.constant_magnitude(shape, constants)
         fixed = fixed.reshape(len(fixed), -1)
-        # Asked of the operator: its constants may cancel, and are rounded all the same.
+        # The operator's own: constants may cancel, but are rounded all the same.
         moves = node.operator.roundings(shape, graph.shapes) == 0
         source, own = node.inputs[0], node.operator.regrouping_bound(constants)
         terms[node.output] = terms[source] + count_terms(matrix, moves)
@@ -224,7 +224,7 @@ def program_of(
 def largest_program(
     graph: Graph, parameters: Mapping[str, NDArray[np.floating]], numbers: Arithmetic
 ) -> Program:
-    """Return one program that bounds those of all networks given, taken a few at a time."""
+    """Return one program that bounds those of all the networks, read a few at a time."""
     count = max((len(parameters[name]) for name in graph.parameters), default=1)
     steps: tuple[_Step, ...] = ()
     for i in range(0, count, _CHUNK):

@@ -1,4 +1,4 @@
-"""Files that a claim is about: their location, and whether they are unchanged."""
+"""Files of a claim: their location, and whether they are unchanged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from leaveout.verifier.checker.errors import CertificateError, RejectedError
 
 
 class FilePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A file that a claim is about."""
+    """A file of a claim."""
 
     path: str  # relative to the certificate
     sha256: str
@@ -23,7 +23,7 @@ class FilePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ChoicesPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Features that together take one of the listed rows."""
+    """Features that jointly take one of the listed rows."""
 
     columns: tuple[int, ...]
     values: tuple[tuple[float, ...], ...]
@@ -40,11 +40,11 @@ class BoxPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 _BLOCK = 2**22
 
 SERVED = ("full.onnx", "family.npz", "bounds.npz")
-"""What a guard's answers rest on, of the folder that it serves."""
+"""Files of a served folder that a guard's answers depend on."""
 
 _NETWORKS = ("network", "family", "folder")
 _KINDS = {"network": _NETWORKS, "family": _NETWORKS, "files": ("file", "access")}
-"""What a file may be, by the option that gives it."""
+"""The kinds of files, by the option that locates them."""
 
 _CALLED = {"network": "network", "family": "family", "files": "file"}
 
@@ -52,8 +52,8 @@ _CALLED = {"network": "network", "family": "family", "files": "file"}
 def found_file(
     part: FilePart, folder: Path, given: Sequence[Path], what: str, roots: Sequence[Path] = ()
 ) -> Path:
-    """Return the location of a file once its digest matches the certificate."""
-    # Of other files some may be given, and the rest be where the certificate says.
+    """Return the location of a file whose digest matches the certificate."""
+    # Some of the other files may be given, the rest is where the certificate says.
     if what == "files" or len(given) < 2:
         for each in given:
             if what == "files" and each.is_file() and _digest(each) == part.sha256:
@@ -101,7 +101,7 @@ def _part_digest(path: Path, kind: str) -> str:
         return _folder_digest(path)
     if kind == "access":
         return _digest_of([*files_of(path / SERVED[0]), *(path / name for name in SERVED[1:])])
-    # A network may keep its weights in files beside it; one that does not is the file alone.
+    # A network may store weights in other files; one without them is a single file.
     files = files_of(path) if kind == "network" else [path]
     return _digest(path) if len(files) == 1 else _digest_of(files)
 
@@ -122,7 +122,7 @@ def _digest(path: Path) -> str:
 def _folder_digest(folder: Path) -> str:
     files = sorted(folder.glob("*.onnx"))
     if not all(file.name.isprintable() for file in files):
-        # A line break in a name would make one file pass for two.
+        # A line break in a name could disguise one file as two.
         raise RejectedError(f"{folder}: a file's name in it is none")
     return _digest_of(list(dict.fromkeys(each for file in files for each in files_of(file))))
 
@@ -130,7 +130,7 @@ def _folder_digest(folder: Path) -> str:
 def _below(folder: Path, path: str, what: str, roots: Sequence[Path]) -> Path:
     """Return the location of a file, which must be below the certificate or a root.
 
-    Certificates are untrusted, so they must not choose which other files are opened.
+    Certificates are untrusted, so they must not select other files to be opened.
     """
     named = folder / path
     allowed = [each.resolve() for each in (folder, *roots)]
@@ -144,12 +144,12 @@ def _below(folder: Path, path: str, what: str, roots: Sequence[Path]) -> Path:
 
 
 def _above(path: str) -> str:
-    """Return the folder of a path, as an option gives it."""
+    """Return the folder of a path given as an option."""
     return str(PurePath(path).parent)
 
 
 def refuse_repeated(content: bytes | str) -> None:
-    """Refuse a name that stands twice in an object: of two readers each may take another."""
+    """Refuse a repeated key in an object: two readers could each use another value."""
     json.loads(content, object_pairs_hook=_once)
 
 

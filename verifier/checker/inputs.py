@@ -18,12 +18,12 @@ from leaveout.verifier.checker.files import BoxPart, ChoicesPart
 _LARGEST = float(np.finfo(np.float32).max)
 
 _ROWS = 8
-"""Rows of a table that are printed; of longer ones a digest is."""
+"""Tables with more rows are printed as a digest."""
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Features that together take one of the listed rows."""
+    """Features that jointly take one of the listed rows."""
 
     columns: NDArray[np.int64]  # shape (g,)
     values: Floats  # shape (v, g)
@@ -68,7 +68,7 @@ class Inputs:
 
 
 def read_box(part: BoxPart, width: int, reader: str, *, single: bool = True) -> Inputs:
-    """Return the set of inputs that a certificate states."""
+    """Return the set of inputs stated in a certificate."""
     lower, upper = np.asarray(part.lower, np.float64), np.asarray(part.upper, np.float64)
     if lower.shape != (width,) or upper.shape != (width,):
         raise RejectedError(f"the box has not the {width} features {reader} reads")
@@ -78,7 +78,7 @@ def read_box(part: BoxPart, width: int, reader: str, *, single: bool = True) -> 
     for table in tables:
         inside = (table.values >= lower[table.columns]) & (table.values <= upper[table.columns])
         if not inside.all():
-            # The row is none of the points asked about, and a claim about no point is no claim.
+            # No listed row is in the box, so the claim would be about no point.
             row = int(np.argmin(inside.all(axis=1)))
             raise RejectedError(
                 f"the box lists a row that lies outside of it: {table.values[row].tolist()} of "
@@ -96,7 +96,7 @@ def _table(part: ChoicesPart, width: int, single: bool) -> Table:
     if not part.values or any(len(row) != len(part.columns) for row in part.values):
         raise RejectedError("the box lists no values, or rows of another width than its features")
     values = np.asarray(part.values, np.float64)
-    # Anything else is no number that a network reads; NaN and infinity are none either.
+    # Networks read no other numbers, nor NaN and infinity.
     other = single and (values.astype(np.float32) != values).any()
     if not (np.abs(values) <= _LARGEST).all() or other:
         raise RejectedError("the box lists a number that float32 does not have")
@@ -109,7 +109,7 @@ def number(value: float) -> str:
 
 
 def runs(numbers: list[int]) -> str:
-    """Write ascending numbers with runs of them joined: 0-4, 7."""
+    """Write ascending numbers with runs joined: 0-4, 7."""
     found: list[list[int]] = []
     for each in numbers:
         if found and each == found[-1][-1] + 1:
@@ -144,7 +144,7 @@ def shrink(
             )
             some = inside.any(axis=1)
             empty[part] |= ~some
-            # Of regions without a row nothing is asked any more.
+            # Regions without a row are not used any more.
             rows = np.where((inside | ~some[:, None])[:, :, None], table.values, np.nan)
             first, last = np.nanmin(rows, axis=1), np.nanmax(rows, axis=1)
             lower[part, at] = np.maximum(lower[part, at], np.nextafter(first, -np.inf))
@@ -159,7 +159,7 @@ def ends_over(
     upper: Floats,  # shape (inputs,)
     numbers: Arithmetic,
 ) -> Floats:
-    """Largest ``slopes y`` over one shifted region whose listed features take whole rows."""
+    """Return the largest ``slopes y`` over one shifted region with whole listed rows."""
     ends = np.maximum(slopes * lower, slopes * upper)
     for table in shifted:
         ends[:, table.columns] = 0.0

@@ -1,7 +1,7 @@
-"""Networks at points as two networks, or one, at one joint input.
+"""Networks at points, as one or two networks at one joint input.
 
-The joint input is (x, y, ...), or (x, y - x) where the second of two points is laid out as its
-difference from the first. Nothing is rounded: weights are moved, not computed with.
+The joint input is (x, y, ...), or (x, y - x) if the second of two points is stored as its
+difference from the first. Weights are only moved, so there is no rounding.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from leaveout.models import Members
 from leaveout.models.graph import Layer, Stack
 
 _CHUNK = 64
-"""Networks that are laid side by side together."""
+"""Networks placed side by side at once."""
 
 
 @dataclass(frozen=True)
@@ -25,16 +25,16 @@ class Spot:
     """Position of a point's features in the joint input."""
 
     own: slice
-    base: slice | None = None  # the features that the own ones are added to
+    base: slice | None = None  # features to which the stored ones are added
 
 
 @dataclass(frozen=True)
 class Place:
     """Position of an application in the joint network."""
 
-    start: int  # where its scores start
-    second: bool  # whether it is of the second network
-    hidden: tuple[int, ...]  # where its neurons start in each of its own hidden layers
+    start: int  # index of its first score
+    second: bool  # whether it is in the second network
+    hidden: tuple[int, ...]  # start of its neurons in each of its hidden layers
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,11 +48,11 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Others:
-    """The second network: a network, or as many as there are members."""
+    """The second network: a network, or one per member."""
 
-    parts: tuple[Part, ...]  # what it is made up of, side by side
-    spots: tuple[Spot, ...]  # of each point
-    width: int  # of the joint input
+    parts: tuple[Part, ...]  # its parts, side by side
+    spots: tuple[Spot, ...]  # one per point
+    width: int  # width of the joint input
 
     def chunks(self, members: Integers) -> Iterator[tuple[Integers, Stack]]:
         """Iterate over some networks, a few at a time, with their indices and stack."""
@@ -67,13 +67,13 @@ class Others:
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """A network, and one or several others of its architecture, over the joint input."""
+    """A network, and one or more others of its architecture, over the joint input."""
 
     first: Stack
-    others: Others  # what the second network is; the first one itself where none differs from it
-    spots: tuple[Spot, ...]  # of each point
-    places: tuple[Place, ...]  # of each application
-    width: int  # of the joint input
+    others: Others  # the second network; the first one itself if none differs from it
+    spots: tuple[Spot, ...]  # one per point
+    places: tuple[Place, ...]  # one per application
+    width: int  # width of the joint input
 
     @property
     def is_pair(self) -> bool:
@@ -82,10 +82,10 @@ class Joint:
 
 
 def join_parts(parts: Sequence[Part], widths: Sequence[int], *, near: bool) -> Joint:
-    """Lay networks out over the joint input of their points.
+    """Arrange networks over the joint input of their points.
 
-    Two of one architecture, at most one of them a family's, are the first and the second network;
-    any others are put side by side in one, and members take the places of theirs in the second.
+    Two of one architecture, at most one of them a family's, become the first and the second
+    network; others are put side by side in the first, and in the second with members in place.
     """
     ends = np.cumsum([0, *widths]).tolist()
     spots = [Spot(slice(a, b)) for a, b in itertools.pairwise(ends)]
@@ -102,7 +102,7 @@ def join_parts(parts: Sequence[Part], widths: Sequence[int], *, near: bool) -> J
         return Joint(wide[first], others, tuple(spots), places, total)
     depth = max(len(stack.layers) for stack in wide)
     sizes = np.array([[layer.width for layer in _deepen(each, depth).layers] for each in wide])
-    # Where each starts, layer by layer; scores are the last one.
+    # Starts in each layer; scores are the last layer.
     before = np.cumsum(sizes, axis=0) - sizes
     places = tuple(
         Place(int(own[-1]), part.members is not None, tuple(own[: len(stack.layers) - 1].tolist()))
@@ -135,9 +135,9 @@ def _widen_inputs(stack: Stack, spot: Spot, width: int) -> Stack:
 
 
 def _side_by_side(stacks: Sequence[Stack], width: int, count: int) -> Stack:
-    """Return networks that have the neurons of all, layer by layer.
+    """Return networks with the neurons of all, layer by layer.
 
-    Each stack is of ``count`` networks, or of one for all.
+    Each stack has ``count`` networks, or one for all.
     """
     depth = max(len(stack.layers) for stack in stacks)
     deep = [_deepen(stack, depth) for stack in stacks]
@@ -152,7 +152,7 @@ def _side_by_side(stacks: Sequence[Stack], width: int, count: int) -> Stack:
             weights[s] = np.zeros((count, int(row_ends[-1]), int(column_ends[-1])))
             for i, part in enumerate(parts):
                 if s in part.weights:
-                    # All read the one joint input.
+                    # All read the same joint input.
                     j = 0 if s == 0 else i
                     rows = slice(int(row_ends[i]), int(row_ends[i + 1]))
                     at = slice(int(column_ends[j]), int(column_ends[j + 1]))

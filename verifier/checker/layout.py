@@ -1,4 +1,4 @@
-"""N and sets of members as numbers, with their rounding costs.
+"""N and sets of members as arrays, with their rounding costs.
 
 Inputs are shifted by ``origin`` so that none is negative: then an interval of weights costs its
 radius times the input, which is linear.
@@ -20,12 +20,12 @@ from leaveout.verifier.checker.arithmetic import Arithmetic, gamma
 from leaveout.verifier.checker.inputs import Inputs, Table, shifted_rows
 
 _KEPT = 2**28
-"""Bytes of differences of sets kept at hand."""
+"""Bytes of cached differences of sets."""
 
 
 @dataclass(frozen=True, eq=False)
 class Net:
-    """N."""
+    """The network N."""
 
     inputs: int
     labels: int
@@ -33,14 +33,14 @@ class Net:
     starts: tuple[int, ...]
     sources: tuple[tuple[int, ...], ...]
     weights: tuple[tuple[Floats, ...], ...]  # shape (outputs, width of the source)
-    bias: Floats  # shape (hidden + labels,): of shifted inputs
-    origin: Floats  # shape (inputs,): the shift, and the shifted region, rounded outwards
-    lower: Floats  # shape (inputs,): the shift, and the shifted region, rounded outwards
-    upper: Floats  # shape (inputs,): the shift, and the shifted region, rounded outwards
+    bias: Floats  # shape (hidden + labels,): for shifted inputs
+    origin: Floats  # shape (inputs,): the shift
+    lower: Floats  # shape (inputs,): the shifted region, rounded outwards
+    upper: Floats  # shape (inputs,): the shifted region, rounded outwards
     tables: tuple[Table, ...]  # listed values, shifted
-    rows: tuple[Table, ...]  # the same, to compute with
+    rows: tuple[Table, ...]  # the same, for computations
     unit: float
-    arithmetic: Arithmetic  # of whose numbers the weights, biases and rows are
+    arithmetic: Arithmetic  # number type of weights, biases and rows
 
     @property
     def layers(self) -> int:
@@ -105,7 +105,7 @@ def make_net(
 
 
 def _biases(stack: Stack, origin: Floats, numbers: Arithmetic) -> Floats:
-    """Biases of a network for shifted inputs, shape (outputs,)."""
+    """Return biases of a network for shifted inputs, shape (outputs,)."""
     parts = []
     for layer in stack.layers:
         bias = numbers.number(layer.bias[0])
@@ -124,7 +124,7 @@ class Others(Protocol):
 
 
 class SetStore:
-    """Differences of sets of members, computed when asked for; the last ones are kept."""
+    """Differences of sets of members, computed on demand; the last ones are cached."""
 
     def __init__(self, members: Others, network: Stack, net: Net) -> None:
         self._members = members
@@ -163,7 +163,7 @@ class SetStore:
         )
 
     def forget(self) -> None:
-        """Let keys stand for other sets."""
+        """Forget cached sets, so that keys can denote others."""
         self._known.clear()
 
     def _one(self, key: int, group: Integers) -> tuple[list[Floats], list[Floats], Floats, Floats]:
@@ -196,7 +196,7 @@ class SetStore:
                 below = [np.minimum(a, b) for a, b in zip(low, below, strict=True)]
                 above = [np.maximum(a, b) for a, b in zip(high, above, strict=True)]
             low, high = below, above
-        # Subtracting a number is monotone, in float64 too.
+        # Subtracting a number is monotone, also in float64.
         own = [each[0] for each in _weights(self._network)]
         least = [numbers.down(numbers.number(a) - w) for a, w in zip(low, own, strict=False)]
         most = [numbers.up(numbers.number(b) - w) for b, w in zip(high, own, strict=False)]
@@ -209,7 +209,7 @@ class SetStore:
 
 
 def difference(first: Stack, second: Stack, net: Net) -> Sets:
-    """Return how one network differs from another, as the one set there is."""
+    """Return the difference of one network from another, as a single set."""
     parts = (each[:1] for each in _changes(first, second, net))
     centre = tuple(tuple(next(parts) for _ in layer) for layer in net.sources)
     shift = next(parts)
@@ -218,12 +218,12 @@ def difference(first: Stack, second: Stack, net: Net) -> Sets:
 
 
 def _weights(stack: Stack) -> list[Floats]:
-    """All weights, a block at a time, shape (m, outputs, width of the source) each."""
+    """Yield all weights by block, shape (m, outputs, width of the source) each."""
     return [layer.weights[s] for layer in stack.layers for s in sorted(layer.weights)]
 
 
 def _changes(network: Stack, stack: Stack, net: Net) -> list[Floats]:
-    """Differences of all weights, a block at a time, and last of the biases."""
+    """Yield differences of all weights by block, and finally of the biases."""
     numbers = net.arithmetic
     pairs = zip(_weights(stack), _weights(network), strict=True)
     parts = [numbers.number(each) - own for each, own in pairs]
@@ -231,12 +231,12 @@ def _changes(network: Stack, stack: Stack, net: Net) -> list[Floats]:
 
 
 def _shifts(network: Stack, stack: Stack, net: Net) -> Floats:
-    """Differences of the biases for shifted inputs, shape (m, outputs)."""
+    """Return differences of the biases for shifted inputs, shape (m, outputs)."""
     numbers, biases = net.arithmetic, []
     for own, layer in zip(network.layers, stack.layers, strict=True):
         bias = numbers.number(layer.bias) - own.bias
         if 0 in layer.weights and net.origin.any():
-            # Of the difference, so that nothing cancels.
+            # Of the difference, so that no large numbers cancel.
             bias = bias + (numbers.number(layer.weights[0]) - own.weights[0]) @ net.origin
         biases.append(bias)
     return np.concatenate(biases, axis=1)
@@ -244,7 +244,7 @@ def _shifts(network: Stack, stack: Stack, net: Net) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """Bounds over everything."""
+    """Bounds over the whole region."""
 
     state: Floats  # shape (6, hidden): as in `leaveout.verifier.checker.pairs.facts_of`
     terms: Floats  # shape (hidden + labels,): sums of absolute terms of each z and dz
@@ -254,7 +254,7 @@ class Start:
 def start(net: Net, everyone: Sets) -> Start:
     """Propagate intervals of z, and of dz with ``dh`` anywhere between 0 and dz.
 
-    So the bounds of dz hold whatever pairs are tied.
+    So the bounds of dz hold whichever pairs are tied.
     """
     outputs, numbers = net.starts[-1], net.arithmetic
     terms, terms_d = np.zeros(outputs), np.zeros(outputs)

@@ -37,7 +37,7 @@ class Leaks:
         return [c for c in range(self.net.labels) if c != label]
 
     def shape(self, label: int) -> Shape:
-        """Return what a tree of leaks of a label may hold."""
+        """Return the limits on the contents of a label's tree."""
         others = self.others(label)
         goal = np.arange(len(others) + 1) < len(others)
         return Shape(
@@ -50,7 +50,7 @@ class Leaks:
         )
 
     def tree(self, part: TreePart, label: int) -> TreePart:
-        """Return the arrays of a tree of leaks as those of a tree of cases."""
+        """Return the arrays of a tree of leaks in the form of a tree of cases."""
         others = self.others(label)
         if part.share.shape[1:] != (self.net.labels + 1,):
             raise RejectedError("the multipliers are of another network")
@@ -68,7 +68,7 @@ class Leaks:
         )
 
     def space(self, label: int) -> Space:
-        """Lay out what leaks of a label are."""
+        """Arrange the leaks of a label as cases."""
         others, one = self.others(label), np.eye(self.net.labels)
         error, tie = self.whole
         goals = np.stack([one[label] - one[c] for c in others])
@@ -84,7 +84,7 @@ class Leaks:
                     none,
                     errors,
                     np.arange(len(none)) < len(others),
-                    # N's margin over the rival and the condition: what the margins differ by.
+                    # N's margin over the rival plus the condition: the difference of the margins.
                     np.array([[len(others), k]]),
                     np.zeros((len(none), self.net.labels)),
                 )
@@ -92,7 +92,7 @@ class Leaks:
         return Space(
             self.net,
             self.start,
-            # Sets are numbered anew in every tree.
+            # Each tree numbers its sets separately.
             SetStore(self.question.members, self.question.network.stack, self.net),
             True,
             stacked_rows(cases, self.net, self.start),
@@ -109,20 +109,20 @@ class _LeakErrors:
 
     @cached_property
     def alone(self) -> MarginProgram:
-        """N on its own."""
+        """N by itself."""
         network = self.leaks.question.network
         own = {name: value[None] for name, value in network.parameters.items()}
         return margin_program(network.graph, own, self.leaks.net.arithmetic)
 
     def over(self, asked: Asked) -> Floats:
-        """Return errors of N's margins, and of the member's; the latter of single members only."""
+        """Return errors of N's margins, and of the member's; the latter only for single members."""
         net, question = self.leaks.net, self.leaks.question
         low, high = asked.lower + net.origin, asked.upper + net.origin
         pad = 4 * UNIT * (np.abs(asked.upper) + np.abs(net.origin))
         inputs = np.maximum(high + pad, 0.0), np.maximum(pad - low, 0.0)
         state = [asked.state[:, :, net.at(k)] for k in range(net.layers - 1)]
         here = Region(*inputs, [s[:, 0] for s in state], [s[:, 1] for s in state])
-        # A member's difference lies in the band, whatever pairs are tied.
+        # A member's difference is within the band, whichever pairs are tied.
         there = Region(
             *inputs, [s[:, 0] - s[:, 3] for s in state], [s[:, 1] + s[:, 2] for s in state]
         )
@@ -144,7 +144,7 @@ class _LeakErrors:
 
 
 def prepare_leaks(question: Question, numbers: Arithmetic) -> Leaks:
-    """Bound everything once."""
+    """Bound everything that all labels share, once."""
     net = make_net(question.network.stack, question.inputs, numbers)
     store = SetStore(question.members, question.network.stack, net)
     everyone = store.sets([0], [np.arange(len(question.members), dtype=np.int64)])

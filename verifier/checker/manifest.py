@@ -1,4 +1,4 @@
-"""A certificate's manifest in JSON, none of which is trusted."""
+"""A certificate's manifest in JSON, all of it untrusted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from leaveout.verifier.checker.tree_shape import Numbers, TreeArrays, TreePart
 
 
 class DrawPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The uniform draw of ``size`` of ``rows``: number ``draw`` of ``draws`` planned."""
+    """The uniform draw of ``size`` of ``rows``: number ``draw`` of ``draws`` planned ones."""
 
     size: int
     rows: int
@@ -32,7 +32,7 @@ class DrawPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MembersBoundPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """No leak of the question's members with the label has a confidence above ``upper``."""
+    """No leak of the question's members with the label has confidence above ``upper``."""
 
     label: int
     upper: float
@@ -42,17 +42,17 @@ class MembersBoundPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class SampledPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One claim about all rows: at most a share of them have a leak above all the bounds."""
 
-    question: int  # of the members that are bounded; those that it leaves out may be above
+    question: int  # with the bounded members; members left out may exceed the bound
     name: str  # of the statement
-    bounds: tuple[MembersBoundPart, ...]  # one a label that the claim is about
+    bounds: tuple[MembersBoundPart, ...]  # one per label of the claim
     sample: DrawPart
-    share: str  # a fraction
-    confidence: str  # a fraction: of all results together, and of all draws that were planned
-    results: int  # so many share what may be wrong
+    share: str  # fraction
+    confidence: str  # fraction: joint confidence of all results and all planned draws
+    results: int  # number of results that share the error
 
 
 def sampled_texts(part: SampledPart) -> Iterator[str]:
-    """Yield what of a claim may be shown on a terminal."""
+    """Yield the printed texts of a claim."""
     yield part.name
     yield from (each.tree for each in part.bounds)
 
@@ -71,7 +71,7 @@ class QuestionPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ResultPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One claim: over the question, no leak with the label has a confidence above ``upper``."""
+    """One claim: no leak of the question with the label has confidence above ``upper``."""
 
     question: int
     name: str
@@ -81,26 +81,26 @@ class ResultPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FormPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``features + scores + constant >= 0``, or ``> 0`` where strict."""
+    """``features + scores + constant >= 0``, or ``> 0`` if strict."""
 
-    features: tuple[Term, ...]  # point, feature, coefficient; no place occurs twice
-    scores: tuple[Term, ...]  # application, label, coefficient; no place occurs twice
+    features: tuple[Term, ...]  # point, feature, coefficient; no position repeats
+    scores: tuple[Term, ...]  # application, label, coefficient; no position repeats
     constant: float
     strict: bool = False
 
 
 class CasePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One way to be a counter-example, and how it is laid out.
+    """One kind of counter-example, and its layout.
 
-    Its rows are the goals, the conditions, and the sides of boxes that are conditions too.
+    Its rows are the goals, the conditions, and box sides used as conditions.
     """
 
     goals: tuple[FormPart, ...]
     conditions: tuple[FormPart, ...]
     inside: tuple[tuple[int, int, int], ...]
-    sums: tuple[tuple[int, int], ...]  # pairs of rows whose sum is bounded on its own
-    near: bool  # whether the second of two points is laid out as its difference from the first
-    origin: tuple[float, ...]  # what regions of the tree are shifted by
+    sums: tuple[tuple[int, int], ...]  # pairs of rows whose sum is also bounded
+    near: bool  # whether the second of two points is stored as its difference from the first
+    origin: tuple[float, ...]  # shift of the tree's regions
 
 
 class FamilyPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -116,16 +116,16 @@ class ApplicationPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     network: FilePart
     point: int
     family: FamilyPart | None = None
-    member: int | None = None  # the one of the family; None for any of them
+    member: int | None = None  # index of a member of the family; None for any member
 
 
 class ClaimPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One claim over points: no counter-example of any case has a least goal above ``upper``."""
+    """One claim over points: no case has a counter-example with least goal above ``upper``."""
 
     name: str
     upper: float
     decides: bool
-    reals: bool  # whether it is about exact arithmetic, not about float32
+    reals: bool  # whether it is about exact rather than float32 arithmetic
     tree: str
     points: tuple[BoxPart, ...]
     applications: tuple[ApplicationPart, ...]
@@ -133,9 +133,9 @@ class ClaimPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ManifestPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything but arrays.
+    """Everything except arrays.
 
-    Format 1 has leaks alone, format 2 no statements about values, format 3 no samples.
+    Format 1 has only leaks, format 2 no statements about values, format 3 no samples.
     """
 
     format: int
@@ -151,7 +151,7 @@ class ManifestPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def printed_texts(manifest: ManifestPart) -> Iterator[str]:
-    """Yield the texts shown on a terminal, which must not control it."""
+    """Yield the texts that are printed, which must not contain control characters."""
     for result in manifest.results:
         yield from (result.name, result.tree)
     for claim in manifest.claims:
@@ -174,14 +174,14 @@ _FORMATS = (1, 2, 3, 4)
 _MAPPED_FROM = 2**20
 
 SHORT = 3
-"""The first format that leaves out of trees what is not needed."""
+"""The first format whose trees omit what can be derived."""
 
 _OTHERS = {
     "removed": "a family",
     "member_upper": "what verify --bounds wrote, for leaveout guard",
     "ballots": "ballots",
 }
-"""What other files of leaveout hold, by an array that no certificate has."""
+"""Contents of leaveout's other files, by an array that no certificate has."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,12 +193,12 @@ class Certificate:
     arrays: dict[str, Numbers]
 
     def tree(self, name: str, *, leaks: bool) -> TreePart:
-        """Return the arrays of a tree; as `TreeArrays.tree`."""
+        """Return the arrays of a tree, see `TreeArrays.tree`."""
         arrays = TreeArrays(self.arrays, self.path, self.manifest.format >= SHORT)
         return arrays.tree(name, leaks=leaks)
 
     def under(self, prefix: str) -> dict[str, Numbers]:
-        """Return the arrays whose names begin so, by the rest of their names."""
+        """Return the arrays with a name prefix, by the rest of their names."""
         start = f"{prefix}."
         return {
             name.removeprefix(start): array
@@ -208,7 +208,7 @@ class Certificate:
 
 
 def _least_format(manifest: ManifestPart) -> int:
-    """Return the first format that has all that a manifest says."""
+    """Return the first format that supports everything in a manifest."""
     if manifest.samples or any(each.without for each in manifest.questions):
         return 4
     later = manifest.values is not None or manifest.forests is not None
@@ -256,7 +256,7 @@ def read_certificate(path: Path) -> Certificate:
         if not 0 <= question < len(manifest.questions):
             raise CertificateError(f"{path}: {name} is about no question of the manifest")
     declared = set(_array_prefixes(manifest))
-    # The file may be another one by now: the arrays are believed no more for this manifest.
+    # The file may have been replaced: arrays are used only with their own manifest.
     with _refuse_unreadable(path):
         wanted = {name for name in names if _is_declared(name, declared)}
         return Certificate(path, manifest, read_arrays(path, _MAPPED_FROM, wanted, strangers=True))
@@ -280,7 +280,7 @@ def _is_declared(name: str, declared: Collection[str]) -> bool:
 
 @contextmanager
 def _refuse_unreadable(path: Path) -> Iterator[None]:
-    """Turn any error of reading into one that says what is wrong with the file."""
+    """Turn any reading error into one that says what is wrong with the file."""
     try:
         yield
     except FileNotFoundError:

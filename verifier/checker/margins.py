@@ -1,9 +1,9 @@
 """Bounds of float32 margin errors: slopes times rounding errors.
 
-A computed network is the exact one with something added to every sum: at most half a unit in the
-last place of each product and of each partial sum, and a partial sum is no larger than all
-its positive terms, or all its negative ones. What is added moves the margin by its slope there,
-known exactly where exact and computed phases above are.
+A computed network is the exact one with an error added to every sum: at most half a unit in the
+last place of each product and partial sum, and a partial sum is at most the sum of all its positive
+terms, or all its negative ones. The error moves the margin by the margin's slope there, which is
+known exactly if exact and computed phases above are.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from leaveout.verifier.checker.arithmetic import TINY32, UNIT32, Arithmetic, gam
 from leaveout.verifier.checker.evaluation import Fused, after, count_terms
 
 _MORE = 6
-"""Roundings a runtime may add to each term: scalings, and what it folds or fuses."""
+"""Roundings that a runtime may add per term: scalings, folds and fusions."""
 
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -32,8 +32,8 @@ _LARGEST = float(np.finfo(np.float32).max)
 class Region:
     """Known bounds in some nodes."""
 
-    above: Floats  # shape (n, inputs): no input is more than this above, or below, 0
-    below: Floats  # shape (n, inputs): no input is more than this above, or below, 0
+    above: Floats  # shape (n, inputs): largest input above 0
+    below: Floats  # shape (n, inputs): largest magnitude below 0
     low: Sequence[Floats]  # shape (n, width): bounds of the exact pre-activations of each layer
     high: Sequence[Floats]  # shape (n, width): bounds of the exact pre-activations of each layer
 
@@ -63,7 +63,7 @@ class _Step:
 
 @dataclass(eq=False)
 class _Seen:
-    """Forward: largest values above and below 0, errors, what is added, slopes of ReLUs."""
+    """Forward: largest values above and below 0, errors, added errors, slopes of ReLUs."""
 
     above: dict[str, Floats]
     below: dict[str, Floats]
@@ -75,7 +75,7 @@ class _Seen:
 
 @dataclass(frozen=True, eq=False)
 class MarginProgram:
-    """Some networks of one architecture, operator by operator."""
+    """The operators of some networks of one architecture."""
 
     graph: Graph
     steps: tuple[_Step, ...]
@@ -92,15 +92,15 @@ class MarginProgram:
         for rival in rivals:
             margin = np.zeros_like(size)
             margin[:, label], margin[one, rival] = 1.0, -1.0
-            # Comparing two scores may take their difference.
+            # The comparison of two scores may subtract them.
             last = UNIT32 * (self._number(size[:, label]) + size[one, rival]) + TINY32
             found = np.maximum(found, self._up(last + self._backward(which, seen, margin)))
         return self._pad(seen, found)
 
     def form_errors(self, which: Integers, region: Region, forms: Floats) -> Floats:
-        """Bound how far rounding moves linear forms of the scores.
+        """Bound the effect of rounding on linear forms of the scores.
 
-        The forms are taken exactly of what is computed, but for denormals flushed where they are
+        The forms are exact functions of the computed scores, except that denormals are flushed when
         read.
         """
         count = len(which)
@@ -114,7 +114,7 @@ class MarginProgram:
 
     def _pad(self, seen: _Seen, found: Floats) -> Floats:
         """Pad bounds for the rounding of their own computation."""
-        # Sums of non-negative numbers, which float64 rounds by one factor.
+        # Sums of non-negative numbers: one factor covers float64 rounding.
         longest = sum(sum(step.matrix.shape[1:]) for step in self.steps if step.matrix is not None)
         found = self._number(np.where(seen.finite, found, 0.0))
         found = self._up(found * (1 + gamma(8 * longest + 64)) + TINY32)
@@ -161,7 +161,7 @@ class MarginProgram:
                     more, less = less, more
                 most = self._up(self._number(up) + more)
                 least = self._up(self._number(down) + less)
-                # It may be one sum with those that it adds.
+                # It may be computed as one sum with its inputs.
                 terms = np.full_like(most, step.terms)
                 added = self._rounding_error(most, least, terms, np.ones(len(most)))
                 error = self._number(seen.error[source]) + seen.error[other] + added
@@ -186,7 +186,7 @@ class MarginProgram:
         return np.where(off, 0.0, most), np.zeros_like(most)
 
     def _backward(self, which: Integers, seen: _Seen, margin: Floats) -> Floats:
-        """Sum up what each operation adds, times the slope of a form of the scores there."""
+        """Sum each operation's error times the slope of a form of the scores there."""
         total = np.zeros(len(which))
         slopes = {self.graph.output: (margin, margin)}
         for step in reversed(self.steps):
@@ -209,7 +209,7 @@ class MarginProgram:
     def _sources(
         self, step: _Step, which: Integers, seen: _Seen, low: Floats, high: Floats
     ) -> list[tuple[str, tuple[Floats, Floats]]]:
-        """Slopes in the inputs of an operator."""
+        """Return the slopes in the inputs of an operator."""
         if step.matrix is not None:
             back = step.matrix.transpose(0, 2, 1)
             own, other = self._number(low), self._number(high)
@@ -235,13 +235,13 @@ class MarginProgram:
     def _rounding_error(self, most: Floats, least: Floats, terms: Floats, reach: Floats) -> Floats:
         """Bound the rounding of sums, given their positive and negative parts.
 
-        What underflows is lost times ``reach``, shape (n,).
+        Underflow is multiplied by ``reach``, shape (n,).
         """
         products = (1 + _MORE) * (self._number(most) + least)
         sums = terms * self._number(np.maximum(most, least))
         operations = terms + 2 * (1 + _MORE)
         lost = 2 * operations * TINY32 * self._number(reach[:, None])
-        # The next float above a rounded quotient is no less than it was.
+        # The next float above a rounded quotient is at least the exact one.
         most_often = np.nextafter(1 / (1 - 2 * operations * UNIT32), np.inf)
         return self._up((UNIT32 * (products + sums) + lost) * most_often)
 
@@ -249,7 +249,7 @@ class MarginProgram:
 def margin_program(
     graph: Graph, parameters: Mapping[str, NDArray[np.floating]], numbers: Arithmetic
 ) -> MarginProgram:
-    """Return the program of some networks."""
+    """Return the operators of some networks."""
     constants = stacked_constants(graph, parameters)
     count = max((len(parameters[name]) for name in graph.parameters), default=1)
     shapes = {graph.input: graph.input_shape}
@@ -270,7 +270,7 @@ def margin_program(
             matrix = linear.reshape(len(linear), width, -1)
             fixed = operator.constant_magnitude(shape, constants)
             fixed = fixed.reshape(len(fixed), -1)
-            # Asked of the operator: its constants may cancel, and are rounded all the same.
+            # The operator's own: constants may cancel, but are rounded all the same.
             moves = operator.roundings(shape, graph.shapes) == 0
             source, own = node.inputs[0], operator.regrouping_bound(constants)
             terms[node.output] = terms[source] + count_terms(matrix, moves)

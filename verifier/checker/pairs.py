@@ -1,7 +1,7 @@
-"""A neuron of N and of a member: the largest value of a linear form of both.
+"""A neuron of N and a member's: the largest value of a linear form of both.
 
-Of a free pair the form is over all ``(z, dz)`` in a rectangle with ``h = relu(z)`` and
-``dh = relu(z + dz) - relu(z)``. Of a tied pair, or one above a tied pair, it is over the better of
+For a free pair, the form ranges over all ``(z, dz)`` in a rectangle, with ``h = relu(z)`` and ``dh
+= relu(z + dz) - relu(z)``. For a tied pair, or one above a tied pair, it ranges over the better of
 two branches: *on*, ``dh = dz`` and ``z >= -p``; *off*, ``dh = 0`` and ``z <= q``.
 """
 
@@ -22,7 +22,7 @@ Flags = NDArray[np.bool_]
 
 
 _EQUAL_AREAS = 1.0 + 1e-9
-"""Areas above a ReLU that differ by less than this factor are equal: rounding must not decide."""
+"""Areas above a ReLU within this factor count as equal: rounding must not decide."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,36 +31,34 @@ class Facts:
 
     low: Floats  # bounds of z
     high: Floats  # bounds of z
-    below: Floats  # bounds of dz: of the true one, or of the one that ties below lead to
-    above: Floats  # bounds of dz: of the true one, or of the one that ties below lead to
-    on_low: Floats  # bounds of z in the branch on, and off
-    off_high: Floats  # bounds of z in the branch on, and off
-    can_on: (
-        Flags  # which branches are possible; whether the pair is a free one that may be in either
-    )
+    below: Floats  # bounds of dz: the true one, or the virtual one caused by ties below
+    above: Floats  # bounds of dz: the true one, or the virtual one caused by ties below
+    on_low: Floats  # bounds of z in the branch on
+    off_high: Floats  # bounds of z in the branch off
+    can_on: Flags  # which branches are possible
     can_off: Flags
-    free: Flags  # which branches are possible; whether the pair is a free one that may be in either
-    z_low: Floats  # bounds of z in both branches together
-    z_high: Floats  # bounds of z in both branches together
+    free: Flags  # whether the pair is free and may be in either branch
+    z_low: Floats  # bounds of z in both branches
+    z_high: Floats  # bounds of z in both branches
     apart: Flags
-    rise: Floats  # slopes of linear bounds of ``a relu(z)`` from above, for a > 0 and a < 0
-    fall: Floats  # slopes of linear bounds of ``a relu(z)`` from above, for a > 0 and a < 0
-    rise_d: Floats  # the same of ``a dh`` by ``dz``, or of ``a relu(z + dz)`` where ``apart``
-    fall_d: Floats  # the same of ``a dh`` by ``dz``, or of ``a relu(z + dz)`` where ``apart``
+    rise: Floats  # slope of a linear bound of ``a relu(z)`` from above, for a > 0
+    fall: Floats  # the same for a < 0
+    rise_d: Floats  # slope of a bound of ``a dh`` by ``dz``, or of ``a relu(z + dz)`` if ``apart``
+    fall_d: Floats  # the same for a < 0
     size: Floats  # bound of ``abs(dh)``
 
     def take(self, of: NDArray[np.int64]) -> Facts:
-        """Return those of some nodes, a row each."""
+        """Return the facts about some nodes, one row each."""
         return Facts(*(getattr(self, field.name)[of] for field in fields(self)))
 
 
 def facts_of(state: Floats, phase: NDArray[np.int8], tied: Flags) -> Facts:
-    """Derive what rows need from the bounds of one layer."""
+    """Derive the facts about a layer's pairs from its bounds."""
     low, high, p, q, below, above = (state[:, i] for i in range(6))
     # Closed conditions: at the edge of a band both branches are possible.
     can_on = (phase >= 0) & (high >= -p)
     can_off = (phase <= 0) & (low <= q)
-    # Forced where bounds say so; never both away.
+    # Forced if bounds imply it; never both excluded.
     can_on &= ~((high <= -p) & can_off)
     can_off &= ~((low >= q) & can_on)
     free = can_on & can_off & (phase == 0) & ~tied[:, None]
@@ -100,33 +98,33 @@ def _slopes_of_difference(
 
 
 def rule_alone(a: Floats, facts: Facts) -> Floats:
-    """Return default multipliers of z for coefficients ``a`` of h."""
+    """Return default multipliers of z, given coefficients ``a`` of h."""
     return np.maximum(a, 0.0) * facts.rise + np.minimum(a, 0.0) * facts.fall
 
 
 def rule_pair(a: Floats, b: Floats, facts: Facts) -> tuple[Floats, Floats]:
-    """Return default multipliers of z and dz for coefficients of h and dh."""
+    """Return default multipliers of z and dz, given coefficients of h and dh."""
     cd = np.maximum(b, 0.0) * facts.rise_d + np.minimum(b, 0.0) * facts.fall_d
     own = a - np.where(facts.apart, b, 0.0)
     return rule_alone(own, facts) + np.where(facts.apart, cd, 0.0), cd
 
 
 def best_alone(a: Floats, c: Floats, facts: Facts, numbers: Arithmetic) -> Floats:
-    """Largest ``a relu(z) - c z``."""
+    """Return the largest ``a relu(z) - c z``."""
     return _best_z(a, numbers.number(c), facts.z_low, facts.z_high)
 
 
 def best_pair(
     a: Floats, b: Floats, c: Floats, e: Floats, facts: Facts, numbers: Arithmetic
 ) -> Floats:
-    """Largest ``a h + b dh - c z - e dz``."""
+    """Return the largest ``a h + b dh - c z - e dz``."""
     c, e = numbers.number(c), numbers.number(e)
     below, above, rest = numbers.number(facts.below), numbers.number(facts.above), b - e
     on = _best_z(a, c, facts.on_low, facts.high)
     on = on + np.maximum(rest * below, rest * above)
     off = _best_z(a, c, facts.low, facts.off_high)
     off = off + np.maximum(-e * below, -e * above)
-    # Where neither is possible there is nothing, and anything holds of it.
+    # If neither branch is possible, there are no points, and any bound is valid.
     both = facts.can_on & facts.can_off
     best = np.where(both, np.maximum(on, off), np.where(facts.can_on, on, off))
     chosen = np.nonzero(facts.free)
@@ -150,9 +148,9 @@ def _best_free(
 ) -> Floats:  # fmt: skip
     """Return the largest value over a rectangle.
 
-    The form is linear on each of the pieces into which the lines z = 0 and z + dz = 0 cut the
-    rectangle, so it is largest at a corner of one: of the rectangle, where a line meets its edge,
-    or where the lines meet.
+    The form is linear on the pieces into which the lines z = 0 and z + dz = 0 cut the rectangle, so
+    it is largest at a corner of a piece: of the rectangle, where a line meets its edge, or where
+    the lines meet.
     """
     corners = []
     for d in (below, above):
@@ -172,7 +170,7 @@ def _value(
 ) -> Floats:
     z, d = numbers.number(z), numbers.number(d)
     h = np.maximum(z, 0.0)
-    # relu(z + d) - relu(z), so that no two large numbers are subtracted.
+    # relu(z + d) - relu(z), without subtracting large numbers.
     dh = np.maximum(d + np.minimum(z, 0.0), -h)
     return a * h + b * dh - c * z - e * d
 
@@ -198,7 +196,7 @@ class Forms:
 
 
 def round_up_forms(forms: Forms, lower: Floats, upper: Floats, numbers: Arithmetic) -> Forms:
-    """Return float64 forms that are nowhere less in their boxes."""
+    """Return float64 forms that are at least as large everywhere in their boxes."""
     slopes = numbers.nearest(forms.slopes)
     if slopes is forms.slopes:
         return forms
@@ -208,14 +206,14 @@ def round_up_forms(forms: Forms, lower: Floats, upper: Floats, numbers: Arithmet
 
 
 def largest(forms: Forms, lower: Floats, upper: Floats, numbers: Arithmetic) -> Floats:
-    """Largest value of each form over its own box, shape (r, inputs) each."""
+    """Return the largest value of each form over its box, shape (r, inputs) each."""
     slopes = numbers.number(forms.slopes)
     ends = np.maximum(slopes * lower, slopes * upper)
     return within_range(numbers.up(forms.constant + ends.sum(axis=1)))
 
 
 def within_range(bounds: Floats) -> Floats:
-    """Return upper bounds; raise if any is NaN or minus infinity, which bound nothing."""
+    """Return upper bounds; raise if any is NaN or minus infinity, which prove nothing."""
     if np.isnan(bounds).any() or (bounds == -np.inf).any():
         raise RejectedError(OUT_OF_RANGE)
     return bounds
@@ -239,7 +237,7 @@ def pull_back(
             continue
         facts = nodes.facts[k].take(of)
         at = nodes.net.at(k)
-        # Any multipliers will do, so that these may be rounded.
+        # Any multipliers are valid, so these can be rounded.
         own = None if given is None else given[0][:, at]
         if b is None:
             if own is None or np.isnan(own).any():
@@ -260,7 +258,7 @@ def pull_back(
 
 
 def _fill_multipliers(given: Floats | None, rule: Floats) -> Floats:
-    """Return the given multipliers, or the rule's where they are missing."""
+    """Return the given multipliers, or default ones where they are missing."""
     return rule if given is None else np.where(np.isnan(given), rule, given)
 
 
@@ -281,7 +279,7 @@ class _Descent:
             ]
 
     def replace(self, layer: int, cz: Floats, cd: Floats | None) -> None:
-        """Replace (z, dz) of a layer by what they are of (h, dh) below."""
+        """Express a layer's (z, dz) by (h, dh) below."""
         nodes, net = self._nodes, self._nodes.net
         at = net.at(layer)
         cz = self._numbers.number(cz)
@@ -311,10 +309,9 @@ class _Descent:
     def _through(
         self, layer: int, block: int, source: int, cd: Floats, size: Floats, a: Floats
     ) -> tuple[Floats, Floats]:
-        """Add what differences of weights do to ``a``; also return their part of that of dh.
+        """Add the effect of weight differences to ``a``; also return their part of that of dh.
 
-        A weight anywhere in its interval moves the form by no more than the radius times
-        ``h + abs(dh)``.
+        Any weight in an interval moves the form by at most the radius times ``h + abs(dh)``.
         """
         nodes = self._nodes
         centre, radius = nodes.sets.centre[layer][block], nodes.sets.radius[layer][block]

@@ -28,7 +28,7 @@ from leaveout.verifier.checker.spaces import Asked, CaseRows, Space, add_sums, s
 from leaveout.verifier.checker.tree_shape import Shape
 
 _TOGETHER = 64
-"""Nodes of single members that are looked at together."""
+"""Nodes of single members processed at once."""
 
 
 class Applied(Protocol):
@@ -66,7 +66,7 @@ class _One:
     inputs: Inputs
     net: Net
     start: Start
-    sets: Sets  # no difference
+    sets: Sets  # all differences are 0
     program: MarginProgram
 
     @staticmethod
@@ -103,7 +103,7 @@ class _One:
         return np.asarray(self.over(Region(above, below, low, high), forms, [])[0])
 
     def over(self, region: Region, forms: Floats, members: Sequence[Integers]) -> Floats:
-        """See `Applied.over`; it has no members."""
+        """See `Applied.over`; there are no members."""
         return self.program.form_errors(np.zeros(len(region.above), np.int64), region, forms)
 
 
@@ -113,7 +113,7 @@ class _AnyOf:
 
     reader: Reader
     family: Members
-    example: _One  # the network whose architecture they have
+    example: _One  # a network of their architecture
 
     @property
     def point(self) -> int:
@@ -144,16 +144,16 @@ class _AnyOf:
         return np.asarray(program.score_errors(np.zeros(1, np.int64), largest, high)[0])
 
     def whole(self, forms: Floats) -> Floats:
-        """See `Applied.whole`: members have no slopes in common."""
+        """See `Applied.whole`: members have no common slopes."""
         numbers = self.example.net.arithmetic
-        # A label of which nothing is known matters where it is asked about.
+        # A label without known bounds matters only if it is used.
         unknown = np.isinf(self._whole)
         terms = numbers.number(np.abs(forms)) * np.where(unknown, 0.0, self._whole)
         found = numbers.up(terms.sum(axis=1) * (1.0 + gamma(forms.shape[1] + 8)))
         return np.where((forms[:, unknown] != 0.0).any(axis=1), math.inf, found)
 
     def over(self, region: Region, forms: Floats, members: Sequence[Integers]) -> Floats:
-        """See `Applied.over`; of single members only."""
+        """See `Applied.over`; only for single members."""
         found = np.full((len(members), len(forms)), math.inf)
         single = np.flatnonzero([len(each) == 1 for each in members])
         for begin in range(0, len(single), _TOGETHER):
@@ -175,7 +175,7 @@ def read_application(reader: Reader, point: int, inputs: Inputs, numbers: Arithm
 def whole_form_errors(
     applied: Sequence[Applied], forms: Sequence[Floats], numbers: Arithmetic
 ) -> Floats:
-    """Bound evaluation errors of rows over everything, shape (r,)."""
+    """Bound evaluation errors of rows over the whole region, shape (r,)."""
     total = np.zeros(len(forms[0]))
     for each, own in zip(applied, forms, strict=True):
         some = own.any(axis=1)
@@ -198,10 +198,10 @@ class FormErrors:
     applied: tuple[Applied, ...]
     origin: Floats  # shape (joint,)
     joint: Joint
-    starts: tuple[int, ...]  # where the neurons of each layer of the joint network start among all
+    starts: tuple[int, ...]  # start of each layer's neurons in the joint network
     forms: tuple[tuple[Floats, ...], ...]  # shape (r, labels)
-    rows: int  # most of a case
-    share: float  # what of the errors is charged: a power of two
+    rows: int  # most rows of a case
+    share: float  # factor of the errors to charge: a power of two
     arithmetic: Arithmetic
 
     def over(self, asked: Asked) -> Floats:
@@ -227,7 +227,7 @@ class FormErrors:
         """Return bounds of an application's hidden layers, from the joint network's."""
         place, low, high = self.joint.places[application], state[:, 0], state[:, 1]
         if place.second:
-            # Differences lie in the band, whatever pairs are tied.
+            # Differences are within the band, whichever pairs are tied.
             low, high = low - state[:, 3], high + state[:, 2]
         at = []
         for layer, before, width in zip(
@@ -237,7 +237,7 @@ class FormErrors:
         return [low[:, each] for each in at], [high[:, each] for each in at]
 
     def _box(self, applied: Applied, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-        """Return where the point of an application is, shape (n, features)."""
+        """Return the box of an application's point, shape (n, features)."""
         spot, whole = self.joint.spots[applied.point], applied.inputs
         least, most = low[:, spot.own], high[:, spot.own]
         if spot.base is not None:
@@ -248,27 +248,27 @@ class FormErrors:
 
 
 _MOST = 1e200
-"""Largest coefficient: products with float32 numbers then stay far below float64's largest."""
+"""Largest coefficient, so that products with float32 numbers stay far below float64's largest."""
 
 _TINY = 1e-290
-"""Quotients below are taken to be this far off: float64 has no smaller numbers to spare."""
+"""Error assumed for smaller quotients: float64 has no finer numbers there."""
 
 _FOLDED = 2.0**-27
-"""What folding a network in float64 may change of a form, relative to what float32 may."""
+"""Allowed effect on a form of folding a network in float64, relative to that of float32."""
 
 
 @dataclass(frozen=True, eq=False)
 class Points:
     """A claim over points."""
 
-    part: ClaimPart  # held against the networks and boxes
-    readers: tuple[Reader, ...]  # of each application
-    inputs: tuple[Inputs, ...]  # of each point
-    arithmetic: Arithmetic  # what it is checked with
+    part: ClaimPart  # checked against the networks and boxes
+    readers: tuple[Reader, ...]  # one per application
+    inputs: tuple[Inputs, ...]  # one per point
+    arithmetic: Arithmetic  # arithmetic of the check
 
     @cached_property
     def applications(self) -> tuple[Applied, ...]:
-        """Every application on its own."""
+        """All applications, separately."""
         return tuple(
             read_application(reader, each.point, self.inputs[each.point], self.arithmetic)
             for reader, each in zip(self.readers, self.part.applications, strict=True)
@@ -283,7 +283,7 @@ class Points:
 
     @property
     def members(self) -> int:
-        """The number of members it is about; 1 if it is about no whole family."""
+        """The number of members it covers; 1 if it covers no whole family."""
         return next((len(each.members) for each in self.readers if each.members is not None), 1)
 
     @property
@@ -292,7 +292,7 @@ class Points:
         return _FOLDED if self.part.reals else 1.0
 
     def shape(self) -> Shape:
-        """Return what a tree of the claim may hold."""
+        """Return the limits on the contents of its tree."""
         joint = self._joint(False)
         goals, ties = [], []
         for case in self.part.cases:
@@ -302,14 +302,14 @@ class Points:
                 any(c and joint.places[a].second for a, _, c in form.scores)
                 for form in (*case.goals, *case.conditions)
             ]
-            # A vertex is chosen for one form: see docs/certificates.md.
+            # A vertex is chosen for a single form: see docs/certificates.md.
             ties.append(not joint.is_pair or sum(moved) <= 1)
         hidden = sum(layer.width for layer in joint.first.layers[:-1])
         names = tuple(f"case {i}" for i in range(len(goals)))
         return Shape(joint.width, hidden, self.members, tuple(goals), tuple(ties), names)
 
     def spaces(self) -> Iterator[Space]:
-        """Lay the cases out; those over one region together."""
+        """Return the cases by region; those over the same region are together."""
         alike: dict[tuple[object, ...], list[int]] = {}
         for i, case in enumerate(self.part.cases):
             ends = self._apart(case) if case.near else None
@@ -328,7 +328,7 @@ class Points:
         if (origin > inputs.lower).any():
             raise RejectedError(f"case {numbers[0]} has an origin above its lower bounds")
         net = make_net(joint.first, inputs, self.arithmetic, origin)
-        # Sets are numbered anew in every tree.
+        # Each tree numbers its sets separately.
         store = SetStore(joint.others, joint.first, net)
         begin = start(net, store.sets([0], [np.arange(self.members, dtype=np.int64)]))
         store.forget()
@@ -355,12 +355,12 @@ class Points:
         )
 
     def _inputs(self, case: CasePart) -> Inputs:
-        """Return the region of the joint input: of two near points that of (x, y - x)."""
+        """Return the region of the joint input; for two near points that of (x, y - x)."""
         lower = [each.lower for each in self.inputs]
         upper = [each.upper for each in self.inputs]
         tables, begin = [], 0
         for p, each in enumerate(self.inputs):
-            # What a second point takes says nothing of its difference from the first.
+            # Listed values of a second point do not restrict its difference from the first.
             own = () if case.near and p == 1 else each.tables
             tables += [Table(table.columns + begin, table.values) for table in own]
             begin += len(each.lower)
@@ -373,7 +373,7 @@ class Points:
         first, second = self.inputs
         low = np.nextafter(second.lower - first.upper, -math.inf)
         high = np.nextafter(second.upper - first.lower, math.inf)
-        # A goal is a condition too where there is to be no counter-example at all.
+        # A goal is also a condition if the claim is that there is no counter-example at all.
         asked = (*case.conditions, *(case.goals if self.part.decides else ()))
         for form in asked:
             if form.scores or len(form.features) != 2:
@@ -395,7 +395,7 @@ class Points:
         return low, high
 
     def _rows(self, case: CasePart, joint: Joint) -> tuple[CaseRows, tuple[Floats, ...]]:
-        """Return the rows of a case, and of each application its coefficients in them."""
+        """Return the rows of a case, and their coefficients for each application."""
         forms = [*case.goals, *case.conditions]
         count = len(forms) + len(case.inside)
         number = self.arithmetic.number
@@ -444,7 +444,7 @@ class Points:
 
 
 def read_points(part: ClaimPart, shelf: Shelf, numbers: Arithmetic) -> Points:
-    """Load what a claim is about, and hold its cases against it."""
+    """Load the files of a claim, and check its cases against them."""
     if not part.points or not part.applications or not part.cases:
         raise RejectedError("it is about no point, no network, or no case")
     if part.decides and not part.upper < 0.0:
@@ -454,7 +454,7 @@ def read_points(part: ClaimPart, shelf: Shelf, numbers: Arithmetic) -> Points:
             raise RejectedError("a network is applied to a point that does not exist")
     readers = tuple(shelf.reader(each) for each in part.applications)
     if sum(each.members is not None for each in readers) > 1:
-        # One number says which members a node is about.
+        # A single number denotes a node's members.
         raise CertificateError("members are applied more than once, which is not checked")
     inputs = tuple(read_box(box, *_width(p, part, readers)) for p, box in enumerate(part.points))
     found = Points(part, readers, inputs, numbers)
@@ -464,7 +464,7 @@ def read_points(part: ClaimPart, shelf: Shelf, numbers: Arithmetic) -> Points:
 
 
 def _width(point: int, part: ClaimPart, readers: tuple[Reader, ...]) -> tuple[int, str]:
-    """Return how many features a point has, and who reads them."""
+    """Return a point's number of features, and the networks that read it."""
     own = [
         reader
         for reader, each in zip(readers, part.applications, strict=True)
@@ -478,7 +478,7 @@ def _width(point: int, part: ClaimPart, readers: tuple[Reader, ...]) -> tuple[in
 
 
 def _hold(name: str, case: CasePart, points: Points) -> None:
-    """Refuse a case that names what does not exist, or numbers that nothing follows from."""
+    """Refuse a case that refers to something missing, or whose numbers prove nothing."""
     if not case.goals:
         raise RejectedError(f"{name} has no goal")
     widths = [len(each.lower) for each in points.inputs]

@@ -20,14 +20,14 @@ from leaveout.verifier.checker.readers import Given, read_members
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """The files and the inputs that claims about leaks are about."""
+    """The files and inputs of claims about leaks."""
 
     network: Path  # as read
     network_sha256: str
     family: Path  # as read
     family_sha256: str
     members: int
-    labels: int  # how many the network gives
+    labels: int  # number of the network's labels
     inputs: Inputs
 
     def lines(self) -> Iterator[str]:
@@ -61,12 +61,12 @@ class Question:
 
     @property
     def inputs(self) -> Inputs:
-        """The box, and what is listed of it."""
+        """The box with its listed values."""
         return self.subject.inputs
 
 
 def read_question(part: QuestionPart, folder: Path, given: Given) -> Question:
-    """Load the files of a question, from where the certificate or the caller says they are."""
+    """Load a question's files from where the certificate or the caller says they are."""
     where = found_file(part.network, folder, given.networks, "network", given.roots)
     other = found_file(part.family, folder, given.families, "family", given.roots)
     loaded = load_network(where)

@@ -1,7 +1,7 @@
 """Real functions enclosed by rational numbers, without floats or tolerances.
 
-Each function returns two fractions between which the true value lies. Numbers on the way are
-rounded outwards to `BITS` significant bits, so that fractions stay short.
+Each function returns two fractions that enclose the true value. Intermediate results are rounded
+outwards to `BITS` significant bits, so that fractions stay short.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ Enclosure = tuple[Fraction, Fraction]
 
 BITS = 160
 _MOST = 2**16
-"""Exponents beyond are refused: their fractions would be too long."""
+"""Larger exponents are refused: their fractions would be too long."""
 _HALVED = Fraction(1, 16)
 
 
 def down(value: Fraction, bits: int = BITS) -> Fraction:
-    """Return a number that is no larger, with at most ``bits`` significant bits."""
+    """Return a number that is not larger, with at most ``bits`` significant bits."""
     if not value:
         return value
     top, bottom = value.numerator, value.denominator
@@ -32,15 +32,15 @@ def down(value: Fraction, bits: int = BITS) -> Fraction:
 
 
 def up(value: Fraction, bits: int = BITS) -> Fraction:
-    """Return a number that is no smaller, with at most ``bits`` significant bits."""
+    """Return a number that is not smaller, with at most ``bits`` significant bits."""
     return -down(-value, bits)
 
 
 def sqrt(value: Fraction) -> Enclosure:
-    """Enclose the root of a number that is not negative."""
+    """Enclose the square root of a non-negative number."""
     if value < 0:
         raise ValueError("a negative number has no root")
-    # Whole numbers have exact roots downwards: of value 4^places, rounded down.
+    # Integer square roots are exact when rounded down: here of value 4^places, rounded down.
     length = value.numerator.bit_length() - value.denominator.bit_length()
     places = max(0, BITS - length // 2)
     whole, rest = divmod(value.numerator << 2 * places, value.denominator)
@@ -50,7 +50,7 @@ def sqrt(value: Fraction) -> Enclosure:
 
 
 def power(base: Fraction, exponent: int) -> Enclosure:
-    """Enclose a whole power, at least the zeroth, of a number that is not negative."""
+    """Enclose a non-negative integer power of a non-negative number."""
     if base < 0 or exponent < 0:
         raise ValueError("expected a base and an exponent that are not negative")
     low = high = Fraction(1)
@@ -64,8 +64,8 @@ def power(base: Fraction, exponent: int) -> Enclosure:
 def exp(value: Fraction) -> Enclosure:
     """Enclose e to a power between -65536 and 65536.
 
-    By Taylor's series of an argument that is at most 1/16, of which the terms left out are at
-    most a geometric series; the result is squared as often as the argument was halved.
+    Uses Taylor's series of an argument of at most 1/16, whose remainder is at most a geometric
+    series; the result is squared as often as the argument was halved.
     """
     if abs(value) > _MOST:
         raise ValueError(f"e to the power of {float(value):g} is not computed")
@@ -94,9 +94,9 @@ def _exp_end(value: Fraction) -> Enclosure:
 
 
 def log(value: Fraction) -> Enclosure:
-    """Enclose the natural logarithm of a number above 0.
+    """Enclose the natural logarithm of a positive number.
 
-    Of 2^e m with m from 2/3 to 4/3 it is e ln 2 + 2 artanh((m - 1) / (m + 1)).
+    For 2^e m with m from 2/3 to 4/3, it is e ln 2 + 2 artanh((m - 1) / (m + 1)).
     """
     if value <= 0:
         raise ValueError("only a number above 0 has a logarithm")
@@ -132,7 +132,7 @@ def _artanh(value: Fraction) -> Enclosure:
         low, high = low + down(power_low / count), high + up(power_high / count)
         power_low, power_high = down(power_low * square_low), up(power_high * square_high)
         count += 2
-    # What is left out is at most a geometric series of ratio z^2.
+    # The remainder is at most a geometric series of ratio z^2.
     return down(low), up(high + power_high / (count * (1 - square_high)))
 
 
@@ -143,16 +143,16 @@ def upwards(value: Fraction) -> str:
 
 
 EXACT_TRIALS = 2**17
-"""Of more trials tails are bounded as Chernoff does, which is a little wider."""
+"""With more trials, tails are bounded as by Chernoff, which is slightly looser."""
 
 _STEPS = 44
-"""Halvings of the place where a tail reaches a level: 1e-13 is left."""
+"""Bisections of the place where a tail reaches a level, down to 1e-13."""
 
 
 def at_least(count: int, trials: int, chance: Fraction) -> Enclosure:
     """Enclose the probability of at least ``count`` events.
 
-    Terms beyond ``count`` have falling ratios; their remainder is at most a geometric series.
+    Terms beyond ``count`` have decreasing ratios; their remainder is at most a geometric series.
     """
     if not 0 <= chance <= 1 or not 0 <= trials <= EXACT_TRIALS:
         raise ValueError(f"expected a chance in [0, 1] and up to {EXACT_TRIALS:,} trials")
@@ -168,7 +168,7 @@ def at_least(count: int, trials: int, chance: Fraction) -> Enclosure:
 
 
 def _beyond(count: int, trials: int, chance: Fraction) -> Enclosure:
-    """Enclose a tail whose terms fall from the first one on."""
+    """Enclose a tail whose terms decrease from the first one on."""
     if count > trials:
         return Fraction(0), Fraction(0)
     yes = power(chance, count)
@@ -183,7 +183,7 @@ def _beyond(count: int, trials: int, chance: Fraction) -> Enclosure:
         term_high = -(-term_high * above // below)
         low, high = low + term_low, high + term_high
         if term_high <= 1 and above < below:
-            # All ratios beyond are smaller still.
+            # All later ratios are smaller still.
             high += -(-term_high * above // (below - above))
             break
     first_low, first_high = down(ways[0] * yes[0] * no[0]), up(ways[1] * yes[1] * no[1])
@@ -198,9 +198,9 @@ def _ways(trials: int, count: int) -> Enclosure:
 
 
 def least_probability(count: int, trials: int, level: Fraction) -> Fraction:
-    """Return a chance at which ``count`` or more events have probability <= ``level``.
+    """Return a probability with which ``count`` or more events have chance at most ``level``.
 
-    The true chance is smaller with probability at most ``level`` (Clopper and Pearson, 1934).
+    The true probability is smaller only with chance at most ``level`` (Clopper and Pearson, 1934).
     """
     if trials < 1 or not 0 <= count <= trials:
         raise ValueError(f"{count} events in {trials} trials: expected 0 <= events <= trials, > 0")
@@ -233,5 +233,5 @@ def _at_most(count: int, trials: int, chance: Fraction, level: Fraction) -> bool
 
 
 def most_probability(count: int, trials: int, level: Fraction) -> Fraction:
-    """Return a chance that the true one exceeds with probability at most ``level``."""
+    """Return a bound that the true probability exceeds with chance at most ``level``."""
     return 1 - least_probability(trials - count, trials, level)

@@ -18,7 +18,7 @@ from leaveout.verifier.checker.manifest import ApplicationPart, FamilyPart
 
 @dataclass(frozen=True)
 class Given:
-    """Locations of files given by the caller."""
+    """Locations of files stated by the caller."""
 
     networks: tuple[Path, ...] = ()
     families: tuple[Path, ...] = ()
@@ -26,7 +26,7 @@ class Given:
 
     @property
     def roots(self) -> tuple[Path, ...]:
-        """Folders that a certificate may name files of, beside its own."""
+        """Other folders than its own from which a certificate may name files."""
         return tuple(each for each in self.others if each.is_dir())
 
     @property
@@ -41,10 +41,10 @@ class Reader:
 
     path: Path  # of the network
     graph: Graph
-    stack: Stack  # of the one network; of a family, of one of its architecture
+    stack: Stack  # of the network; for a family, of one network of its architecture
     parameters: Mapping[str, NDArray[np.floating]]  # shape (1, *shape)
-    family: Path | None = None  # of the family that it is of, or of which it is one
-    members: Members | None = None  # where it may be any of these
+    family: Path | None = None  # the family that it is from
+    members: Members | None = None  # if it may be any of these
 
 
 class Shelf:
@@ -91,7 +91,7 @@ class Shelf:
 
 
 def read_members(part: FilePart, path: Path, count: int, network: Network, where: Path) -> Family:
-    """Load a family, and hold it against the network whose architecture it is to have."""
+    """Load a family, and check it against the network with its architecture."""
     if part.kind == "network":
         alone = load_network(path)
         if alone.architecture != network.architecture:

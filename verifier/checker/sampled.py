@@ -17,13 +17,13 @@ from leaveout.verifier.checker.manifest import DrawPart, SampledPart
 from leaveout.verifier.checker.question import Question, Subject
 
 _MOST_ROWS = 10**8
-"""That are drawn from: a permutation of them is kept."""
+"""Most rows to draw from: a permutation of them is held in memory."""
 
 _MOST_TERMS = 2**20
-"""Numbers as long as these many rows are multiplied out."""
+"""Numbers with as many factors as this many rows are multiplied out."""
 
 _STREAM = 3
-"""Of a seed, that training draws rows from."""
+"""The seed's random stream from which training draws rows."""
 
 _NAMED = 8
 
@@ -33,21 +33,21 @@ class SampledSubject:
     """Description of a claim about all rows."""
 
     part: SampledPart
-    members: int  # those of the sample
+    members: int  # members of the sample
     left_out: NDArray[np.int64]  # shape (k,): rows of the members that are not bounded
     share: Fraction
     confidence: Fraction
     chance: Fraction
-    base: Subject  # the files and inputs; of the members that are bounded
+    base: Subject  # files and inputs; the bounded members
 
     @property
     def exceptions(self) -> int:
-        """The number of all rows that may be above the bound."""
+        """The number of all rows that may exceed the bound."""
         return math.floor(self.share * self.part.sample.rows)
 
     @property
     def inputs(self) -> Inputs:
-        """The inputs that it is about."""
+        """The inputs that it covers."""
         return self.base.inputs
 
     def lines(self) -> Iterator[str]:
@@ -92,7 +92,7 @@ class SampledSubject:
 
 
 def read_sampled(part: SampledPart, question: Question, together: int) -> SampledSubject:
-    """Check everything that a claim about all rows says beyond the bounds of its members."""
+    """Check everything in a claim about all rows except the bounds of its members."""
     drawn, removed = part.sample, question.removed
     if not part.bounds or len({each.label for each in part.bounds}) < len(part.bounds):
         raise RejectedError("its bounds are not one for each label that it is about")
@@ -123,7 +123,7 @@ def read_sampled(part: SampledPart, question: Question, together: int) -> Sample
 
 
 def _hold_draw(drawn: DrawPart, question: Question) -> None:
-    """Draw the rows again, and hold everything against them that says which they are."""
+    """Repeat the draw of rows, and compare it with everything that identifies them."""
     manifest, family = question.family.manifest, question.subject.family
     said = manifest.sample
     if said is None:
@@ -157,7 +157,7 @@ def _hold_draw(drawn: DrawPart, question: Question) -> None:
 def few_drawn(rows: int, size: int, marked: int, most: int) -> Fraction:
     """Return the probability that at most ``most`` of the marked rows are drawn.
 
-    Hypergeometric, counted by which of the drawn places are marked.
+    Hypergeometric, counted by marked rows among those drawn.
     """
     if min(marked, size) > _MOST_TERMS:
         raise RejectedError(f"a tail of {marked:,} rows, of which {size:,} are drawn, is too long")
@@ -175,5 +175,5 @@ def few_drawn(rows: int, size: int, marked: int, most: int) -> Fraction:
 
 
 def _up(chance: Fraction) -> float:
-    """Return a float that is no smaller, and exactly 0 for 0."""
+    """Return a float that is not smaller, and exactly 0 for 0."""
     return math.nextafter(float(chance), math.inf) if chance else 0.0

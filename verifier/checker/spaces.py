@@ -1,4 +1,4 @@
-"""Cases over one region, as needed by a walk through their trees."""
+"""Cases over one region, in the form used by walks through their trees."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from leaveout.verifier.checker.layout import Net, Sets, Start
 
 @dataclass(frozen=True, eq=False)
 class CaseRows:
-    """``inputs u + scores z + change dz + constant``, a row each, of one case."""
+    """``inputs u + scores z + change dz + constant`` of one case, one per row."""
 
-    inputs: Floats  # shape (r, inputs): coefficients of the input as it is, not shifted
+    inputs: Floats  # shape (r, inputs): coefficients of the unshifted input
     scores: Floats  # shape (r, scores)
     change: Floats  # shape (r, scores)
     constant: Floats  # shape (r,)
-    errors: Floats  # shape (r,): how far float32 evaluation may move each form over everything
+    errors: Floats  # shape (r,): largest effect of float32 evaluation over the whole region
     goal: NDArray[np.bool_]  # shape (r,)
-    sums: Integers  # shape (s, 2): pairs of rows whose sum is bounded on its own
-    slip: Floats  # shape (r, scores): how far coefficients of scores were rounded
+    sums: Integers  # shape (s, 2): pairs of rows whose sum is also bounded
+    slip: Floats  # shape (r, scores): rounding error of the coefficients of scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,37 +35,37 @@ class Combined:
     inputs: Floats  # shape (n, inputs)
     scores: Floats  # shape (n, scores)
     change: Floats  # shape (n, scores)
-    constant: Floats  # shape (n,): rounding is charged, but for that of sums with other numbers
+    constant: Floats  # shape (n,): includes rounding, except that of sums with other numbers
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The forms of some cases over one region, one case after the other, for shifted inputs."""
+    """The forms of some cases over one region, concatenated, for shifted inputs."""
 
-    inputs: Floats  # as of `CaseRows`; the constants are those of shifted inputs
-    scores: Floats  # as of `CaseRows`; the constants are those of shifted inputs
-    change: Floats  # as of `CaseRows`; the constants are those of shifted inputs
-    constant: Floats  # as of `CaseRows`; the constants are those of shifted inputs
-    errors: Floats  # as of `CaseRows`; the constants are those of shifted inputs
-    goal: NDArray[np.bool_]  # as of `CaseRows`; the constants are those of shifted inputs
+    inputs: Floats  # as in `CaseRows`; constants are for shifted inputs
+    scores: Floats  # as in `CaseRows`; constants are for shifted inputs
+    change: Floats  # as in `CaseRows`; constants are for shifted inputs
+    constant: Floats  # as in `CaseRows`; constants are for shifted inputs
+    errors: Floats  # as in `CaseRows`; constants are for shifted inputs
+    goal: NDArray[np.bool_]  # as in `CaseRows`; constants are for shifted inputs
     terms: Floats  # shape (scores,)
     terms_d: Floats  # shape (scores,)
     placed: Floats  # shape (r,)
-    sizes: Floats  # shape (r,): sums of absolute terms over everything
-    starts: Integers  # shape (cases + 1,): where the rows of each case start
+    sizes: Floats  # shape (r,): sums of absolute terms over the whole region
+    starts: Integers  # shape (cases + 1,): start of each case's rows
     sums: Integers  # shape (s, 2): positions among all rows
     sum_starts: Integers  # shape (cases + 1,)
     unit: float
-    arithmetic: Arithmetic  # of whose numbers the forms are
+    arithmetic: Arithmetic  # number type of the forms
 
     def case(self, number: int) -> slice:
         """Return the slice of a case's rows."""
         return slice(int(self.starts[number]), int(self.starts[number + 1]))
 
     def pick(self, *parts: Integers) -> Combined:
-        """Return single rows, or sums of two, by position; parts have shape (n,).
+        """Return single rows, or sums of two, by index; parts have shape (n,).
 
-        Of coefficients of scores only what is rounded is charged: of leaks that is nothing.
+        Coefficients of scores are charged only for their rounding, which is zero for leaks.
         """
         first, *others = parts
         inputs, scores, change = self.inputs[first], self.scores[first], self.change[first]
@@ -108,7 +108,7 @@ def stacked_rows(cases: Sequence[CaseRows], net: Net, start: Start) -> Rows:
     top = net.at(net.layers - 1)
     farthest = np.abs(net.origin) + np.maximum(np.abs(net.lower), np.abs(net.upper))
     sizes = np.abs(numbers.nearest(constant)) + np.abs(numbers.nearest(inputs)) @ farthest
-    # A constant by itself is exact.
+    # A constant alone is exact.
     alone = ~inputs.any(axis=1)
     placed = 2 * gamma(6 * net.inputs + 64) * np.where(alone, 0.0, sizes)
     slip = numbers.nearest(np.concatenate([c.slip for c in cases]))
@@ -137,36 +137,36 @@ def stacked_rows(cases: Sequence[CaseRows], net: Net, start: Start) -> Rows:
 
 
 def add_sums(first: Floats, second: Floats) -> tuple[Floats, Floats]:
-    """Return a sum, and how far rounding moved it, exactly (Knuth's two-sum)."""
+    """Return a sum and its exact rounding error (Knuth's two-sum)."""
     total = first + second
     part = total - first
     return total, np.abs((first - (total - part)) + (second - part))
 
 
 class SetSource(Protocol):
-    """Gives the differences of sets of members from N."""
+    """Source of the differences of sets of members from N."""
 
     def sets(self, keys: list[int], groups: list[Integers]) -> Sets:
-        """Return those of some sets, side by side; a key stands for a set throughout a tree."""
+        """Return the differences of some sets; in a tree, a key always denotes the same set."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """Nodes of which evaluation errors are asked."""
+    """Nodes whose evaluation errors are requested."""
 
     lower: Floats  # shape (n, inputs): shifted
     upper: Floats  # shape (n, inputs): shifted
     state: Floats  # shape (n, 6, hidden)
-    case: Integers  # shape (n,): position of each one's case in the space
-    members: list[Integers]  # of each
+    case: Integers  # shape (n,): index of each node's case in the space
+    members: list[Integers]  # of each node
 
 
 class Errors(Protocol):
     """Bounds evaluation errors over regions of nodes."""
 
     def over(self, asked: Asked) -> Floats:
-        """Return those of each node's rows, shape (n, rows); infinite where nothing is known."""
+        """Return the errors of each node's rows, shape (n, rows); infinite if unknown."""
         ...
 
 
@@ -177,7 +177,7 @@ class Space:
     net: Net
     start: Start
     sets: SetSource
-    differs: bool  # whether anything has to do with differences from N
-    rows: Rows  # the forms of the cases
+    differs: bool  # whether any form depends on differences from N
+    rows: Rows  # forms of the cases
     cases: Integers  # numbers of the cases in the tree
     errors: Errors

@@ -1,4 +1,4 @@
-"""Whether a tree covers everything, by its shape alone."""
+"""Whether a tree covers all counter-examples, by its shape alone."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from leaveout.verifier.checker.errors import CertificateError, RejectedError
 
 @dataclass(frozen=True, eq=False)
 class Multipliers:
-    """Neuron multipliers of every proof, for some or all neurons."""
+    """Neuron multipliers of all proofs, for some or all neurons."""
 
     cz: NDArray[np.float32]
     cd: NDArray[np.float32]
-    neuron: Integers | None  # the neurons, where they are listed
+    neuron: Integers | None  # the neurons, if they are listed
     starts: Integers  # shape (proofs + 1,)
 
     def __len__(self) -> int:
         return len(self.starts) - 1
 
     def fits(self, hidden: int) -> bool:
-        """Return whether they fit a network with that many hidden neurons."""
+        """Return whether they fit a network with this many hidden neurons."""
         if self.neuron is None:
             return not len(self.cz) or self.cz.shape[1:] == (hidden,)
         return bool(((self.neuron >= 0) & (self.neuron < hidden)).all())
 
     def rows(self, proofs: Integers, hidden: int) -> tuple[Floats, Floats]:
-        """Return those of some proofs, shape (n, hidden) each, NaN for the rule's."""
+        """Return the multipliers of some proofs, shape (n, hidden) each; NaN for default ones."""
         if self.neuron is None:
             return self.cz[proofs].astype(np.float64), self.cd[proofs].astype(np.float64)
         cz, cd = np.full((2, len(proofs), hidden), np.nan)
@@ -44,7 +44,7 @@ class Multipliers:
 
 
 ROOT, INPUT, MEMBERS, PHASE, UNTIED = range(5)
-"""What a node is of its parent."""
+"""How a node was made from its parent."""
 
 Numbers = NDArray[Any]
 
@@ -59,9 +59,9 @@ _PER_NODE = (
 class TreePart:
     """The arrays of one tree, of the right types and lengths; see ``docs/certificates.md``.
 
-    ``errors`` has shape (nodes, rows), ``share`` (proofs, rows). Of leaks, as read, the rows of
-    errors are N's confidence and a member's margin; those of shares the labels, then the margin.
-    Where ``short``, sets that are empty are what others leave: see `sets.with_all_sets`.
+    ``errors`` has shape (nodes, rows), ``share`` (proofs, rows). For leaks, as read, the rows of
+    errors are N's confidence and a member's margin; those of shares are the labels, then the
+    margin. If ``short``, empty sets are the rest left by others: see `with_all_sets`.
     """
 
     ident: NDArray[np.int64]
@@ -87,14 +87,14 @@ class TreePart:
 
 @dataclass(frozen=True, eq=False)
 class TreeArrays:
-    """Arrays by name, of which some are a tree's."""
+    """Arrays by name, including those of trees."""
 
     arrays: dict[str, Numbers]
     path: Path  # of the certificate
-    short: bool  # whether trees may leave out what the rest of them tells
+    short: bool  # whether trees may omit what can be derived
 
     def tree(self, name: str, *, leaks: bool) -> TreePart:
-        """Return the arrays of a tree, of leaks or of a claim over points."""
+        """Return the arrays of a tree, either of leaks or of a claim over points."""
         keys = ("parent", "index", "side", "proof", "group", "members", "offsets")
         whole = {key: self._integers(name, key) for key in keys}
         count = len(whole["parent"])
@@ -102,7 +102,7 @@ class TreeArrays:
         floats = {key: self._array(name, key, 1, np.float64) for key in ("point", "target")}
         floats["errors"] = errors
         if self.short:
-            # One for all; and names and claims that say nothing of their own.
+            # A single number counts for all nodes; names and claims may be left out.
             for key, array in floats.items():
                 floats[key] = np.repeat(array, count, axis=0) if len(array) == 1 else array
             self.arrays.setdefault(f"{name}.ident", np.arange(count))
@@ -142,7 +142,7 @@ class TreeArrays:
         listed = self.short and f"{name}.neuron" in self.arrays
         rank = 1 if listed else 2
         cz = self._array(name, "cz", rank, np.float32)
-        # Where nothing differs from N no differences are multiplied.
+        # Without differences from N, there are no multipliers of differences.
         bare = self.short and f"{name}.cd" not in self.arrays
         cd = np.zeros_like(cz) if bare else self._array(name, "cd", rank, np.float32)
         for key, each in (("cz", cz), ("cd", cd)):
@@ -161,7 +161,7 @@ class TreeArrays:
         return Multipliers(cz, cd, neuron, starts)
 
     def _integers(self, name: str, key: str) -> NDArray[np.int64]:
-        """Return whole numbers; of a short tree in whichever width holds them."""
+        """Return integers; in a short tree they may have any width."""
         array = self.arrays.get(f"{name}.{key}")
         if self.short and array is not None and array.dtype in _WIDTHS:
             array = array.astype(np.int64)
@@ -184,14 +184,14 @@ class TreeArrays:
 
 
 _MOST = 2**28
-"""Members of all sets together: a small file must not fill the memory."""
+"""Most members of all sets together: a small file must not fill the memory."""
 
 
 def with_all_sets(part: TreePart, group: Integers, children: Integers, members: int) -> TreePart:
     """Return a tree whose sets are all listed.
 
-    A root whose set is empty has all members; of the parts of a set one may be empty: it is what
-    the others leave of it.
+    A root with an empty set has all members; one part of a set may be empty, which means the rest
+    left by the others.
     """
     count = len(part.offsets) - 1
     own = part.group[part.group >= 0]
@@ -235,19 +235,19 @@ class Shape:
     inputs: int
     hidden: int
     members: int
-    goals: tuple[NDArray[np.bool_], ...]  # shape (rows,): of each case, which of its rows are goals
-    ties: tuple[bool, ...]  # of each case, whether the phases of pairs may be tied
-    names: tuple[str, ...]  # of the cases, for messages
+    goals: tuple[NDArray[np.bool_], ...]  # shape (rows,): for each case, which rows are goals
+    ties: tuple[bool, ...]  # for each case, whether phases of pairs may be tied
+    names: tuple[str, ...]  # names of the cases in messages
 
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """A tree whose leaves cover every counter-example there may be."""
+    """A tree whose leaves cover all counter-examples."""
 
     part: TreePart
     shape: Shape
-    case: Integers  # shape (n,): what the counter-examples of each node are of
-    group: Integers  # shape (n,): position of each node's set of members
+    case: Integers  # shape (n,): each node's case
+    group: Integers  # shape (n,): index of each node's set of members
     first: Integers  # the children of node i are ``children[first[i]:first[i + 1]]``
     children: Integers  # the children of node i are ``children[first[i]:first[i + 1]]``
 
@@ -266,7 +266,7 @@ class Tree:
         return self.part.members[offsets[group] : offsets[group + 1]]
 
     def path(self, node: int) -> str:
-        """Return in words how a node derives from its root."""
+        """Return in words how a node was made from its root."""
         steps = []
         part = self.part
         while node >= 0:
@@ -295,7 +295,7 @@ def make_tree(part: TreePart, shape: Shape, upper: float) -> Tree:
     _all(part, ~(part.target > upper), "cuts away what is above the claim")
     is_root = np.asarray(part.kind == ROOT)
     _all(part, ((part.parent == -1) == is_root), "is a root with a parent, or has none")
-    # Parents before children, so that there is no circle.
+    # Parents come before children, so there is no cycle.
     _all(part, part.parent < np.arange(count), "comes before its parent")
     order = np.argsort(part.parent, kind="stable")
     order = order[np.searchsorted(part.parent[order], 0) :]
@@ -343,7 +343,7 @@ def _numbers(part: TreePart, shape: Shape) -> None:
         sets < 1
         or offsets[0] != 0
         or offsets[-1] != len(listed)
-        # Compared, not subtracted: differences of large numbers wrap round.
+        # Compared rather than subtracted: differences of large numbers wrap around.
         or (offsets[1:] < offsets[:-1]).any()
         or (not part.short and (offsets[1:] == offsets[:-1]).any())
         or (len(listed) and not 0 <= listed.min() <= listed.max() < shape.members)

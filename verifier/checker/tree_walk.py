@@ -1,4 +1,4 @@
-"""Walk of a tree from its roots that bounds every node; leaves must prove the claim."""
+"""Walk of a tree from its roots, bounding every node; leaves must prove the claim."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ Flags = NDArray[np.bool_]
 
 @dataclass(eq=False)
 class Spare:
-    """Parts of a tree that a walk used."""
+    """The parts of a tree that a walk used."""
 
-    seen: Flags  # shape (n,): nodes that were looked at; of others an ancestor is empty
+    seen: Flags  # shape (n,): visited nodes; the others have an empty ancestor
     neurons: dict[int, Integers] = field(default_factory=dict)
 
     @staticmethod
@@ -35,23 +35,23 @@ class Spare:
         return Spare(np.zeros(nodes, bool))
 
     def note(self, leaves: Integers, needed: Flags, fine: Flags) -> None:
-        """Record that these neurons' multipliers suffice for leaves; earlier records stay."""
+        """Record that these neurons' multipliers suffice for leaves; earlier records remain."""
         for leaf, own in zip(leaves[fine].tolist(), needed[fine], strict=True):
             self.neurons.setdefault(leaf, np.flatnonzero(own))
 
 
 _NODES = 256
-"""Nodes bounded together, for networks of a hundred neurons."""
+"""Nodes bounded at once, for networks of a hundred neurons."""
 
 _ROOM = 1e-9
-"""Multipliers are not needed where others prove a claim with so much to spare, relative to it."""
+"""Multipliers are not needed if others prove a claim with this relative margin."""
 
 _REMEMBERED = 16
-"""Most bounds of forms, and of sums, that children get from a node."""
+"""Most bounds of forms, and of sums, that a node passes to its children."""
 
 
 class Walk:
-    """The part of one tree that is over one region, checked."""
+    """The part of one tree over one region, to be checked."""
 
     def __init__(self, space: Space, tree: Tree, upper: float, spare: Spare | None = None) -> None:
         self._spare = spare
@@ -61,7 +61,7 @@ class Walk:
         self._place = np.full(len(tree.shape.goals), -1)
         self._place[space.cases] = np.arange(len(space.cases))
         self._stack: list[tuple[Block, int, int]] = []
-        # Of each case, its forms and then its sums.
+        # For each case its forms, then its sums.
         self._asked = np.diff(self.rows.starts) + np.diff(self.rows.sum_starts)
         self._remembered = min(int(self._asked.max()), _REMEMBERED)
         self.done = 0
@@ -88,10 +88,10 @@ class Walk:
         size = max(8, min(_NODES, _NODES * 100 // max(net.hidden, 1)))
         while self._stack:
             taken, self._stack = self._stack[-size:], self._stack[:-size]
-            # Nodes of one set side by side.
+            # Nodes with the same set, side by side.
             taken.sort(key=lambda entry: (int(self.tree.group[entry[2]]), entry[2]))
             nodes = np.array([entry[2] for entry in taken], np.int64)
-            # Products this small lose more to several threads than they gain.
+            # For products this small, several threads cost more than they gain.
             with threadpool_limits(1, "blas"):
                 self._check(Block.gather_rows([entry[:2] for entry in taken], nodes))
             self.done += len(nodes)
@@ -122,8 +122,8 @@ class Walk:
     def _recall_half_spaces(self, block: Block) -> HalfSpaces:
         """Return the half-spaces of parents' forms, and cut regions to them.
 
-        A form bounds the same row of every counter-example in the parent, whose goals exceed the
-        node's own target like any other.
+        A form bounds the same row for every counter-example in the parent; in the node, goals must
+        exceed the node's own target.
         """
         part, room = self.tree.part, self._remembered
         case, least = self._place[self.tree.case[block.nodes]], np.zeros((len(block.nodes), room))
@@ -147,7 +147,7 @@ class Walk:
         return found
 
     def _contract(self, block: Block, nodes: Nodes) -> None:
-        """Cut regions to where counter-examples above the target can be."""
+        """Cut regions to where counter-examples above the target are possible."""
         rows, errors = self.rows, self.tree.part.errors[block.nodes]
         case = self._place[self.tree.case[block.nodes]]
         target = self._targets(block.nodes)
@@ -174,17 +174,17 @@ class Walk:
             block.cut(own, forms, least, self._numbers)
 
     def _targets(self, nodes: Integers) -> Floats:
-        """Return targets, a little lower: nothing above them may be cut away by rounding."""
+        """Return slightly lower targets, so that rounding cuts away no points above them."""
         target = self.tree.part.target[nodes]
         return np.asarray(target - 1e-12 * (1.0 + np.abs(target)))
 
     def _least_sum(self, pair: Integers, target: Floats) -> Floats:
-        """Return what sums of two rows, shape (n, 2), are at least above a target."""
+        """Return lower bounds of sums of two rows, shape (n, 2), above a target."""
         own = np.where(self.rows.goal[pair], target[:, None], 0.0)
         return self._numbers.down(self._numbers.number(own[:, 0]) + own[:, 1])
 
     def _remember(self, block: Block, own: Integers, place: Integers, forms: Forms) -> None:
-        """Keep bounds of forms for children, where there is room."""
+        """Keep bounds of forms for children, if there is room."""
         fits = place < block.constant.shape[1]
         forms = round_up_forms(forms, block.lower[own], block.upper[own], self._numbers)
         own, place = own[fits], place[fits]
@@ -198,9 +198,9 @@ class Walk:
         asked: Combined,
         given: tuple[Floats, Floats] | None = None,
     ) -> Forms:
-        """Bound combinations of forms, one each of some nodes, by forms of the input."""
+        """Bound combinations of forms, one per node, by forms of the input."""
         slopes, constant = asked.inputs.copy(), asked.constant.copy()
-        # Multipliers of differences may be of use where a form is of N alone.
+        # Multipliers of differences may help even if a form is of N alone.
         paired = asked.change.any(axis=1) | (given is not None and self.space.differs)
         for own, pair in (
             (np.flatnonzero(paired), True),
@@ -213,7 +213,7 @@ class Walk:
             top = self.net.layers - 1
             found = pull_back(nodes, of[own], top, asked.scores[own], change, chosen)
             slopes[own] += found.slopes
-            # A sum of two numbers, unless one is nothing.
+            # A sum of two numbers, unless one is zero.
             before, added = (self._numbers.nearest(c) for c in (constant[own], found.constant))
             room = 4 * UNIT * (np.abs(before) + np.abs(added))
             room[before == 0.0] = 0.0
@@ -273,7 +273,7 @@ class Walk:
         given: tuple[Floats, Floats],
         spare: Spare,
     ) -> None:
-        """Record which neurons' multipliers are needed: none, those that may bend, or all."""
+        """Record which neurons' multipliers are needed: none, those of unstable ones, or all."""
         names = block.nodes[leaves]
         enough = np.minimum(self.tree.part.claim[names], self.upper)
         enough = enough - _ROOM * (1.0 + np.abs(enough))
@@ -287,7 +287,7 @@ class Walk:
         spare.note(names, everything, np.ones(len(names), bool))
 
     def _bound_rounding(self, block: Block, inner: Integers) -> None:
-        """Check evaluation errors that children claim to be smaller than their parent's."""
+        """Check evaluation errors that children claim to be smaller than their parents'."""
         part, tree = self.tree.part, self.tree
         chosen, wanted = [], []
         for i in inner:
@@ -330,6 +330,6 @@ class Walk:
         )
 
     def _add_errors(self, forms: Forms, error: Floats) -> Forms:
-        """Add evaluation errors; the result's own rounding is left to its users."""
+        """Add evaluation errors; the sum's own rounding is left to its users."""
         charged = error * (1.0 + 8 * UNIT)
         return Forms(forms.slopes, forms.constant + charged)

@@ -77,7 +77,7 @@ app.command()(solvers)
 app.command()(warm)
 
 for _each in (*app.registered_commands, *forest.registered_commands):
-    # A terminal wraps paragraphs, not the lines of the source.
+    # A terminal wraps paragraphs rather than source lines.
     _text = inspect.getdoc(_each.callback) or ""
     _each.help = "\n\n".join(" ".join(part.split()) for part in _text.split("\n\n"))
 

@@ -13,7 +13,7 @@ from leaveout.verifier.evidence.checking import CheckedEvidence
 
 
 def render_evidence(found: CheckedEvidence, console: Console) -> None:
-    """Print the signer, the checked parts, and what is proved again."""
+    """Print the signer, the checked parts, and what was proved again."""
     for line in _head(found):
         console.print(Text(line), soft_wrap=True)
     console.print()
@@ -52,7 +52,7 @@ def _head(found: CheckedEvidence) -> Iterator[str]:
 
 
 def _standing_line(standing: Standing) -> str:
-    """Return the line of a result: its verdict and what is proved of it."""
+    """Return the line of a result: its verdict and what was proved of it."""
     result = standing.result
     head = result.name if result.label is None else f"{result.name}, label {result.label_text}"
     sure = "" if result.confidence is None else f" at {result.confidence:g}"

@@ -300,7 +300,7 @@ def guard(
 
 
 def _answer(guard: Guard, rows: Path | None, output: Path | None) -> list[int]:
-    """Write one label per row; return the lines of refused rows."""
+    """Write one label per row; return the line numbers of refused rows."""
     from leaveout.verifier.cli.options import reader_may_leave
     from leaveout.verifier.guard.rows import answer_arrays, answer_rows
     from leaveout.written import TableWriter
@@ -331,7 +331,7 @@ def _answer(guard: Guard, rows: Path | None, output: Path | None) -> list[int]:
 
 
 def _is_archive(rows: Path | None) -> bool:
-    """Return whether rows are an NPZ; unreadable files are reported when opened."""
+    """Return whether the rows are an NPZ; unreadable files are reported when opened."""
     from leaveout.models.archive import holds_archive
 
     return rows is not None and rows.is_file() and holds_archive(rows, GuardError)
@@ -352,7 +352,7 @@ def _refuse_to_replace(
 
 @contextmanager
 def _open_rows(rows: Path | None) -> Iterator[tuple[str, TextIO]]:
-    """Yield the name and the stream of the rows."""
+    """Yield the name and stream of the rows."""
     if rows is None or str(rows) == "-":
         yield "standard input", sys.stdin
         return

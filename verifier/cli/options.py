@@ -32,7 +32,7 @@ Units: TypeAlias = Annotated[
         show_default=False,
     ),
 ]
-"""Read by `units.read_units`."""
+"""Read by `read_units`."""
 
 LeaderSteps: TypeAlias = Annotated[
     int, typer.Option(help="Steps per round towards retraining and accuracy.")
@@ -72,7 +72,7 @@ def read_units(given: Sequence[str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class JsonTarget:
-    """A file, standard output, or nowhere."""
+    """A file, standard output, or no output."""
 
     path: Path | None = None
     is_stdout: bool = False
@@ -87,7 +87,7 @@ class JsonTarget:
         path = Path(text)
         try:
             _refuse_unusable(path)
-            # What would fail in the end fails now: an odd name, no permission, no space.
+            # Errors at the end of a run must show now: an invalid name, no permission, no space.
             with tempfile.TemporaryFile(prefix=".leaveout-", dir=path.resolve().parent):
                 pass
         except OSError as error:
@@ -110,12 +110,12 @@ class JsonTarget:
 
 @contextmanager
 def reader_may_leave() -> Iterator[None]:
-    """Tolerate a closed standard output; the exit status stays the verdicts'."""
+    """Tolerate a closed standard output; the exit status still reports the verdicts."""
     try:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        # Python would try to flush into the closed pipe at the end.
+        # Otherwise Python would try to flush into the closed pipe at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -141,7 +141,7 @@ def _refuse_unusable(path: Path) -> None:
 
 
 def read_settings(texts: Sequence[str]) -> dict[str, str]:
-    """Return the values of ``--set`` by name, each given as ``name=value``."""
+    """Return the values of ``--set name=value`` by name."""
     values: dict[str, str] = {}
     for text in texts:
         name, equals, value = (part.strip() for part in text.partition("="))

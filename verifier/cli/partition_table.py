@@ -88,10 +88,10 @@ def _labels(report: PartitionReport, names: list[str]) -> list[str]:
 
 
 def _radii(ballots: Ballots) -> tuple[str, NDArray[np.int32]]:
-    """Return what is counted, and a lower bound of each right answer's radius.
+    """Return the unit, and a lower bound of each correct answer's radius.
 
-    Without a search: every member a change may reach counts as changed. -1 stands for wrong
-    answers.
+    Without a search, every member that a change may reach counts as changed. -1 means a wrong
+    answer.
     """
     origin, tallied = ballots.origin, tally(ballots.votes, ballots.labels)
     if origin.offsets:

@@ -1,4 +1,4 @@
-"""Live progress on standard error, off when that is not a terminal."""
+"""Live progress on standard error; off if that is not a terminal."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Display:
 
 @contextmanager
 def counter_bar(what: str, unit: str) -> Iterator[Callable[[int, int], None] | None]:
-    """Show a bar on a terminal from the first report on; elsewhere yield None."""
+    """Show a bar on a terminal, starting with the first report; elsewhere yield None."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -101,7 +101,7 @@ def interruptible() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        # What names this error may be what was being imported.
+        # The names in this error may be those being imported.
         error = TrainingError("interrupted; nothing was written")
         error.exit_code = ExitCode.INTERRUPTED
         raise error from None

@@ -36,14 +36,14 @@ from leaveout.verifier.records import BoxRecord
 from leaveout.verifier.report import Report, Result
 
 _MOST = 10
-"""Labels that are all shown."""
+"""Up to this many labels, all are shown."""
 _WORST = 5
-"""Of more labels, shown where they differ much."""
+"""Labels shown if there are more and they differ much."""
 _MUCH = 0.1
 _NAME = 28
-"""Of a label, so many characters: its figures need the rest of a line of 80."""
+"""Most characters of a label's name; the figures need the rest of an 80-column line."""
 _COLUMNS = 4
-"""Statements side by side."""
+"""Most statements side by side."""
 
 
 def accuracies(report: Report) -> Iterator[RenderableType]:
@@ -147,7 +147,7 @@ def _verdict(result: Result) -> str:
 
 
 def render_checked(found: list[Checked], console: Console) -> None:
-    """Print what a certificate proves: one row per claim, then their subjects."""
+    """Print what a certificate proves: one row per claim, then the claims' subjects."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("name", max_width=24, overflow="fold")
     for name in ("label", "verdict"):
@@ -173,13 +173,13 @@ def render_checked(found: list[Checked], console: Console) -> None:
             lines.append(Text(subject.claim_text([label for label in own if label is not None])))
     lines += [Text(line) for line in _alone(found)]
     stated = [each.subject for each in found if isinstance(each.subject, ValueSubject)]
-    # What several statements rest on is said once.
+    # Assumptions of several statements are printed once.
     lines += [Text(line) for line in dict.fromkeys(n for s in stated for n in s.rests_on())]
     console.print(Group(*lines), soft_wrap=True)
 
 
 def _acceptance(found: Checked) -> str:
-    """Return that a claim is accepted, with its confidence if sampled."""
+    """Return the text that a claim is accepted, with its confidence if sampled."""
     if isinstance(found.subject, SampledSubject):
         return f"accepted at {float(found.subject.confidence):g}"
     return "accepted"
@@ -195,7 +195,7 @@ def _upper(found: Checked) -> str:
 
 
 def _alone(found: list[Checked]) -> Iterator[str]:
-    """Yield lines on the members that have claims of their own."""
+    """Yield lines on the members with separate claims."""
     known: dict[tuple[str, Path, int], set[int]] = {}
     for each in found:
         if isinstance(each.subject, PointsSubject):
@@ -254,7 +254,7 @@ def _count_features(box: BoxRecord) -> str:
 def _sentences(result: Result) -> list[str]:
     head = result.name if result.label is None else f"{result.name}, label {result.label_text}"
     lines = []
-    # Of a proved guarantee the worst leak is below what was asked: no news.
+    # The worst leak of a proved guarantee is below the threshold, so it is not shown.
     if result.witness is not None and (result.kind == "find" or result.verdict == "refuted"):
         lines.append(f"{head}: {result.witness.words}")
     if result.example is not None and (result.kind == "find" or result.verdict == "refuted"):

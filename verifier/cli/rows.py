@@ -200,14 +200,14 @@ def _write(report: Report, path: Path) -> None:
 
 @dataclass(frozen=True)
 class TextTarget:
-    """A file, or standard output."""
+    """A file or standard output."""
 
-    option: str  # for messages
+    option: str  # name in messages
     path: Path | None  # None for standard output
 
     @staticmethod
     def open(option: str, text: str | None) -> TextTarget | None:
-        """Read the value of an option; None if not given."""
+        """Read the value of an option; None if it is absent."""
         if text is None:
             return None
         if text == "-":
@@ -220,7 +220,7 @@ class TextTarget:
                 raise SpecError(f"{option} {path}: not a regular file")
             if not path.resolve().parent.is_dir():
                 raise SpecError(f"{option} {path}: no such folder; create it first")
-            # What would fail in the end fails now.
+            # Errors at the end of a run must show now.
             with tempfile.TemporaryFile(prefix=".leaveout-", dir=path.resolve().parent):
                 pass
         except OSError as error:

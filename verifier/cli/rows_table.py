@@ -16,11 +16,11 @@ from leaveout.verifier.report import Report
 from leaveout.verifier.row_records import RowLabelRecord, RowRecord
 
 _PLACES = 12
-"""Changed answers that are listed."""
+"""Most changed answers to list."""
 
 
 def render_rows(report: Report, records: Sequence[RowRecord], top: int, console: Console) -> None:
-    """Print the first ``top`` rows in order, and what applies to all."""
+    """Print the first ``top`` rows in order, and notes that apply to all."""
     points = next((each.points for each in records if each.points is not None), None)
     several = len({each.network for each in records}) > 1
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -46,7 +46,7 @@ def render_rows(report: Report, records: Sequence[RowRecord], top: int, console:
 
 
 def render_row(records: Sequence[RowRecord], console: Console) -> None:
-    """Print one row for each model and input set, with every label."""
+    """Print one row for each model and input set, with all labels."""
     lines: list[RenderableType] = []
     for each in records:
         lines += [Text(each.words)]

@@ -1,4 +1,4 @@
-"""Running of a command line: one-line errors and the exit status."""
+"""Running the command line: one-line errors and the exit status."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TOLD = frozenset({"--install-completion", "--show-completion"})
 def run_application(application: typer.Typer, arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit status.
 
-    A user's error is one message on standard error; any other is raised.
+    User errors are printed as one message on standard error; other errors are raised.
     """
     try:
         code = typer.main.get_command(application).main(
@@ -34,34 +34,34 @@ def run_application(application: typer.Typer, arguments: Sequence[str] | None = 
         if not hasattr(error, "format_message"):
             raise
         message = str(error.format_message()).rstrip(".")
-        if message:  # without one, the help was shown
+        if message:  # without a command, the help was shown
             name = getattr(getattr(error, "ctx", None), "command_path", "leaveout")
             sys.stderr.write(f"leaveout: {message}; see {name} --help\n")
         return ExitCode.BAD_INPUT
     except SystemExit as error:
         given = sys.argv[1:] if arguments is None else arguments
         if _completes(given):
-            # How the shell's questions end; nothing is decided then.
+            # The shell's requests for completion end this way; nothing was decided.
             return int(error.code or 0)
         if given and _HELP.isdisjoint(given) and not isinstance(error.__context__, BrokenPipeError):
             raise
-        # How rich ends where whoever reads what it prints has left: the work is done by then.
+        # rich exits this way if the reader of the output has gone; the work is done by then.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return int(code or 0)
 
 
 def _completes(arguments: Sequence[str]) -> bool:
-    """Return whether a shell asks for completion or for its setup."""
+    """Return whether a shell requests completion or its setup."""
     return _ASKED in os.environ or not _TOLD.isdisjoint(arguments)
 
 
 _LOADED = time.perf_counter()
 _BEFORE = 0.3
-"""Seconds an interpreter takes before it reaches this line, about, where the system cannot tell."""
+"""Approximate seconds from the interpreter's start to this line, if the system cannot tell."""
 
 _LONGEST = 60.0
-"""Seconds before this line beyond which what the system tells is not believed."""
+"""Longest plausible time, in seconds, from the process's start to this line."""
 
 
 def since_start() -> float:

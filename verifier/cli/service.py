@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 _TREE = {"max_depth": 5}
 _MOST_POINTS = 2000
-"""Held out; more would tell accuracies apart that nobody asks about."""
+"""Most held-out points; more would give needless precision."""
 _LEAST_ROWS = 2
-"""A shard."""
+"""Least rows per shard."""
 
 
 def service(
@@ -133,7 +133,7 @@ def service(
 
 
 def _claim_values(**given: float) -> tuple[float, ...]:
-    """Return alpha, beta and gamma; raise if one is out of range."""
+    """Return alpha, beta and gamma of the options; raise if one is out of range."""
     for name, value in given.items():
         most = math.inf if name == "alpha" else 1.0
         if not 0 <= value <= most or value == math.inf:
@@ -169,7 +169,7 @@ Rows = tuple[Any, Any]
 
 
 def _split(path: Path, data: TrainingData, share: float, seed: int) -> tuple[Rows, Rows]:
-    """Return training rows and held-out rows to judge answers by."""
+    """Return training rows, and held-out rows for judging answers."""
     import numpy as np
 
     rng = np.random.default_rng(seed)
@@ -195,7 +195,7 @@ def _split(path: Path, data: TrainingData, share: float, seed: int) -> tuple[Row
 def _train_all(
     estimator: Any, rows: Rows, held: Rows, tried: list[int], seed: int
 ) -> tuple[list[HeldOut], list[str]]:
-    """Train every number of shards; return notes on those left out."""
+    """Train every number of shards; return notes on those that failed."""
     from leaveout.models.sharded.planning import votes_held_out
 
     notes = [

@@ -1,4 +1,4 @@
-"""``leaveout-vnnlib``: the command line that VNN-LIB's standard asks of solvers."""
+"""``leaveout-vnnlib``: the command line that the VNN-LIB standard defines for solvers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _operators() -> list[str]:
     from leaveout.models.onnx.rewrites.constants import FinalSigmoid, FinalSoftmax
     from leaveout.models.onnx.table import OPERATORS
 
-    # A query is about what comes out, so that what is dropped at the end is not supported.
+    # Queries concern the final output, so operators omitted at the end are not supported.
     dropped = FinalSoftmax, FinalSigmoid
     rewritten = {each.operator for each in REWRITES if not isinstance(each, dropped)}
     return sorted({*OPERATORS, *rewritten})
@@ -49,12 +49,12 @@ CAPABILITIES: Mapping[str, Callable[[], list[str]]] = {
     "--optimised-disjunctive-reasoning": lambda: ["false"],
     "--serialise-assignments": lambda: ["true"],
 }
-"""By option the lines to print (VNN-LIB 2.0 standard, chapter 5, "The supports command")."""
+"""Functions returning the lines to print, by option (VNN-LIB 2.0 standard, chapter 5)."""
 
 
 _HELP = {"help_option_names": ["-h", "--help"]}
 _WORDS = {"timeout": "timed-out"}
-"""Where the standard says something else than VNN-COMP."""
+"""Words in which the standard differs from VNN-COMP."""
 
 application = typer.Typer(
     name="leaveout-vnnlib",
@@ -164,7 +164,7 @@ def verify(
     reading = load_query(query, network)
     _refuse_unnecessary(reading, len(network))
     seconds = None if timeout is None else max(1e-3, timeout - since_start())
-    # What is done once for all runs is not charged to the first.
+    # One-time compilation does not count for the first run.
     warm(["points"], say)
     with progress_line() as progress:
         decision = decide(reading.query, seconds=seconds, seed=seed, progress=progress)
@@ -177,7 +177,7 @@ def verify(
 
 
 def _counter_example(reading: Reading, decision: Decision, folder: Path | None) -> str:
-    """Return the text of a counter-example, and write it where asked."""
+    """Return the text of a counter-example, and write it to the requested folder."""
     from leaveout.specs.vnnlib import format_witness, save_assignment
 
     if decision.verdict != "refuted" or decision.points is None or decision.scores is None:

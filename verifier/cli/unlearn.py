@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 _FAR = 0.1
-"""Networks trained anew by MODEL's recipe are as right on other rows, to about this."""
+"""Typical deviation in accuracy of networks retrained by MODEL's recipe."""
 
 
 def unlearn(
@@ -158,7 +158,7 @@ def _other_recipe(record: Record) -> str:
 
 
 def undrawn_note(names: Sequence[str]) -> str:
-    """Return a note on networks that are not retrained completely."""
+    """Return a note on networks that were not retrained completely."""
     return (
         f"note: {', '.join(names)} in MODEL belong to no dense or convolutional layer; retrained "
         "networks start from MODEL's values there"

@@ -216,14 +216,14 @@ def verify(
             params=params,
             allow_include=allow_include or [],
             say=display.say,
-            # The promise counts from the start of the program, not of the search.
+            # The time limit counts from the program's start, not the search's.
             begun=perf_counter() - since_start(),
             data=data,
         )
         kept = None if folder is None else folder.write(report)
     if not target.is_stdout:
         console = Console()
-        # Captured, because on a closed pipe the console would choose the exit status itself.
+        # Captured, because the console would set its own exit status on a closed pipe.
         with console.capture() as table:
             render(report, console)
         with reader_may_leave():
@@ -238,7 +238,7 @@ def verify(
 def _evidence_folder(
     evidence: Path | None, engine: str, key: Path | None
 ) -> AbstractContextManager[EvidenceFolder | None]:
-    """Return the folder for evidence; a null context unless asked for."""
+    """Return the folder for evidence, or a null context if there is none."""
     if evidence is None:
         return nullcontext()
     from leaveout.verifier.evidence.folder import EvidenceFolder

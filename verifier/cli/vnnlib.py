@@ -128,7 +128,7 @@ def vnnlib(
     if target is not None:
         _refuse_hidden(reading)
     seconds = None if time is None else max(1e-3, time - since_start())
-    # What is done once for all runs is not charged to the first.
+    # One-time compilation does not count for the first run.
     warm(["points"], say)
     with progress_line() as progress:
         if target is None:
@@ -160,7 +160,7 @@ def _decide_with_certificate(
     seed: int,
     progress: Callable[[float, float, int, float], None] | None,
 ) -> Decision:
-    """Decide a query, and write the proof if it has no counter-example."""
+    """Decide a query, and write the proof if there is no counter-example."""
     from leaveout.verifier.points.query import decide
 
     solved: list[Solved] = []

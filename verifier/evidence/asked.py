@@ -1,7 +1,7 @@
-"""What a specification asks, resolved again from its text and attested files.
+"""The questions of a specification, resolved again from its text and attested files.
 
-Nothing that the results say of models, inputs or thresholds is used. Every file is seen through a
-folder of links that has the attested files and no other, so that a text can reach nothing else.
+What the results say about models, inputs or thresholds is not used. Files are accessed through a
+folder of links to only the attested files, so that the text cannot reach any other file.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from leaveout.version import VERSION
 
 _SPECIFICATION, _INCLUDED = "specification", "included specification"
 _COPIED = (_SPECIFICATION, _INCLUDED, "weights")
-"""Kinds of files that are not read through a link: what they are read from must be their folder."""
+"""Kinds of files that are copied rather than linked, since other paths are relative to them."""
 
 N = TypeVar("N", bound=Node)
 
@@ -54,11 +54,11 @@ N = TypeVar("N", bound=Node)
 class Resolved:
     """The statements of a specification, each with its question."""
 
-    names: tuple[str, ...]  # of all statements, in order
-    folder: Path  # the specification's, as the attested files are seen
-    params: tuple[str, ...] = ()  # those that the run gave another value than is written, and which
+    names: tuple[str, ...]  # for all statements, in order
+    folder: Path  # folder of the specification, with the attested files
+    params: tuple[str, ...] = ()  # params whose values the run replaced
     tasks: dict[str, Task[Any]] = field(default_factory=dict)
-    why: dict[str, str] = field(default_factory=dict)  # of the others the reason
+    why: dict[str, str] = field(default_factory=dict)  # reason for statements without a question
 
 
 @contextmanager
@@ -117,7 +117,7 @@ def _read(
         values = overridden_params(report.notes, params(whole))
         whole = with_params(whole, values)
     except (LeaveoutError, Slip, RecursionError):
-        # No message of the parser is shown: it would quote a file that evidence chose.
+        # Parser messages are not shown: they would quote a file chosen by the evidence.
         shown = name if spec is None else spec.name
         raise TamperedError(f"{shown}: not a readable specification") from None
     tree = _from_here(whole, subjects, places)
@@ -134,10 +134,10 @@ def _read(
             why = f"the specification cannot be checked here: {_line(error, base)}"
         else:
             origin = Origin.of(checked, base, spec)
-            # A text in the results has what it included in its place.
+            # A text in the results contains what it included.
             beside = ("given rows",) if spec is not None else ("given rows", _INCLUDED)
             _check_files(origin, subjects, beside, name)
-            # Texts that named files of another machine are said otherwise.
+            # Texts that named files of another machine are worded differently.
             otherwise = dict(_check_words(report, origin, name, same=whole == tree))
             if missing := origin.missing_files():
                 why = f"{missing[0]} is not among the attested files"
@@ -153,7 +153,7 @@ def _read(
 def _specification(
     report: Report, subjects: Sequence[tuple[Subject, Path]], base: Path, name: str
 ) -> Path | None:
-    """Return the specification; None if the results hold its text or do not name it."""
+    """Return the specification; None if the results contain its text or do not name it."""
     own = [each for each, _ in subjects if each.annotations.kind == _SPECIFICATION]
     expected = 0 if "\n" in report.spec else 1
     if len(own) != expected and (own or report.files):
@@ -174,7 +174,7 @@ def _from_here(tree: Spec, subjects: Sequence[tuple[Subject, Path]], places: Pla
 
     def relative_name(path: str) -> str:
         """Return a path as an attested file's name, if it is one."""
-        # However it goes there: up and down again, by a path of this machine, or by links in it.
+        # By any route: up and down again, by an absolute path, or through links.
         ways = [(own, path), (real, path)]
         if Path(path).is_absolute():
             ways.append((real, os.path.realpath(path)))
@@ -203,7 +203,7 @@ def _from_here(tree: Spec, subjects: Sequence[tuple[Subject, Path]], places: Pla
 
 
 def _unreachable(tree: Spec, root: Path, base: Path) -> str:
-    """Return why a file a specification names is out of reach; empty if none is."""
+    """Return why a file named by a specification is out of reach; empty if none is."""
     waiting: list[Node] = list(tree.statements)
     while waiting:
         node = waiting.pop()
@@ -216,10 +216,10 @@ def _unreachable(tree: Spec, root: Path, base: Path) -> str:
 
 
 def _check_results(report: Report, whole: Spec, tree: Spec, places: Places, shown: str) -> None:
-    """Check what the results say they decided against the text."""
+    """Check the results' statements against the text."""
     asked: dict[str, set[str]] = {}
     lets: set[str] = set()
-    # Paths of this machine may stand in the text, and not in the results.
+    # Paths of this machine may be in the text but not in the results.
     own = os.path.normpath(places.own.absolute() / places.folder)
     for each in (*whole.statements, *tree.statements):
         texts = {str(each).replace(f"{here}{os.sep}", "") for here in (own, os.path.realpath(own))}
@@ -256,7 +256,7 @@ def _check_files(
     beside: Sequence[str],
     name: str,
 ) -> None:
-    """Check what is attested of files against the text."""
+    """Check the attested facts about files against the text."""
     expected = {each.path: each for each in origin.files()}
     for subject, _ in subjects:
         notes = subject.annotations
@@ -282,7 +282,7 @@ def _check_words(
 ) -> Iterator[tuple[str, str]]:
     """Check the results' training rows and sentences against files and text.
 
-    Yields the statements that another version words differently, and why they are not checked.
+    Yields the statements that another version words differently, with the reason for not checking.
     """
     if report.files and report.training != origin.training():
         raise TamperedError(f"{name}: the training rows do not belong to these files")

@@ -1,4 +1,4 @@
-"""``attest``: from results to a signed statement of what they rest on."""
+"""``attest``: from results to a signed statement of what they depend on."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Made:
-    """A file made from the results, or proving them."""
+    """A file made from the results, or their proof."""
 
     kind: str
-    name: str  # its path, seen from the attestation
+    name: str  # path relative to the attestation
     sha256: str
 
 
@@ -48,10 +48,10 @@ class Made:
 class Attestation:
     """An attestation, ready to be written."""
 
-    content: bytes  # a DSSE envelope; without a key the bare statement
-    keyid: str  # of the key that signed it; empty without one
-    digests: int  # how many files it names
-    notes: tuple[str, ...] = ()  # what whoever makes it should know
+    content: bytes  # DSSE envelope; without a key the bare statement
+    keyid: str  # id of the signing key; empty without one
+    digests: int  # number of files it names
+    notes: tuple[str, ...] = ()  # notes for the author
 
 
 def attest(
@@ -62,7 +62,7 @@ def attest(
     certificate: Path | None = None,
     files: Sequence[Path] = (),
 ) -> Attestation:
-    """Return a statement of what results rest on."""
+    """Return a statement of what results depend on."""
     content = read_bytes(result, "a results file of verify --json")
     report = read_report(content, result)
     folder = target.resolve().parent
@@ -99,7 +99,7 @@ def statement_of(report: Report, made: Sequence[Made], unknown: Sequence[str] = 
 def seal_statement(
     statement: Statement, signer: CryptoSigner | None, notes: tuple[str, ...] = ()
 ) -> Attestation:
-    """Return a statement as written: signed if there is a key."""
+    """Return a statement as it is written: signed if there is a key."""
     payload, count = statement.to_json(), len(statement.subject)
     if signer is None:
         return Attestation(payload, "", count, notes)
@@ -107,7 +107,7 @@ def seal_statement(
 
 
 def _certificate(path: Path, folder: Path) -> Made:
-    # What is none is refused here, not by whoever checks it.
+    # An invalid statement is refused here rather than by its checker.
     read_certificate(path)
     try:
         return Made("certificate", relative_to(folder, path), sha256_of(path))
@@ -141,13 +141,13 @@ _WHEN = "describes the present file: the results do not record its contents at t
 def files_of_earlier(
     report: Report, result: Path, given: Sequence[Path]
 ) -> tuple[tuple[FileRecord, ...], list[str]]:
-    """Return the files found that results rest on, and what is unknown."""
+    """Return the files that results depend on, as far as found, and what is unknown."""
     if "\n" in report.spec:
         return (), ["the specification was built in Python, so the files it reads are unknown"]
     spec = _find_spec(report, result.parent, given)
     if spec is None:
         return (), [f"{report.spec}: missing or changed, and with it every file that it names"]
-    # The language is loaded only where a specification has to be read again.
+    # The language is imported only if a specification must be read again.
     from leaveout.verifier.resolve_names import read_spec
 
     try:

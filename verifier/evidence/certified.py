@@ -54,13 +54,13 @@ if TYPE_CHECKING:
 J = TypeVar("J")
 
 _CLOSE = 1e-6
-"""Claims are padded by less when they are written."""
+"""Claims are padded by less than this when written."""
 
 _AGREE = 0.01
-"""Largest relative gap of a find that is called proved: float32 rounding may hide the rest."""
+"""Largest relative gap of a find that counts as proved: float32 rounding may explain it."""
 
 _NOTHING = -1e290
-"""A bound as low as this says that no point counts at all."""
+"""A bound this low means that no point counts at all."""
 
 _OTHER = "differs in the certificate"
 
@@ -70,9 +70,9 @@ class Standing:
     """How far a certificate supports a result."""
 
     result: Result
-    words: str  # what is proved of it; empty where nothing is
-    proved: bool  # whether that is all that the result says
-    why: str = ""  # why it cannot be held against its specification; empty where it was
+    words: str  # what was proved of it; empty if it is unsupported
+    proved: bool  # whether that covers the whole result
+    why: str = ""  # why it cannot be compared with its specification; empty if it was
 
 
 def standings(
@@ -112,7 +112,7 @@ def standings(
 def _names(claim: Checked) -> Iterator[str]:
     """Yield the statements that a claim covers."""
     if isinstance(claim.subject, Subject | ForestSubject):
-        # One search may answer several statements.
+        # One search can answer several statements.
         yield from claim.name.split(", ")
     else:
         yield claim.name.partition(", ")[0]
@@ -124,7 +124,7 @@ def _result_name(result: Result) -> str:
 
 
 class _Asked(ABC, Generic[J]):
-    """The question of one statement, from its text and the attested files."""
+    """The question of a statement, from its text and the attested files."""
 
     def __init__(self, statement: Statement, job: J, folder: Path, samples: int) -> None:
         self.statement, self.job, self.folder, self.samples = statement, job, folder, samples
@@ -132,11 +132,11 @@ class _Asked(ABC, Generic[J]):
     @property
     @abstractmethod
     def facts(self) -> tuple[BoxRecord, int]:
-        """The inputs and the number of members that results must state."""
+        """The inputs and number of members that results must state."""
 
     @property
     def labels(self) -> list[int | None]:
-        """The labels of its results in order; None for a result about all labels."""
+        """The labels of its results, in order; None for a result about all labels."""
         return [None]
 
     def label_name(self, label: int | None) -> str:
@@ -157,7 +157,7 @@ class _Asked(ABC, Generic[J]):
 
     @property
     def per_label(self) -> bool:
-        """Whether each label has its own result."""
+        """Whether each label has a separate result."""
         return isinstance(self.statement, Find) and self.statement.per_label
 
     def other_results(self, results: Sequence[Result]) -> str:
@@ -187,7 +187,7 @@ class _OfLeaks(_Asked[J]):
     @property
     @abstractmethod
     def leaks(self) -> LeakJob[Any]:
-        """The statement about members alone."""
+        """The statement about members only."""
 
     @property
     def facts(self) -> tuple[BoxRecord, int]:
@@ -229,9 +229,9 @@ class _OfLeaks(_Asked[J]):
         if result.label is not None:
             uppers = {label: upper for label, upper in uppers.items() if label == result.label}
         elif len(uppers) < len(self.leaks.labels):
-            # The leak may be of a label that nothing is claimed of.
+            # The leak may have a label without a claim.
             return ""
-        # 0 is what is known of confidences before any leak is found.
+        # Before any leak is found, 0 is a lower bound of confidences.
         if not uppers or result.lower is None or result.lower <= max(*uppers.values(), 0.0):
             return ""
         return (
@@ -266,7 +266,7 @@ class _OfLeaks(_Asked[J]):
             return Standing(result, told, upper < 0 or upper <= threshold)
         proved = _reaches(upper, result.upper)
         if result.kind == "find" and result.verdict == "proved":
-            # What was closed within a gap is proved again within it.
+            # A result closed within a gap is confirmed within it.
             proved = _is_closed(lower, result.upper) and (
                 proved or agree(lower, upper - _padding(upper), VerifyOptions().gap)
             )
@@ -390,7 +390,7 @@ class _Samples(_OfLeaks[SampledJob]):
         return ""
 
     def contradiction(self, result: Result, claims: Sequence[Checked]) -> str:
-        """Return how claims contradict a result; none bounds all rows from below."""
+        """Return how claims contradict a result; claims give no lower bound for all rows."""
         lower, upper = result.lower, result.upper
         if lower is not None and upper is not None and lower > upper:
             return f"is at least {lower} and at most {upper} in the results"
@@ -500,7 +500,7 @@ class _Points(_Asked[FormulaJob]):
             assert isinstance(each.subject, PointsSubject) and each.upper is not None
             key = self._key(each.subject.points.part)
             proved[key] = min(each.upper, proved.get(key, math.inf))
-        # Where the text alone leaves no way to be a counter-example, there is none to prove.
+        # If the text alone excludes all counter-examples, there is nothing to prove.
         own = [key for asked, key in self._questions if asked.label == result.label]
         return [proved[key] for key in own] if all(key in proved for key in own) else None
 
@@ -522,7 +522,7 @@ class _Points(_Asked[FormulaJob]):
         return ""
 
     def _ends(self, result: Result) -> tuple[float | None, float | None]:
-        """Return the searched bounds: for a greatest, those of its negative."""
+        """Return the searched bounds: for a greatest number, those of its negative."""
         if self.job.sign > 0:
             return result.lower, result.upper
         ends = (result.upper, result.lower)
@@ -637,7 +637,7 @@ QUESTIONS: Mapping[AskedOf, Callable[[Statement, Any, Path, int], _Asked[Any]]] 
     "points": _Points,
     "values": _Values,
 }
-"""By what an engine decides."""
+"""Classes of questions, by what the engine decides."""
 
 
 def _other_value(subject: ValueSubject, result: Result) -> str:
@@ -687,12 +687,12 @@ def _reaches(proved: float, told: float | None) -> bool:
 
 
 def _is_about(found: float | None, told: float) -> bool:
-    """Return whether a replayed value equals a stated one, up to runtime rounding."""
+    """Return whether a replayed value equals the stated one, up to rounding of runtimes."""
     return found is not None and found >= told - _padding(told)
 
 
 def _padding(bound: float) -> float:
-    """Return the most a claim's bound may be raised when it is written."""
+    """Return the most by which a claim's bound may be raised when written."""
     return _CLOSE * (1 + abs(bound))
 
 

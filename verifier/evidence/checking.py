@@ -44,7 +44,7 @@ _NETWORKS = ("network", "member")
 _LOOKED_AT = 256
 
 _OWN_FILES = ("result", "certificate", "evidence")
-"""Kinds of files whose names are seen from the attestation."""
+"""Kinds of files with names relative to the attestation."""
 
 
 @dataclass(frozen=True)
@@ -54,23 +54,23 @@ class CheckedEvidence:
     attestation: Path
     signers: tuple[
         str, ...
-    ]  # ids of the keys that are said to have signed; none of a bare statement
-    keyid: str  # of the key whose signature was verified; empty where none was given
-    digests: int  # how many files have the digests it says
+    ]  # ids of the alleged signing keys; empty for a bare statement
+    keyid: str  # id of the key whose signature was verified; empty if no key was given
+    digests: int  # number of files with the stated digests
     report: Report  # the results
     checked: tuple[Checked, ...]
-    standings: tuple[Standing, ...]  # how each result stands to the certificate
+    standings: tuple[Standing, ...]  # how far the certificate supports each result
     unnamed: tuple[str, ...] = ()
     params: tuple[str, ...] = ()
 
 
 def is_attestation(path: Path) -> bool:
-    """Return whether a file starts like JSON, which no certificate does."""
+    """Return whether a file starts like JSON, as no certificate does."""
     try:
         with open_file(path, RESULTS) as stream:
             return stream.read(_LOOKED_AT).lstrip()[:1] == b"{"
     except OSError:
-        # Whoever reads it says what is wrong.
+        # Its reader reports what is wrong.
         return path.suffix == ".json"
 
 
@@ -85,7 +85,7 @@ def check_evidence(
     progress: Progress | None = None,
 ) -> CheckedEvidence:
     """Check an attestation, its results, and the certificate that proves them."""
-    # A key that cannot be used is no reason to read anything.
+    # An unusable key must fail before any file is read.
     public = None if key is None else (read_public(key), key)
     content = read_bytes(attestation, "an attestation of leaveout attest")
     envelope = open_envelope(content, str(attestation))
@@ -105,7 +105,7 @@ def check_evidence(
     found = [(each.annotations.kind, path) for each, path in digests]
     certificate = _one(statement, "certificate", attestation, needed=False)
     checked: list[Checked] = []
-    # What is asked is known before anything is proved: that may take long.
+    # The questions are checked before the proof, which may take long.
     with resolve_statements(report, digests, places, str(attestation)) as spec:
         if certificate is not None:
             checked = check(
@@ -160,7 +160,7 @@ def _statement(envelope: Envelope) -> Statement:
 
 
 def _check_against_results(statement: Statement, report: Report, attestation: Path) -> None:
-    """Check an attestation against the results; name the first difference."""
+    """Check an attestation against the results; report the first difference."""
     said = statement.predicate
     _same_files(statement, report, attestation)
     expected = predicate_of(report, said.without_digest)
@@ -185,7 +185,7 @@ def _difference(own: Proved, other: Proved) -> str:
 
 def _same_files(statement: Statement, report: Report, attestation: Path) -> None:
     if not report.files:
-        # Results of earlier versions do not say what they read.
+        # Results of earlier versions do not list the files they read.
         return
     named = {
         each.name: each for each in statement.subject if each.annotations.kind not in _OWN_FILES
@@ -203,7 +203,7 @@ def _same_files(statement: Statement, report: Report, attestation: Path) -> None
 
 
 def _unnamed_files(statement: Statement, attestation: Path) -> tuple[str, ...]:
-    """Return files of evidence present but not named in the statement."""
+    """Return evidence files that are present but not named in the statement."""
     named = {each.name for each in statement.subject if each.annotations.kind in _OWN_FILES}
     looked_for = sorted(NAMES - named - {ATTESTATION})
     return tuple(each for each in looked_for if attestation.with_name(each).exists())
@@ -212,7 +212,7 @@ def _unnamed_files(statement: Statement, attestation: Path) -> tuple[str, ...]:
 def _one(
     statement: Statement, kind: str, attestation: Path, *, needed: bool = True
 ) -> Subject | None:
-    """Return the only file of a kind; None if there is none and none is needed."""
+    """Return the only file of a kind; None if there is none and none is required."""
     found = [each for each in statement.subject if each.annotations.kind == kind]
     if len(found) > 1 or (needed and not found):
         raise TamperedError(
@@ -242,7 +242,7 @@ def _check_digest(subject: Subject, path: Path) -> None:
 def _check_digests(
     statement: Statement, beside: Places, places: Places
 ) -> list[tuple[Subject, Path]]:
-    """Check every file's digest; return the files the run read."""
+    """Check every file's digest; return the files read by the run."""
     found = []
     for subject in statement.subject:
         own = subject.annotations.kind in _OWN_FILES
@@ -256,7 +256,7 @@ def _check_digests(
 def _several(
     found: Sequence[tuple[str, Path]], kinds: Sequence[str], given: Sequence[Path]
 ) -> list[Path]:
-    """Return files of some kinds and member folders, besides those given."""
+    """Return files of some kinds and member folders, besides the given ones."""
     paths = [path for kind, path in found if kind in kinds]
     paths += [path.parent for kind, path in found if kind == "member" and "family" in kinds]
     return [*given, *dict.fromkeys(paths)]

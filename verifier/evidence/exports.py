@@ -1,4 +1,4 @@
-"""Results in the formats of other programs, chosen by the file's name."""
+"""Results in the formats of other programs, chosen by file name."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MODELS = {
     "service": "models on shards, given by the settings of their service",
     "audit": "unlearned and retrained models, given by what attacks saw of them",
 }
-"""Kinds of files that stand for models, and what they are."""
+"""Kinds of files that are models, and their descriptions."""
 
 Json = dict[str, Any]
 
@@ -46,7 +46,7 @@ def ml_bom_part(given: Given) -> bytes:
 
 
 def ml_bom(report: Report) -> bytes:
-    """Return reports as a bill of materials to merge into a product's."""
+    """Return reports as a bill of materials that can be merged into a product's."""
     models = [each for each in report.files if each.kind in _MODELS]
     others = [each for each in report.files if each.kind not in _MODELS]
     components = [_model(each, report) for each in models]
@@ -104,7 +104,7 @@ def _datasets(file: FileRecord, report: Report) -> Json:
 
 
 def _metric(result: Result) -> Json:
-    """Return the outcome of a statement as a figure of the model."""
+    """Return a statement's outcome as a metric of the model."""
     found: Json = {"type": result.name, "value": _value(result)}
     about = [f"label {result.label_text}"] if result.label is not None else []
     about += [f"{result.members:,} members"] if result.members else []
@@ -132,7 +132,7 @@ def _value(result: Result) -> str:
 
 
 def _limits(results: Sequence[Result], report: Report) -> Iterator[str]:
-    """Yield what is not covered, each once."""
+    """Yield what is not covered, without repetitions."""
     yield from dict.fromkeys(topic_of(each, report).limit for each in results)
 
 
@@ -328,7 +328,7 @@ def _evidence_phrases(result: Result) -> Iterator[str]:
 
 
 def _fingerprint(result: Result, said: StatementRecord | None) -> str:
-    """Return an id of a result that stays the same when its line moves."""
+    """Return an id of a result that does not change when its line moves."""
     told = [result.name, result.kind, str(result.label), "" if said is None else said.path]
     return hashlib.sha256("\n".join(told).encode()).hexdigest()
 
@@ -345,7 +345,7 @@ def _place(report: Report, said: StatementRecord | None) -> Json | None:
             "physicalLocation": {"artifactLocation": _location(report, said.path), "region": region}
         }
     if said is None and "\n" not in report.spec:
-        # Results of earlier versions name the file alone.
+        # Results of earlier versions name only the file.
         where = {"uri": quote(Path(report.spec).as_posix()), "uriBaseId": _ROOT}
         return {"physicalLocation": {"artifactLocation": where}}
     return None
@@ -359,12 +359,12 @@ def _artifact(report: Report, path: str, sha256: str) -> Json:
 
 
 def _location(report: Report, path: str) -> Json:
-    """Return a file relative to the folder the run was started in."""
+    """Return a file's path relative to the folder in which the run was started."""
     spec = "" if "\n" in report.spec else report.spec
     folder = PurePosixPath(Path(spec).as_posix()).parent
     joined = _normal(folder / path)
     if folder.is_absolute() or joined.startswith("../"):
-        # Where that is not known, as the specification sees it.
+        # If that is unknown, relative to the specification.
         return {"uri": quote(path)}
     return {"uri": quote(joined), "uriBaseId": _ROOT}
 
@@ -382,12 +382,12 @@ def _normal(path: PurePosixPath) -> str:
 ATTESTED = ("an attestation", ({"payloadType", "payload"}, {"_type", "predicateType"}))
 SARIF = ("a SARIF file", ({"version", "runs"},))
 BOM = ("a CycloneDX file", ({"bomFormat", "specVersion"},))
-"""What files are, and the keys by one set of which they are known."""
+"""Kinds of files, each with the sets of keys that identify it."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """A file that may be written."""
+    """An output file."""
 
     path: Path
 
@@ -436,16 +436,16 @@ _MADE: Mapping[
     ".sarif.json": (SARIF, lambda reports: sarif(*reports)),
     ".cdx.json": (BOM, lambda reports: ml_bom(reports[0])),
 }
-"""By how its name ends, what a file is and what makes it."""
+"""By suffix: what a file is, and the function that makes it."""
 
 
 def is_export(output: str) -> bool:
-    """Return whether a file name asks for another program's format."""
+    """Return whether a file name selects another program's format."""
     return output.endswith(tuple(_MADE))
 
 
 def export(results: Sequence[str], output: str) -> None:
-    """Write results in the format that the file's name asks for."""
+    """Write results in the format selected by the file name."""
     kind, make = next(each for end, each in _MADE.items() if output.endswith(end))
     if kind is BOM and len(results) > 1:
         raise EvidenceError(f"-o {output}: a bill of materials covers one results file")

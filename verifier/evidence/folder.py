@@ -36,19 +36,19 @@ if TYPE_CHECKING:
 
 
 _ENGINE = "native"
-"""The engine that gives proofs."""
+"""The engine with proofs."""
 
 
 @dataclass(frozen=True)
 class Written:
-    """A folder that has been written."""
+    """A written folder."""
 
     folder: Path
     names: tuple[str, ...]  # its files
     attestation: Attestation
 
     def words(self) -> str:
-        """Describe what was written and whether it is signed."""
+        """Describe the content, and whether it is signed."""
         signed = "is not signed; pass a private key with --key to sign"
         if self.attestation.keyid:
             signed = f"is signed by key {self.attestation.keyid}"
@@ -63,7 +63,7 @@ class Written:
 class EvidenceFolder:
     """A folder of evidence that replaces an earlier one only when complete."""
 
-    path: Path  # as the caller named it
+    path: Path  # path as given by the caller
     certificate: CertificateTarget | None
     _partial: Path
     _signer: CryptoSigner | None
@@ -78,7 +78,7 @@ class EvidenceFolder:
             _refuse_unusable(path)
             where = path.resolve().parent
             with suppress(OSError):
-                # As far as it may: others write there, too.
+                # As far as possible: other programs write there, too.
                 clear_partials(where)
             staged = stack.enter_context(partial_folder(where))
         except OSError as error:
@@ -92,7 +92,7 @@ class EvidenceFolder:
     def write(self, report: Report) -> Written:
         """Write the folder atomically."""
         own, target = self._partial, self.path.resolve()
-        # Seen from where it is going to be.
+        # Paths are relative to the final location.
         report = relocate_report(report, target)
         try:
             write_whole(own / RESULT, report.to_json())

@@ -20,13 +20,13 @@ def summary(given: Given) -> bytes:
 
 
 def rows_csv(given: Given) -> bytes | None:
-    """Return what is proved of each training row as CSV; None if nothing is."""
+    """Return the results per training row as CSV; None if there are none."""
     found = _rows(given)
     return to_csv(found).encode() if found else None
 
 
 def rows_json(given: Given) -> bytes | None:
-    """Return what is proved of each training row as JSON; None if nothing is."""
+    """Return the results per training row as JSON; None if there are none."""
     found = _rows(given)
     return to_json(found) if found else None
 

@@ -15,15 +15,15 @@ RESULT, CERTIFICATE, ATTESTATION = "result.json", "certificate.npz", "attestatio
 
 @dataclass(frozen=True)
 class Given:
-    """The input from which parts are made."""
+    """The input for making the parts."""
 
-    report: Report  # as it is written: paths are seen from the folder
-    result: Path  # where it has been written
-    signed: bool  # whether the attestation is going to be
+    report: Report  # as written: paths are relative to the folder
+    result: Path  # where it was written
+    signed: bool  # whether the attestation will be signed
 
 
 Part: TypeAlias = Callable[[Given], bytes | None]
-"""Makes a file; None where the results have nothing for it."""
+"""Makes a file; None if the results have no content for it."""
 
 PARTS: Mapping[str, str] = {
     "result.sarif": "leaveout.verifier.evidence.exports:sarif_part",
@@ -34,10 +34,10 @@ PARTS: Mapping[str, str] = {
     "summary.md": "leaveout.verifier.evidence.pages:summary",
     "report.html": "leaveout.verifier.evidence.pages:page",
 }
-"""By name of the file, what makes it."""
+"""By file name: the function that makes the file."""
 
 NAMES = frozenset({RESULT, CERTIFICATE, ATTESTATION, *PARTS})
-"""Everything that such a folder may hold."""
+"""All files that such a folder can contain."""
 
 
 def make_part(name: str, given: Given) -> bytes | None:

@@ -37,8 +37,8 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="cam
 class Envelope:
     """A statement and its signatures."""
 
-    name: str  # what messages call it
-    payload: bytes  # the statement, in JSON
+    name: str  # name in messages
+    payload: bytes  # statement as JSON
     keyids: tuple[str, ...]
     _file: _File | None = None
 
@@ -64,7 +64,7 @@ class Envelope:
                 f"{self.name}: the signature by key {key.keyid} does not match the contents: "
                 f"payload, payloadType or signature was changed ({error})"
             ) from None
-        # What is read below is what was verified.
+        # Only the verified payload is read below.
         assert sealed_one.payload == self.payload
 
 
@@ -110,9 +110,9 @@ def open_envelope(content: bytes, name: str) -> Envelope:
 
 
 PASSPHRASE = "LEAVEOUT_KEY_PASSPHRASE"
-"""Variable of the environment with the passphrase of private keys; without it there is none."""
+"""Environment variable with the passphrase of private keys; without it there is none."""
 PRIVATE, PUBLIC = ".key", ".pub"
-"""How the names of a pair of key files end."""
+"""Suffixes of a pair of key files."""
 
 _CURE = "install them with pip install 'leaveout[attest]'"
 _OWNER_ONLY = 0o600
@@ -173,7 +173,7 @@ def read_signer(path: Path) -> CryptoSigner:
         said = "is encrypted: set its passphrase" if secret is None else "is not encrypted: unset"
         raise EvidenceError(f"--key {path}: {said} in {PASSPHRASE}") from None
     except Exception as error:
-        # The library raises what it likes of a file that is none.
+        # The library raises various errors for files that are not keys.
         locked = f", or is encrypted with a passphrase other than {PASSPHRASE}" if secret else ""
         raise EvidenceError(
             f"--key {path}: not a private key in PEM{locked} ({cause(error)}); create one with "

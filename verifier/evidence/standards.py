@@ -1,4 +1,4 @@
-"""What is proved, measured or declared, by the requirements of standards."""
+"""What is proved, measured or declared, mapped to the requirements of standards."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ AISVS = "OWASP AISVS 1.0"
 
 Nature = Literal["proved", "measured", "declared"]
 Fact = Literal["files", "training", "inputs", "attestation", "bom", "certificate"]
-"""What a run declares or leaves behind, beside its statements."""
+"""What a run declares or leaves behind, besides its statements."""
 
 
 @dataclass(frozen=True)
@@ -24,10 +24,10 @@ class Row:
     """A requirement of a document."""
 
     document: str
-    place: str  # what the document calls it, or its number there
-    asks: str  # what it asks for, in our words
-    topics: tuple[str, ...] = ()  # of the statements that support it
-    fact: Fact | Literal[""] = ""  # what supports it beside statements; empty where nothing does
+    place: str  # its name or number in the document
+    asks: str  # its demand in our words
+    topics: tuple[str, ...] = ()  # topics of statements that support it
+    fact: Fact | Literal[""] = ""  # facts that support it, besides statements
     most: Nature | None = "proved"
 
 
@@ -127,16 +127,16 @@ _NOT_THAT = {
     ("11.2.4", "guarded-access"): "a different goal: the answers are private, not the training",
     ("11.2.5", "membership-audit"): "compared with retraining, not with guessing",
 }
-"""Of a row and a topic, or a fact: what is shown, where it is not just what is asked for."""
+"""By row and topic or fact: what is shown, if it is not exactly what is required."""
 
 
 @dataclass(frozen=True)
 class Support:
-    """What a run offers for a requirement."""
+    """The support of a run for a requirement."""
 
     row: Row
-    nature: Nature | None  # the strongest there is; None where the run has nothing
-    words: str  # what it is
+    nature: Nature | None  # strongest kind of support; None if the run has none
+    words: str  # description
 
 
 def part(given: Given) -> bytes:
@@ -149,7 +149,7 @@ def part(given: Given) -> bytes:
 
 
 def supports(report: Report, held: frozenset[Fact] = frozenset()) -> list[Support]:
-    """Return what a run offers for each requirement."""
+    """Return a run's support for each requirement."""
     facts = _facts(report) | {each: _HELD[each] for each in held}
     return [_support(row, report, facts) for row in ROWS]
 
@@ -204,7 +204,7 @@ def _support(row: Row, report: Report, facts: dict[Fact, str]) -> Support:
 
 
 def _results(own: list[Result]) -> Iterator[str]:
-    """Yield each verdict, with its confidence and its statements."""
+    """Yield each verdict, with its confidence and statements."""
     told: dict[str, dict[str, None]] = {}
     for each in own:
         level = "" if each.confidence is None else f" with confidence {each.confidence:g}"

@@ -1,4 +1,4 @@
-"""The in-toto statement: digests of all a run rests on, and what it proved."""
+"""The in-toto statement: digests of all that a run depends on, and what it proved."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ PREDICATE_TYPE = "https://leaveout.example/verification/v1"
 
 
 class Notes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Annotations of a digest: what it is of."""
+    """Annotations of a digest, which describe the file."""
 
     kind: str
-    called: tuple[str, ...] = ()  # the names that the specification gives it
+    called: tuple[str, ...] = ()  # names of the file in the specification
 
 
 class Subject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A file and its digest: an in-toto resource descriptor."""
+    """A file and its digest, an in-toto resource descriptor."""
 
     name: str
-    digest: dict[str, str]  # ``sha256`` alone
+    digest: dict[str, str]  # only ``sha256``
     annotations: Notes
 
     @property
@@ -52,13 +52,13 @@ class Place(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Scope(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a result is about."""
+    """What a result covers."""
 
-    members: int  # retrained models; 0 where the statement is about no family
-    features: int  # of an input; 0 where it is about no inputs
-    lower: float | None  # between which every feature lies; None where features differ in it
-    upper: float | None  # between which every feature lies; None where features differ in it
-    listed: int  # features that take listed values only
+    members: int  # number of retrained models; 0 without a family
+    features: int  # features of an input; 0 without inputs
+    lower: float | None  # common range of all features; None if they differ
+    upper: float | None  # common range of all features; None if they differ
+    listed: int  # number of features restricted to listed values
 
 
 class Proved(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -95,7 +95,7 @@ class Predicate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     verification: Named
     statements: tuple[Proved, ...]
     training: tuple[TrainingRecord, ...]
-    notes: tuple[str, ...]  # what a reader of the results should know, such as what is not covered
+    notes: tuple[str, ...]  # remarks for readers of the results, such as what is not covered
     without_digest: tuple[str, ...] = ()
 
 
@@ -120,7 +120,7 @@ def subjects_of(files: Iterable[FileRecord]) -> list[Subject]:
 
 
 def predicate_of(report: Report, without_digest: Sequence[str] = ()) -> Predicate:
-    """Return what a report proved, deterministically."""
+    """Return what a report proved, in a deterministic form."""
     said = {each.name: each for each in report.statements}
     return Predicate(
         verification=Named(report.leaveout, _name(report), report.date),
@@ -199,7 +199,7 @@ def read_report(content: bytes, path: Path) -> Report:
     """Return the results in a file."""
     try:
         raw = msgspec.json.decode(content)
-        # Which of two values another program reads, nobody knows.
+        # Other programs could read either of two values.
         refuse_repeated(content)
         if not isinstance(raw, dict) or not {"leaveout", "results"} <= set(raw):
             raise EvidenceError(
@@ -217,13 +217,13 @@ class Places:
     """Finder of files by the names in records."""
 
     own: Path  # the folder of the results
-    folder: str  # the specification's, as the results see it
+    folder: str  # folder of the specification, relative to the results
     given: tuple[Path, ...] = ()
     trusted: bool = False
 
     @property
     def roots(self) -> tuple[Path, ...]:
-        """The folders whose files may be opened: the results', the working, the given."""
+        """The folders whose files may be opened: of the results, working, or given."""
         return (self.own, Path.cwd(), *self.given)
 
     def find(self, path: str) -> Path:
@@ -246,7 +246,7 @@ class Places:
 
 
 def _short(path: Path) -> Path:
-    """Return a path without redundant parts, relative to the working directory if below."""
+    """Return a path without redundant parts, relative to the working directory if inside."""
     where, here = path.resolve(), Path.cwd()
     return where.relative_to(here) if where.is_relative_to(here) else where
 
@@ -261,16 +261,16 @@ def relative_to(folder: Path, path: Path) -> str:
     try:
         return Path(os.path.relpath(path, folder)).as_posix()
     except ValueError:
-        # On another drive there is no such path.
+        # A path on another drive is not relative.
         return path.as_posix()
 
 
 def relocate_report(report: Report, folder: Path) -> Report:
-    """Return results as written to a file of a folder."""
+    """Return results with paths relative to the file they are written to."""
     if not report.folder:
         return report
     own = Path(report.folder)
-    # Some files are called by where they lie in the end, however the specification was given.
+    # Some files are named by their final location, whatever the specification's path.
     for prefix in dict.fromkeys([own, own.resolve()]):
         if prefix.is_absolute():
             report = _relative(report, f"{prefix}{os.sep}")
@@ -299,7 +299,7 @@ def _from(own: Path, file: str) -> str:
 
 
 def _relative(report: Report, prefix: str) -> Report:
-    """Remove the specification's folder from all texts but its own path."""
+    """Remove the specification's folder from all texts except its own path."""
     spec = report.spec
     plain: dict[str, Any] = msgspec.to_builtins(report)
     found = msgspec.convert(_without(plain, prefix), Report)

@@ -13,14 +13,14 @@ _STRING = re.compile(r'"[^"]*"')
 
 @dataclass(frozen=True)
 class Topic:
-    """What a statement is about."""
+    """A topic of statements."""
 
     name: str  # one word, or words joined by ``-``
-    title: str  # in a few words
-    says: str  # what it means that such a statement is proved, in a sentence
-    refuted: str  # what may be done where it is refuted or unknown, in a sentence
-    limit: str  # what is not covered, in a sentence
-    functions: frozenset[str] = frozenset()  # calls of these tell it
+    title: str  # a short name
+    says: str  # meaning of a proved statement, as a sentence
+    refuted: str  # advice if it is refuted or unknown, as a sentence
+    limit: str  # what is not covered, as a sentence
+    functions: frozenset[str] = frozenset()  # functions whose calls identify it
 
 
 TOPICS: tuple[Topic, ...] = (
@@ -104,7 +104,7 @@ TOPICS: tuple[Topic, ...] = (
         "Inputs outside the set are not covered.",
     ),
 )
-"""In the order in which they are told: a guard rests on a family too."""
+"""In order of preference: a guard depends on a family, too."""
 
 
 def topic_of(result: Result, report: Report) -> Topic:

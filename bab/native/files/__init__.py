@@ -1,1 +1,1 @@
-"""Files of a search: certificates, checkpoints, and tables in them."""
+"""Files of a search: certificates, checkpoints, and their tables."""

@@ -1,7 +1,6 @@
 """Certificates of the upper bounds of native searches, for ``leaveout check``.
 
-The file is described in ``docs/certificates.md``. The checker reads it with code of its own;
-nothing here is used there.
+The format is described in ``docs/certificates.md``. The checker has separate code to read it.
 """
 
 from __future__ import annotations
@@ -30,17 +29,17 @@ from leaveout.files import open_atomically
 from leaveout.models.archive import put_array
 
 CERTIFIES = "certificate"
-"""The array that tells a certificate from other archives: its format."""
+"""The array that identifies an archive as a certificate: its format."""
 
 
 @dataclass(frozen=True)
 class FileFacts:
-    """Locations of a question's network and family."""
+    """Files of a question's network and family."""
 
     network: Path
     family: Path
     family_is_network: bool = False  # whether the family is a single network
-    without: tuple[int, ...] = ()  # positions of its members that the question is not about
+    without: tuple[int, ...] = ()  # positions of members left out of the question
 
 
 @dataclass(eq=False)
@@ -54,11 +53,11 @@ class _Claim:
 
 @dataclass(frozen=True, eq=False)
 class SampledClaim:
-    """A claim about all rows from the members of a sample."""
+    """A claim about all rows, from the members of a sample."""
 
     name: str  # of the statement
-    instance: Instance  # the members that the bound is of
-    labels: tuple[int, ...]  # that it is of, together
+    instance: Instance  # with the members whose leaks are bounded
+    labels: tuple[int, ...]  # whose leaks the claim bounds jointly
     said: Mapping[str, object]
 
 
@@ -84,7 +83,7 @@ class ValueClaims(Protocol):
     """Claims of other kinds, such as statements about values, with their proofs."""
 
     def __bool__(self) -> bool:
-        """Return whether there are any."""
+        """Return whether there are any claims."""
         ...
 
     @property
@@ -93,7 +92,7 @@ class ValueClaims(Protocol):
         ...
 
     def proofs(self) -> Iterator[tuple[str, Mapping[str, NDArray[Any]]]]:
-        """Yield the key and the arrays of every proof."""
+        """Yield the key and arrays of every proof."""
         ...
 
     def part(self, folder: Path, prefixes: Mapping[str, str]) -> dict[str, Any]:
@@ -103,13 +102,13 @@ class ValueClaims(Protocol):
 
 @dataclass(eq=False)
 class CertificateBook:
-    """Collector of the proofs of one specification's results."""
+    """Collector of proofs for the results of one specification."""
 
-    version: str  # of leaveout
-    spec: str  # name and text of the specification
-    text: str  # name and text of the specification
-    values: ValueClaims | None = None  # the statements about values
-    forests: ValueClaims | None = None  # the claims about leaks of forests
+    version: str  # version of leaveout
+    spec: str  # name of the specification
+    text: str  # its text
+    values: ValueClaims | None = None  # statements about values
+    forests: ValueClaims | None = None  # claims about leaks of forests
     _questions: list[tuple[Instance, FileFacts]] = field(default_factory=list)
     _claims: dict[tuple[int, int], _Claim] = field(default_factory=dict)
     _points: list[PointsClaim] = field(default_factory=list)
@@ -124,7 +123,7 @@ class CertificateBook:
         instance: Instance,
         files: FileFacts,
     ) -> None:
-        """Add the proof of one label's bound, keeping the lowest bound of a question."""
+        """Add the proof of one label's bound; a question's lowest bound is kept."""
         place = self._place(instance, files)
         known = self._claims.get((place, label))
         if records:
@@ -137,11 +136,11 @@ class CertificateBook:
             known.names.append(name)
 
     def add_sampled(self, claim: SampledClaim) -> None:
-        """Add a claim from a sample, whose members' bounds were added before."""
+        """Add a claim from a sample whose members' bounds were added before."""
         self._sampled.append(claim)
 
     def proved_bound(self, instance: Instance, label: int) -> float:
-        """Return the bound proved for a label; infinite if none."""
+        """Return the bound proved for a label; infinite if there is none."""
         claim = self._claim(instance, label)
         return math.inf if claim is None else claim.upper
 
@@ -150,7 +149,7 @@ class CertificateBook:
         return next((self._claims.get((i, label)) for i in places), None)
 
     def use_bound(self, name: str, instance: Instance, label: int) -> float:
-        """Record that a result uses a label's bound; return it, infinite if none."""
+        """Record that a result uses a label's bound; return it, or infinity if there is none."""
         claim = self._claim(instance, label)
         if claim is None:
             return math.inf
@@ -175,7 +174,7 @@ class CertificateBook:
         return len(self._questions) - 1
 
     def outside(self, folder: Path) -> list[dict[str, list[Path]]]:
-        """Return the files, by kind, that a checker cannot open from a folder by itself."""
+        """Return the files, by kind, that a checker given only the folder cannot open."""
         found = list(self._by_claim())
         others = [each.files for each in (self.values, self.forests) if each]
         if others:
@@ -190,7 +189,7 @@ class CertificateBook:
 
     @property
     def files(self) -> dict[str, list[Path]]:
-        """The networks and families that its trees depend on."""
+        """The networks and families that its proof trees depend on."""
         found: dict[str, list[Path]] = {}
         for each in self._by_claim():
             for kind, own in each.items():
@@ -263,7 +262,7 @@ class CertificateBook:
             for name, arrays in proofs.items():
                 for key, array in arrays.items():
                     put_array(archive, f"{name}.{key}", np.asarray(array))
-            # By this a certificate is known from other archives.
+            # Identifies the archive as a certificate.
             put_array(archive, CERTIFIES, np.array([manifest["format"]], np.int64))
 
     def _sampled_part(self, sampled: SampledClaim, trees: Mapping[int, str]) -> dict[str, object]:
@@ -284,12 +283,12 @@ class CertificateBook:
 def leak_tree(
     records: Sequence[Record], upper: float, instance: Instance, label: int
 ) -> tuple[float, ProofTree]:
-    """Return the part of a leak search its bound rests on, with one row of errors."""
+    """Return the part of a leak search that its bound depends on, with one row of errors."""
     rivals = [c for c in range(instance.labels) if c != label]
     proved, tree = compact(records, upper, Leaks(instance, label).room)
     arrays = dict(tree.arrays)
     errors, share = arrays.pop("errors"), arrays["share"]
-    # Goals have one error in common.
+    # All goals have the same error.
     arrays["error"], arrays["tie"] = errors[:, 0].copy(), errors[:, -1].copy()
     arrays["t"] = share[:, -1].astype(np.float32)
     arrays["share"] = np.zeros((len(share), instance.labels))
@@ -318,7 +317,7 @@ class FamilySource:
     """The file or folder of a family."""
 
     path: Path
-    is_network: bool  # whether it is a single network
+    is_network: bool  # whether the family is a single network
     members: int
 
     def part(self, folder: Path) -> dict[str, object]:
@@ -329,11 +328,11 @@ class FamilySource:
 
 @dataclass(frozen=True)
 class Source:
-    """The file of what is applied to a point."""
+    """The files of a network that is applied to a point."""
 
-    network: Path  # of a family, a network of its architecture
+    network: Path  # for a family: a network of its architecture
     family: FamilySource | None = None
-    member: int | None = None  # the one of the family that is applied; None for any
+    member: int | None = None  # position of the member that is applied; None for any
 
 
 @dataclass(frozen=True, eq=False)
@@ -341,10 +340,10 @@ class ProvedPoints:
     """A claim over points with its proof."""
 
     name: str
-    upper: float  # what is proved, which may be a hair above what was found
-    decides: bool  # whether what is claimed is that there is no counter-example
+    upper: float  # the proved bound, possibly slightly above the searched one
+    decides: bool  # whether the claim is that there is no counter-example
     claim: JointClaim
-    sources: tuple[Source, ...]  # of each application
+    sources: tuple[Source, ...]  # one per application
     tree: ProofTree
 
     @property
@@ -367,7 +366,7 @@ class ProvedPoints:
 def claim_part(
     claim: JointClaim, sources: Sequence[Source], folder: Path, *, decides: bool
 ) -> dict[str, object]:
-    """Return the manifest's entry on a claim over points, whatever proves it."""
+    """Return the manifest's entry on a claim over points, whatever its proof."""
     query = claim.query
     applied = zip(sources, query.applications, strict=True)
     return {

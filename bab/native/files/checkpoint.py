@@ -1,4 +1,4 @@
-"""Checkpoints: search states in a file, from which a later run resumes."""
+"""Checkpoints: search states in a file from which a later run resumes."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _PURPOSE = "checkpoint"
 
 
 class DamagedError(Exception):
-    """The file is not an archive, or differs from what was written."""
+    """The file is not an archive, or has changed since it was written."""
 
 
 class NotOwnError(Exception):
-    """The file was not written by this user here, or was changed since."""
+    """The file was not written by this user on this machine, or was changed since."""
 
 
 class Writer:
@@ -47,17 +47,17 @@ class Writer:
         self._file, self._folder = file, folder
 
     def array(self, name: str, array: NDArray[Any]) -> None:
-        """Write an array, without keeping it."""
+        """Write an array, without a copy in memory."""
         put_array(self._file, f"{self._folder}/{name}", array)
 
 
 class Archive:
-    """A zip of arrays, never executed, with a JSON index and a user's mark."""
+    """A zip of arrays, never executed, with a JSON index and a user's MAC."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.index: dict[str, Any] = {}
-        # Before a search, at whose end it would be too late.
+        # A missing key must fail before the search, not at its end.
         mark(_PURPOSE, ())
         if not path.exists():
             return
@@ -93,9 +93,9 @@ class Archive:
             raise DamagedError(str(error)) from None
 
     def replace(self, folder: str, write: Callable[[Writer], None], index: dict[str, Any]) -> None:
-        """Replace one folder and the index; the rest stays.
+        """Replace one folder and the index; other folders are unchanged.
 
-        The file is complete at every moment: the new one replaces the old once it is on disk.
+        The file is always complete: a new one replaces the old once it is on disk.
         """
         with open_atomically(self.path, OWNER_ONLY) as stream:
             with zipfile.ZipFile(stream, "w") as new:
@@ -122,7 +122,7 @@ class Archive:
                     shutil.copyfileobj(source, target, _COPIED)
 
     def _open_checked(self) -> BinaryIO:
-        """Open the file whose mark was checked, refusing a substitute."""
+        """Open the file whose MAC was checked, refusing a substitute."""
         stream = open_file(self.path, ARCHIVE)
         if _stamp(stream) != self._stamp:
             stream.close()
@@ -138,10 +138,10 @@ def _stamp(stream: BinaryIO) -> tuple[int, ...]:
 W = TypeVar("W", bound=Finding)
 
 EVERY = 50.0
-"""Seconds from one checkpoint to the next, unless it takes long to write one."""
+"""Seconds between checkpoints, unless writing one takes long."""
 
 _SHARE = 4.0
-"""... and at least this many times as long as the last one took."""
+"""... and at least this many times as long as writing the last one took."""
 
 _FORMAT = 4
 
@@ -173,7 +173,7 @@ class Checkpoints:
         self, digests: dict[str, str], label: int, options: NativeOptions, name: str, statement: str
     ) -> Checkpoint:
         """Return the checkpoint of one search."""
-        # The names are what messages say. What another version has proved is not built upon.
+        # The names are used in messages. Proofs of another version are not reused.
         question = {
             "version": self._version,
             **digests,
@@ -198,7 +198,7 @@ class Checkpoints:
         return Checkpoint(self, folder, question)
 
     def only(self, wanted: Iterable[Checkpoint]) -> None:
-        """Refuse a file with other searches than those wanted."""
+        """Refuse a file with searches other than the requested ones."""
         folders = {each.folder for each in wanted}
         for folder in self._searches:
             if folder not in folders:
@@ -210,7 +210,7 @@ class Checkpoints:
                 )
 
     def discard(self) -> None:
-        """Discard all checkpoints, as something in them is wrong."""
+        """Discard all checkpoints, since some content is wrong."""
         self.path.unlink(missing_ok=True)
         self._archive.index = {}
 
@@ -251,7 +251,7 @@ class Checkpoint:
 
     @property
     def description(self) -> str:
-        """How much results rest on it, in words; empty if it holds nothing yet."""
+        """A description of the saved results; empty if there are none yet."""
         known = self._all._get(self.folder)
         if known is None:
             return ""
@@ -267,7 +267,7 @@ class Checkpoint:
         return time.perf_counter() - self._last >= pause
 
     def discard(self) -> None:
-        """Discard all searches of the file."""
+        """Discard all searches in the file."""
         self._all.discard()
 
     def save(self, saved: Saved, tables: Tables) -> None:
@@ -298,7 +298,7 @@ class Checkpoint:
         self._last = begun
 
     def load(self) -> Saved | None:
-        """Return the saved state of the search; its nodes come from `table`."""
+        """Return the saved state of the search; read its nodes with `table`."""
         known = self._all._get(self.folder)
         if known is None or "result" in known:
             return None
@@ -407,5 +407,5 @@ def _write_records(writer: Writer, records: list[Record]) -> None:
 
 
 def _plain(state: WorkerState) -> dict[str, Any]:
-    """Return everything in a state except its array."""
+    """Return all of a state except its array."""
     return {each.name: getattr(state, each.name) for each in fields(state) if each.name != "closed"}

@@ -19,7 +19,7 @@ from leaveout.models.onnx.values import files_of
 _BYTES = 2**22
 
 SERVED = ("full.onnx", "family.npz", "bounds.npz")
-"""What a guard's answers rest on, of the folder that it serves."""
+"""Files of a served folder that a guard's answers depend on."""
 
 
 def family_kind(path: Path) -> str:
@@ -68,7 +68,7 @@ def _digest(path: Path) -> str:
 
 
 _BLOCK = 2**24
-"""Bytes, about, that are looked at together: a family may be larger than memory."""
+"""Approximate number of bytes processed at once: a family may be larger than memory."""
 
 
 def network_digest(network: Network) -> str:
@@ -83,12 +83,12 @@ def earlier_digest(network: Network) -> str:
 
 
 def family_digest(family: Family) -> str:
-    """Return the digest of the members, in order."""
+    """Return the digest of the family's members, in order."""
     return _digest_parts([*_array(family.removed), *_named_bytes(family.parameters.items())])
 
 
 def box_digest(box: Box) -> str:
-    """Return the digest of the set of inputs."""
+    """Return the digest of a set of inputs."""
     parts = [*_array(box.lower), *_array(box.upper)]
     for each in box.choices:
         parts += [*_array(each.columns), *_array(each.values)]

@@ -1,4 +1,4 @@
-"""Proof trees of a certificate: the parts of a search that its bound rests on."""
+"""Proof trees of a certificate: the parts of a search that its bound depends on."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from leaveout.models.archive import put_array
 _KINDS = get_args(Kind)
 _BLOCK = 4096
 _ROOM = 1e-7
-"""Relative: claims are this much above what was found, since the checker rounds otherwise."""
+"""Relative margin of claims above the found bounds, since the checker rounds differently."""
 
 _ROOM_OF_ERRORS = 3e-7
-"""The same of evaluation errors, which hang on the last bits of very small regions."""
+"""The same for evaluation errors, which depend on the last bits of very small regions."""
 
 _ROOM_OF_SUMS = 2e-6
-"""What the checker's float64 may round otherwise, relative to what float32 may over the box."""
+"""Margin for the checker's float64, relative to the float32 error over the box."""
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -36,13 +36,13 @@ class Room:
     """Reference sizes of the margin for the checker's own rounding."""
 
     rounding: Floats  # shape (cases, rows)
-    scale: Floats  # shape (cases,): of the values of each case; at most 1
+    scale: Floats  # shape (cases,): scale of each case's values; at most 1
 
     def above(self, value: float, proof: Proof | None, case: int) -> float:
         """Return a value plus a margin for the checker's own rounding.
 
-        It is relative to the scores' terms over the box, which may far exceed the value, as are
-        evaluation errors in float32.
+        Like float32 errors, it is relative to the scores' terms over the box, which may far exceed
+        the value.
         """
         if not math.isfinite(value):
             return value
@@ -52,7 +52,7 @@ class Room:
         return value + _ROOM * (scale + abs(value)) + _ROOM_OF_SUMS * errors
 
     def below(self, floor: float) -> float:
-        """Return how far below the deciding value a search must stop to be provable."""
+        """Return how far below the deciding value a search must get to be provable."""
         scale, rounding = float(self.scale.max()), float(self.rounding.max(initial=0.0))
         return 4.0 * _ROOM * (scale + abs(floor)) + 10.0 * _ROOM_OF_SUMS * rounding
 
@@ -61,15 +61,15 @@ class Room:
 class ProofTree:
     """A complete proof tree."""
 
-    arrays: Arrays  # as ``docs/certificates.md`` has them, but for the multipliers of neurons
+    arrays: Arrays  # as in ``docs/certificates.md``, without the multipliers of neurons
     proofs: list[Proof]
 
 
 def compact(records: Sequence[Record], upper: float, room: Room) -> tuple[float, ProofTree]:
-    """Keep the parts of a search that its bound rests on.
+    """Keep the parts of a search that its bound depends on.
 
-    A node may have several splits, from regions taken back or shared; the one that proves most is
-    kept, or none if the node's own bound suffices.
+    A node may have several splits, if regions were taken back or shared; the one that proves most
+    is kept, or none if the node's bound suffices.
     """
     below: dict[int, list[int]] = {}
     for i, record in enumerate(records):
@@ -111,7 +111,7 @@ def compact(records: Sequence[Record], upper: float, room: Room) -> tuple[float,
 def _shortest(
     nodes: list[Record], leaves: list[bool], upper: float, room: Room, case: dict[int, int]
 ) -> tuple[list[Record], list[bool]]:
-    """Drop subtrees of nodes that alone prove what the tree proves."""
+    """Drop subtrees of nodes whose bounds suffice for the tree's."""
     closed, kept, ends = set[int](), [], []
     for node, leaf in zip(nodes, leaves, strict=True):
         if node.parent in closed:
@@ -126,7 +126,7 @@ def _shortest(
 
 
 def _splits(records: Sequence[Record], children: list[int]) -> Iterator[list[list[int]]]:
-    """Yield each way a node was split: for each side its children, any one suffices."""
+    """Yield each way a node was split: for each side its children, of which any suffices."""
     groups: dict[tuple[object, ...], dict[object, list[int]]] = {}
     for i in children:
         split, own = records[i].split, records[i].members
@@ -146,12 +146,12 @@ def _is_whole(records: Sequence[Record], split: list[int], members: NDArray[np.i
 
 
 def _target(record: Record, upper: float) -> float:
-    """Return a target for which the margin of errors leaves the cut unchanged."""
+    """Return a target for which the margin of errors does not change the cut."""
     return min(record.target + _ROOM_OF_ERRORS * float(record.errors.max(initial=0.0)), upper)
 
 
 def _tree(kept: list[Record], leaves: list[bool], upper: float, case: dict[int, int]) -> ProofTree:
-    """Return the arrays of a tree, without what a reader can derive."""
+    """Return the arrays of a tree, except what a reader can derive."""
     row = {record.ident: i for i, record in enumerate(kept)}
     proofs: list[Proof] = []
     sets: list[NDArray[np.int64]] = []
@@ -185,7 +185,7 @@ def _tree(kept: list[Record], leaves: list[bool], upper: float, case: dict[int, 
 
 
 def _nodes_with_members(kept: list[Record]) -> set[int]:
-    """Return the nodes that store members: roots, and the larger part of each split."""
+    """Return the nodes that store their members: roots, and the larger part of each split."""
     largest: dict[int, int] = {}
     found = set()
     for i, record in enumerate(kept):
@@ -201,7 +201,7 @@ def _nodes_with_members(kept: list[Record]) -> set[int]:
 
 
 def narrow(numbers: Sequence[int] | NDArray[np.int64]) -> NDArray[Any]:
-    """Return integers in the narrowest sufficient signed type."""
+    """Return integers in the narrowest signed type that suffices."""
     found = np.asarray(numbers, np.int64)
     ends = [int(found.min(initial=0)), int(found.max(initial=0))]
     fits = (np.int8, np.int16, np.int32)
@@ -212,7 +212,7 @@ def narrow(numbers: Sequence[int] | NDArray[np.int64]) -> NDArray[Any]:
 
 
 def _once(values: Floats) -> Floats:
-    """Return the first of equal values, in an array by itself."""
+    """Return the first of equal values, in a new array."""
     return values[:1] if len(values) and (values == values[0]).all() else values
 
 
@@ -227,7 +227,7 @@ def tree_arrays(name: str, tree: ProofTree) -> Arrays:
 
 
 def put_tree(archive: zipfile.ZipFile, name: str, tree: ProofTree) -> None:
-    """Write a tree, with its multipliers in batches, as they may be very large."""
+    """Write a tree; multipliers, which may be very large, in batches."""
     for key, array in tree.arrays.items():
         put_array(archive, f"{name}.{key}", np.ascontiguousarray(array), packed=True)
     width = len(tree.proofs[0].cz) if tree.proofs else 0

@@ -14,11 +14,11 @@ from leaveout.bab.native.nodes import Kind, Node, Split
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Proof:
-    """Multipliers that bound a node, in float32 except the last bits of goal shares."""
+    """Multipliers that bound a node, in float32 except for the last bits of goal shares."""
 
     cz: NDArray[np.float32]  # shape (hidden,)
     cd: NDArray[np.float32]  # shape (hidden,)
-    share: NDArray[np.float64]  # shape (rows,): of the forms of the node's case
+    share: NDArray[np.float64]  # shape (rows,): for the forms of the node's case
 
     @staticmethod
     def of(found: Bounded, i: int) -> Proof:
@@ -34,13 +34,13 @@ class Record:
     ident: int
     parent: int
     split: Split
-    members: NDArray[np.int64] | None  # where they are not the parent's
-    target: float  # value up to which linear forms were allowed to cut away
+    members: NDArray[np.int64] | None  # None if they are the parent's
+    target: float  # value up to which linear forms could cut parts away
     errors: NDArray[np.float64]  # shape (rows,)
     rounding_width: float  # of the node
-    status: int  # of the kernel
-    value: float  # no counter-example of the node has a higher one
-    proof: Proof | None  # None where linear forms, or an empty region, settle the node
+    status: int  # status from the kernel
+    value: float  # no counter-example of the node has a higher value
+    proof: Proof | None  # None if linear forms, or an empty region, settle the node
 
     @staticmethod
     def of(node: Node, target: float, status: int, proof: Proof | None) -> Record:
@@ -61,12 +61,12 @@ class Record:
 
 
 BLOCK = 4096
-"""Nodes packed together."""
+"""Nodes packed at once."""
 
 _KINDS = get_args(Kind)
 
 _FLOAT32 = {"state", "input_score", "neuron_score"}
-"""Kept as float32: the bounds among them are rounded outwards, the others only steer."""
+"""Stored as float32: bounds among them are rounded outwards, the others only guide the search."""
 
 _LOWER = (0, 4)
 """Rows of the state that are lower bounds: of z, and of dz."""
@@ -77,7 +77,7 @@ class Table:
     """Some nodes."""
 
     rows: NDArray[np.void]  # shape (n,)
-    members: NDArray[np.int64]  # those of all nodes, one node after the other
+    members: NDArray[np.int64]  # the members of all nodes, concatenated
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -120,7 +120,7 @@ def pack(nodes: list[Node], kind: np.dtype[np.void]) -> Table:
     for name in _plain() if nodes else []:
         given = [getattr(node, name) for node in nodes]
         if kind[name].shape:
-            # Many times as fast as an array of arrays.
+            # Much faster than an array of arrays.
             values = np.concatenate(given).reshape(len(nodes), *kind[name].shape)
             rows[name] = _outwards(values) if name == "state" else values
         else:

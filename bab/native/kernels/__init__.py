@@ -1,4 +1,4 @@
-"""Bound kernels: the same bounds for CPUs, for GPUs, and in readable numpy."""
+"""Bound kernels: the same bounds on CPUs, on GPUs, and in readable numpy."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Arguments of compiled passes: named tuples of arrays, n nodes side by side.
 
-Shapes are said here once. ``hidden`` neurons and the scores together are the *outputs*; the inputs
+Shapes are documented here. ``hidden`` neurons and the scores together are the *outputs*; the inputs
 and the hidden neurons are the *sources* (`leaveout.bab.native.kernels.interface.Layout`).
 """
 
@@ -23,7 +23,7 @@ class Net(NamedTuple):
 
     inputs: int
     starts: Integers  # shape (layers + 1,)
-    blocks: Integers  # shape (blocks, 5): as those of the layout
+    blocks: Integers  # shape (blocks, 5): as in `Layout`
     first: Integers  # shape (layers + 1,): the first block of each layer
 
 
@@ -54,9 +54,9 @@ class Rows(NamedTuple):
     change: Floats  # shape (r, scores)
     constant: Floats  # shape (r,)
     sizes: Floats  # shape (r,)
-    goal: Flags  # shape (r,): whether a row is a goal; has inputs; has differences
-    featured: Flags  # shape (r,): whether a row is a goal; has inputs; has differences
-    touching: Flags  # shape (r,): whether a row is a goal; has inputs; has differences
+    goal: Flags  # shape (r,): whether a row is a goal
+    featured: Flags  # shape (r,): whether it has inputs
+    touching: Flags  # shape (r,): whether it has differences
     starts: Integers  # shape (cases + 1,)
     sums: Integers  # shape (sums, 2)
     sum_starts: Integers  # shape (cases + 1,)
@@ -75,7 +75,7 @@ class Nodes(NamedTuple):
     lower: Floats  # shape (n, inputs)
     upper: Floats  # shape (n, inputs)
     state: Floats  # shape (n, 6, hidden)
-    size: Floats  # shape (n, hidden): largest difference of what a neuron passes on
+    size: Floats  # shape (n, hidden): largest difference that a neuron passes on
     cz: Floats  # shape (n, hidden)
     cd: Floats  # shape (n, hidden)
     lines: Floats  # shape (n, 4, hidden)
@@ -98,37 +98,37 @@ class Nodes(NamedTuple):
 
 
 class Effort(NamedTuple):
-    """How much work bounding nodes takes."""
+    """The amount of work for bounding nodes."""
 
     steps: int
-    rate: float  # of the dual ascent
-    unit: float  # relative rounding error charged
-    pair: bool  # whether differences matter to any form
+    rate: float  # steps of the dual ascent
+    unit: float  # relative rounding error to charge
+    pair: bool  # whether any form depends on differences
 
     @staticmethod
     def of(work: Work, numbers: Numbers, rows: Rows) -> Effort:
-        """Return the effort for given work."""
+        """Return the effort for the given work."""
         return Effort(work.steps, work.rate, numbers.unit, bool(rows.touching.any()))
 
 
 def net_of(layout: Layout) -> Net:
-    """Return a layout in the form of compiled code."""
+    """Return a layout in the form used by compiled code."""
     first = np.searchsorted(layout.blocks[:, 0], np.arange(layout.layers + 1)).astype(np.int64)
     return Net(layout.inputs, layout.starts, layout.blocks, first)
 
 
 def own_of(numbers: Numbers) -> Own:
-    """Return the first network in the form of compiled code."""
+    """Return the first network in the form used by compiled code."""
     return Own(numbers.weights, numbers.bias, numbers.rough, numbers.rough_difference)
 
 
 def members_of(sets: MemberSets) -> Members:
-    """Return sets of members in the form of compiled code."""
+    """Return sets of members in the form used by compiled code."""
     return Members(sets.centre, sets.radius, sets.shift, sets.slack, sets.exact)
 
 
 def rows_of(forms: Forms) -> Rows:
-    """Return forms in the form of compiled code."""
+    """Return forms in the form used by compiled code."""
     return Rows(
         forms.inputs, forms.scores, forms.change, forms.constant, forms.sizes, forms.goal,
         forms.has_inputs, forms.has_differences,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """The flat form that every bound kernel reads.
+    """The flat form that all bound kernels read.
 
     Outputs are the ``hidden`` neurons by layer, then the scores; sources are the inputs, then the
     hidden neurons; each block of weights joins one source to one layer.
@@ -78,10 +78,10 @@ def layout_of(stack: Stack) -> Layout:
 
 
 OPEN, CLOSED, CUT, EMPTY = 0, 1, 2, 3
-"""Status of a node: above the cut; not, by its multipliers; not, by a goal; no counter-example."""
+"""Status: above the cut; not, by multipliers; not, by a goal; no counter-examples."""
 
 FARTHEST = 4.0
-"""Largest first guess of a condition's multiplier."""
+"""Largest initial guess of a condition's multiplier."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +93,7 @@ class Numbers:
     bias: Floats  # shape (hidden + labels,)
     rough: Floats  # shape (hidden + labels,)
     rough_difference: Floats  # shape (hidden + labels,)
-    unit: float  # relative rounding error charged
+    unit: float  # relative rounding error to charge
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,8 +102,8 @@ class MemberSets:
 
     centre: Floats  # shape (s, layout.weights)
     radius: Floats  # shape (s, layout.weights)
-    shift: Floats  # shape (s, hidden + labels): the same of the biases
-    slack: Floats  # shape (s, hidden + labels): the same of the biases
+    shift: Floats  # shape (s, hidden + labels): centre of the biases
+    slack: Floats  # shape (s, hidden + labels): radius of the biases
     exact: NDArray[np.bool_]  # shape (s,): whether all radii and slacks are 0
 
 
@@ -121,9 +121,9 @@ class Batch:
     known: Floats  # shape (n, remembered, inputs + 2)
     share: Floats  # shape (n, rows)
     warm: NDArray[np.bool_]  # shape (n,)
-    errors: Floats  # shape (n, rows): how far float32 evaluation may move each form in the node
+    errors: Floats  # shape (n, rows): largest effect of float32 evaluation on each form in the node
     cut: Floats  # shape (n,)
-    stop_at: Floats  # shape (n,): the ascent stops once a node is bounded by this
+    stop_at: Floats  # shape (n,): the ascent stops once a node's bound is this low
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,15 +137,15 @@ class Bounded:
     state: Floats
     cz: Floats
     cd: Floats
-    lines: Floats  # what the multipliers follow
-    known: Floats  # what was found of the forms here, where the status is `OPEN` or `CLOSED`
+    lines: Floats  # slopes and offsets that the multipliers follow
+    known: Floats  # bounds of forms found here, if the status is `OPEN` or `CLOSED`
     share: Floats
     input_score: Floats  # shape (n, inputs)
     neuron_score: Floats  # shape (n, hidden)
 
     @staticmethod
     def initial(batch: Batch) -> Bounded:
-        """Return trivial results, before anything was found."""
+        """Return trivial results, for the start."""
         count = len(batch.which)
         return Bounded(
             np.zeros(count, np.int64),
@@ -165,10 +165,10 @@ class Bounded:
 
 @dataclass(frozen=True)
 class Work:
-    """What to do with a batch."""
+    """The work to do on a batch."""
 
-    steps: int  # of the ascent
-    rate: float = 0.1  # its first step, relative to the size of the multipliers
+    steps: int  # steps of the ascent
+    rate: float = 0.1  # first step size, relative to the multipliers
 
 
 class Kernel(Protocol):
@@ -177,5 +177,5 @@ class Kernel(Protocol):
     def bound(
         self, numbers: Numbers, forms: Forms, sets: MemberSets, batch: Batch, work: Work
     ) -> Bounded:
-        """Bound every node of a batch without changing any argument."""
+        """Bound every node of a batch; no argument is changed."""
         ...

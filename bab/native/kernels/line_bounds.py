@@ -22,10 +22,10 @@ from leaveout.bab.native.kernels.pair_bounds import (
 )
 
 EVEN = 1e-6
-"""Values that differ by less than this share of their terms are equal: either may be taken."""
+"""Values that differ by a smaller share of their terms count as equal."""
 
 NOISE = 1e-9
-"""Slopes this small beside the sums they come from are taken for 0: Adam forgets their size."""
+"""Slopes this small relative to the sums they come from count as 0: Adam ignores magnitude."""
 
 
 @jit_inline
@@ -185,7 +185,7 @@ def nearest(
     even = EVEN * ((abs(ah) + abs(cz)) * (u - l) + (abs(ad) + abs(cd)) * (vu - vl))
     if abs(on - off) <= even and z_on != z_off:
         part = min(max((z - z_off) / (z_on - z_off), 0.0), 1.0)
-        # What is met is met exactly: Adam would make steps of what rounding leaves.
+        # Exact where attained: Adam would turn rounding errors into steps.
         at = min(max(z, min(z_on, z_off)), max(z_on, z_off))
         change = d_off if d_on == d_off else part * d_on + (1.0 - part) * d_off
         return at, change, part * h_on + (1.0 - part) * h_off, part * d_on
@@ -196,7 +196,7 @@ def nearest(
 
 @jit_inline
 def left_of(slope: float, size: float) -> float:
-    """Return a slope, or 0 if it is only rounding of sums of this size."""
+    """Return a slope, or 0 if it may be rounding error of sums of this size."""
     return 0.0 if abs(slope) <= NOISE * size else slope
 
 
@@ -206,7 +206,7 @@ def along(
     bottom: int, size: Floats, cz: Floats, cd: Floats, ah: Floats, ad: Floats, slopes: Floats,
     h: Floats, after: Floats, gz: Floats, gd: Floats, pair: bool,
 ) -> None:  # fmt: skip
-    """Write slopes of the dual in all offsets into ``gz`` and ``gd``.
+    """Write the dual's slopes in all offsets into ``gz`` and ``gd``.
 
     The point that attains the bound is propagated along the lines: ``h`` and ``after`` hold the
     activations of N and the member there, score entries the scores.
@@ -267,12 +267,12 @@ def along(
 
 
 SLOPE = 0.3
-"""First step of a slope between 0 and 1."""
+"""First step size of a slope between 0 and 1."""
 
 
 @jit_function
 def adam(mean: Floats, square: Floats, o: int, slope: float, p1: float, p2: float) -> float:
-    """Update the means at ``o`` by a slope; return a step, about 1 for constant sign."""
+    """Update the means at ``o`` by a slope; return a step, about 1 for a constant sign."""
     mean[o] = 0.9 * mean[o] + 0.1 * slope
     square[o] = 0.99 * square[o] + 0.01 * slope * slope
     root: float = math.sqrt(square[o] / (1.0 - p2)) + 1e-30
@@ -307,7 +307,7 @@ def sensitivity(
     net: Any, weights: Floats, state: Floats, size: Floats, ah: Floats, ad: Floats,
     sums: Floats, input_score: Floats,
 ) -> None:  # fmt: skip
-    """Write the relaxation error that each input can remove, per unit of its width.
+    """Write the relaxation error that each input can remove, per unit of width.
 
     A pair loses at most its coefficient times its width. Slopes of the dual bound vanish at its
     optimum, so they cannot be used.
@@ -342,7 +342,7 @@ def sensitivity(
 def neuron_scores(
     state: Floats, phase: Any, cz: Floats, cd: Floats, ah: Floats, ad: Floats, neuron_score: Floats
 ) -> None:
-    """Write the gap between each neuron's tied phases; -1 if there is nothing to split."""
+    """Write the gap between each neuron's tied phases; -1 if a split gains nothing."""
     for j in range(len(cz)):
         l, u, p, q = state[0, j], state[1, j], state[2, j], state[3, j]
         neuron_score[j] = -1.0

@@ -1,8 +1,8 @@
 """Compiled passes over one node: linear bounds of neurons and scores.
 
 Every function works on the flat arrays of `kernels.interface.Layout`; ``docs/native.md`` derives
-what they compute, and ``examples/plugin_kernel`` says it over whole arrays. ``net``, ``numbers``
-and ``members`` are those of `kernels.arguments`.
+the results, and ``examples/plugin_kernel`` computes them on whole arrays. ``net``, ``numbers`` and
+``members`` are those of `kernels.arguments`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from leaveout.bab.native.kernels.pair_bounds import (
 )
 
 EDGE = 1e-9
-"""Bounds that cross by no more than this share of themselves leave something between them."""
+"""Bounds that cross by at most this relative amount do not exclude a node."""
 
 
 @jit_function
@@ -62,7 +62,7 @@ def through(
                 i += 1
             if i == end:
                 return cost
-            # Four rows at a time: what they are added to is read and written once.
+            # Four rows at a time, so that the target is read and written only once.
             o, i = i, i + 1
             while i < end and cz[i] == 0.0:
                 i += 1
@@ -100,7 +100,7 @@ def through(
                 ah[start + j] += c * w + e * d
                 ad[start + j] += e * (w + d)
         if e != 0.0 and not exact:
-            # h is not negative, so the widest difference costs |e| radius h + |e| radius |dh|.
+            # h is non-negative, so the widest difference costs |e| radius h + |e| radius |dh|.
             for j in range(width):
                 ah[start + j] += abs(e) * radius[row + j]
             if source != 0:
@@ -129,7 +129,7 @@ def down(
             l, u, p, q = state[0, j], state[1, j], state[2, j], state[3, j]
             vl, vu = state[4, j], state[5, j]
             if phase[j] <= 0 and u <= -p:
-                # What the rule says of a pair that is surely off, or on, costs nothing.
+                # For a pair that is certainly off, or on, the rule costs nothing.
                 cz[j], cd[j] = 0.0, 0.0
                 continue
             if phase[j] >= 0 and l >= q:
@@ -141,7 +141,7 @@ def down(
                     magnitude += abs(cd[j]) * rough_d[j]
                 continue
             if not pair:
-                # Of N alone the same, over what z can be.
+                # The same for N alone, over the range of z.
                 lo = max(l, -p) if phase[j] > 0 else l
                 hi = min(u, q) if phase[j] < 0 else u
                 cz[j] = a * slope(a, lo, hi)
@@ -169,7 +169,7 @@ def backward(
 ) -> tuple[float, float]:  # fmt: skip
     """Bound a combination of outputs begin to end of layer ``top``; see `down`.
 
-    It is set in their slots of ``cz`` and ``cd``; without ``pair``, ``cd`` is not read.
+    Its coefficients are in their slots of ``cz`` and ``cd``; without ``pair``, ``cd`` is not read.
     """
     _, _, blocks, first = net
     weights, bias, rough, rough_d = numbers
@@ -196,7 +196,7 @@ def backward(
 
 @jit_function
 def contract(form: Floats, constant: float, cut: float, lower: Floats, upper: Floats) -> bool:
-    """Cut the box to where ``form x + constant >= cut`` is possible; False if nowhere."""
+    """Cut the box to where ``form x + constant >= cut`` is possible; return False if nowhere."""
     slack = over_box(form, constant, lower, upper) - cut
     if slack < -1e-9 * (1.0 + abs(cut)):
         return False
@@ -205,7 +205,7 @@ def contract(form: Floats, constant: float, cut: float, lower: Floats, upper: Fl
         width = upper[i] - lower[i]
         if abs(form[i]) * width > slack:
             keep = slack / abs(form[i]) * (1.0 + 1e-9) + 1e-9 * width
-            # A box narrow beside where it lies must not lose a point to the last subtraction.
+            # A narrow box far from 0 must not lose a point to the last subtraction.
             keep += 1e-15 * (abs(lower[i]) + abs(upper[i]))
             if keep < width:
                 if form[i] > 0.0:
@@ -217,7 +217,7 @@ def contract(form: Floats, constant: float, cut: float, lower: Floats, upper: Fl
 
 @jit_inline
 def is_crossed(low: float, high: float) -> bool:
-    """Return whether bounds cross by more than a checker's rounding may differ."""
+    """Return whether bounds cross by more than a checker's rounding can explain."""
     if high == -np.inf or low == np.inf:
         return True
     return low - high > EDGE * (abs(low) + abs(high))
@@ -231,8 +231,8 @@ def tighten(
 ) -> bool:  # fmt: skip
     """Bound every hidden pair over the box into ``state``; False if the node is empty.
 
-    The band rests on true differences, so it stays fixed above a layer with a tied pair, where dz
-    is virtual and earlier bounds of it are not used. The box is contracted to all cuts.
+    The band depends on true differences, so it is unchanged above a layer with a tied pair, where
+    dz is virtual and earlier bounds of it are not used. The box is contracted to all cuts.
     """
     starts = net[1]
     layers = len(starts) - 1
@@ -247,7 +247,7 @@ def tighten(
             if fixed:
                 state[4, j], state[5, j] = -np.inf, np.inf
             stable = state[0, j] >= state[3, j] or state[1, j] <= -state[2, j]
-            # Of a stable pair everything known is good enough; layer 0 costs next to nothing.
+            # For a stable pair the known bounds suffice; layer 0 costs next to nothing.
             begin = 0 if (k == 0 or not stable) else (2 if fixed else 4)
             for side in range(begin, 4 if differs else 2):
                 sign = 1.0 if side % 2 == 0 else -1.0
@@ -308,7 +308,7 @@ def blend(
     """Find t in [0, most] that roughly minimises ``max (1 - mixing t) first + t second``.
 
     Bisects the slope of this convex function. t is a multiple of ``most / 2^22``, so a float32; the
-    value there is returned too.
+    value there is also returned.
     """
     low, width = 0.0, most
     for _ in range(22):

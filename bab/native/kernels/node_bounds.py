@@ -1,7 +1,7 @@
 """The three steps that bound a node: neuron bounds, linear forms, dual ascent.
 
-Each is compiled on its own, for a range of nodes, without Python's lock: so threads share a
-batch, and compiling takes seconds rather than minutes.
+Each is compiled separately, for a range of nodes, without Python's lock: so threads can share a
+batch, and compilation takes seconds instead of minutes.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def form_value(
 ) -> tuple[float, float]:  # fmt: skip
     """Leave a linear form in ``ah``; return its padded constant, and the pad.
 
-    The top is a sum of forms, rounded as all of their terms.
+    The top is a sum of forms, with the rounding error of all their terms.
     """
     last = len(net.starts) - 2
     first, outputs = net.starts[last], net.starts[last + 1]
@@ -114,7 +114,7 @@ def form_value(
 
 @jit_function
 def settle(share: Floats, goal: Any) -> None:
-    """Round multipliers to numbers that a certificate holds exactly.
+    """Round multipliers to numbers that a certificate can store exactly.
 
     Goal multipliers become multiples of 2^-23 that sum to exactly 1, the others float32.
     """
@@ -133,10 +133,10 @@ def settle(share: Floats, goal: Any) -> None:
 
 @lru_cache(maxsize=1)
 def steps() -> tuple[Any, Any, Any]:
-    """Return three compiled steps on a range of nodes: tighten, form and ascend.
+    """Return the three compiled steps, on ranges of nodes: tighten, form and ascend.
 
     They are cached on disk and identified by ``stamp``, a digest of the passes, so that every edit
-    is noticed.
+    invalidates them.
     """
     modules = (arguments, pair_bounds, neuron_bounds, line_bounds, sys.modules[__name__])
     sources = "".join(inspect.getsource(module) for module in modules)
@@ -146,7 +146,7 @@ def steps() -> tuple[Any, Any, Any]:
     def tighten_nodes(
         begin: int, end: int, net: Any, own: Any, sets: Any, effort: Any, every: Any, nodes: Any
     ) -> None:  # fmt: skip
-        """Refresh neuron bounds of nodes begin to end; EMPTY if they cross."""
+        """Refresh neuron bounds of nodes begin to end; set EMPTY if they cross."""
         _ = stamp
         hidden = net.starts[len(net.starts) - 2]
         ah, ad = np.zeros(net.inputs + hidden), np.zeros(net.inputs + hidden)
@@ -171,7 +171,7 @@ def steps() -> tuple[Any, Any, Any]:
                 nodes.phase[i], nodes.size[i], cz, cd, ah, ad, effort.pair,
                 forms, shift, pads, cuts,
             )  # fmt: skip
-            # What was kept above may have cut away what is not above the cut.
+            # Bounds kept from above may have cut away points that are not above the cut.
             nodes.status[i] = OPEN if fine else (CUT if nodes.warm[i] else EMPTY)
 
     @cached_njit(nogil=True, **OPTIONS)
@@ -179,7 +179,7 @@ def steps() -> tuple[Any, Any, Any]:
         begin: int, end: int, net: Any, own: Any, sets: Any, effort: Any, every: Any, nodes: Any,
         starts: Any,
     ) -> None:  # fmt: skip
-        """Contract the regions of nodes by linear forms, and blend these for a start."""
+        """Contract the regions of nodes by linear forms, and blend these into a starting point."""
         _ = stamp
         inputs, layers = net.inputs, len(net.starts) - 1
         hidden, outputs = net.starts[layers - 1], net.starts[layers]
@@ -222,7 +222,7 @@ def steps() -> tuple[Any, Any, Any]:
                 found = over_box(line[k], shift[k], lower, upper)
                 goal = rows.goal[k]
                 if not contract(line[k], shift[k], cut if goal else 0.0, lower, upper):
-                    # Rows before this one may have cut some away, though none above the cut.
+                    # Earlier rows may have cut some points away, though none above the cut.
                     nodes.status[i] = CUT if goal else EMPTY
                     nodes.value[i] = max(found, cut) if goal else cut
                     break
@@ -249,7 +249,7 @@ def steps() -> tuple[Any, Any, Any]:
                     break
             if nodes.status[i] != OPEN:
                 continue
-            # One multiplier after the other, over the linear forms.
+            # One multiplier at a time, over the linear forms.
             clear(share)
             share[best] = 1.0
             constant, blended = shift[best], np.inf
@@ -303,8 +303,8 @@ def steps() -> tuple[Any, Any, Any]:
     ) -> None:  # fmt: skip
         """Lower dual values by Adam, from the better of two starts, to ``stop_at``.
 
-        Multipliers stay float32, so that certificates hold them exactly. A warm node's given
-        multipliers are the second start, replaced by its best.
+        Multipliers stay float32, so that certificates store them exactly. A warm node's given
+        multipliers are the second start, later replaced by its best ones.
         """
         _ = stamp
         inputs, layers = net.inputs, len(net.starts) - 1
@@ -341,7 +341,7 @@ def steps() -> tuple[Any, Any, Any]:
             clear(square)
             clear(scale)
             p1, p2 = 1.0, 1.0
-            # Step -1 looks at the second start, step 0 at the first; the better one goes on.
+            # Step -1 evaluates the second start, step 0 the first; the better one is continued.
             for step in range(-1 if nodes.warm[i] else 0, steps + 1):
                 if step < 0:
                     for k in range(count):
@@ -365,7 +365,7 @@ def steps() -> tuple[Any, Any, Any]:
                         magnitude += share[k] * (rows.sizes[k] + errors[k])
                 noise = effort.unit * magnitude
                 found = over_box(ah, total + constant + noise, lower, upper)
-                # Gains that rounding may have made are none.
+                # Gains that rounding could explain do not count.
                 better = best - found > noise
                 if better:
                     best = found
@@ -445,7 +445,7 @@ def steps() -> tuple[Any, Any, Any]:
                     if rows.goal[k]:
                         share[k] = simplex[k]
                 settle(share, rows.goal)
-            # The region may have been cut down to what is above the cut.
+            # The region may have been cut to the points above the cut.
             nodes.value[i] = max(best, nodes.cut[i])
             sensitivity(
                 net, own.weights, state, nodes.size[i], best_h, best_d, h, nodes.input_score[i]

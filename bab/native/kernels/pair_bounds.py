@@ -1,8 +1,8 @@
 """Compiled: one neuron pair, a neuron of N and the member's difference.
 
-A pair is (z, dz), with coefficients ``ah`` and ``ad`` on what the ReLUs make of it, h and dh, and
-multipliers ``cz`` and ``cd`` of the affine maps of z and dz. Its state is ``l <= z <= u``,
-``vl <= dz <= vu``, and the band [-p, q]: outside of it both networks' phases agree.
+A pair is (z, dz), with coefficients ``ah`` and ``ad`` on its ReLU outputs, h and dh, and
+multipliers ``cz`` and ``cd`` of the affine maps of z and dz. Its state is ``l <= z <= u``, ``vl <=
+dz <= vu``, and the band [-p, q]: outside of it both networks' phases agree.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from leaveout.arrays import Floats
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 OPTIONS: dict[str, Any] = {
-    # Sums may be reordered, which the rounding bound allows; NaN and infinities keep their meaning.
+    # Sums may be reordered, which the rounding bound covers; NaN and infinities keep their meaning.
     "fastmath": {"reassoc", "contract", "nsz"},
     "error_model": "numpy",
 }
 
 
 def jit_function(function: Function) -> Function:
-    """Compile a function called by other compiled functions."""
+    """Compile a function for calls from other compiled functions."""
     return cast(Function, njit(**OPTIONS)(function))
 
 
@@ -35,7 +35,7 @@ def jit_inline(function: Function) -> Function:
 
 
 EQUAL_AREAS = 1.0 + 1e-9
-"""Areas above a ReLU that differ by less than this factor are equal."""
+"""Areas above a ReLU within this factor count as equal."""
 
 
 @jit_inline
@@ -58,9 +58,9 @@ def branches(
     ah: float, ad: float, cz: float, cd: float,
     l: float, u: float, p: float, q: float, vl: float, vu: float, phase: int,
 ) -> tuple[float, float, float, float, float, float]:  # fmt: skip
-    """Return the largest value tied on, and off, and where: (on, z, dz, off, z, dz).
+    """Return the largest values tied on and off, and where: (on, z, dz, off, z, dz).
 
-    Minus infinity marks an impossible branch. At ``u = -p`` or ``l = q`` one branch is enough; a
+    Minus infinity marks an impossible branch. At ``u = -p`` or ``l = q`` one branch suffices; a
     neuron that is always 0 counts as off.
     """
     on, z_on, d_on = -np.inf, 0.0, 0.0
@@ -84,9 +84,9 @@ def relu_change(z: float, d: float) -> float:
 
 @jit_inline
 def at_point(ah: float, ad: float, cz: float, cd: float, z: float, d: float) -> float:
-    """Return the value of a pair of true ReLUs at one point (z, d).
+    """Return the value at a point (z, d), with true ReLUs.
 
-    Multipliers equal to coefficients cancel exactly, so that points of equal value tie.
+    Multipliers equal to coefficients cancel exactly, so that points of equal value compare equal.
     """
     dh = relu_change(z, d)
     change = (ad - cd) * d if dh == d else ad * dh - cd * d
@@ -100,8 +100,8 @@ def best_pair(
 ) -> tuple[float, float, float, float]:  # fmt: skip
     """Return the largest value of a pair, and where: (value, z, dz, dh).
 
-    Pairs that involve ties take the better branch. Otherwise the pair is piecewise linear in (z,
-    dz), so a corner of the rectangle and the lines z = 0, z + dz = 0 is best.
+    Pairs with ties use the better branch. Otherwise the pair is piecewise linear in (z, dz), so a
+    corner of the rectangle and the lines z = 0, z + dz = 0 is best.
     """
     if tied or phase != 0 or l >= q or u <= -p:
         on, z_on, d_on, off, z_off, d_off = branches(ah, ad, cz, cd, l, u, p, q, vl, vu, phase)
@@ -113,7 +113,7 @@ def best_pair(
         return best, z, vl, relu_change(z, vl)
     best, z, d = -np.inf, l, vl
     for side in range(2):
-        # Along the edge of this dz: both ends, and where either ReLU bends.
+        # Along the edge with this dz: both ends, and the kinks of both ReLUs.
         edge = vl if side == 0 else vu
         for corner in range(4):
             at = l if corner == 0 else u
@@ -124,7 +124,7 @@ def best_pair(
             value = at_point(ah, ad, cz, cd, at, edge)
             if value > best:
                 best, z, d = value, at, edge
-        # Along the edge of this z: where the second ReLU bends.
+        # Along the edge with this z: the kink of the second ReLU.
         at = l if side == 0 else u
         edge = min(max(-at, vl), vu)
         value = at_point(ah, ad, cz, cd, at, edge)
@@ -137,14 +137,14 @@ def best_pair(
 
 @jit_function
 def slope(a: float, lo: float, hi: float) -> float:
-    """Return the slope above ``a relu(z)``: the chord, or the better of 0 and 1."""
+    """Return a slope above ``a relu(z)``: the chord's, or the better of 0 and 1."""
     if lo >= 0.0:
         return 1.0
     if hi <= 0.0:
         return 0.0
     if a > 0.0:
         return hi / (hi - lo)
-    # Of equal areas the same, whichever way the bounds were rounded.
+    # For equal areas the choice must not depend on how the bounds were rounded.
     return 1.0 if hi > -lo * EQUAL_AREAS else 0.0
 
 
@@ -155,7 +155,7 @@ def rule(
 ) -> tuple[float, float]:  # fmt: skip
     """Return default multipliers (cz, cd) of a pair; any others are valid too.
 
-    A difference small beside z is bounded by itself; where one of the ReLUs keeps its sign, each is
+    A difference much smaller than z is bounded directly; where one of the ReLUs is linear, each is
     bounded separately.
     """
     can_on = phase >= 0 and u > -p
@@ -182,30 +182,30 @@ def rule(
 
 
 ROUNDS = 3
-"""Half-spaces added to one form."""
+"""Most half-spaces added to one form."""
 
 FLAT = 1e-4
-"""Half-spaces missed by less than this share of their width are not missed.
+"""Half-spaces violated by a smaller share of their width do not count as violated.
 
-Boxes are cut to half-spaces, and so are their corners missed by nothing but for rounding.
+Boxes are cut to half-spaces, so that their corners violate these only by rounding.
 """
 
 CANCELLED = 1e-6
-"""Slopes of which no more than this is left are 0, at the most that they can be."""
+"""Slopes whose terms cancel down to this share count as 0, at their largest possible error."""
 
 
 class Cuts(NamedTuple):
-    """Half-spaces ``row x + shift >= 0`` that contain all that matters."""
+    """Half-spaces ``row x + shift >= 0`` that contain all relevant points."""
 
     rows: Floats  # shape (most, inputs)
     shift: Floats  # shape (most,)
     pads: Floats  # shape (most,)
     width: Floats  # shape (most,)
     count: Any  # shape (1,): how many there are
-    x: Floats  # shape (inputs,): room to work in
-    order: Any  # shape (inputs,): room to work in
-    at: Floats  # shape (inputs,): room to work in
-    form: Floats  # shape (inputs,): room to work in
+    x: Floats  # shape (inputs,): work space
+    order: Any  # shape (inputs,): work space
+    at: Floats  # shape (inputs,): work space
+    form: Floats  # shape (inputs,): work space
 
 
 @jit_function
@@ -235,7 +235,7 @@ def add_cut(cuts: Any, row: Floats, shift: float, pad: float, lower: Floats, upp
 
 @jit_function
 def over_box(form: Floats, constant: float, lower: Floats, upper: Floats) -> float:
-    """Return the largest ``form x + constant`` over the box."""
+    """Return the maximum of ``form x + constant`` over the box."""
     value = constant
     for i in range(len(lower)):
         value += form[i] * (upper[i] if form[i] > 0.0 else lower[i])
@@ -246,8 +246,8 @@ def over_box(form: Floats, constant: float, lower: Floats, upper: Floats) -> flo
 def largest(form: Floats, constant: float, lower: Floats, upper: Floats, cuts: Any) -> float:
     """Bound ``form x + constant`` from above over the box and the half-spaces.
 
-    ``form + sum of multiplier * half-space`` is a bound for any multipliers >= 0; the half-space
-    most violated by the maximiser gets its best one, in turn.
+    ``form + sum of multiplier * half-space`` is a bound for any multipliers >= 0; in turn, the
+    half-space most violated by the maximiser gets its best multiplier.
     """
     value = over_box(form, constant, lower, upper)
     count = cuts.count[0]
@@ -261,7 +261,7 @@ def largest(form: Floats, constant: float, lower: Floats, upper: Floats, cuts: A
     for i in range(n):
         now[i] = form[i]
         if abs(now[i]) <= CANCELLED * steepest:
-            # What rounding leaves of terms that cancel must not decide where the maximiser is.
+            # Rounding errors of cancelled terms must not decide where the maximiser is.
             constant += max(now[i] * lower[i], now[i] * upper[i])
             now[i] = 0.0
     best = value
@@ -278,7 +278,7 @@ def largest(form: Floats, constant: float, lower: Floats, upper: Floats, cuts: A
         if chosen < 0:
             break
         row = cuts.rows[chosen]
-        # The form's slopes change their sign one after the other.
+        # The form's slopes change sign one at a time.
         found = 0
         for i in range(n):
             if row[i] * (1.0 if now[i] > 0.0 else -1.0) < 0.0 and upper[i] > lower[i]:
@@ -296,7 +296,7 @@ def largest(form: Floats, constant: float, lower: Floats, upper: Floats, cuts: A
             if slope >= -small:
                 break
         if slope < -small:
-            # Nothing of the box is in the half-space.
+            # The box does not meet the half-space.
             return -np.inf
         constant += t * (cuts.shift[chosen] + cuts.pads[chosen])
         for i in range(n):
@@ -306,7 +306,7 @@ def largest(form: Floats, constant: float, lower: Floats, upper: Floats, cuts: A
                 moved = 0.0
             now[i] = moved
         value = over_box(now, constant, lower, upper)
-        # Multipliers that overflow say nothing.
+        # Overflowing multipliers prove nothing.
         if -np.inf < value < best:
             best = value
     return best
@@ -314,7 +314,7 @@ def largest(form: Floats, constant: float, lower: Floats, upper: Floats, cuts: A
 
 @jit_function
 def remember(known: Floats, place: int, row: Floats, shift: float, pad: float) -> None:
-    """Keep a bound of a form for descendants, if there is room."""
+    """Keep a form's bound for descendants, if there is room."""
     if place < known.shape[0]:
         inputs = known.shape[1] - 2
         for i in range(inputs):

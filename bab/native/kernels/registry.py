@@ -1,4 +1,4 @@
-"""Bound kernels by name: built-in ones in a table, plug-ins by entry point."""
+"""Bound kernels by name: built-in ones in a table, plug-ins by entry points."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from leaveout.cores import cores
 from leaveout.errors import LeaveoutError, SolverError, cause
 
 GROUP = "leaveout.kernels"
-"""Entry points of kernels from elsewhere."""
+"""Entry point group of plug-in kernels."""
 
 _ARRAYS = "the package leaveout-arrays (examples/plugin_kernel)"
 
@@ -26,7 +26,7 @@ BUILT_IN: Mapping[str, str] = {
 
 
 def make_kernel(spec: str, threads: int | None = None) -> Kernel:
-    """Return a kernel by name, perhaps on a device: ``torch:cpu``."""
+    """Return a kernel by name, optionally with a device: ``torch:cpu``."""
     name, colon, device = spec.partition(":")
     if colon and not device:
         raise SolverError(f"kernel {spec!r} names no device; write {name!r}, or name one after ':'")
@@ -59,7 +59,7 @@ def _foreign(point: importlib.metadata.EntryPoint, device: str, threads: int | N
 
 
 class CpuKernel:
-    """Kernel compiled with numba on first use, and cached by it."""
+    """Kernel compiled by numba on first use, and cached by numba."""
 
     def __init__(self, device: str = "", threads: int | None = None) -> None:
         if device:
@@ -85,7 +85,7 @@ class CpuKernel:
             form_nodes(begin, end, net, own, members, effort, rows, nodes, starts)
             ascend_nodes(begin, end, net, own, members, effort, rows, nodes, starts)
 
-        # Small pieces, because some nodes take a hundred times as long as others.
+        # Small pieces, because some nodes need a hundred times as long as others.
         piece = max(1, min(8, count // (2 * self._threads)))
         futures = [self._pool.submit(run, i, min(i + piece, count)) for i in range(0, count, piece)]
         for future in futures:

@@ -1,1 +1,1 @@
-"""Explorers at work: in this process, in other processes, and on Ray."""
+"""Explorers as workers: in this process, in other processes, and on Ray."""

@@ -1,4 +1,4 @@
-"""Coordination of workers: what each holds, and recovery when one dies."""
+"""Coordination of workers: who has which nodes, and recovery when a worker dies."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from leaveout.bab.native.workers.worker import Report, Saved, WorkerState
 from leaveout.deadline import Deadline
 
 _LIVES = 3
-"""Deaths after which no worker is started in place of a dead one any more."""
+"""Deaths after which dead workers are not replaced any more."""
 
 _NAMED = 2**40
-"""More nodes than any worker names."""
+"""More than the number of nodes that any worker names."""
 
 _SHARED = 4096
-"""Nodes handed over at once."""
+"""Most nodes handed over at once."""
 
 Deed = Callable[[int], None]
 
@@ -34,8 +34,8 @@ Deed = Callable[[int], None]
 class Coordinator:
     """The pool of one search.
 
-    Each open node always belongs to a worker, which counts nodes it hands over until the other has
-    them. If a worker dies, another is given what it had in hand.
+    Each open node always belongs to a worker, which still counts nodes it hands over until the
+    other one has them. If a worker dies, its replacement receives its nodes.
     """
 
     def __init__(
@@ -73,12 +73,12 @@ class Coordinator:
 
     @property
     def worth_going_on(self) -> bool:
-        """Whether a worker has a node left that could lower its value."""
+        """Whether any worker has a node that could lower its value."""
         return any(report.stand.worth_going_on for report in self.reports)
 
     @property
     def hints(self) -> list[Hint]:
-        """Hints of the last reports on where counter-examples may be."""
+        """Hints from the last reports on where counter-examples may be."""
         return [hint for report in self.reports for hint in report.hints]
 
     @property
@@ -87,7 +87,7 @@ class Coordinator:
         return [record for records in self._heard.values() for record in records]
 
     def start(self, target: float) -> None:
-        """Bound the roots, and share out the nodes below them."""
+        """Bound the roots, and distribute the nodes below them."""
 
         def begin(worker: int) -> None:
             self._hear(worker, self._ask_once(worker, "start", target))
@@ -106,7 +106,7 @@ class Coordinator:
         self._report(target)
 
     def step(self, target: float, seconds: float, meanwhile: Callable[[], None]) -> None:
-        """Let all workers explore for some seconds, and do something meanwhile."""
+        """Let all workers explore for some seconds; run ``meanwhile`` in the meantime."""
         futures = [
             self.pool.call(worker, "step", target, seconds) for worker in range(self.pool.size)
         ]
@@ -122,7 +122,7 @@ class Coordinator:
         self.reports = reports
 
     def share(self, target: float) -> None:
-        """Give idle workers nodes from the one that has most."""
+        """Give idle workers nodes from the one with the most."""
         for worker, report in enumerate(self.reports):
             if report.stand.open_nodes:
                 continue
@@ -144,7 +144,7 @@ class Coordinator:
         """Return each member's upper bound on leaks; minus infinity for none."""
         known = [self._ask(worker, "member_values") for worker in range(self.pool.size)]
         for worker in range(self.pool.size):
-            # A step that Ctrl-C cut off from its answer.
+            # A step interrupted by Ctrl-C before its answer was read.
             self._hear(worker, self._ask(worker, "last"))
         return np.asarray(np.maximum.reduce([self._settled, *known]))
 
@@ -154,12 +154,13 @@ class Coordinator:
         return found
 
     def save(self, make: Callable[[list[WorkerState], list[Record]], Saved]) -> None:
-        """Save all states, the rest being made by ``make``; skip it if a worker dies."""
+        """Save all states, with the rest made by ``make``; skip this if a worker dies."""
         if self.checkpoint is None:
             return
         try:
             states = [self._ask_once(w, "save") for w in range(self.pool.size)]
-            # What was settled by workers that have let go of it goes with the first one.
+            # Values settled by workers that have since dropped the nodes are saved with the first
+            # state.
             closed = np.maximum(states[0].closed, self._settled)
             unresolved = max(states[0].unresolved, self._least)
             states[0] = replace(states[0], closed=closed, unresolved=unresolved)
@@ -169,11 +170,11 @@ class Coordinator:
 
             self.checkpoint.save(make(states, self.records), tables)
             for worker in range(self.pool.size):
-                # If it dies now, another one is given what the file holds.
+                # From now on, a replacement loads its nodes from the file.
                 self._in_hand[worker] = [partial(self._load, range(worker, worker + 1))]
                 self._ask_once(worker, "end_save")
         except WorkerLostError:
-            # Noticed again, and seen to, by whoever calls it next.
+            # The next call of this worker notices it again and replaces it.
             return
 
     def close(self) -> None:
@@ -193,7 +194,7 @@ class Coordinator:
             self._heard[worker, report.number] = report.records
 
     def _release(self, worker: int) -> None:
-        """Keep what an idle worker has settled, and clear what it had in hand."""
+        """Keep the values settled by an idle worker, and clear its list of nodes to restore."""
         closed = self._ask(worker, "settled_values")
         self._settled = np.maximum(self._settled, closed)
         self._least = max(self._least, self.reports[worker].stand.value)
@@ -219,7 +220,7 @@ class Coordinator:
         return gather([self.pool.call(worker, method, *arguments)], self.deadline)[0]
 
     def _ask(self, worker: int, method: str, *arguments: Any) -> Any:
-        """Call a worker, or its replacement."""
+        """Call a worker's method; replace the worker if it died."""
         while True:
             try:
                 return self._ask_once(worker, method, *arguments)
@@ -227,21 +228,21 @@ class Coordinator:
                 self._replace(lost)
 
     def _do(self, worker: int, deed: Deed) -> None:
-        """Give a worker what was just put in hand; a replacement has it already."""
+        """Give a worker nodes just recorded as its own; a replacement already has them."""
         try:
             deed(worker)
         except WorkerLostError as lost:
             self._replace(lost)
 
     def _replace(self, lost: WorkerLostError) -> None:
-        """Replace a dead worker by one with the same in hand."""
+        """Replace a dead worker by a new one with the same nodes."""
         while True:
             if not self._lives:
                 raise lost
             self._lives -= 1
             try:
                 self.pool.revive(lost.worker)
-                # Others still have nodes that the dead one named.
+                # Others still have nodes named by the dead worker.
                 self._free += _NAMED
                 self._ask_once(lost.worker, "rename", self._free)
                 for deed in self._in_hand[lost.worker]:

@@ -1,4 +1,4 @@
-"""Pools of explorers: here, in processes, or as a plug-in provides."""
+"""Pools of explorers: in this process, in others, or from a plug-in."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 class SerialThread:
     """A daemon thread that executes one call after another.
 
-    Ctrl-C reaches the main thread only, so that no call is left half done.
+    Ctrl-C only interrupts the main thread, so no call is cut off halfway.
     """
 
     def __init__(self, name: str) -> None:
@@ -28,7 +28,7 @@ class SerialThread:
         threading.Thread(target=_work, args=(self._calls,), name=name, daemon=True).start()
 
     def submit(self, task: Callable[[], T]) -> Future[T]:
-        """Execute a task after those submitted before."""
+        """Execute a task after all earlier ones."""
         future: Future[T] = Future()
 
         def run() -> None:
@@ -43,19 +43,19 @@ class SerialThread:
         return future
 
     def close(self) -> None:
-        """End the thread after the tasks submitted."""
+        """Stop the thread after the submitted tasks."""
         self._calls.put(None)
 
 
 def _work(calls: queue.SimpleQueue[Callable[[], Any] | None]) -> None:
     while (call := calls.get()) is not None:
         call()
-        # Not held until the next one: a call may hold gigabytes.
+        # Release it before waiting: a call may hold gigabytes.
         del call
 
 
 _WAKE = 0.5
-"""Seconds after which a wait looks for Ctrl-C; some libraries make waits deaf to it."""
+"""Seconds between a wait's checks for Ctrl-C, which some libraries would block."""
 
 
 class WorkerLostError(Exception):
@@ -71,16 +71,16 @@ class OverdueError(Exception):
 
 
 class WorkerPool(Protocol):
-    """Workers that each do one thing at a time."""
+    """Workers that each execute one call at a time."""
 
     size: int
 
     def call(self, worker: int, method: str, *arguments: Any) -> Future[Any]:
-        """Call a worker's method; calls of one worker run in order."""
+        """Call a worker's method; calls to one worker run in order."""
         ...
 
     def tell(self, target: float) -> None:
-        """Tell workers a better target, whatever they are doing."""
+        """Send workers a better target, even while they are busy."""
         ...
 
     def revive(self, worker: int) -> None:
@@ -93,7 +93,7 @@ class WorkerPool(Protocol):
 
 
 class Executor(Protocol):
-    """Starter of pools, one after the other."""
+    """Starter of pools, one at a time."""
 
     def pool(self, question: Question[Any], options: NativeOptions) -> WorkerPool:
         """Start the workers; worker w of n numbers its nodes w, w + n, w + 2 n, ..."""
@@ -105,7 +105,7 @@ class Executor(Protocol):
 
 
 def gather(futures: Sequence[Future[T]], deadline: Deadline = NEVER) -> list[T]:
-    """Wait for all futures, interruptible by Ctrl-C; re-raise the first error."""
+    """Wait for all futures, interruptibly by Ctrl-C; re-raise the first error."""
     while wait(futures, _WAKE).not_done:
         if deadline.over:
             raise OverdueError
@@ -113,14 +113,14 @@ def gather(futures: Sequence[Future[T]], deadline: Deadline = NEVER) -> list[T]:
 
 
 class InlineExecutor:
-    """One worker in this process, whose kernel uses every core."""
+    """One worker in this process, whose kernel uses all cores."""
 
     def pool(self, question: Question[Any], options: NativeOptions) -> WorkerPool:
         """See `Executor.pool`."""
         return _Inline(Worker(question, options))
 
     def close(self) -> None:
-        """See `Executor.close`; nothing is kept."""
+        """See `Executor.close`; there is nothing to release."""
 
 
 class _Inline:
@@ -140,7 +140,7 @@ class _Inline:
         raise WorkerLostError(worker, "the explorer failed")
 
     def close(self) -> None:
-        # What it is at is left alone: it ends within a round.
+        # A running call is not stopped: it ends within a round.
         self._worker.halt()
         self._thread.close()
 
@@ -149,7 +149,7 @@ EXECUTORS = ("processes", "ray")
 
 
 def make_executor(options: NativeOptions) -> Executor:
-    """Return the executor for the options; a single worker always runs in process."""
+    """Return the executor for the options; a single worker always runs in this process."""
     if options.executor not in EXECUTORS:
         raise SolverError(
             f"unknown executor {options.executor!r}; known executors: {', '.join(EXECUTORS)}"

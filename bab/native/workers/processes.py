@@ -16,7 +16,7 @@ from leaveout.cores import cores
 _PROGRAM = "leaveout.bab.native.workers.program"
 
 _NAMES = 2**40
-"""More names than one worker ever gives: one that takes a dead one's place starts above them."""
+"""More than the number of names that one worker uses: a replacement starts above them."""
 
 
 def later_names(setup: Setup, times: int) -> Setup:
@@ -39,7 +39,7 @@ class ProcessExecutor:
         return _Processes([Setup(payload, options, w, size, threads) for w in range(size)])
 
     def close(self) -> None:
-        """See `Executor.close`; nothing is kept."""
+        """See `Executor.close`; there is nothing to release."""
 
 
 class _Processes:
@@ -61,7 +61,7 @@ class _Processes:
 
     def tell(self, target: float) -> None:
         for each in self._workers:
-            # By a thread: Ctrl-C must not leave half a message in a pipe.
+            # In a thread, since Ctrl-C must not leave half a message in a pipe.
             self._teller.submit(lambda each=each: each.tell(target))  # type: ignore[misc]
 
     def revive(self, worker: int) -> None:
@@ -94,7 +94,7 @@ class _Worker:
 
     def _ask(self, message: Setup | Call) -> Any:
         if isinstance(message, Call):
-            # What kept it from starting is what every call says.
+            # Every call reports why it did not start.
             self._ready.result()
         try:
             self._child.send(message)
@@ -108,13 +108,13 @@ class _Worker:
         return answer.value
 
     def tell(self, target: float) -> None:
-        # Who does not hear it any more does not need it.
+        # The process has ended, so the message is not needed.
         with contextlib.suppress(OSError, ValueError):
             self._child.send(Told(target))
 
     def end(self) -> None:
         self._child.end()
-        # By its own thread, which may be reading still.
+        # By its own thread, which may still be reading.
         self._thread.submit(self._child.close)
         self._thread.close()
 

@@ -15,7 +15,7 @@ from leaveout.frames import follow, own_channel, write_frame
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """What a process needs to build its `Worker`."""
+    """What a process needs to create its `Worker`."""
 
     payload: Payload
     options: NativeOptions
@@ -34,7 +34,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Told:
-    """A target found elsewhere, which is not answered."""
+    """A target found elsewhere; has no answer."""
 
     target: float
 
@@ -44,8 +44,8 @@ class Answer:
     """The outcome of a call."""
 
     value: Any = None
-    error: LeaveoutError | None = None  # what a user can cure
-    failure: str = ""  # any other exception; the worker is worth nothing after it
+    error: LeaveoutError | None = None  # message of an error that the user can fix
+    failure: str = ""  # any other exception; the worker is unusable after it
 
 
 class _Server:
@@ -67,7 +67,7 @@ class _Server:
             except Exception as error:
                 answer = Answer(failure=f"{type(error).__name__}: {error}")
             write_frame(self._replies, answer)
-            # Not held until the next one: nodes may take gigabytes.
+            # Release it before waiting: nodes may take gigabytes.
             del call, answer
 
     def _do(self, call: Setup | Call) -> Any:
@@ -91,7 +91,7 @@ class _Server:
 
 
 def main() -> None:
-    """Serve the parent over the standard descriptors, closed to libraries' output."""
+    """Serve the parent over the standard descriptors, kept from libraries' output."""
     _Server(*own_channel()).run()
 
 

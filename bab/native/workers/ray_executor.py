@@ -1,4 +1,4 @@
-"""Explorers on Ray, on one machine or many."""
+"""Explorers on Ray, on one or more machines."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Revive:
 class Explore(Role):
     """Role that runs a search's explorers."""
 
-    setups: list[Setup]  # of the workers
+    setups: list[Setup]  # environment of the workers
 
     def serve(self, ray: Any, inbox: queue.SimpleQueue[object], say: Say) -> None:
         """See `Role.serve`."""
@@ -88,7 +88,7 @@ class _Incumbent:
 
 
 class _Ear:
-    """Non-blocking listener for better targets, whose sender may be dead."""
+    """Non-blocking listener for better targets; the sender may be dead."""
 
     def __init__(self, ray: Any, incumbent: Any) -> None:
         self._ray, self._incumbent = ray, incumbent
@@ -103,7 +103,7 @@ class _Ear:
             try:
                 self._best = max(self._best, float(self._ray.get(self._asked)))
             except self._ray.exceptions.RayError:
-                # One is started in its place, and is told what is found from now on.
+                # Ray restarts it; it then receives targets found from now on.
                 self._asked = None
         self._asked = self._incumbent.best.remote()
         return self._best
@@ -115,7 +115,7 @@ class _Actor:
     def __init__(self, setup: Setup, incumbent: Any) -> None:
         import ray
 
-        # An error in the making of an actor is a death, and tells nobody of what.
+        # Errors in an actor's constructor would only show as its death, without a reason.
         self._refused: LeaveoutError | None = None
         try:
             question = _open_payload(setup.payload)
@@ -129,12 +129,12 @@ class _Actor:
     def call(self, method: str, *arguments: Any) -> Any:
         if self._refused is not None:
             raise self._refused
-        # Arrays that ray shares are read-only and stay in its store; nodes outlive both.
+        # Ray's shared arrays are read-only and in its store; nodes outlive both.
         return getattr(self._worker, method)(*arguments)
 
 
 def _open_payload(payload: Payload) -> Any:
-    """Open a question, whose family file must exist unchanged."""
+    """Open a question; its family file must exist and be unchanged."""
     try:
         return payload.open()
     except FamilyError as error:
@@ -189,7 +189,7 @@ class _Actors:
         self._actors[worker] = self._start_actor(later_names(self._setups[worker], self._revived))
 
     def end(self) -> None:
-        """Kill the actors, as the next ones need their cores."""
+        """Kill the actors, since the next ones need their cores."""
         for each in (*self._actors, self._incumbent):
             self._ray.kill(each)
         for thread in self._threads:
@@ -197,7 +197,7 @@ class _Actors:
 
     def _start_actor(self, setup: Setup) -> Any:
         """Return a new actor for a worker's setup."""
-        # More workers than the cluster has cores, by now, share them.
+        # If the cluster has fewer cores than workers by now, workers share them.
         total = int(self._ray.cluster_resources().get("CPU", 0))
         cpus = 1 if total >= len(self._setups) else 0
         kind = self._ray.remote(num_cpus=cpus, max_restarts=0)(_Actor)
@@ -205,13 +205,13 @@ class _Actors:
 
 
 _WAIT = 1.0
-"""Seconds after which it is asked whether the cluster still answers."""
+"""Seconds between checks that the cluster still answers."""
 
 
 class RayExecutor:
-    """One actor per worker, and one that holds the best target.
+    """One actor per worker, and one for the best target.
 
-    It uses the connected cluster or ``RAY_ADDRESS``, or starts one, kept until `close`. A large
+    It uses the connected cluster, the one in ``RAY_ADDRESS``, or a new one, until `close`. A large
     family is read from its file, which every machine must see under the same path.
     """
 
@@ -273,7 +273,7 @@ class _Cluster:
 
     def __init__(self, driver: RayDriver) -> None:
         self.driver, self.lost = driver, ""
-        # Not counted anew for each search: of the one before, an answer may come late.
+        # Counts on across searches, since answers for the previous one may arrive late.
         self._numbers = itertools.count()
         self._asked: dict[int, tuple[int, Future[Any]]] = {}
         self._one_at_a_time = threading.Lock()
@@ -281,7 +281,7 @@ class _Cluster:
         self._ears = threading.Thread(target=self._listen, name="ears", daemon=True)
 
     def connect(self, seconds: float | None) -> None:
-        """Wait for its answer, no longer than a search may take."""
+        """Wait for the cluster to answer, at most as long as a search may take."""
         limit = math.inf if seconds is None else seconds
         try:
             is_connected = self.driver.connect(limit)
@@ -294,7 +294,7 @@ class _Cluster:
             self._ears.start()
 
     def ask(self, worker: int, call: Call) -> Future[Any]:
-        """Have an actor of the current search do something."""
+        """Send an actor of the current search a call."""
         future: Future[Any] = Future()
         with self._one_at_a_time:
             if self.lost:

@@ -1,4 +1,4 @@
-"""One explorer with everything it needs, as a worker holds it."""
+"""One explorer with everything it needs, as run by a worker."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from leaveout.deadline import Deadline
 
 
 def pack_scores(brancher: Brancher) -> dict[str, Any]:
-    """Return gains, averages and generator state as JSON; no proof rests on them."""
+    """Return gains, averages and generator state as JSON; no proof depends on them."""
     return {name: _plain(value) for name, value in vars(brancher).items()}
 
 
@@ -58,33 +58,33 @@ _ROOTS = 64
 """Roots bounded at once."""
 
 _SLICE = 0.25
-"""Seconds between looks at what the others found."""
+"""Seconds between checks for targets found elsewhere."""
 
 
 class FailedError(Exception):
-    """A worker was queried after it had failed half way."""
+    """A worker was called after it had failed halfway."""
 
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """The outcome of a worker's step."""
+    """The result of a worker's step."""
 
     stand: Stand
-    hints: list[Hint]  # the most urgent nodes, first the most urgent
-    records: list[Record]  # nodes bounded since the last report, where a certificate is asked for
-    number: int  # which report of the worker this is
+    hints: list[Hint]  # the most urgent nodes, in order
+    records: list[Record]  # nodes bounded since the last report, if a certificate is requested
+    number: int  # number of this report by the worker
 
 
 @dataclass(frozen=True, eq=False)
 class WorkerState:
     """A worker's state, except its nodes."""
 
-    blocks: int  # how many tables its open nodes fill
+    blocks: int  # number of tables for its open nodes
     closed: Floats  # shape (members,)
     unresolved: float
     bounded: int
-    names: int  # no node has this number or a higher one
-    learnt: dict[str, Any]  # how to split; see `leaveout.bab.native.workers.worker`
+    names: int  # all nodes have lower numbers
+    learnt: dict[str, Any]  # scores of the brancher, see `pack_scores`
 
 
 class Worker:
@@ -131,7 +131,7 @@ class Worker:
         with self._whole():
             for i in range(0, len(roots), _ROOTS):
                 if self._halted:
-                    # Nobody waits any more.
+                    # The coordinator waits no longer.
                     self.explorer.add(roots[i:])
                     break
                 self.explorer.start(roots[i : i + _ROOTS], target)
@@ -151,7 +151,7 @@ class Worker:
                     return self._report(target)
 
     def tell(self, target: float) -> None:
-        """Tell a running step a better target; may be called from another thread."""
+        """Give a running step a better target; may be called from another thread."""
         self._told = max(self._told, target)
 
     def halt(self) -> None:
@@ -171,7 +171,7 @@ class Worker:
         return pack(self._lent, self._row_type())
 
     def forget(self) -> None:
-        """Drop lent nodes, which another worker has taken over."""
+        """Drop lent nodes, which another worker now has."""
         self._lent = []
 
     def nodes(self) -> list[Node]:
@@ -196,7 +196,7 @@ class Worker:
         return values
 
     def groups(self, known: Floats, enough: float, late: bool) -> list[Group]:
-        """Group members by similarity, to tell which the bound rests on."""
+        """Group members by similarity, to show which ones determine the bound."""
         explorer, clusters = self.explorer, self.explorer.clusters
         assert clusters is not None
 
@@ -209,7 +209,7 @@ class Worker:
         return cap_bounds(grow(clusters, self.space.count, bound, enough, size), known, self._least)
 
     def save(self) -> WorkerState:
-        """Return this worker's state; its nodes come from `block` afterwards."""
+        """Return this worker's state; its nodes are read by `block` afterwards."""
         self._kept = self.nodes()
         return WorkerState(
             -(-len(self._kept) // BLOCK),
@@ -225,11 +225,11 @@ class Worker:
         return pack(self._kept[number * BLOCK : (number + 1) * BLOCK], self._row_type())
 
     def end_save(self) -> None:
-        """Drop what was kept for saving."""
+        """Release what was kept for saving."""
         self._kept = []
 
     def rename(self, names: int) -> None:
-        """Give nodes numbers from ``names`` on; lower ones may be in use elsewhere."""
+        """Give new nodes numbers from ``names`` on; lower ones may be in use elsewhere."""
         self.explorer.rename(names + (self._first - names) % self._stride, self._stride)
 
     def load(self, state: WorkerState) -> None:
@@ -248,7 +248,7 @@ class Worker:
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
-        """Mark the worker as failed on any error, as nodes may be lost."""
+        """Mark the worker as failed on any error, since nodes may be lost."""
         if self._failed:
             raise FailedError("the explorer failed earlier")
         self._failed = True
@@ -273,14 +273,14 @@ class Saved:
     """Saved state of a search."""
 
     point: NDArray[np.floating] | None  # shape (d,)
-    member: int  # the witness; -1 for none
+    member: int  # the member of the witness; -1 for none
     before: Floats  # shape (members,): no leak of a member is above this
     proved: float  # no leak is above this
-    cut: float  # highest target so far: what is no longer open has no leak above it
-    seconds: float  # spent so far
+    cut: float  # highest target so far: nodes no longer open have no leak above it
+    seconds: float  # seconds spent so far
     states: list[WorkerState]
     records: list[Record]
 
 
 Tables = Callable[[int, int], Table]
-"""Where the nodes of a search are had from, some at a time, by worker and number."""
+"""Returns a table of a search's nodes, by worker and number."""

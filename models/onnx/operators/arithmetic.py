@@ -17,8 +17,8 @@ from leaveout.models.onnx.operators.base import Affine, Constants, Shape, Shapes
 class Gemm(Affine):
     """``alpha * x @ B + beta * C``, with ``B`` optionally transposed."""
 
-    weight: str  # names of constants; ``bias`` is empty where there is none
-    bias: str  # names of constants; ``bias`` is empty where there is none
+    weight: str  # name of a constant
+    bias: str  # name of a constant; empty if there is none
     alpha: float = 1.0
     beta: float = 1.0
     transposed: bool = False
@@ -107,7 +107,7 @@ def _matrix(shape: Shape) -> Shape:
 
 
 def _product(values: Floats, weight: Floats) -> Floats:
-    """Return ``values @ weight``; for a basis, as lowering mostly has, the weight."""
+    """Return ``values @ weight``; for a basis, the usual case in lowering, the weight itself."""
     if values.ndim == 3 and len(values) == 1 and values.shape[1] == values.shape[2]:
         basis = values[0]
         if np.array_equal(basis, np.eye(len(basis))):
@@ -116,8 +116,8 @@ def _product(values: Floats, weight: Floats) -> Floats:
 
 
 _LEAST = 2.0**-100
-"""Of a variance with epsilon: a variance so small that a runtime may take it for 0 then moves the
-sum by less than a rounding of it does, and nothing in the inverse deviation overflows."""
+"""Least variance plus epsilon: a smaller variance, even if a runtime takes it for 0, moves the sum
+by less than one rounding, and the inverse deviation cannot overflow."""
 
 
 def _broadcast(shape: Shape, constant: Shape) -> Shape:
@@ -156,7 +156,7 @@ class Shift(Affine):
         """See `Affine.apply`."""
         constant = _align_axes(constants[self.constant], values)
         shift = self.other_sign * constant if biased else np.zeros_like(constant)
-        # Adding even a zero shift broadcasts the linear part to the shape of the output.
+        # Adding even a zero shift broadcasts the linear part to the output's shape.
         return np.asarray(self.sign * values + shift)
 
     def shape_after(self, shape: Shape, constants: Shapes) -> Shape:

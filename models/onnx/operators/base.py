@@ -50,19 +50,19 @@ class Affine(Operator, ABC):
 
     @abstractmethod
     def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
-        """Return the shape of one output sample, without computing anything."""
+        """Return the shape of one output sample, without computing the output."""
 
     @abstractmethod
     def roundings(self, shape: Shape, constants: Shapes) -> int:
-        """Return how many float32 roundings an output's term may meet without fusion."""
+        """Return the most float32 roundings that a term of an output can undergo without fusion."""
 
     @property
     def exact(self) -> bool:
-        """Whether the map uses the constants unchanged, so that float64 holds it."""
+        """Whether the map uses the constants unchanged, so that float64 represents it exactly."""
         return False
 
     def widest(self, shape: Shape, constants: Shapes) -> int:
-        """Return the most numbers that one sample takes while the map is applied."""
+        """Return the most numbers per sample in memory while the map is applied."""
         return max(math.prod(shape), math.prod(self.shape_after(shape, constants)))
 
     def flaws(self, constants: Constants) -> Mapping[str, NDArray[np.bool_]]:

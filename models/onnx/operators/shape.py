@@ -106,8 +106,8 @@ class Take(Affine):
     """Selected numbers along one axis, in a given order."""
 
     axis: int  # counted with the batch axis, at least 1
-    places: tuple[int, ...]  # positions along it, from 0; one may come twice
-    single: bool = False  # whether the axis goes, which takes one place
+    places: tuple[int, ...]  # positions along the axis, from 0; may repeat
+    single: bool = False  # whether the axis is dropped; needs a single position
 
     @property
     def exact(self) -> bool:
@@ -162,10 +162,10 @@ class BesideZero(Affine):
 
 @dataclass(frozen=True)
 class Place(Affine):
-    """Numbers embedded among others."""
+    """Numbers placed among copies of a constant."""
 
     widths: tuple[tuple[int, int], ...]  # how many before and after, along each axis of a sample
-    fill: str = ""  # name of a constant of one number that they are; 0 where empty
+    fill: str = ""  # name of the constant, a single number; empty for 0
 
     @property
     def exact(self) -> bool:
@@ -194,17 +194,17 @@ class Place(Affine):
         return tuple(n + sum(each) for n, each in zip(shape, self.widths, strict=True))
 
     def roundings(self, shape: Shape, constants: Shapes) -> int:
-        """See `Affine.roundings`; none, but an embedded number is charged as one."""
+        """See `Affine.roundings`; none, but an embedded number counts as one."""
         return 1 if self.fill else 0
 
 
 @dataclass(frozen=True)
 class Reduce(Affine):
-    """ReduceSum, ReduceMean and the average over all spatial axes."""
+    """ReduceSum, ReduceMean, and the average over all spatial axes."""
 
     axes: tuple[int, ...]  # counted with the batch axis, each at least 1
-    mean: bool  # whether the sum is divided by how many numbers it is of
-    kept: bool  # whether the axes stay, of length one
+    mean: bool  # whether the sum is divided by the number of its terms
+    kept: bool  # whether the axes are kept with length one
 
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
         """See `Affine.apply`."""

@@ -12,17 +12,17 @@ from leaveout.arrays import Floats
 from leaveout.models.onnx.operators.base import Affine, Constants, Shape, Shapes
 
 _TAPS = 2**12
-"""Most places of a kernel: each of them is gone through on its own."""
+"""Most positions of a kernel; they are processed one at a time."""
 
 
 @dataclass(frozen=True)
 class Window:
     """Positions of a kernel over the spatial axes."""
 
-    kernel: Shape  # one number a spatial axis
-    strides: Shape  # one number a spatial axis
-    dilations: Shape  # one number a spatial axis
-    pads: Shape  # as ONNX has it: all beginnings, then all ends
+    kernel: Shape  # one number per spatial axis
+    strides: Shape  # one number per spatial axis
+    dilations: Shape  # one number per spatial axis
+    pads: Shape  # as in ONNX: all beginnings, then all ends
     auto_pad: str = "NOTSET"  # NOTSET, VALID, SAME_UPPER or SAME_LOWER
 
     def padding(self, spatial: Shape) -> tuple[tuple[int, int], ...]:
@@ -92,8 +92,8 @@ class Window:
 class Conv(Affine):
     """Convolution over one or two spatial axes."""
 
-    weight: str  # names of constants; ``bias`` is empty where there is none
-    bias: str  # names of constants; ``bias`` is empty where there is none
+    weight: str  # name of a constant
+    bias: str  # name of a constant; empty if there is none
     window: Window
     groups: int = 1
 
@@ -150,7 +150,7 @@ class Conv(Affine):
 
 
 def _patch_size(window: Window, shape: Shape) -> int:
-    """Return the most numbers that one sample takes as padded values or patches."""
+    """Return the most numbers per sample in memory as padded values or patches."""
     padded = (n + sum(pads) for n, pads in zip(shape[1:], window.padding(shape[1:]), strict=True))
     patches = math.prod(window.kernel) * math.prod(window.positions(shape[1:]))
     return shape[0] * max(math.prod(padded), patches)

@@ -64,4 +64,4 @@ REWRITES: tuple[Rewrite, ...] = (
     Concatenation(),
     PadByItself(),
 )
-"""Those that the reader applies; of one operator the first that fits."""
+"""The rewrites in order; the first that fits an operator is applied."""

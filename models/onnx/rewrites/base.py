@@ -19,17 +19,17 @@ from leaveout.models.onnx.use import Accepted, Kind, UnsupportedError, Use, why_
 
 @dataclass(frozen=True)
 class Last:
-    """Tensors a model returns, as far as it was read: the output and its origin."""
+    """Tensors equal to the model's output, among those read so far."""
 
     same: frozenset[str]  # of the same shape
-    number: frozenset[str]  # where it is one number: those too that were re-shaped
+    number: frozenset[str]  # reshaped ones, too, if the output is a single number
 
 
 class Draft:
     """The nodes and constants that replace a node, in order.
 
-    It reads nothing but the node's inputs, so that `models.onnx.operator_check` can compare
-    onnxruntime's result for that node with it.
+    It reads only the node's inputs, so that `models.onnx.operator_check` can compare it with
+    onnxruntime's result for the node.
     """
 
     def __init__(self, use: Use, last: Last, taken: set[str]) -> None:
@@ -66,7 +66,7 @@ class Draft:
         return name
 
     def move(self, source: str, operator: Affine) -> str:
-        """Move the numbers of a float32 constant or parameter; return the new name."""
+        """Rearrange the numbers of a float32 constant or parameter; return the new name."""
         name = self._fresh()
         self.moved[name] = source, operator
         return name
@@ -80,7 +80,7 @@ class Draft:
         elif result in self.moved:
             self.moved[target] = self.moved.pop(result)
         made = [i for i, node in enumerate(self.nodes) if result in node.output]
-        # What comes after the result is not needed for it.
+        # Nodes after the result are not needed.
         del self.nodes[1 + max(made, default=-1) :]
         for node in self.nodes:
             for names in (node.input, node.output):
@@ -107,14 +107,14 @@ class Draft:
 class Ending:
     """Marker for a node that is omitted at the end of a network."""
 
-    scores: str  # the tensor that the network gives instead
-    note: str  # what a user should know about it
+    scores: str  # the tensor that becomes the network's output
+    note: str  # for the user
 
 
 class Rewrite(ABC):
-    """An ONNX operator that one or more others can express.
+    """An ONNX operator that can be expressed by one or more others.
 
-    onnxruntime's float32 result must equal the draft's within the roundings charged for it
+    onnxruntime's float32 result must equal the draft's within the roundings counted for it
     (`leaveout.models.onnx.operators.Affine.roundings`). Parameter values must not matter.
     """
 
@@ -124,15 +124,15 @@ class Rewrite(ABC):
 
     @abstractmethod
     def visit(self, use: Use, draft: Draft) -> str | Ending | None:
-        """Return the result of expressing a node by others."""
+        """Express a node by others; return the result's name."""
 
 
 @dataclass(frozen=True)
 class Rewritten:
     """A node expressed by others."""
 
-    draft: Draft  # gives the node's output, unless there is an ending or another tensor is the same
-    same: str | None  # the tensor that the node's output is
+    draft: Draft  # computes the node's output, unless there is an ending or ``same``
+    same: str | None  # the tensor that equals the node's output
     ending: Ending | None
     rest: tuple[Rewrite, ...]
 

@@ -1,4 +1,4 @@
-"""Nodes that give a constant: their own, or one passed through."""
+"""Nodes whose output is a constant: new, or copied from another one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from leaveout.models.onnx.values import constant_value
 
 
 class ConstantNode(Rewrite):
-    """Constant, as tf2onnx and torch write numbers of the code: its value."""
+    """Constant, as written by tf2onnx and torch for numbers in code: its value."""
 
     operator = "Constant"
     inputs = ()
@@ -36,7 +36,7 @@ class ConstantNode(Rewrite):
 
 
 class ConstantCopy(Rewrite):
-    """Identity of a constant or parameter, as torch writes shared parameters."""
+    """Identity of a constant or parameter, as written by torch for shared parameters."""
 
     operator = "Identity"
     inputs = ("constant",)
@@ -47,7 +47,7 @@ class ConstantCopy(Rewrite):
 
 
 class ConstantTranspose(Rewrite):
-    """Transpose of a constant, as torch and Keras write weights; only a permutation."""
+    """Transpose of a constant, as written by torch and Keras for weights; only a permutation."""
 
     operator = "Transpose"
     inputs = ("constant",)
@@ -65,7 +65,7 @@ class ConstantTranspose(Rewrite):
 
 
 class ConstantReshape(Rewrite):
-    """Reshape of a constant, as tf2onnx writes biases; numbers keep their order."""
+    """Reshape of a constant, as written by tf2onnx for biases; numbers keep their order."""
 
     inputs = ("constant", "integers")
     attributes = accepted_values(allowzero=FLAG, axes=ANY, axis=ANY, shape=ANY)
@@ -134,7 +134,7 @@ _RESHAPED = {
 
 
 class ShapeOf(Rewrite):
-    """Shape of the network's data, as torch writes ``x.size(0)``: fixed sizes.
+    """Shape of the network's data, as written by torch for ``x.size(0)``: fixed sizes.
 
     `BATCH` stands for a batch size that is not fixed.
     """
@@ -163,7 +163,7 @@ class SizeOf(Rewrite):
 
 
 class CastToItself(Rewrite):
-    """Cast to the present type, as torch writes ``x.float()``: an exact copy."""
+    """Cast to the same type, as written by torch for ``x.float()``: an exact copy."""
 
     operator = "Cast"
     inputs = ("any",)
@@ -185,7 +185,7 @@ class CastToItself(Rewrite):
 
 
 class ReshapeWithoutZeros(Rewrite):
-    """Reshape with ``allowzero`` but no size 0, as torch's exporter writes."""
+    """Reshape with ``allowzero`` but no size 0, as written by torch's exporter."""
 
     operator = "Reshape"
     inputs = ("data", "integers")
@@ -199,7 +199,7 @@ class ReshapeWithoutZeros(Rewrite):
 
 
 class Negation(Rewrite):
-    """Neg, as torch writes ``-x``: Mul by -1, exact but charged one rounding."""
+    """Neg, as written by torch for ``-x``: Mul by -1, exact but counted as one rounding."""
 
     operator = "Neg"
 
@@ -216,7 +216,7 @@ _LAST = "supported only as the last operator, over the labels; remove it, and tr
 
 
 class FinalSoftmax(Rewrite):
-    """Final Softmax over the labels, as every exporter writes it; omitted.
+    """Final Softmax over the labels, as written by every exporter; omitted.
 
     It keeps the order of the scores, except for near-ties in float32 (`docs/soundness.md`).
     """
@@ -226,7 +226,7 @@ class FinalSoftmax(Rewrite):
 
     def visit(self, use: Use, draft: Draft) -> Ending:
         """See `Rewrite.visit`."""
-        # Before opset 13 all axes from `axis` on are one: the same, of [batch, labels].
+        # Before opset 13 all axes from `axis` on form one: no difference for [batch, labels].
         axis = int(use.attribute("axis", 1 if use.opset < 13 else -1))
         over = {0, -1} if use.bare else {1, -1}
         last = use.proto.output[0] in draft.last.same
@@ -236,7 +236,7 @@ class FinalSoftmax(Rewrite):
 
 
 class FinalLogSoftmax(FinalSoftmax):
-    """Final LogSoftmax over the labels, as torch writes for its losses; omitted."""
+    """Final LogSoftmax over the labels, as written by torch for its losses; omitted."""
 
     operator = "LogSoftmax"
 
@@ -244,7 +244,7 @@ class FinalLogSoftmax(FinalSoftmax):
 class FinalSigmoid(Rewrite):
     """Final Sigmoid of one number (two labels), or of one per label; omitted.
 
-    It is increasing, so it keeps the order, and 0.5 is where the number is 0.
+    It is increasing, so it preserves the order, and it is 0.5 where the number is 0.
     """
 
     operator = "Sigmoid"

@@ -1,8 +1,8 @@
-"""Piecewise linear activations and maxima: affine maps around a ReLU.
+"""Piecewise linear activations and maxima, as affine maps around a ReLU.
 
-What a runtime computes of each is what its draft gives if some of its sums round and the others
-do not, so that it lies within what is charged for the draft. Where the draft cancels (``x - r``
-for ``r = relu(x)``) the runtime has the exact result, which is the draft without rounding.
+A runtime's result equals the draft's if some of the draft's sums are rounded and the others exact,
+so it is within the roundings counted for the draft. Where the draft cancels (``x - r`` for ``r =
+relu(x)``), the runtime's result is exact: the draft without rounding.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from leaveout.models.onnx.use import (
 )
 
 _MOST = 64
-"""Inputs of Max, Min and Sum."""
+"""Most inputs of Max, Min and Sum."""
 _DATA: tuple[Kind, ...] = ("data",)
 _LARGEST32 = float(np.finfo(np.float32).max)
 
 
 def larger(draft: Draft, first: str, second: str) -> str:
-    """Write the larger of two, one of them variable: ``relu(a - b) + b``.
+    """Write the larger of two numbers, one of them variable: ``relu(a - b) + b``.
 
     A runtime selects one of them, exactly as the draft does without rounding.
     """
@@ -46,7 +46,7 @@ def larger(draft: Draft, first: str, second: str) -> str:
 
 
 def smaller(draft: Draft, first: str, second: str) -> str:
-    """Write the smaller of two, one of them variable: ``b - relu(b - a)``."""
+    """Write the smaller of two numbers, one of them variable: ``b - relu(b - a)``."""
     return draft("Sub", second, draft("Relu", draft("Sub", second, first)))
 
 
@@ -54,7 +54,7 @@ def bent(draft: Draft, x: str, slope: str) -> str:
     """Write ``x`` above 0, else ``slope * x``, with one ReLU.
 
     As ``slope * x + (r - slope * r)`` for ``r = relu(x)``. Below 0 a runtime rounds one product,
-    which is charged; above 0 it returns x.
+    which is counted; above 0 it returns x.
     """
     positive = draft("Relu", x)
     kink = draft("Sub", positive, draft("Mul", positive, slope))
@@ -73,7 +73,7 @@ class LeakyRelu(Rewrite):
 
 
 class Slopes(Rewrite):
-    """PRelu, whose slopes may be parameters that differ over members."""
+    """PRelu; its slopes may be parameters that differ between members."""
 
     operator = "PRelu"
     inputs = ("data", "floats")
@@ -95,9 +95,9 @@ class Absolute(Rewrite):
 
 
 class Clipping(Rewrite):
-    """Clip, as torch writes ReLU6 and Hardtanh: a maximum, then a minimum.
+    """Clip, as written by torch for ReLU6 and Hardtanh: a maximum, then a minimum.
 
-    A runtime selects x or a bound, and max if min is above it. The bounds may be parameters.
+    A runtime selects x or a bound, the upper one if the lower exceeds it. Bounds may be parameters.
     """
 
     operator = "Clip"
@@ -128,7 +128,7 @@ def _bound(use: Use, draft: Draft, position: int, attribute: str, sign: int) -> 
 
 
 class HardSigmoid(Rewrite):
-    """HardSigmoid: ``alpha x + beta`` clipped to [0, 1], with product and sum charged."""
+    """HardSigmoid: ``alpha x + beta`` clipped to [0, 1]; product and sum are counted."""
 
     operator = "HardSigmoid"
     attributes = accepted_values(alpha=FINITE, beta=FINITE)
@@ -153,7 +153,7 @@ class _Many(Rewrite):
         return draft("Identity", found) if not others else found
 
     def order_inputs(self, use: Use) -> list[str]:
-        """Return the inputs, a variable one first, so that no two constants meet."""
+        """Return the inputs, starting with a variable one, so that constants are never combined."""
         fixed = [name for name in use.proto.input if name not in use.shapes]
         return [*use.variables, *fixed]
 
@@ -188,7 +188,7 @@ class Total(_Many):
     operator = "Sum"
 
     def order_inputs(self, use: Use) -> list[str]:
-        """See `_Many.order_inputs`; the order stays."""
+        """See `_Many.order_inputs`; the order is unchanged."""
         if not any(name in use.shapes for name in use.proto.input[:2]):
             raise UnsupportedError("it begins with two constants; add them first")
         return list(use.proto.input)
@@ -245,7 +245,7 @@ def _taps(window: Window, at: int, size: int, pads: tuple[int, int], ceil: bool)
     kernel, stride, dilation = window.kernel[at], window.strides[at], window.dilations[at]
     free = size + sum(pads) - dilation * (kernel - 1) - 1
     count = (-(-free // stride) if ceil else free // stride) + 1
-    # A window that starts in the padding at the end is left out.
+    # A window that starts in the padding at the end is omitted.
     count -= ceil and (count - 1) * stride >= size + pads[0]
     starts = [i * stride - pads[0] for i in range(count)]
     reach = range(0, dilation * kernel, dilation)
@@ -266,7 +266,7 @@ class GlobalMaxPool(Rewrite):
 
 
 class ReduceMax(Rewrite):
-    """ReduceMax, as torch writes ``amax``: MaxPool with one window."""
+    """ReduceMax, as written by torch for ``amax``: MaxPool with one window."""
 
     operator = "ReduceMax"
     inputs = ("data", "integers")
@@ -335,7 +335,7 @@ _MODES: Mapping[str, Literal["edge", "reflect", "wrap"]] = {
 
 
 class Concatenation(Rewrite):
-    """Concat of the network's tensors; a runtime only moves them, sums are charged."""
+    """Concat of the network's tensors; a runtime only moves numbers, but sums are counted."""
 
     operator = "Concat"
     inputs: ClassVar[tuple[Kind, ...]] = _ANY * _MOST
@@ -368,7 +368,7 @@ class Concatenation(Rewrite):
 
 
 class PadByItself(Rewrite):
-    """Pad with the data itself, as torch's ReflectionPad: numbers are only moved."""
+    """Pad with the data itself, as torch's ReflectionPad does: numbers are only moved."""
 
     operator = "Pad"
     inputs = ("data", "integers", "floats", "integers")

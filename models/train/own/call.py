@@ -1,4 +1,4 @@
-"""Calls of a user's training, with fixed random seeds and one-line errors."""
+"""Calls of a user's training function, with fixed random seeds and one-line errors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _SENDS = "define what it needs inside it, or in a module"
 
 @dataclass(frozen=True, eq=False)
 class Unpacked:
-    """A training function that came from another process."""
+    """A training function received from another process."""
 
     function: Fit
     takes_rows: bool
@@ -55,7 +55,7 @@ class Unpacked:
 def check_fit(fit: Fit) -> bool:
     """Raise if a function cannot be called; return whether it takes the rows.
 
-    It does if it has a parameter ``rows`` or requires a fourth one.
+    It takes rows if it has a parameter ``rows`` or a required fourth one.
     """
     if not callable(fit):
         raise TrainingError(
@@ -83,7 +83,7 @@ def _binds(signature: inspect.Signature, count: int, **named: None) -> bool:
 
 
 def pack_fit(fit: Fit, takes_rows: bool) -> bytes:
-    """Return a function as bytes, even a lambda or a notebook's, with what it uses."""
+    """Pickle a function with all that it uses, even a lambda or a notebook's function."""
     import cloudpickle
 
     try:
@@ -111,7 +111,7 @@ def unpack_fit(packed: bytes) -> Unpacked:
 def call(
     packed: bytes, X: NDArray[np.float32], y: NDArray[np.int64], seed: int, rows: Rows, name: str
 ) -> Any:
-    """Train one network; changes to its arrays do not affect the next."""
+    """Train one network; changes the function makes to its arrays do not affect later calls."""
     numbers = rows.numbers
     had_torch = "torch" in sys.modules
     fit = unpack_fit(packed)
@@ -123,7 +123,7 @@ def call(
             raise TrainingError(f"fit failed for {name}{_place(error)}: {cause(error)}") from None
         if had_torch or "torch" not in sys.modules:
             return result
-        # It imported torch, which had no seed then.
+        # The call imported torch, which was not seeded.
         had_torch, fit = True, unpack_fit(packed)
 
 
@@ -149,14 +149,14 @@ def _place(error: BaseException) -> str:
 class FitTask(Task):
     """What all networks of a run share."""
 
-    fit: bytes  # as of `leaveout.models.train.own.call.pack_fit`
+    fit: bytes  # from `leaveout.models.train.own.call.pack_fit`
     X: NDArray[np.float32]  # shape (rows, features)
     y: NDArray[np.int64]  # shape (rows,)
     labels: int
     removed: NDArray[np.int64]  # shape (members,): the row each member lacks
     seed: int
     folder: str = ""
-    reference: str = ""  # digest of the parameters of the network on all rows
+    reference: str = ""  # digest of the full network's parameters
 
     def prepare(self) -> None:
         """See `Task.prepare`; here each call prepares itself."""

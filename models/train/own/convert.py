@@ -18,11 +18,11 @@ from leaveout.models.onnx.values import read_parameters, refuse_other_files
 from leaveout.models.replay import session
 
 _TOLERANCE = 1e-3
-"""Of the largest score: above float32 rounding of any network small enough, below a misreading."""
+"""Share of the largest score: above float32 rounding in small networks, below a misreading."""
 
 
 def refuse_infinite(model: onnx.ModelProto, name: str) -> None:
-    """Raise TrainingError on float64 or infinite parameters."""
+    """Raise TrainingError on infinite parameters or float64 ones."""
     for item in model.graph.initializer:
         if item.data_type == onnx.TensorProto.DOUBLE:
             raise TrainingError(
@@ -69,10 +69,10 @@ _RETURN = (
     "scikit-learn estimator"
 )
 _SAMPLES = 10_000
-"""Rows that an export is held against: what is decided by the data may be met by few."""
+"""Rows on which an export is checked: few may reach a branch that depends on the data."""
 
 _CUTS = frozenset({"Clip", "HardSigmoid"})
-"""Operators that make a share of a number, with one half where the number is not 0."""
+"""Operators that turn a number into a probability, one half at 0."""
 
 
 def model_of(result: Any, X: NDArray[np.float32], labels: int, name: str) -> bytes:
@@ -143,7 +143,7 @@ def _whole(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
 
 
 def _scores(model: onnx.ModelProto, points: NDArray[np.float32], name: str) -> NDArray[np.floating]:
-    """Evaluate a model unchanged, one row at a time if it takes no more."""
+    """Evaluate a model unchanged, one row at a time if it supports no more."""
     from leaveout.models.replay import session
 
     try:

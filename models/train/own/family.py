@@ -1,4 +1,4 @@
-"""A family from a user's own training."""
+"""A family from a user's own training function."""
 
 from __future__ import annotations
 
@@ -52,14 +52,15 @@ from leaveout.models.train.report import (
 )
 
 _FEW = 4
-"""Members below which distances say nothing."""
+"""With fewer members, distances mean nothing."""
 _FAR = 8.0
-"""Times that a member may be further from the network on all rows than from its neighbour: more
-than where neighbours lack alike rows, less than where batches are drawn anew."""
+"""Most times by which a member may be farther from the full network than from its neighbour: more
+than if neighbours lack similar rows, less than if batches are drawn anew.
+"""
 _NOISE = 0.5
-"""Part of the way to a network of another seed that a missing row may move one."""
+"""Share of the distance between networks of two seeds that one missing row may cause."""
 _ALIKE = 1e-6
-"""Relative distance below which a solver's tolerance is all there is."""
+"""Relative distance below which only the solver's tolerance shows."""
 
 
 class TrainingWarning(UserWarning):
@@ -80,7 +81,7 @@ def refuse_lone_labels(data: TrainingData, removed: NDArray[np.int64]) -> None:
 def refuse_irreproducible(
     one: NDArray[np.float32], other: NDArray[np.float32], names: list[str]
 ) -> None:
-    """Raise if training gave two networks from the same rows and seed."""
+    """Raise if training twice on the same rows and seed gave different networks."""
     if np.array_equal(one, other):
         return
     place = int(np.argmax(np.abs(one.astype(np.float64) - other)))
@@ -94,7 +95,7 @@ def refuse_irreproducible(
 
 
 def learned_nothing(accuracy: float, data: TrainingData) -> tuple[str, ...]:
-    """Return a warning if the network is no better than a constant label."""
+    """Return a warning if the network is no better than always answering one label."""
     share = float(np.bincount(data.y).max() / len(data.y))
     if accuracy > share:
         return ()
@@ -113,8 +114,8 @@ def strange_members(
 ) -> tuple[str, ...]:
     """Return warnings on members that differ by more than one row explains.
 
-    Members nearer to each other than to the full network depend on the row count; as far as another
-    seed's, training is chaotic.
+    Members nearer to each other than to the full network depend on the row count; if they are as
+    far away as another seed's network, training is chaotic.
     """
     if members < _FEW:
         return ()
@@ -164,7 +165,7 @@ def strange_members(
 
 
 _FILES = 1000
-"""Blocks that a run is cut into, if it has as many networks: what a kill can lose is one each."""
+"""Blocks of a run with enough networks; a killed run loses one block per worker at most."""
 
 
 def leave_one_out(
@@ -189,15 +190,14 @@ def leave_one_out(
 ) -> TrainingReport:
     """Train a network by a user's function, and one member for each row left out.
 
-    The function is called once for each network, in other processes, as ``fit(X, y, seed)``: with
-    the rows in their order, of a member all but its own, and with the same seed. `random`, numpy
-    and torch are seeded with it before each call. What it returns must be a function of these
-    three; that is tried out. A network on all rows and one seed is trained twice, and once more
-    with another seed to compare with.
+    The function is called once per network, in other processes, as ``fit(X, y, seed)``, with the
+    rows in order (for a member, all but the left-out one) and always the same seed. `random`, numpy
+    and torch are seeded with it before each call. Its result must depend on these three alone,
+    which is tested: the network on all rows is trained twice, and once with another seed for
+    comparison.
 
-    Finished members are kept in ``out/.partial``; the same call goes on from there after it was
-    stopped, and a call with more ``members`` from those that are there. Either gives the bytes of
-    one run.
+    Finished members are kept in ``out/.partial``. The same call resumes a stopped run, and a call
+    with more ``members`` extends a finished one; the resulting bytes are those of a single run.
 
     Parameters
     ----------
@@ -205,57 +205,56 @@ def leave_one_out(
         ``fit(X, y, seed)`` returns a trained `torch.nn.Module` in evaluation mode, an ONNX model
         (ModelProto, bytes or path), or a fitted scikit-learn classifier: MLPClassifier, a linear
         one, or a pipeline of StandardScaler or MinMaxScaler and one of these. ``X`` is float32 of
-        shape (rows, features), ``y`` int64 of shape (rows,), from 0. With a fourth parameter it
-        gets the `leaveout.models.train.Rows` that these are, whose batches do not shift.
+        shape (rows, features), ``y`` int64 of shape (rows,), from 0. A fourth parameter receives
+        them as `leaveout.models.train.Rows`, whose batches do not shift.
     X : array_like of numbers, shape (rows, features), or a data frame
-        An array is used as it is. Columns of a data frame are encoded as those of a CSV are:
-        numbers scaled into [0, 1], words one-hot encoded.
+        Arrays are used unchanged. Columns of a data frame are encoded like those of a CSV: numbers
+        are scaled into [0, 1], words one-hot encoded.
     y : array_like, shape (rows,)
-        Labels of any kind; they are sorted, and numbered from 0.
+        Labels of any type; they are sorted and numbered from 0.
     out : Path or str
-        Folder where ``full.onnx``, ``family.npz`` and ``idp.spec`` go.
+        Folder for ``full.onnx``, ``family.npz`` and ``idp.spec``.
     seed : int
-        Shared by all networks, from 0 to 2**32 - 2.
+        Seed of all networks, from 0 to 2**32 - 2.
     members : int or None
-        Leave out each of the first so many rows; None: all.
+        Leave out each of the first ``members`` rows; None for all rows.
     sample : int or None
-        Leave out each of so many rows drawn uniformly without replacement, by ``seed``: enough to
-        speak of all rows, statistically. Such a family is not extended.
+        Leave out each of ``sample`` rows drawn uniformly without replacement, by ``seed``, for
+        statistical claims about all rows. Such a family cannot be extended.
     draws : int or None
-        How many such samples are planned, of which this is the first; None: it alone.
+        Number of planned samples, this being the first; None for this one alone.
     fresh : Path or str or None
-        The folder of the sample before: the next of those that were planned is drawn.
+        The folder of the previous sample: the next planned one is drawn.
     features : sequence of str or None
         Names of an array's columns.
     units : mapping of str to str or None
-        By columns, what their numbers are measured in.
+        Units of measurement, by column.
     ids : sequence, str or None
-        Names of the rows; of a data frame also the column that holds them, which is no feature.
+        Names of the rows; for a data frame also the name of their column, which is not a feature.
     one_hot : mapping of str to sequence of str or None
-        Of an array that was encoded before: by the name of a column of words, its features, beside
-        each other.
+        For an encoded array: the adjacent features of each column of words, by column name.
     workers : int or None
-        Processes, of one thread each; None: one a core, on Ray one for each that the cluster has.
+        Processes of one thread each; None for one per core, on Ray one per core of the cluster.
     executor : str
-        ``processes`` or ``ray``; see `leaveout.models.train.run`. A machine that does not train the
-        network on all rows to the same bits as this one is not used.
+        ``processes`` or ``ray``; see `leaveout.models.train.run`. Machines on which the network on
+        all rows differs in any bit are not used.
     backend : str or None
-        The same, by its former name.
+        Former name of ``executor``.
     on_progress : callable or None
-        Told a `TrainingProgress` as networks finish; None: a bar where there is a terminal.
+        Receives a `TrainingProgress` as networks finish; None for a progress bar on a terminal.
 
     Raises
     ------
     TrainingError
-        If the data, the function or what it returns cannot be used, training is not reproducible,
-        or the folder holds another family.
+        If the data, the function or its result cannot be used, training is not reproducible, or the
+        folder contains another family.
     TrainingInterruptedError
         On Ctrl-C.
 
     Warns
     -----
     TrainingWarning
-        Where members differ from the network on all rows by more than a row explains.
+        If members differ from the network on all rows by more than one row explains.
     """
     started = time.monotonic()
     target = Path(out)
@@ -275,7 +274,7 @@ def leave_one_out(
             told = shown.progress
             if not (target / PARTIAL).exists():
                 told(TrainingProgress(0, len(removed) + 1, 0))
-            # In one process, one after the other: what a training leaves there the next may find.
+            # All in one process, since later trainings could find what earlier ones left there.
             with processes(task, 1, import_environment()) as pool:
                 job, retrained = _try_training(pool, task, data, target, drawn)
             if earlier is not None:
@@ -308,7 +307,7 @@ def _train(
     retrained: NDArray[np.float32],
     tell: OnProgress,
 ) -> list[str]:
-    """Train what is missing, and return warnings."""
+    """Train the missing networks, and return warnings."""
     found: list[str] = []
     assert job.first is not None
     folder = str((job.directory / PARTIAL).resolve()) if there.writes else ""
@@ -326,7 +325,7 @@ def _train(
 
 
 def _check(seed: int, workers: int | None, target: Path) -> None:
-    """Raise on settings out of range."""
+    """Raise if a setting is out of range."""
     whole = isinstance(workers, Integral) and not isinstance(workers, bool)
     if workers is not None and not (whole and workers >= 1):
         raise TrainingError(f"workers={workers!r}: expected a whole number of at least 1, or None")
@@ -348,7 +347,7 @@ def _executor(executor: str, backend: str | None) -> str:
 def _try_training(
     pool: Pool, task: FitTask, data: TrainingData, target: Path, drawn: Sample | None
 ) -> tuple[Job, NDArray[np.float32]]:
-    """Train on all rows, with another seed, and again, which must agree."""
+    """Train on all rows twice, which must agree, and once with another seed."""
     orders = [Probe(task.seed), Probe(task.seed + 1), Probe(task.seed, 1)]
     models: dict[Order, bytes] = {}
     for order, said in pool.work(orders):
@@ -410,7 +409,7 @@ def _job(
 
 
 def _network(model: bytes, data: TrainingData) -> Network:
-    """Read the network as verification will, so that refusals come early."""
+    """Read the network as the verifier will, so that it is refused early."""
     try:
         network = network_from_bytes(model, "the network returned by fit")
     except LeaveoutError as error:

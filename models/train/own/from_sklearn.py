@@ -19,7 +19,7 @@ _KINDS = (
     "and pipelines of StandardScaler or MinMaxScaler before one of them"
 )
 _CLEAR = 1e-3
-"""Of the largest score: by how much one is to be above the others to be a label for sure."""
+"""Share of the largest score by which a score must lead to decide the label with certainty."""
 _OPSET = 17
 _IR_VERSION = 8
 
@@ -29,7 +29,7 @@ def estimator_model(
 ) -> onnx.ModelProto:
     """Convert a fitted classifier to an ONNX model with one score per label.
 
-    Scores are the decision function or the softmax's input; for two labels with one number z, 0 and
+    Scores are the decision function or the softmax's input; 0 and z for two labels with one number
     z.
     """
     from sklearn.pipeline import Pipeline
@@ -69,7 +69,7 @@ def estimator_model(
 def _refuse_own_labels(
     estimator: Any, model: onnx.ModelProto, points: NDArray[np.float32], name: str
 ) -> None:
-    """Raise if an estimator's label is not that of its greatest score."""
+    """Raise if an estimator's label differs from that of its highest score."""
     scores = session(model, name).run(None, {"x": points})[0].astype(np.float64)
     above = np.sort(scores, axis=1)
     clear = above[:, -1] - above[:, -2] > _CLEAR * (1 + np.abs(above).max(axis=1))
@@ -155,7 +155,7 @@ def _require(estimator: Any, attribute: str, name: str) -> None:
 
 
 class _Graph:
-    """Builder of a model's nodes."""
+    """Builder of nodes of a model."""
 
     def __init__(self, name: str) -> None:
         self._name = name

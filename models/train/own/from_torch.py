@@ -18,11 +18,11 @@ from leaveout.models.train.own.convert import not_finite, refuse_disagreement
 
 _OPSET = 17
 _ALONE = 4
-"""Rows that are tried by themselves."""
+"""Rows evaluated individually."""
 _TOLERANCE = 1e-3
-"""Of their largest score."""
+"""Share of their largest score."""
 _CHANGES = ("Dropout", "BatchNorm", "InstanceNorm", "RReLU")
-"""Parts of class names of torch's own modules that do other things in training."""
+"""Parts of names of torch's classes that behave differently in training."""
 
 
 def module_model(module: Any, points: NDArray[np.float32], name: str) -> onnx.ModelProto:
@@ -80,7 +80,7 @@ def module_model(module: Any, points: NDArray[np.float32], name: str) -> onnx.Mo
 
 
 def _plain(module: Any) -> Any:
-    """Return a copy with reshapes instead of unflattens, which exporters cannot write."""
+    """Return a copy with unflattens replaced by reshapes, as exporters cannot write unflattens."""
     import torch
 
     class Reshape(torch.nn.Module):
@@ -110,7 +110,7 @@ def _export(module: Any, inputs: Any, name: str) -> onnx.ModelProto:
     settings: dict[str, Any] = {"opset_version": _OPSET, "input_names": ["x"]}
     settings["output_names"] = ["scores"]
     if "dynamo" in inspect.signature(torch.onnx.export).parameters:
-        # Takes milliseconds, and keeps the names of parameters.
+        # This exporter is fast, and keeps the names of parameters.
         settings["dynamo"] = False
     axes = {"x": {0: "batch"}, "scores": {0: "batch"}}
     content: Any = io.BytesIO()

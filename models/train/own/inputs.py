@@ -24,9 +24,9 @@ from leaveout.models.train.encoding import CategoryColumn, Encoding, NumberColum
 from leaveout.names import hint
 
 _WHOLE_UP_TO = 2**24
-"""Whole numbers beyond are no float32."""
+"""Larger whole numbers may not be representable in float32."""
 _BETWEEN = "_=:. "
-"""Between a column and its category, as encoders name features."""
+"""Separators between column and category in the feature names of encoders."""
 
 
 def array_columns(
@@ -36,7 +36,7 @@ def array_columns(
     one_hot: Mapping[str, Sequence[str]],
     where: str,
 ) -> tuple[NumberColumn | CategoryColumn, ...]:
-    """Return how the columns of an array become features."""
+    """Return how an array's columns become features."""
     ends: dict[int, tuple[int, CategoryColumn]] = {}
     for column, features in one_hot.items():
         places = [_place(str(feature), column, names, where) for feature in features]

@@ -1,1 +1,1 @@
-"""Learners with provable survival: nearest neighbours, and small trees."""
+"""Learners with provable thresholds: nearest neighbours, and small trees."""

@@ -1,4 +1,4 @@
-"""Protocol of surviving learners: scores, and the changes that force each vote."""
+"""Protocol of surviving learners: scores, and the fewest changes that force each vote."""
 
 from __future__ import annotations
 
@@ -14,30 +14,26 @@ from leaveout.models.ballots import Against
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """The rows of a part, with the test points."""
+    """The rows of a part, and the test points."""
 
-    X: NDArray[np.float64]  # shape (rows, features): in any order; it has no say in anything
+    X: NDArray[np.float64]  # shape (rows, features): in any order, which has no effect
     y: NDArray[np.int32]  # shape (rows,)
     tests: NDArray[np.float64]  # shape (points, features)
-    labels: int  # how many labels there are
+    labels: int  # number of labels
 
 
 class SurvivingLearner(Protocol):
-    """A learner with a proof of what its members survive."""
+    """A learner with proved thresholds for its members."""
 
     name: ClassVar[str]  # as in ``--learner``
-    survives: ClassVar[
-        tuple[Against, ...]
-    ]  # kinds of change that thresholds can be computed against
-    searched: ClassVar[
-        bool
-    ]  # whether they come from a search, which ends at some number of changes
+    survives: ClassVar[tuple[Against, ...]]  # kinds of change that thresholds can count
+    searched: ClassVar[bool]  # whether thresholds come from a search up to some number of changes
 
     def scores(self, part: Part) -> NDArray[np.float32]:
         """Return the member's scores, shape (points, labels); a vote is their argmax."""
 
     def thresholds(self, part: Part, against: Against, exact_to: int | None) -> NDArray[np.int32]:
-        """Return the changes that force each vote, shape (points, labels), as in `Ballots`."""
+        """Return the fewest changes that force each vote, shape (points, labels), see `Ballots`."""
 
     def work(self, times: Sequence[int], labels: int, against: Against, exact_to: int) -> int:
         """Return how many sets of changes a search tries in a part."""

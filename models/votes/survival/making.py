@@ -14,7 +14,7 @@ _SETTINGS: dict[str, dict[str, tuple[int, int]]] = {
     Nearest.name: {"k": (5, 1_000_000)},
     Tree.name: {"depth": (2, 8), "leaf": (1, 1_000_000)},
 }
-"""By learner: what each setting is where it is not given, and its largest value."""
+"""By learner: the default and largest value of each setting."""
 
 SURVIVING = tuple(_SETTINGS)
 
@@ -22,7 +22,7 @@ SURVIVING = tuple(_SETTINGS)
 def make_surviving(
     name: str, given: Mapping[str, object]
 ) -> tuple[SurvivingLearner, tuple[tuple[str, int], ...]]:
-    """Return a learner and all its settings."""
+    """Return a learner and the values of all its settings."""
     known = _SETTINGS[name]
     found = {setting: default for setting, (default, _) in known.items()}
     for setting, value in given.items():

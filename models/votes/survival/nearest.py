@@ -13,15 +13,15 @@ from leaveout.models.ballots import Against
 from leaveout.models.votes.survival.learner import Part
 
 _CHUNK = 2**21
-"""Distances held at a time."""
+"""Distances in memory at a time."""
 
 
 @dataclass(frozen=True)
 class Nearest:
-    """Vote of all rows as near as the k-th nearest; the smaller label wins ties.
+    """All rows as near as the k-th nearest vote; the smaller label wins ties.
 
-    Fewer than k rows all vote; without rows the vote is 0. Squared Euclidean distances add features
-    in order in float64, so they depend on the two rows alone.
+    If there are fewer than k rows, all vote; without rows the vote is 0. Squared Euclidean
+    distances are summed in the order of features in float64, so they depend only on the two rows.
     """
 
     k: int
@@ -31,7 +31,7 @@ class Nearest:
     searched: ClassVar[bool] = False
 
     def scores(self, part: Part) -> NDArray[np.float32]:
-        """Return the number of neighbours by label, shape (points, labels)."""
+        """Return the number of neighbours per label, shape (points, labels)."""
         from leaveout.models.votes.survival.nearest_kernels import neighbour_counts
 
         counts = [
@@ -55,7 +55,7 @@ class Nearest:
         )
 
     def work(self, times: Sequence[int], labels: int, against: Against, exact_to: int) -> int:
-        """Return 0, as thresholds are counted without a search."""
+        """Return 0, as thresholds need no search."""
         return 0
 
 

@@ -1,9 +1,9 @@
-"""Counting of the changes that force a vote of nearest neighbours.
+"""Thresholds of nearest neighbours: the fewest changes that force a vote.
 
-Rows are taken in groups of one distance, the nearest first. ``counts[j, v]`` is how many of the
-first j groups have label v. The neighbourhood is the first groups that hold k rows or more, so all
-rows that are as near as the k-th vote; where there are fewer than k rows, all of them do. What is
-computed is derived in docs/poisoning.md, section "Nearest neighbours".
+Rows of equal distance form a group, the nearest first. ``counts[j, v]`` is the number of rows with
+label v in the first j groups. The neighbourhood is the fewest first groups with k rows or more, so
+all rows as near as the k-th vote; if there are fewer than k rows, all of them vote. For the
+derivation see docs/poisoning.md, section "Nearest neighbours".
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FAR = 2**62
 def _groups(
     distances: NDArray[np.float64], y: NDArray[np.int32], labels: int
 ) -> tuple[NDArray[np.int64], bool]:
-    """Return counts by groups, (groups + 1, labels), and whether the first is at 0."""
+    """Return the counts, (groups + 1, labels), and whether the first group is at distance 0."""
     order = np.argsort(distances)
     counts = np.zeros((len(y) + 1, labels), np.int64)
     group, last = 0, -1.0
@@ -38,7 +38,7 @@ def _groups(
 
 @cached_njit()
 def _neighbourhood(sizes: NDArray[np.int64], k: int) -> int:
-    """Return how many groups vote: the fewest that hold k rows, or all."""
+    """Return the number of groups that vote: the fewest with k rows, or all."""
     for group in range(1, len(sizes)):
         if sizes[group] >= k:
             return group
@@ -47,7 +47,7 @@ def _neighbourhood(sizes: NDArray[np.int64], k: int) -> int:
 
 @cached_njit()
 def _excess(counts: NDArray[np.int64], label: int, more: int, other: int) -> int:
-    """Return how many votes another label has too many for one with ``more`` votes."""
+    """Return how many votes another label must lose for one with ``more`` extra votes to win."""
     return max(0, int(counts[other]) - int(counts[label]) - more + (1 if other < label else 0))
 
 
@@ -80,9 +80,9 @@ def _relabels(
 def _fewest_removals(
     counts: NDArray[np.int64], sizes: NDArray[np.int64], k: int, group: int, label: int, more: int
 ) -> int:
-    """Return the fewest removals for a label to win with the first groups; -1 if none do.
+    """Return the fewest removals that let a label win in the first groups; -1 if impossible.
 
-    ``more`` rows of the label were inserted into the last of these groups.
+    ``more`` rows of the label are inserted into the last of these groups.
     """
     inner = counts[group - 1]
     out = max(0, int(sizes[group - 1]) - (k - 1))
@@ -159,7 +159,7 @@ def _edits(
 def neighbour_counts(
     distances: NDArray[np.float64], y: NDArray[np.int32], labels: int, k: int
 ) -> NDArray[np.int64]:
-    """Return the number of neighbours by label, shape (points, labels)."""
+    """Return the number of neighbours per label, shape (points, labels)."""
     found = np.zeros((len(distances), labels), np.int64)
     for point in range(len(distances)):
         counts, _ = _groups(distances[point], y, labels)

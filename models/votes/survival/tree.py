@@ -1,4 +1,4 @@
-"""Small trees, with a search for the number of changes that force each vote."""
+"""Small trees, with a search for the fewest changes that force each vote."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from leaveout.models.votes.survival.learner import Part
 
 _SETS = 8192
 _VALUES = 2**24
-"""Sets of changes tried at a time, and values looked at: well below a second, as Ctrl-C waits."""
+"""Sets of changes tried, and values processed, per call: well below a second, for Ctrl-C."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Tree:
     searched: ClassVar[bool] = True
 
     def scores(self, part: Part) -> NDArray[np.float32]:
-        """Return each leaf's rows by label, shape (points, labels)."""
+        """Return the rows per label in each point's leaf, shape (points, labels)."""
         from leaveout.models.votes.survival.tree_kernels import grow, leaves_of
 
         values, order = _columns(part)
@@ -47,17 +47,17 @@ class Tree:
         return found
 
     def thresholds(self, part: Part, against: Against, exact_to: int | None) -> NDArray[np.int32]:
-        """Return the fewest changes that force each vote, shape (points, labels), as searched.
+        """Return the fewest changes found that force each vote, shape (points, labels).
 
         The tree is regrown after every set of up to ``exact_to`` changes. A relabelled row may also
-        get an unknown label and so leave the part.
+        get an unknown label, which removes it from the part.
         """
         assert exact_to is not None
         votes = self.scores(part).argmax(axis=1)
         found = np.full((len(part.tests), part.labels), exact_to + 1, np.int32)
         found[np.arange(len(votes)), votes] = 0
         self._search(part, against, exact_to, found)
-        # No removal brings a label; the vote 0 of no row at all takes the removal of them all.
+        # Removals cannot add a label; only label 0 can win without rows, if all are removed.
         kept = np.zeros(part.labels, bool)
         kept[part.y] = True
         kept[0] = kept[0] or bool(len(part.y))
@@ -67,7 +67,7 @@ class Tree:
         return found
 
     def work(self, times: Sequence[int], labels: int, against: Against, exact_to: int) -> int:
-        """Return how many sets of changes are tried, counting equal rows once."""
+        """Return how many sets of changes are tried; equal rows count once."""
         ways = _ways(labels, against)
         sets = 0
         for changes in range(1, min(sum(times), exact_to) + 1):
@@ -98,7 +98,8 @@ class Tree:
                     values, order, part.y, part.labels, self.leaf, ways, slots, chosen, way,
                     feature, threshold, votes,
                 )  # fmt: skip
-                # Many sets give one tree; each is asked once, after the fewest changes.
+                # Many sets of changes lead to the same tree, which is evaluated only the first
+                # time.
                 rows = [each[:done].view(np.uint8).reshape(done, -1) for each in (feature, votes)]
                 rows.append(threshold[:done].view(np.uint8).reshape(done, -1))
                 keys = np.ascontiguousarray(np.hstack(rows))
@@ -111,7 +112,7 @@ class Tree:
 
 
 def _new(key: np.void, seen: set[bytes]) -> bool:
-    """Return whether a tree is new, and mark it as seen."""
+    """Return whether a tree is new, and remember it."""
     content = key.tobytes()
     if content in seen:
         return False
@@ -120,9 +121,9 @@ def _new(key: np.void, seen: set[bytes]) -> bool:
 
 
 def _slots(part: Part, changes: int) -> NDArray[np.int64]:
-    """Return rows that represent every set of so many changes.
+    """Return rows that represent every set of that many changes.
 
-    Of equal rows with equal labels, only as many as may change.
+    Of rows equal in values and label, only as many as can change.
     """
     whole = np.column_stack([part.X, part.y])
     _, kind = np.unique(whole, axis=0, return_inverse=True)
@@ -139,6 +140,6 @@ def _ways(labels: int, against: Against) -> int:
 
 
 def _columns(part: Part) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
-    """Return values by feature, and each feature's row order, both (features, rows)."""
+    """Return values by feature, and each feature's sorted order of rows, both (features, rows)."""
     values = np.ascontiguousarray(part.X.T)
     return values, np.argsort(values, axis=1, kind="stable").astype(np.int32)

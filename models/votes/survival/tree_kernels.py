@@ -1,8 +1,8 @@
 """Small integer trees, regrown after every set of a few changes.
 
-A tree of some depth is three arrays: the feature and the threshold of node i, whose children are
-nodes 2 i + 1 (at most the threshold) and 2 i + 2, and how many rows of each label a leaf has.
-A node that is not split has feature -1, and hands everything to its left.
+A tree of a fixed depth is three arrays: feature and threshold of node i, whose children are nodes 2
+i + 1 (at most the threshold) and 2 i + 2, and the rows of each label in every leaf. A node that is
+not split has feature -1 and sends all rows to the left.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from leaveout.compiling import cached_njit
 
 ABSENT = -1
-"""The label of a row that is not there."""
+"""The label of a removed row."""
 
 
 @cached_njit()
@@ -35,8 +35,8 @@ def _splits(
     """
     width, labels = totals.shape
     whole, squared = totals.sum(axis=1), (totals * totals).sum(axis=1)
-    # Of the best split so far, at first the node itself: the sum over both sides of squares of
-    # counts by size, as a fraction. The larger it is, the purer are the sides.
+    # The best split so far, at first none: the sum over both sides of squared counts divided by
+    # size, as a fraction. The larger it is, the purer the sides.
     top, bottom = squared.copy(), np.maximum(whole, 1)
     left = np.zeros((width, labels), np.int64)
     size = np.zeros(width, np.int64)
@@ -104,7 +104,7 @@ def grow(
 def leaves_of(
     feature: NDArray[np.int32], threshold: NDArray[np.float64], tests: NDArray[np.float64]
 ) -> NDArray[np.int64]:
-    """Return the leaf of each test point, shape (points,)."""
+    """Return each test point's leaf, shape (points,)."""
     found = np.zeros(len(tests), np.int64)
     for point in range(len(tests)):
         node = 0
@@ -130,7 +130,7 @@ def try_changes(
     threshold: NDArray[np.float64],  # shape (sets, nodes)
     votes: NDArray[np.int32],  # shape (sets, leaves)
 ) -> int:
-    """Grow the tree after each of the next sets of changes; return their number."""
+    """Grow the tree after each of the next sets of changes; return the number of sets."""
     counts = np.zeros((votes.shape[1], labels), np.int64)
     now = y.copy()
     rows, changes = len(slots), len(chosen)

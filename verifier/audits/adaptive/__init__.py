@@ -1,4 +1,4 @@
-"""Falsifiers: attacks on unlearning services, and what their trials establish."""
+"""Falsifiers: attacks on unlearning services, and conclusions from their trials."""
 
 from __future__ import annotations
 

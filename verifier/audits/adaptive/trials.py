@@ -1,4 +1,4 @@
-"""Trials of an attack beside a retrained arm, and what they refute."""
+"""Trials of an attack, compared with a retrained arm, and the claims they refute."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from leaveout.verifier.audits.membership.file import Events
 
 @dataclass(frozen=True)
 class Trial:
-    """One trial, reproducible from the attack, the seed and the number."""
+    """One trial, reproducible from the attack, the seed and its number."""
 
     seed: int
     number: int
@@ -43,7 +43,7 @@ class Attack(Protocol):
 
     @property
     def retrained_at_most(self) -> tuple[float, ...]:
-        """Proved bounds of each event's probability after any retraining; or 1."""
+        """Proved bounds of each event's probability after any retraining; 1 if there is none."""
         ...
 
     def replay(self, seed: int, number: int) -> Trial:
@@ -53,7 +53,7 @@ class Attack(Protocol):
 
 @dataclass(frozen=True)
 class Counts:
-    """How often an event happened."""
+    """How often an event occurred."""
 
     event: str
     unlearned: int  # in each arm
@@ -72,15 +72,14 @@ class Counts:
 class Audit:
     """The outcome of trials."""
 
-    counts: tuple[Counts, ...]  # an event each
+    counts: tuple[Counts, ...]  # one per event
     shown: tuple[Trial | None, ...]
 
     @classmethod
     def of_events(cls, events: Events) -> Audit:
         """Return the outcome of trials that were run and counted elsewhere.
 
-        Nothing is taken to be bounded after retraining: that its shards were exchangeable, no file
-        can show.
+        No bound after retraining is assumed: no file can show that the shards were exchangeable.
         """
         columns = (
             events.unlearned_hits,
@@ -92,10 +91,10 @@ class Audit:
         return cls(tuple(Counts(*one) for one in counts), (None,) * len(events.names))
 
     def alpha_lower_bounds(self, beta: float, gamma: float, confidence: float) -> tuple[float, ...]:
-        """Return an insufficient alpha per event, jointly with some confidence.
+        """Return one insufficient alpha per event, jointly with some confidence.
 
-        Update sequences differ between trials, and a share gamma of them is exempt, so that beta
-        + gamma is what an event may have beyond e^alpha times its chance after retraining.
+        Update sequences differ between trials, and a share gamma of them is exempt, so an event may
+        have beta + gamma beyond e^alpha times its probability after retraining.
         """
         each = 1 - (1 - confidence) / len(self.counts)
         return tuple(
@@ -132,14 +131,14 @@ def audit(
     seed : int
         Trial i is ``attack.replay(seed, i)``.
     seconds : float or None
-        No trial starts later; those there are count.
+        No trial starts later; finished ones count.
     progress : callable or None
-        Called with trials done and trials asked for.
+        Called with the number of finished trials and the total.
 
     Raises
     ------
     TimeoutError
-        If there was no time for a single trial.
+        If time did not suffice for a single trial.
     """
     deadline = Deadline.after(seconds)
     events = attack.events
@@ -173,12 +172,12 @@ _majority = draw_function("majority", 0.0)
 
 @dataclass(frozen=True)
 class Duplicated:
-    """Delete every point that is answered right, then watch the remaining ones fail.
+    """Delete every point that is answered correctly, then watch the remaining ones fail.
 
-    Every point is there in several copies. A model that looks points up votes for the label of
-    those it was trained on, and for none otherwise; a point is answered right if enough shards hold
-    a copy. Points answered right are deleted, all copies of them. Where answers tell of the shards,
-    what is left is what too few shards hold, while retraining draws shards anew.
+    Every point has several copies. A lookup model votes for the label of points it was trained on,
+    otherwise for none; a point is answered correctly if enough shards contain a copy. Such points
+    are deleted with all copies. If answers reveal the shards, the remaining points are those in too
+    few shards, while retraining draws new shards.
 
     Row ids: copy j of point i has the id ``i * copies + j``.
 
@@ -187,15 +186,15 @@ class Duplicated:
     points, copies, shards : int
         Theorem 3.1 has two copies and three shards.
     inclusion : float or None
-        Probability that a shard holds a row, independently; None for a partition, in which each
-        row is in one shard.
+        Probability that a shard contains a row, independently; None for a partition, where each row
+        is in one shard.
     aggregate : callable
-        What turns votes (for none, for the right label) and chance into 0 or 1, such as
-        `leaveout.models.sharded.aggregation.draw_function` gives.
+        Function from votes (for none, for the right label) and a random source to 0 or 1, such as
+        from `leaveout.models.sharded.aggregation.draw_function`.
     queries : int or None
-        Points asked about; None for all. Events are of these points.
+        Points that are queried; None for all. Events are about these points.
     thresholds : tuple of float
-        An event each: the majority of votes is right on a smaller share of what is left.
+        One event each: the majority vote is right on a smaller share of the remaining points.
     """
 
     points: int = 100
@@ -208,17 +207,17 @@ class Duplicated:
 
     @classmethod
     def against(cls, shards: int, inclusion: float, rows: int) -> Duplicated | None:
-        """Return the attack on a majority vote of shards that hold rows independently.
+        """Return the attack on a majority vote of shards that contain rows independently.
 
-        With as many copies as make it as likely as not that a point is answered right, so that
-        many are deleted and many are left.
+        The number of copies makes a correct answer about as likely as not, so that many points are
+        deleted and many remain.
 
         Parameters
         ----------
         shards : int
         inclusion : float
         rows : int
-            At most this many.
+            Most rows.
 
         Returns
         -------
@@ -258,14 +257,14 @@ class Duplicated:
             self.aggregate((self.shards - int(votes), int(votes)), chance) for votes in holding
         ]
         left = np.asarray(answers) != 1
-        # Look-up models of other points are the same before and after a deletion.
+        # Lookup models of other points are the same before and after a deletion.
         unlearned = self._event_flags(holding[left])
         retrained = self._event_flags(self._draw_holdings(generator, int(left.sum())))
         deleted = (asked[~left, None] * self.copies + np.arange(self.copies)).ravel()
         return Trial(seed, number, tuple(deleted.tolist()), unlearned, retrained)
 
     def _draw_holdings(self, generator: np.random.Generator, points: int) -> NDArray[np.int64]:
-        """Draw how many shards hold a copy of each point."""
+        """Draw how many shards contain a copy of each point."""
         if self.inclusion is not None:
             share = _holding_probability(self.inclusion, self.copies)
             return generator.binomial(self.shards, share, size=points)
@@ -274,7 +273,7 @@ class Duplicated:
         return distinct
 
     def _event_flags(self, holding: NDArray[np.int64]) -> tuple[bool, ...]:
-        """Return which events happened."""
+        """Return which events occurred."""
         if not len(holding):
             return (False,) * len(self.thresholds)
         right = float((2 * holding > self.shards).mean())
@@ -282,7 +281,7 @@ class Duplicated:
 
 
 def _holding_probability(inclusion: float, copies: int) -> float:
-    """Return the probability that a shard holds a copy."""
+    """Return the probability that a shard contains a copy."""
     return float(-np.expm1(copies * np.log1p(-inclusion))) if inclusion < 1 else 1.0
 
 
@@ -291,13 +290,13 @@ _HOW = ("less", "more")
 
 @dataclass(frozen=True)
 class WhiteBox:
-    """Section 6 of *Adaptive Machine Unlearning*, beside a retrained arm.
+    """Section 6 of *Adaptive Machine Unlearning*, compared with a retrained arm.
 
-    Models are published. Each point is taken to be in the shard of the model most confident in its
-    true label, of a tie in one of them by chance; points of the first half of the shards are
-    deleted. The events: on average models of those shards are right less often than the others, as
-    in the paper; or more often, as where a model is surest of points that mislead it. And, rarer
-    after retraining, each of them less often than each of the others, or more often.
+    Models are published. Each point is assigned to the shard of the model most confident in its
+    true label, at random on a tie; points of the first half of the shards are deleted. The events:
+    on average, models of those shards are right less often than the others, as in the paper; or
+    more often, as when a model is surest of points that mislead it. And, rarer after retraining,
+    each of them is right less often than each of the others, or more often.
 
     Attributes
     ----------
@@ -307,17 +306,17 @@ class WhiteBox:
     codes : ndarray of int64, shape (points,)
         Labels from 0.
     test_features, test_codes : ndarray
-        What models are compared on.
+        Test points on which models are compared.
     shards : int
         At least 2.
     inclusion : float or None
-        Probability that a shard holds a point; None for 1 / shards.
+        Probability that a shard contains a point; None for 1 / shards.
 
     Raises
     ------
     ShardedError
-        If the estimator gives no probabilities, or there is one shard only; from `replay` if its
-        models are no function of points and random state, so that shards are not alike.
+        If the estimator has no probabilities, or there is only one shard; from `replay` if its
+        models do not depend on points and random state alone, so that shards are not exchangeable.
     """
 
     estimator: Any
@@ -347,9 +346,9 @@ class WhiteBox:
 
     @property
     def retrained_at_most(self) -> tuple[float, ...]:
-        """Bounds by exchangeability of redrawn shards: 1/2, or one in all such halves.
+        """Bounds from the exchangeability of redrawn shards: 1/2, or one over the number of halves.
 
-        Derived in ``docs/sharded.md``. With an odd number of shards means have no such bound.
+        Derived in ``docs/sharded.md``. With an odd number of shards, means have no such bound.
         """
         means = (0.5 if self.shards % 2 == 0 else 1.0,) * 2
         if self.shards == 2:
@@ -363,7 +362,7 @@ class WhiteBox:
         shards = self._train_arm(seed, number, b"unlearned", rows)
         confidence = np.stack([self._confidence(model) for model in shards.models], axis=1)
         generator = np.random.default_rng([seed, number])
-        # Noise far below any difference that tells, to break ties by.
+        # Noise far below any meaningful difference, to break ties.
         guessed = np.argmax(confidence + 1e-12 * generator.random(confidence.shape), axis=1)
         places = np.flatnonzero(guessed < self.shards // 2)
         unlearned = shards.delete(places)
@@ -389,7 +388,7 @@ class WhiteBox:
         return Shards.train(self.estimator, key, self.shards, inclusion, rows)
 
     def _confidence(self, model: Any) -> NDArray[np.float64]:
-        """Return a model's confidence in true labels; a constant has none."""
+        """Return a model's confidence in true labels; a constant model has none."""
         found = np.zeros(len(self.codes))
         if isinstance(model, int):
             return found
@@ -400,13 +399,13 @@ class WhiteBox:
         return found
 
     def _event_flags(self, shards: Shards) -> tuple[bool, ...]:
-        """Return which events happened."""
+        """Return which events occurred."""
         right = (shards.codes(self.test_features) == self.test_codes[:, None]).sum(axis=0)
         return halves(right)[: len(self.events)]
 
 
 def halves(right: NDArray[np.int64]) -> tuple[bool, bool, bool, bool]:
-    """Compare how many test points the models of either half of the shards get right."""
+    """Compare how many test points the models of the two halves of the shards get right."""
     half = len(right) // 2
     first, rest = right[:half], right[half:]
     targeted, others = int(first.sum()) * len(rest), int(rest.sum()) * half

@@ -1,6 +1,6 @@
-"""Audits of unlearning: what an attacker tells of unlearned models versus retrained.
+"""Audits of unlearning: how well an attacker tells unlearned models from retrained ones.
 
-Importing this package needs no torch; running trials does.
+Running trials needs torch; importing this package does not.
 """
 
 from __future__ import annotations

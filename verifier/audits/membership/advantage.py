@@ -52,7 +52,7 @@ def advantage_of_events(events: Events, confidence: float) -> Advantage:
             lower, best = shown, counted
     if best.unlearned * best.retrained_trials < best.retrained * best.unlearned_trials:
         best = best.opposite()
-    # The event and its direction were chosen from the same counts: one of 2 k.
+    # The event and its direction are chosen from the same counts: one of 2 k choices.
     shared = 1 - (1 - confidence) / (2 * len(events.names))
     trials = min(int(events.unlearned_trials.min()), int(events.retrained_trials.min()))
     found = implied_guarantee(best, shared)
@@ -73,7 +73,7 @@ def _event_counts(events: Events, index: int) -> Counted:
 
 _BETS = np.linspace(0.05, 1, 20)
 _HALVINGS = 32
-"""The last step is a quarter of a billionth; the end that is returned is the safe one."""
+"""The last step is a quarter of a billionth; the returned end is the safe one."""
 
 
 def dkw_margin(trials: int, error: float) -> float:
@@ -125,22 +125,22 @@ def sign_test(wins: int, losses: int) -> float:
 
 _THRESHOLDS = 20
 _NOISE = 0.02
-"""Added to a spread seen in few trials, so that a small one does not win by chance."""
+"""Added to spreads estimated from few trials, so that a small one does not win by chance."""
 
 
 @dataclass(frozen=True, eq=False)
 class Shares:
     """Shares of forgotten rows, shape (trials, thresholds)."""
 
-    at_least: Floats  # of those that score at least, or more than, each threshold
-    above: Floats  # of those that score at least, or more than, each threshold
+    at_least: Floats  # with scores of at least each threshold
+    above: Floats  # with scores above each threshold
 
 
 def advantage_of_records(views: Views, confidence: float, seed: int) -> Advantage:
     """Estimate the advantage over all attacks and thresholds; see `advantage`.
 
-    A trial counts once, since its rows share models. Shares fall in the threshold, so bounding the
-    means at neighbours covers all (Bonferroni).
+    A trial counts once, since its rows share models. Shares decrease in the threshold, so bounds of
+    the means at neighbouring thresholds cover all between (Bonferroni).
     """
     error = 1 - confidence
     selects = selecting_trials(len(views.trials))
@@ -169,7 +169,7 @@ def advantage_of_records(views: Views, confidence: float, seed: int) -> Advantag
                 f"{shown[0]:.1%} of unlearned and {shown[1]:.1%} of retrained ones, on average "
                 f"over {len(draws)} trials"
             )
-    # Four means a threshold: each arm, at least and above.
+    # Four means per threshold: each arm, at least and above.
     columns = 4 * sum(pair[0].above.shape[1] for pair in uppers)
     each = (1 - LOWER_SHARE) * error / columns
     upper = max(_most(*pair, ~selects, each) for pair in uppers)
@@ -192,7 +192,7 @@ def thresholds(views: Views, row: RowScores, selects: NDArray[np.bool_]) -> Floa
 
 
 def shares_at(views: Views, scores: Floats, cuts: Floats) -> Shares:
-    """Return for each trial the share of forgotten rows that reach each threshold."""
+    """Return each trial's share of forgotten rows that reach each threshold."""
     gone = np.flatnonzero(views.forgotten)
     place, own = views.place[gone], scores[gone, None]
     count = np.bincount(place, minlength=len(views.trials))[:, None]
@@ -208,8 +208,8 @@ def _most(unlearned: Shares, retrained: Shares, counts: NDArray[np.bool_], error
     """Bound the difference of the mean shares at any threshold."""
     most = 0.0
     for first, second in ((unlearned, retrained), (retrained, unlearned)):
-        # A share "at least t" with t above a cut is at most the share above the cut, and at
-        # least the share that reaches the next cut.
+        # For t above a cut, the share "at least t" is at most the share above the cut, and at least
+        # the share that reaches the next cut.
         upper = np.append(1.0, mean_upper(first.above[counts], error))
         lower = np.append(mean_lower(second.at_least[counts], error), 0.0)
         most = max(most, float((upper - lower).max()))
@@ -228,7 +228,7 @@ class Chosen:
         return f"{self.statistic} {'>=' if self.above else '<'} {self.threshold:.5g}"
 
     def occurs(self, values: Floats) -> NDArray[np.bool_]:
-        """Return in which trials it happened."""
+        """Return in which trials it occurred."""
         return np.asarray((values >= self.threshold) == self.above)
 
     def count(self, trials: NDArray[np.bool_]) -> Counted:
@@ -255,15 +255,15 @@ def advantage_of_statistics(
 ) -> Advantage:
     """Estimate the advantage of the events "a statistic is at least t".
 
-    Lower: `LOWER_SHARE` of the error, Clopper-Pearson on the event chosen by other trials. Upper:
-    the rest, DKW over all statistics and t.
+    Lower bound: `LOWER_SHARE` of the error, Clopper-Pearson on the event chosen by other trials.
+    Upper bound: the rest, DKW over all statistics and t.
     """
     error = 1 - confidence
     counts = ~selects
     chosen = choose(found, selects)
     counted = chosen.count(counts)
     estimating = int(counts.sum())
-    # Two arms a statistic.
+    # Two arms per statistic.
     margin = dkw_margin(estimating, (1 - LOWER_SHARE) * error / (2 * len(found)))
     apart = [_apart(item.unlearned[counts], item.retrained[counts])[0] for item in found]
     widest = int(np.argmax(apart))
@@ -299,7 +299,7 @@ def _ranking_result(
 
 
 def choose(found: Sequence[Statistic], selects: NDArray[np.bool_]) -> Chosen:
-    """Choose the event that separates the selecting trials best; ties by spread."""
+    """Choose the event that best separates the selecting trials; ties by spread."""
     best: tuple[tuple[float, float], Chosen] | None = None
     for item in found:
         unlearned, retrained = item.unlearned[selects], item.retrained[selects]
@@ -314,7 +314,7 @@ def choose(found: Sequence[Statistic], selects: NDArray[np.bool_]) -> Chosen:
 
 
 def _apart(unlearned: Floats, retrained: Floats) -> tuple[float, float, bool]:
-    """Return the largest difference of two empirical distributions, where and which way."""
+    """Return the largest difference of two empirical distributions, its place and direction."""
     points = np.unique(np.concatenate([unlearned, retrained]))
     cuts = np.concatenate([points[:1], (points[1:] + points[:-1]) / 2])
     shares = [(arm[:, None] >= cuts).mean(axis=0) for arm in (unlearned, retrained)]
@@ -332,25 +332,25 @@ def advantage(audit: Audit, confidence: float, unit: Unit = "trials", seed: int 
 
     The advantage is ``sup |Pr[E in the unlearned arm] - Pr[E in the retrained arm]|`` over the
     events "the attack scores at least t", for every attack and every t. The attacks are fixed
-    before the trials that estimate: those of `ATTACKS`, and logistic regressions trained on the
-    first third of the trials, which count for nothing else.
+    before the estimating trials: those of `ATTACKS`, and logistic regressions trained on the first
+    third of the trials, which are used for nothing else.
 
     Parameters
     ----------
     audit : Views or Events
     confidence : float
-        With at least this probability the advantage lies between both bounds.
+        Probability, at least, that the advantage is between both bounds.
     unit : {"trials", "records"}
         ``trials``: the attacker sees all forgotten rows of a model together. ``records``: it sees
-        one of them, drawn at random. Either way trials are the independent draws: rows answered
-        by one model are not.
+        one of them, drawn at random. In both cases the independent draws are trials, not rows
+        answered by one model.
     seed : int
-        Of the rows drawn to train attacks on, where there are very many.
+        Seed for drawing rows to train attacks on, if there are very many.
 
     Raises
     ------
     AuditError
-        If the confidence is not in (0, 1), or the audit has no rows to draw one from.
+        If the confidence is not in (0, 1), or the audit has no rows to draw from.
     """
     if not 0 < confidence < 1:
         raise AuditError(
@@ -377,7 +377,7 @@ class Rate:
     mean: float
     lower: float
     upper: float
-    trials: int  # independent ones, that it is a mean over
+    trials: int  # independent trials in the mean
 
     def __str__(self) -> str:
         return f"{self.mean:.3f} [{self.lower:.2f}, {self.upper:.2f}] of {self.trials}"
@@ -390,25 +390,25 @@ class Row:
     attack: str
     sees: str
     forgotten: dict[str, Rate]
-    unseen: dict[str, Rate]  # the same of a row that no model saw; empty where none are recorded
+    unseen: dict[str, Rate]  # the same for rows that no model saw; empty if none are recorded
     p_value: float
-    flagged: bool  # whether that is refuted, of all attacks together (Holm)
+    flagged: bool  # whether it is refuted, for all attacks jointly (Holm)
 
 
 def rates(views: Views, confidence: float, seed: int = 0) -> tuple[Row, ...]:
     """Measure every attack.
 
-    An attack says member of a row that scores at least a threshold. The first third of the trials
-    chooses it: the one that tells best (mean of both kinds right) rows the original was trained
-    on from rows no model saw. Where the original is not recorded, or the attack is trained, it is
-    that between forgotten and unseen rows over both arms; without unseen rows, the median score.
-    The other trials are counted; a trial counts once in a mean.
+    An attack calls a row a member if its score is at least a threshold. The first third of the
+    trials chooses the threshold that best separates (by mean accuracy of both kinds) rows the
+    original was trained on from rows no model saw. If the original is not recorded, or the attack
+    is trained, it is chosen between forgotten and unseen rows over both arms; without unseen rows,
+    it is the median score. The other trials are counted; a trial counts once in a mean.
 
     Parameters
     ----------
     views : Views
     confidence : float
-        Of each interval alone, and of the flags together.
+        Confidence of each single interval, and of all flags jointly.
     seed : int
 
     Raises

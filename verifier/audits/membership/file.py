@@ -30,8 +30,8 @@ from leaveout.verifier.audits.membership.views import Views
 class Events:
     """Counts of each event among independent trials, in either arm.
 
-    An event is fixed before the trials, such as "the attack says member". Trials count as
-    independent only where each has a model of its own.
+    Events are fixed before the trials, such as "the attack says member". Trials are independent
+    only if each has a separate model.
 
     Attributes
     ----------
@@ -39,12 +39,12 @@ class Events:
     unlearned_hits, unlearned_trials : ndarray of int64, shape (events,)
     retrained_hits, retrained_trials : ndarray of int64, shape (events,)
     source : str
-        File, for messages.
+        File name in messages.
 
     Raises
     ------
     AuditError
-        If the counts cannot be counts.
+        If the counts are not valid.
     """
 
     names: tuple[str, ...]
@@ -78,7 +78,7 @@ class Events:
 
 
 Audit: TypeAlias = Views | Events
-"""What `read_audit` returns."""
+"""The result of `read_audit`."""
 
 _VERSION = 1
 _ROWS = ("trial", "forgotten", "label")
@@ -102,13 +102,14 @@ def read_audit(path: Path | str) -> Audit:
     ----------
     path : Path or str
         An ``.npz`` with ``trial``, ``forgotten``, ``label``, ``unlearned``, ``retrained`` and
-        optionally ``original``, as `Views` has them; or with ``event``, ``unlearned_hits``,
-        ``unlearned_trials``, ``retrained_hits`` and ``retrained_trials``, as `Events` has them.
+        optionally ``original``, as in `Views`; or with ``event``, ``unlearned_hits``,
+        ``unlearned_trials``, ``retrained_hits`` and ``retrained_trials``, as in `Events`.
 
     Raises
     ------
     AuditError
-        With the place and the cure, if the file cannot be read or its numbers cannot be an audit.
+        If the file cannot be read or its numbers are not an audit's; states the place and the
+        remedy.
     """
     source = Path(path)
     arrays = read_archive(source, AuditError)
@@ -132,7 +133,7 @@ def read_audit(path: Path | str) -> Audit:
 
 
 def join_arms(unlearned: Path | str, retrained: Path | str) -> Views:
-    """Make an audit from two files of posteriors, of any unlearning method.
+    """Make an audit from two files of posteriors, from any unlearning method.
 
     Parameters
     ----------
@@ -180,7 +181,7 @@ def write_audit(audit: Audit, path: Path | str, made: dict[str, object] | None =
     audit : Views or Events
     path : Path or str
     made : dict or None
-        How it was made, in JSON types; kept for readers, and not read back.
+        How it was made, in JSON types; for human readers, not read back.
 
     Raises
     ------
@@ -240,7 +241,7 @@ _MOST = 2**53
 
 
 def read_counts(path: Path) -> Events:
-    """Read how often events happened in both arms of trials made elsewhere.
+    """Read how often events occurred in both arms of trials run elsewhere.
 
     Parameters
     ----------
@@ -251,7 +252,7 @@ def read_counts(path: Path) -> Events:
     Raises
     ------
     AuditError
-        With the place and the cure, if it is no such file, or its counts cannot be counts.
+        If it is not such a file, or its counts are invalid; states the place and the remedy.
     """
     rows = _json(path) if path.suffix.lower() == ".json" else _csv(path)
     if not rows:

@@ -25,7 +25,7 @@ from leaveout.models.unlearning.classifier import C, Purpose, generator
 from leaveout.verifier.audits.membership.views import Views
 
 Unlearner = Callable[[C, Deletion, int], C]
-"""Given the original, what to forget and a seed, returns the unlearned model."""
+"""Returns the unlearned model, given the original, the rows to forget and a seed."""
 
 
 @dataclass(frozen=True)
@@ -35,19 +35,18 @@ class Plan:
     Attributes
     ----------
     forget : int or None
-        How many rows are forgotten in each trial, drawn anew.
+        Number of rows to forget, drawn anew for each trial.
     label : int or None
-        Instead of that, all rows of this label are forgotten, in every trial. Rows that no model
-        saw are then those of this label among the test rows that the unlearner does not use.
+        Alternatively, all rows of this label are forgotten in every trial. The unseen rows are then
+        those of this label among the test rows that the unlearner does not use.
     third : float
-        Share of the test rows that the unlearner may use; the others are the rows that no model
-        saw.
+        Share of the test rows that the unlearner may use; the others are the unseen rows.
     rows : int
-        Rows of each kind recorded in each trial, at most.
+        Most rows of each kind recorded per trial.
     reuse_seed : bool
         Whether the retrained model draws its weights and shuffles from the seed of the original.
-        An exact method that reuses the original's randomness is compared so; otherwise both are
-        independent, as two runs of a program are.
+        Use it for exact methods that reuse the original's randomness; otherwise both are
+        independent, like two runs of a program.
     seed : int
     """
 
@@ -82,9 +81,9 @@ class Trial:
     forgotten : ndarray of bool, shape (rows,)
     label : ndarray of int64, shape (rows,)
     posteriors : dict of str to ndarray of float32, shape (rows, labels)
-        By ``original``, ``unlearned``, ``retrained``.
+        By arm: ``original``, ``unlearned``, ``retrained``.
     arms : dict of str to Arm
-        By the same names.
+        By arm.
     """
 
     forgotten: NDArray[np.bool_]
@@ -112,24 +111,24 @@ def run_trials(
     trials: int,
     first: int = 0,
 ) -> Iterator[Trial]:
-    """Run trials, each with its own models and newly drawn or labelled forgotten rows.
+    """Run trials, each with its own models and newly drawn (or labelled) forgotten rows.
 
-    Every trial trains its own original: guarantees of unlearning are about the randomness of
-    training too, and models that unlearned from one original would not be independent.
+    Every trial trains a new original: guarantees of unlearning cover the randomness of training,
+    too, and models unlearned from one original would not be independent.
 
     Parameters
     ----------
     model : Classifier
-        Its architecture counts.
+        Only its architecture is used.
     data : TrainingData
-        With test rows.
+        Must have test rows.
     schedule : Schedule
-        How the original and the retrained model are trained.
+        Training of the original and the retrained models.
     unlearner : callable
     plan : Plan
     trials : int
     first : int
-        How many of them are there already: a trial is a function of its number and the plan.
+        Number of trials already done: a trial depends only on its number and the plan.
 
     Raises
     ------

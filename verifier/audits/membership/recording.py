@@ -32,7 +32,7 @@ Recorded = tuple[Views, dict[str, object]]
 
 
 class AuditInterruptedError(AuditError):
-    """Trials were interrupted from the keyboard; nothing was written."""
+    """Trials were interrupted from the keyboard; no file was written."""
 
     exit_code = ExitCode.INTERRUPTED
 

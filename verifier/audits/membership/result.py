@@ -8,17 +8,17 @@ from leaveout.verifier.audits.intervals import alpha_lower_bound, clopper_pearso
 from leaveout.verifier.audits.membership.statistics import LEAST_TRIALS
 
 LOWER_SHARE = 0.8
-"""Of what may fail, the part of the lower end; the upper end grows only with its logarithm."""
+"""Share of the error for the lower bound; the upper bound depends on its logarithm only."""
 
 
 @dataclass(frozen=True)
 class Counted:
-    """How often one event happened in either arm."""
+    """How often an event occurred in each arm."""
 
     event: str
     sees: str
-    unlearned: int  # trials in which it happened
-    retrained: int  # trials in which it happened
+    unlearned: int  # trials of the unlearned arm in which it occurred
+    retrained: int  # trials of the retrained arm in which it occurred
     unlearned_trials: int
     retrained_trials: int
 
@@ -42,20 +42,20 @@ class Counted:
 
 @dataclass(frozen=True)
 class Implied:
-    """What an event implies for ``Pr[E | unlearned] <= e^alpha Pr[E | retrained] + beta``."""
+    """What an event implies about ``Pr[E | unlearned] <= e^alpha Pr[E | retrained] + beta``."""
 
-    alpha: float  # with beta = 0, alpha is at least this
-    beta: float  # with alpha = 0, beta is at least this
-    confidence: float  # of each of the two alone
-    counted: Counted  # of the event, fixed before the trials counted
+    alpha: float  # least alpha if beta = 0
+    beta: float  # least beta if alpha = 0
+    confidence: float  # of each of the two separately
+    counted: Counted  # the event, fixed before the counted trials
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """What attacks achieve that rank forgotten rows among unseen rows."""
+    """The result of attacks that rank forgotten rows among unseen rows."""
 
-    lower: float  # the advantage of such attacks is at least this
-    confidence: float  # of this alone
+    lower: float  # lower bound of these attacks' advantage
+    confidence: float  # of this bound alone
     counted: Counted
 
 
@@ -70,17 +70,17 @@ class Advantage:
     unit : str
         ``trials``, ``records`` or ``events``.
     trials : int
-        Independent trials in the audit, in the smaller arm.
+        Independent trials of the audit, in the smaller arm.
     estimating : int
-        Those the bounds rest on; the others chose and trained attacks.
+        Trials used for the bounds; the others chose and trained attacks.
     attack : str
-        The attack that the lower bound rests on, and what it found.
+        The attack behind the lower bound, and its finding.
     implied : Implied or None
-        From an event about the model after forgetting alone, which is what such guarantees are
-        about; None where no event was counted.
+        From an event about only the model after forgetting, as in such guarantees; None if no event
+        was counted.
     ranked : Ranked or None
-        What is due to who was deleted, and not to the whole model being different; None where no
-        rows that no model saw are recorded, or no event was counted.
+        The part due to which rows were deleted, rather than to different models overall; None if no
+        unseen rows are recorded, or no event was counted.
     """
 
     lower: float
@@ -109,10 +109,10 @@ def nothing_known(unit: str, trials: int) -> Advantage:
 def implied_guarantee(counted: Counted, confidence: float) -> Implied:
     """Return the least alpha and the least beta that counts allow.
 
-    ``alpha >= ln(Pr[E | unlearned] / Pr[E | retrained])`` and ``beta >= Pr[E | unlearned] -
-    Pr[E | retrained]``, each probability at the end of its Clopper-Pearson interval that makes
-    the claim weaker, each with half the error. An event that unlearning makes *rarer* counts
-    through its opposite: a model that is too quiet shows as well as one that leaks.
+    ``alpha >= ln(Pr[E | unlearned] / Pr[E | retrained])`` and ``beta >= Pr[E | unlearned] - Pr[E |
+    retrained]``, each probability at the end of its Clopper-Pearson interval that makes the claim
+    weaker, each with half the error. An event that unlearning makes *rarer* counts through its
+    complement: a model that hides too much is detected, too.
     """
     counts = (counted.unlearned, counted.unlearned_trials)
     others = (counted.retrained, counted.retrained_trials)

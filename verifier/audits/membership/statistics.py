@@ -1,4 +1,4 @@
-"""What is compared between arms: attack scores, and one number per trial."""
+"""Quantities compared between the arms: attack scores, and one number per trial."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from leaveout.arrays import Floats
 from leaveout.verifier.audits.membership.views import Views
 
 Sees = Literal["after", "both"]
-"""What an attack is shown: the model after forgetting alone, or the one before it as well."""
+"""What an attack sees: only the model after forgetting, or also the one before."""
 
 _LEAST = 1e-7
 
@@ -75,19 +75,19 @@ ATTACKS = (
     Attack("change of loss", "both", _change),
     Attack("closeness", "both", _closeness),
 )
-"""Yeom et al.'s loss attack and its relatives; a label-only one; two that compare both models."""
+"""Yeom et al.'s loss attack and its variants; a label-only one; two that compare both models."""
 
 
 _MOST_ROWS = 20_000
 _FOLDS = 5
 _STEPS = 500
 _TOLERANCE = 1e-10
-"""So small that what is learned is the one minimum, which a checker finds too."""
+"""Small enough that training finds the unique minimum, which a checker finds, too."""
 
 
 @dataclass(frozen=True)
 class TrainedAttack:
-    """A logistic regression to train."""
+    """A logistic regression that is trained on trials."""
 
     name: str
     sees: Sees
@@ -105,7 +105,7 @@ TRAINED = (
 def trained_scores(
     attack: TrainedAttack, views: Views, selecting: NDArray[np.bool_], seed: int
 ) -> dict[str, Floats]:
-    """Score every row in both arms with an attack not trained on its trial."""
+    """Score every row in both arms with an attack that was not trained on the row's trial."""
     features = {
         arm: _features(attack, views, posteriors)
         for arm, posteriors in views.arms.items()
@@ -173,7 +173,7 @@ def _fit(
 
 
 LEAST_TRIALS = 4
-"""Two to choose an attack on, so that the choice can be cross-fitted, and two to judge it."""
+"""Two to choose an attack, so that the choice can be cross-fitted, and two to evaluate it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,8 +182,8 @@ class RowScores:
 
     attack: str
     sees: Sees
-    unlearned: Floats  # shape (rows,): of all rows in each arm
-    retrained: Floats  # shape (rows,): of all rows in each arm
+    unlearned: Floats  # shape (rows,): all rows of the unlearned arm
+    retrained: Floats  # shape (rows,): all rows of the retrained arm
     original: Floats | None = None  # shape (rows,)
 
 
@@ -207,7 +207,7 @@ class Statistic:
 def selecting_trials(trials: int) -> NDArray[np.bool_]:
     """Return which trials choose and train attacks: the first third, at least two.
 
-    The others estimate and take no part in the choice.
+    The others are used only for estimates.
     """
     return np.arange(trials) < max(LEAST_TRIALS // 2, trials // 3)
 

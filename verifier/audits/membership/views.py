@@ -1,4 +1,4 @@
-"""What an attacker sees of both arms: rows and each model's posteriors on them."""
+"""The attacker's view of both arms: rows, and each model's posteriors on them."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _TOLERANCE = 1e-3
 class Views:
     """Posteriors of unlearned and retrained models, per trial.
 
-    In each trial one model unlearns drawn rows and one is trained without them; both are asked
-    about these and about unseen rows.
+    In each trial, one model unlearns the drawn rows and one is trained without them; both are
+    evaluated on these and on unseen rows.
     """
 
-    trial: NDArray[np.int64]  # shape (rows,): the trial a row belongs to; any numbers
+    trial: NDArray[np.int64]  # shape (rows,): the row's trial; any numbers
     forgotten: NDArray[np.bool_]  # shape (rows,)
-    label: NDArray[np.int64]  # shape (rows,): the true one, 0 to ``labels - 1``
-    unlearned: NDArray[np.float64]  # shape (rows, labels): posteriors in each arm
-    retrained: NDArray[np.float64]  # shape (rows, labels): posteriors in each arm
+    label: NDArray[np.int64]  # shape (rows,): true label, 0 to ``labels - 1``
+    unlearned: NDArray[np.float64]  # shape (rows, labels): posteriors of the unlearned arm
+    retrained: NDArray[np.float64]  # shape (rows, labels): posteriors of the retrained arm
     original: NDArray[np.float64] | None = None  # shape (rows, labels)
-    source: str = "audit"  # file, for messages
+    source: str = "audit"  # file name in messages
 
     def __post_init__(self) -> None:
         rows = len(self.trial)

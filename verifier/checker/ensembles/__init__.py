@@ -1,1 +1,1 @@
-"""Forests proved again: read, retrained and bounded by the checker's own code."""
+"""Forests checked again: read, retrained and bounded by the checker's own code."""

@@ -1,4 +1,4 @@
-"""Claims about leaks of forests, checked by the trees of boxes that prove them."""
+"""Claims about leaks of forests, checked by trees of boxes."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.inputs import Inputs
 
 FACTORS = (0.25, 0.5, 0.75, 1.0, 1.5)
-"""Multiples of the other forest's margin that are subtracted; any number from 0 is sound."""
+"""Multiples of the other forest's margin to subtract; any non-negative number is sound."""
 
 
 class Asked(NamedTuple):
-    """The query of kernels."""
+    """The query of the kernels."""
 
     label: int
-    trees: tuple[int, int]  # of the whole forest, and of the others
+    trees: tuple[int, int]  # number of trees in the whole forest, and in the others
     factors: NDArray[np.float64]  # shape (factors,)
-    padding: float  # more than rounding can move a bound by
+    padding: float  # larger than the effect of rounding on any bound
 
 
 class Box(NamedTuple):
-    """Inputs: above ``low``, at most ``high``, feature by feature."""
+    """Inputs above ``low`` and at most ``high`` in each feature."""
 
     low: NDArray[np.float64]  # shape (features,)
     high: NDArray[np.float64]  # shape (features,)
@@ -53,7 +53,7 @@ def _down(pool: Pool, box: Box, node: int) -> int:
 
 @compiled_in
 def both_down(pool: Pool, box: Box, a: int, b: int) -> tuple[int, int]:
-    """Take a node of either forest down as far as the whole box goes."""
+    """Take a node of each forest down as far as the whole box goes."""
     if a == b:
         a = _down(pool, box, a)
         return a, a
@@ -62,7 +62,7 @@ def both_down(pool: Pool, box: Box, a: int, b: int) -> tuple[int, int]:
 
 @compiled_in
 def _note(pool: Pool, a: int, b: int, asked: Asked, out: Any, worse: Any) -> None:
-    """Widen bounds by a leaf of either forest."""
+    """Widen bounds by a leaf of each forest."""
     c, labels = asked.label, pool.shares.shape[1]
     s, m = pool.left[a], pool.left[b]
     shares, equal = pool.shares, asked.trees[0] == asked.trees[1]
@@ -85,14 +85,14 @@ def gather(
 ) -> Any:
     """Bound the contributions to margins of both forests' trees in a box.
 
-    All pairs of leaves that one input can reach are visited; outside the trees' difference, each
-    leaf is its own partner.
+    All pairs of leaves that one input can reach are visited; where the trees are equal, each leaf
+    is paired with itself.
     """
     for d in range(out.shape[0]):
         worse[d] = False
         for i in range(out.shape[1]):
             out[d, i] = np.inf if i == 1 else -np.inf
-    # An entry: two nodes (-1: only a range is set again), a feature (-1: none) and its range.
+    # An entry: two nodes (-1: only restore a range), a feature (-1: none) and its range.
     stack[0, 0], stack[0, 1], stack[0, 2] = a, b, -1
     count = 1
     while count:
@@ -128,7 +128,7 @@ def gather(
 
 
 PROVED = -1
-"""What is returned in place of the node that fails."""
+"""Returned instead of a failing node."""
 
 DEEPEST = 4000
 
@@ -136,19 +136,17 @@ Longs = NDArray[np.int64]
 
 
 class Tables(NamedTuple):
-    """Features that take listed rows together; of those that take values alone none."""
+    """Features that jointly take listed rows; others are in no table."""
 
-    of: Longs  # shape (features,): which table a feature is in; -1 for none
+    of: Longs  # shape (features,): the table of each feature; -1 for none
     column_start: Longs  # shape (tables + 1,)
     columns: Longs
-    row_start: (
-        Longs  # shape (tables + 1,): where in ``columns``, and in ``rows``, each table begins
-    )
+    row_start: Longs  # shape (tables + 1,): start of each table in ``columns`` and in ``rows``
     rows: Floats
 
 
 class Levels(NamedTuple):
-    """What is known of each box on the path from the root, a row per level."""
+    """Facts about each box on the path from the root, one row per level."""
 
     low: Floats  # shape (levels, features)
     high: Floats  # shape (levels, features)
@@ -163,7 +161,7 @@ def _compile_depth_of(stamp: int) -> Callable[..., int]:
 
     @cached_njit(**PLAIN)
     def depth_of(feature: NDArray[np.int32], begin: int, end: int, features: int) -> int:
-        """Return how many levels a tree in preorder has; -1 where it is none."""
+        """Return the number of levels of a tree in preorder; -1 if it is not one."""
         _ = stamp
         waiting = np.empty(end - begin + 1, np.int64)
         waiting[0] = 1
@@ -187,7 +185,7 @@ depth_of = _compile_depth_of(package_stamp())
 
 @compiled_in
 def _narrow(tables: Tables, box: Box, feature: int) -> tuple[bool, np.uint64]:
-    """Shrink a box to the listed rows in it; return whether there is one, and what changed."""
+    """Shrink a box to the listed rows in it; return whether any is left, and what changed."""
     table = tables.of[feature]
     changed = np.uint64(1) << np.uint64(feature & 63)
     if table < 0:
@@ -217,9 +215,9 @@ def _narrow(tables: Tables, box: Box, feature: int) -> tuple[bool, np.uint64]:
 
 @compiled_in
 def _confidence(pool: Pool, nodes: Any, asked: Asked) -> float:
-    """Return the confidence of the leak where every tree is at one leaf; -inf if it is none.
+    """Return the leak's confidence if every tree is at one leaf; -inf if it is not a leak.
 
-    Shares are added in the order of trees and divided once, as forests do.
+    Shares are added in the order of the trees and divided once, as in forests.
     """
     labels, c = pool.shares.shape[1], asked.label
     means = np.zeros((2, labels))
@@ -246,7 +244,7 @@ def _confidence(pool: Pool, nodes: Any, asked: Asked) -> float:
 
 @compiled_in
 def _bound(pool: Pool, nodes: Any, parts: Any, worse: Any, asked: Asked) -> float:
-    """Return what no leak in a box is above; -inf where there is none."""
+    """Return an upper bound of all leaks in a box; -inf if there is none."""
     trees, labels, kinds = len(nodes), pool.shares.shape[1], parts.shape[2]
     settled = True
     for t in range(trees):
@@ -278,7 +276,7 @@ def _bound(pool: Pool, nodes: Any, parts: Any, worse: Any, asked: Asked) -> floa
 def _enter(
     pool: Pool, levels: Levels, level: int, changed: np.uint64, asked: Asked, stack: Any, ends: Any
 ) -> Any:
-    """Update what is known of a box from that of its parent."""
+    """Update the facts about a box from those about its parent."""
     box = Box(levels.low[level], levels.high[level])
     for t in range(levels.nodes.shape[1]):
         a, b = levels.nodes[level - 1, t, 0], levels.nodes[level - 1, t, 1]
@@ -300,7 +298,7 @@ def _root(
     pool: Pool, whole: Any, other: Any, known: Any, asked: Asked, levels: Levels, stack: Any,
     ends: Any,
 ) -> Any:  # fmt: skip
-    """Set what is known of the whole set of inputs; where the trees are the same it is known."""
+    """Set the facts about the whole input set, known already where trees are equal."""
     box = Box(levels.low[0], levels.high[0])
     for t in range(len(whole)):
         a, b = both_down(pool, box, whole[t], other[t])
@@ -391,11 +389,11 @@ _AT_ONCE = 64
 
 @dataclass(frozen=True, eq=False)
 class Trees:
-    """Trees of boxes, one a member, in preorder, one after another."""
+    """Trees of boxes, one per member, in preorder, concatenated."""
 
-    size: NDArray[np.int32]  # shape (members,): how many nodes each has
-    feature: NDArray[np.int32]  # shape (nodes,): what a box is split on; -1 for a leaf
-    value: Floats  # shape (nodes,): at most that goes left; 0 for a leaf
+    size: NDArray[np.int32]  # shape (members,): number of nodes
+    feature: NDArray[np.int32]  # shape (nodes,): feature that a box is split on; -1 for a leaf
+    value: Floats  # shape (nodes,): inputs up to this value go left; 0 for a leaf
 
 
 @dataclass(frozen=True, eq=False)
@@ -404,7 +402,7 @@ class Boxes:
 
     members: Members
     inputs: Inputs
-    names: Callable[[int], str]  # from a member to what it is called
+    names: Callable[[int], str]  # a member's name in messages
     _tables: Tables = field(init=False)
 
     def __post_init__(self) -> None:
@@ -417,7 +415,7 @@ class Boxes:
 
 
 def listed_of(inputs: Inputs) -> Listed:
-    """Return a set of inputs as far as nodes depend on it."""
+    """Return the parts of an input set that nodes depend on."""
     known: list[Floats] = [np.zeros(0)] * len(inputs.lower)
     lower, upper = inputs.lower.copy(), inputs.upper.copy()
     for table in inputs.tables:
@@ -446,9 +444,9 @@ def _tables_of(inputs: Inputs) -> Tables:
 
 
 def read_boxes(proof: Mapping[str, NDArray[Any]], members: int) -> Trees:
-    """Return trees of boxes as a certificate has them.
+    """Return the trees of boxes in a certificate.
 
-    Only inner nodes have a value there.
+    There, only inner nodes have a value.
     """
     kinds = {"size": np.int32, "feature": np.int32, "value": np.float64}
     if set(proof) != set(kinds):
@@ -476,7 +474,7 @@ def prove(
     trees: Trees,
     progress: Callable[[int], None] = lambda done: None,
 ) -> int:
-    """Prove that no leak of a label is above a bound; return how many leaves that took."""
+    """Prove that no leak of a label exceeds a bound; return the number of leaves used."""
     found, features = boxes.members, len(boxes.inputs.lower)
     starts = np.concatenate(([0], np.cumsum(trees.size.astype(np.int64))))
     deepest = 0
@@ -511,7 +509,7 @@ def prove(
 
 
 def _padding(members: Members) -> float:
-    """Return more than what rounding can move a bound by; see the page on certificates."""
+    """Return more than the effect of rounding on any bound; see the page on certificates."""
     used = int(members.pool.used[1])
     most = float(members.pool.shares[:used].max())
     return 8.0 * (max(members.trees) + 8) * (1.0 + max(FACTORS)) * most * 2.0**-53

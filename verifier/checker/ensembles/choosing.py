@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 PLAIN: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-"""No fast mathematics: a score must be the number that the definition gives."""
+"""No fast-math: scores must be the numbers that the definition gives."""
 
 STEP = np.uint64(0x9E3779B97F4A7C15)
 _ATTRIBUTE = np.uint64(0x8CB92BA72F3D8DD7)
@@ -25,12 +25,12 @@ _DRAWS = 128
 
 
 def compiled_in(function: Function) -> Function:
-    """Compile a function into those that call it."""
+    """Inline a function into compiled functions that call it."""
     return register_jitable(**PLAIN)(function)
 
 
 def package_stamp() -> int:
-    """Return a digest of this package's sources, by which what is compiled and kept is known."""
+    """Return a digest of this package's sources, which identifies compiled code in the cache."""
     sources = [each for each in files(__package__).iterdir() if each.name.endswith(".py")]
     every = b"".join(each.read_bytes() for each in sorted(sources, key=lambda each: each.name))
     return int.from_bytes(hashlib.sha256(every).digest()[:6], "big")
@@ -46,13 +46,13 @@ def mix_bits(x: np.uint64) -> np.uint64:
 
 @compiled_in
 def root_key(seed: int, tree: int) -> np.uint64:
-    """Return what chance is drawn from at the root of a tree."""
+    """Return the random key of a tree's root."""
     return mix_bits(mix_bits(np.uint64(seed) + STEP) + np.uint64(tree + 1) * STEP)
 
 
 @compiled_in
 def child_key(key: np.uint64, side: int) -> np.uint64:
-    """Return that of a child, the left one of side 0."""
+    """Return the key of a child; side 0 is left."""
     return mix_bits(key + (_SIDES[0] if side == 0 else _SIDES[1]))
 
 
@@ -64,9 +64,9 @@ def attribute_key(key: np.uint64, attribute: int) -> np.uint64:
 
 @compiled_in
 def between(low: float, high: float) -> float:
-    """Return the threshold of two adjacent values: their middle, the lower one if that rounds up.
+    """Return the threshold of adjacent values: their middle; the lower if that rounds up.
 
-    What is missing is minus infinity, and parted from all else at minus infinity.
+    Missing values are minus infinity; the threshold minus infinity separates them from others.
     """
     if low == -np.inf:
         return low
@@ -76,7 +76,7 @@ def between(low: float, high: float) -> float:
 
 @compiled_in
 def threshold_between(key: np.uint64, low: float, high: float) -> float:
-    """Return a random node's threshold in [low, high): the first point of a grid that is inside."""
+    """Return a random node's threshold in [low, high): the first point of a grid inside it."""
     if low == -np.inf:
         return low
     exponent = math.frexp(high - low)[1]
@@ -100,12 +100,12 @@ class Data(NamedTuple):
     """Rows."""
 
     columns: NDArray[np.float64]  # shape (attributes, rows)
-    bits: NDArray[np.uint64]  # shape (attributes, rows): the same numbers' bits
+    bits: NDArray[np.uint64]  # shape (attributes, rows): the same numbers as bits
     labels: NDArray[np.int64]  # shape (rows,)
 
 
 class Rules(NamedTuple):
-    """The settings that a node is a function of; see `leaveout.models.forest`'s page."""
+    """The settings that nodes depend on; see the page on forests."""
 
     thresholds: int
     attributes: int
@@ -116,9 +116,9 @@ class Rules(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Working memory; after `choose`, what the node considered."""
+    """Work space; after `choose`, the splits that a node considered."""
 
-    counts: NDArray[np.int64]  # shape (labels,): of the node's rows
+    counts: NDArray[np.int64]  # shape (labels,): counts of the node's rows
     tallies: NDArray[np.int64]  # shape (3, labels): of rows up to a value, at it, and at the next
     picked: NDArray[np.int64]  # shape (attributes,)
     keys: NDArray[np.uint64]  # shape (attributes,)
@@ -129,7 +129,7 @@ class Room(NamedTuple):
 
 
 def room_for(rules: Rules, labels: int) -> Room:
-    """Return room for one node at a time."""
+    """Return work space for one node at a time."""
     m, k = rules.attributes, rules.thresholds
     return Room(
         np.zeros(labels, np.int64), np.zeros((3, labels), np.int64), np.zeros(m, np.int64),
@@ -140,7 +140,7 @@ def room_for(rules: Rules, labels: int) -> Room:
 
 @compiled_in
 def _count_log(count: int) -> float:
-    """Return count log2 count, by the series of atanh in basic arithmetic."""
+    """Return count log2 count, by atanh's series in basic arithmetic."""
     if count < 2:
         return 0.0
     fraction, exponent = math.frexp(float(count))
@@ -157,7 +157,7 @@ def _count_log(count: int) -> float:
 
 @compiled_in
 def worth(entropy: bool, left: Any, counts: Any) -> float:
-    """Return the quality of a split, given the rows of each label on the left."""
+    """Return the quality of a split, from the left side's rows per label."""
     left_size, right_size = 0, 0
     first, second = 0.0, 0.0
     for c in range(len(counts)):
@@ -179,7 +179,7 @@ def worth(entropy: bool, left: Any, counts: Any) -> float:
 def _pick(
     data: Data, order: Any, begin: int, end: int, key: np.uint64, wanted: int, room: Room
 ) -> int:
-    """Leave the attributes first by priority that are not constant; return how many."""
+    """Store the first non-constant attributes by priority; return their number."""
     found = 0
     for a in range(len(data.columns)):
         if data.columns[a, order[a, begin]] == data.columns[a, order[a, end - 1]]:
@@ -200,7 +200,7 @@ def _pick(
 
 @compiled_in
 def _keep(low: float, high: float, priority: np.uint64, i: int, k: int, room: Room) -> np.uint64:
-    """Keep a threshold among the k first by priority; return the one that others must be below."""
+    """Keep a threshold among the first k by priority; return the priority to beat."""
     at = room.many[i]
     if at == k:
         at = 0
@@ -261,7 +261,7 @@ def choose(
     data: Data, order: Any, begin: int, end: int, key: np.uint64, depth: int, rules: Rules,
     room: Room,
 ) -> tuple[int, float]:  # fmt: skip
-    """Return the attribute and the threshold of a node, -1 of a leaf."""
+    """Return the attribute and threshold of a node, -1 for a leaf."""
     counts, n, present = room.counts, 0, 0
     for c in range(len(counts)):
         counts[c] = 0
@@ -302,7 +302,7 @@ def choose(
 
 @compiled_in
 def kept_in_order(room: Room, i: int, place: Any) -> None:
-    """Leave in ``place`` which of the i-th attribute's thresholds come first by value."""
+    """Store in ``place`` the i-th attribute's thresholds in order of value."""
     for j in range(room.many[i]):
         at = j
         while at > 0 and room.kept[i, place[at - 1], 0] > room.kept[i, j, 0]:

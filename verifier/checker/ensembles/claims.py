@@ -1,4 +1,4 @@
-"""Manifest entries on leaks of forests, none of which is trusted."""
+"""Manifest entries on leaks of forests, all of them untrusted."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from leaveout.verifier.checker.inputs import Inputs, runs
 
 
 class ForestQuestionPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A forest, what it is compared with, and a set of inputs."""
+    """A forest, the forests it is compared with, and a set of inputs."""
 
     forest: FilePart
-    other: FilePart | None  # one other forest; None where it is the forest without each of its rows
-    members: int  # how many forests it is compared with
+    other: FilePart | None  # one other forest; None for the forest without each of its rows
+    members: int  # number of forests it is compared with
     box: BoxPart
 
 
 class ForestResultPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One claim: no leak with the label has a confidence above ``upper``."""
+    """One claim: no leak with the label has confidence above ``upper``."""
 
     question: int
     name: str
-    label: int  # of the forest's labels, in order
-    upper: float  # below 0 where there is no leak at all
-    proof: str  # what the names of the arrays of its trees of boxes begin with
+    label: int  # index among the forest's labels
+    upper: float  # negative if there is no leak at all
+    proof: str  # prefix of the array names of its trees of boxes
 
 
 class ForestsPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything that is said of leaks of forests."""
+    """All claims and questions about leaks of forests."""
 
     questions: tuple[ForestQuestionPart, ...]
     results: tuple[ForestResultPart, ...]
 
 
 def forest_texts(part: ForestsPart) -> Iterator[str]:
-    """Yield what is shown on a terminal."""
+    """Yield the texts that are printed."""
     for result in part.results:
         yield from (result.name, result.proof)
     for question in part.questions:
@@ -57,7 +57,7 @@ class ForestSubject:
     sha256: str
     other: tuple[Path, str] | None
     members: int
-    names: list[Any]  # the labels
+    names: list[Any]  # labels
     inputs: Inputs
 
     def lines(self) -> Iterator[str]:
@@ -79,7 +79,7 @@ class ForestSubject:
         yield from self.inputs.lines()
 
     def claim_text(self, labels: Collection[int]) -> str:
-        """Return in words which labels are claimed."""
+        """Return the claimed labels in words."""
         own = sorted(set(labels))
         others = [label for label in range(len(self.names)) if label not in own]
         if not others:

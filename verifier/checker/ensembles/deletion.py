@@ -1,4 +1,4 @@
-"""Functions of statements about deleted rows, computed by the checker itself."""
+"""Functions of statements about deleted rows, as the checker computes them."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Recorded:
 
     tree: Numbers  # shape (changes,)
     node: Numbers  # shape (changes,)
-    size: Numbers  # shape (changes,): how many nodes stand there now
+    size: Numbers  # shape (changes,): number of nodes that replace it
     feature: Numbers  # shape (nodes,)
     threshold: Numbers  # shape (nodes,)
-    digest: bytes  # SHA-256 of all arrays of the forest after, as the manifest of its file has it
+    digest: bytes  # SHA-256 of the new forest's arrays, as in its file's manifest
 
 
 _KINDS = {
@@ -40,7 +40,7 @@ _KINDS = {
 
 
 def read_changes(proof: Mapping[str, Numbers]) -> Recorded:
-    """Return what was recorded."""
+    """Return the recorded changes of a proof."""
     if not proof:
         raise RejectedError("there is no record of what the deletion gave")
     if set(proof) != set(_KINDS):
@@ -62,7 +62,7 @@ def read_changes(proof: Mapping[str, Numbers]) -> Recorded:
 
 
 def ends_of(feature: Numbers) -> NDArray[np.int64]:
-    """Return the node behind the last one below each, of nodes in preorder."""
+    """Return the end of each node's subtree, for nodes in preorder."""
     size = len(feature)
     ends = np.zeros(size, np.int64)
     for node in range(size - 1, -1, -1):
@@ -79,7 +79,7 @@ def ends_of(feature: Numbers) -> NDArray[np.int64]:
 
 
 def path_to(feature: Numbers, node: int) -> str:
-    """Return the path to a node of a preorder in words, a letter a step."""
+    """Return the path to a node of a preorder, as one letter per step."""
     ends, at, steps = ends_of(feature), 0, ""
     while at != node:
         left = at + 1
@@ -89,7 +89,7 @@ def path_to(feature: Numbers, node: int) -> str:
 
 
 def hold_against(before: Exact, recorded: Recorded, after: Exact) -> None:
-    """Compare a forest with recorded changes against a retrained one."""
+    """Compare a retrained forest with a forest to which recorded changes are applied."""
     starts = np.concatenate(([0], np.cumsum(recorded.size.astype(np.int64))))
     if np.any((recorded.tree < 0) | (recorded.tree >= len(before.trees))):
         raise RejectedError("the record of a deletion changes a tree that there is not")
@@ -119,7 +119,7 @@ def hold_against(before: Exact, recorded: Recorded, after: Exact) -> None:
 def _apply_changes(
     tree: Tree, recorded: Recorded, own: NDArray[np.int64], starts: NDArray[np.int64], index: int
 ) -> tuple[Numbers, Numbers]:
-    """Return the splits of a tree with its changes, in preorder."""
+    """Return a tree's splits after its changes, in preorder."""
     if not len(own):
         return tree.feature, tree.threshold
     ends = ends_of(tree.feature)
@@ -145,7 +145,7 @@ def _split(feature: Numbers, threshold: Numbers, node: int) -> str:
 
 
 def digest_of(forest: Exact) -> bytes:
-    """Return the SHA-256 of a forest's arrays, as the manifest of its file has it."""
+    """Return the SHA-256 of a forest's arrays, as in its file's manifest."""
     X = forest.X.copy()
     X[np.isneginf(X)] = np.nan
     arrays: dict[str, Numbers] = {
@@ -162,7 +162,7 @@ def digest_of(forest: Exact) -> bytes:
 
 @dataclass(frozen=True, eq=False)
 class Forest(Compared):
-    """A forest as a statement has it; two are equal if every array of them is."""
+    """A forest in a statement; two are equal if all their arrays are."""
 
     held: Exact | Answering
     _trained: dict[tuple[int, ...], Exact] = field(default_factory=dict, repr=False)
@@ -181,13 +181,13 @@ class Forest(Compared):
         return id(self)
 
     def exact(self) -> Exact:
-        """Return the forest as one with training rows."""
+        """Return the forest, which must have training rows."""
         if not isinstance(self.held, Exact):
             raise RejectedError(f"{self.held.path}: keeps no rows, so none can be deleted")
         return self.held
 
     def trained_without(self, rows: tuple[int, ...]) -> Exact:
-        """Return the forest retrained without some rows, with the last one cached."""
+        """Return the forest retrained without some rows; the last result is cached."""
         if rows not in self._trained:
             self._trained.clear()
             held = self.exact()
@@ -202,7 +202,7 @@ def forest(given: Given) -> Forest:
 
 
 def points(given: Given) -> list[tuple[int, ...]]:
-    """Read which rows are deleted: of each line the column ``row``, blanks between several."""
+    """Read the deleted rows: the column ``row`` of each line, separated by blanks."""
     file = given.file()
     found = []
     try:
@@ -247,7 +247,7 @@ def retrain(given: Given) -> Forest:
 
 
 def caches_sound(given: Given) -> bool:
-    """Retrain on the rows held, and compare every array with the file's."""
+    """Retrain on the present rows, and compare every array with the file's."""
     whole = given.value_of_kind("forest", Forest, "forest")
     apart = first_apart(whole.exact(), whole.trained_without(()))
     if apart is not None:
@@ -256,7 +256,7 @@ def caches_sound(given: Given) -> bool:
 
 
 def _forest_and_record(given: Given) -> tuple[Forest, tuple[int, ...]]:
-    """Return the forest and the record of rows that a call is about."""
+    """Return the forest and the record of rows of a call."""
     whole, record = (
         given.value_of_kind("forest", Forest, "forest"),
         given.value_of_kind("record", tuple, "record"),
@@ -283,7 +283,7 @@ def first_apart(one: Exact, two: Exact) -> str | None:
 
 
 def _where(a: Tree, b: Tree, part: str) -> str:
-    """Return the node at which two trees differ, if arrays have a row per node."""
+    """Return the node at which two trees differ, if arrays have one row per node."""
     one, two = getattr(a, part), getattr(b, part)
     if part in ("feature", "threshold", "counts") and one.shape == two.shape:
         apart = one != two

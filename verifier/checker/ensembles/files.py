@@ -1,4 +1,4 @@
-"""Forest files of either kind, including forests that only answer."""
+"""Forest files of both kinds: with training rows, and for answers only."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class _ExactPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """A tree, nodes in preorder; arrays as the page on forests has them."""
+    """A tree with nodes in preorder; for the arrays see the page on forests."""
 
     feature: Ints
     threshold: Floats
@@ -87,7 +87,7 @@ class Exact:
     classes: NDArray[Any]  # shape (labels,)
     names: NDArray[np.int64]  # shape (rows,)
     X: Floats  # shape (rows, attributes): without negative zeros; minus infinity is missing
-    y: Ints  # shape (rows,): which of ``classes``
+    y: Ints  # shape (rows,): index into ``classes``
     trees: tuple[Tree, ...]
 
     @property
@@ -97,7 +97,7 @@ class Exact:
 
     @property
     def labels(self) -> list[Any]:
-        """The labels, in Python."""
+        """The labels as Python objects."""
         known: list[Any] = self.classes.tolist()
         return known
 
@@ -128,7 +128,7 @@ def read_exact(path: Path, text: bytes, arrays: dict[str, NDArray[Any]]) -> Exac
 
 
 def _digest(arrays: Mapping[str, NDArray[Any]]) -> str:
-    """Return the digest that an exact forest's manifest has of its arrays."""
+    """Return the digest of the arrays, as in an exact forest's manifest."""
     hashed = hashlib.sha256()
     for name in STORED:
         array = arrays[name]
@@ -138,7 +138,7 @@ def _digest(arrays: Mapping[str, NDArray[Any]]) -> str:
 
 
 def _wrong_rows(arrays: Mapping[str, NDArray[Any]]) -> str | None:
-    """Return what is wrong with the rows, on which everything rests."""
+    """Return what is wrong with the rows, on which everything depends."""
     names, X, y, classes = (arrays[name] for name in ("names", "X", "y", "classes"))
     if not len(names) or not X.shape[1] or not len(names) == len(X) == len(y):
         return "has no rows, or other names than rows"
@@ -172,7 +172,7 @@ def _wrong_settings(settings: Settings, attributes: int) -> str | None:
 
 
 def _trees(path: Path, arrays: Mapping[str, NDArray[Any]], part: _ExactPart) -> tuple[Tree, ...]:
-    """Divide the arrays into trees; what is in them is compared later, and never walked."""
+    """Divide the arrays into trees, which are compared later but never walked."""
     sizes = np.array(part.sizes, np.int64).reshape(-1, 2)
     nodes, cached = ([0, *np.cumsum(sizes[:, i]).tolist()] for i in range(2))
     if (
@@ -201,7 +201,7 @@ def is_ascending(labels: list[Any]) -> bool:
 
 
 def read_manifest(path: Path, text: bytes, kind: type[Any]) -> Any:
-    """Return a manifest in JSON."""
+    """Return a manifest from its JSON."""
     try:
         return msgspec.json.decode(text, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -224,12 +224,12 @@ class _AnsweringPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, eq=False)
 class Answering:
-    """A forest that only answers; ``shares`` has a row a node."""
+    """A forest without training rows; ``shares`` has one row per node."""
 
     path: Path
     classes: NDArray[Any]  # shape (labels,)
     features: int
-    rounds_inputs: bool  # whether values are rounded to float32 before they are compared
+    rounds_inputs: bool  # whether values are rounded to float32 before comparison
     feature: Ints  # shape (nodes,)
     left: Ints  # shape (nodes,)
     right: Ints  # shape (nodes,)
@@ -239,7 +239,7 @@ class Answering:
 
     @property
     def labels(self) -> list[Any]:
-        """The labels, in Python."""
+        """The labels as Python objects."""
         known: list[Any] = self.classes.tolist()
         return known
 
@@ -259,7 +259,7 @@ def read_forest(path: Path) -> Exact | Answering:
 
 
 def _archive(path: Path) -> tuple[bytes | None, dict[str, NDArray[Any]]]:
-    """Return the manifest of an exact forest's file, None of another, and the arrays."""
+    """Return the manifest of an exact forest (None for other files), and the arrays."""
     with open_file(path, ARCHIVE) as file:
         content = io.BytesIO(file.read())
     with zipfile.ZipFile(content) as archive:
@@ -303,7 +303,7 @@ def _read_answering(path: Path, arrays: dict[str, NDArray[Any]]) -> Answering:
 
 
 def _wrong_answers(forest: Answering) -> str | None:
-    """Return what is wrong with trees that are walked as they are."""
+    """Return what is wrong with trees that are walked directly."""
     leaf = forest.feature < 0
     inner = ~leaf
     place = np.arange(len(leaf)) - np.repeat(forest.roots[:-1], np.diff(forest.roots))
@@ -319,7 +319,7 @@ def _wrong_answers(forest: Answering) -> str | None:
         return "splits on a feature that there is not"
     if not np.isfinite(forest.threshold).all():
         return "has a threshold that is no number"
-    # Children come behind their parents, so that no walk is endless.
+    # Children come after their parents, so that every walk ends.
     for children in (forest.left[inner], forest.right[inner]):
         if (children <= place[inner]).any() or (children >= size[inner]).any():
             return "has a node whose child is not behind it"

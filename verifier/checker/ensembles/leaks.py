@@ -1,4 +1,4 @@
-"""Claims about leaks of forests: read files, retrain forests, walk boxes."""
+"""Claims about leaks of forests: read the files, retrain the forests, walk the boxes."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class ForestQuestion:
     """Forests over a set of inputs, read and retrained."""
 
     boxes: Boxes
-    columns: list[int]  # where each label of the forest is among those of both
+    columns: list[int]  # index of each of the forest's labels among those of both
     subject: ForestSubject
 
 
 def read_forests(part: ForestQuestionPart, folder: Path, given: Given) -> ForestQuestion:
-    """Read the forests of a question and build what it is about."""
+    """Read the forests of a question, and retrain them if necessary."""
     where, one = _forest(part.forest, folder, given)
     inputs = read_box(part.box, one.features, str(where), single=False)
     if part.other is not None:
@@ -83,7 +83,7 @@ def check_forest(
     proof: Mapping[str, NDArray[Any]],
     progress: Callable[[int, int], None],
 ) -> int:
-    """Prove one claim; return how many boxes that took."""
+    """Prove one claim; return the number of boxes used."""
     if not 0 <= part.label < len(question.columns):
         raise RejectedError(f"the forest has no label {part.label}")
     trees = read_boxes(proof, question.subject.members)

@@ -1,7 +1,7 @@
 """A forest without each of its rows in turn: trees retrained down the row's path.
 
-A child is a function of its key and its rows, so beside the row's path a tree stands as long as
-splits send the same rows to the same sides; where one does not, what is below is grown anew.
+A child depends only on its key and its rows, so off the row's path a tree is unchanged as long as
+splits send the same rows to the same sides; below a split that does not, it is regrown.
 """
 
 from __future__ import annotations
@@ -57,17 +57,17 @@ from leaveout.verifier.checker.errors import RejectedError
 
 
 class Each(NamedTuple):
-    """Each row's split of its node without it, and working memory."""
+    """Each row's split of its node without that row, and work space."""
 
-    feature: NDArray[np.int64]  # shape (rows,): -1: it is a leaf then
-    threshold: NDArray[np.float64]  # shape (rows,): the threshold, and what the split is worth
-    value: NDArray[np.float64]  # shape (rows,): the threshold, and what the split is worth
-    considered: NDArray[np.int64]  # shape (rows,): how many attributes
-    group: NDArray[np.int64]  # shape (rows,): which of the groups of equal value a row is in
-    at: NDArray[np.float64]  # shape (rows,): the value of each group
+    feature: NDArray[np.int64]  # shape (rows,): -1 for a leaf
+    threshold: NDArray[np.float64]  # shape (rows,): the threshold
+    value: NDArray[np.float64]  # shape (rows,): the quality of the split
+    considered: NDArray[np.int64]  # shape (rows,): number of attributes
+    group: NDArray[np.int64]  # shape (rows,): the row's group of equal values
+    at: NDArray[np.float64]  # shape (rows,): each group's value
     bits: NDArray[np.uint64]  # shape (rows,)
-    counts: NDArray[np.int64]  # shape (rows, labels): rows of each label in a group, and up to it
-    sums: NDArray[np.int64]  # shape (rows, labels): rows of each label in a group, and up to it
+    counts: NDArray[np.int64]  # shape (rows, labels): rows of each label in a group
+    sums: NDArray[np.int64]  # shape (rows, labels): rows of each label up to a group
     priority: NDArray[np.uint64]  # shape (thresholds + 2,)
     first: NDArray[np.int64]  # shape (thresholds + 2,)
     whole: NDArray[np.int64]  # shape (labels,)
@@ -78,7 +78,7 @@ class Each(NamedTuple):
 
 
 def each_for(data: Data, rules: Rules, labels: int) -> Each:
-    """Return room for the rows of a node."""
+    """Return work space for the rows of a node."""
     rows, whole = len(data.labels), np.int64
     k, d = rules.thresholds + 2, len(data.columns)
     return Each(
@@ -94,7 +94,7 @@ def each_for(data: Data, rules: Rules, labels: int) -> Each:
 def _begin(
     data: Data, order: Any, begin: int, end: int, depth: int, rules: Rules, waits: Any, each: Each
 ) -> int:
-    """Count the node's rows; return for how many waiting rows it stays an inner node."""
+    """Count the node's rows; return for how many waiting rows it remains an inner node."""
     whole, n, asked = each.whole, end - begin, 0
     for c in range(len(whole)):
         whole[c] = 0
@@ -118,7 +118,7 @@ def _begin(
 def _by_priority(
     data: Data, order: Any, begin: int, end: int, key: np.uint64, each: Each
 ) -> tuple[int, Any]:
-    """Leave the attributes that are not constant, and return how many, and their order."""
+    """Store the non-constant attributes in order of priority; return their number and order."""
     found = 0
     for a in range(len(data.columns)):
         if data.columns[a, order[a, begin]] != data.columns[a, order[a, end - 1]]:
@@ -129,7 +129,7 @@ def _by_priority(
 
 @compiled_in
 def _several(one: Any, other: Any, gone: int) -> bool:
-    """Return whether two groups have several labels, even without a row of ``gone``."""
+    """Return whether two groups have several labels, even without a row of label ``gone``."""
     present = 0
     for c in range(len(one)):
         present += one[c] + other[c] - (c == gone) > 0
@@ -140,7 +140,7 @@ def _several(one: Any, other: Any, gone: int) -> bool:
 def _gather(
     data: Data, order: Any, begin: int, end: int, a: int, own: np.uint64, each: Each
 ) -> tuple[int, int]:
-    """Leave an attribute's groups and the thresholds first by priority; return how many of each."""
+    """Store an attribute's groups and first thresholds by priority; return the number of each."""
     groups, labels = -1, each.counts.shape[1]
     last = 0.0
     for i in range(begin, end):
@@ -177,7 +177,7 @@ def _gather(
 
 @compiled_in
 def _take(each: Each, row: int, label: int, a: int, g: int, following: int, entropy: bool) -> None:
-    """Consider the threshold behind group g for a node without a row."""
+    """Consider the threshold after group g for a node without a row."""
     for c in range(len(each.low)):
         each.low[c] = each.sums[g, c] - (c == label and each.group[row] <= g)
     value, cut = worth(entropy, each.low, each.rest), between(each.at[g], each.at[following])
@@ -197,7 +197,7 @@ def _consider(
         each.rest[c] = each.whole[c] - (c == label)
         size += each.counts[g, c]
     goes = size == 1
-    # Where the group goes there may be a threshold between its neighbours.
+    # If the group disappears, there may be a threshold between its neighbours.
     pending = goes and 0 < g < groups - 1
     pending = pending and _several(each.counts[g - 1], each.counts[g + 1], -1)
     new = mix_bits(own ^ each.bits[g - 1]) if pending else np.uint64(0)
@@ -229,7 +229,7 @@ def choose_each(
     data: Data, order: Any, begin: int, end: int, key: np.uint64, depth: int, rules: Rules,
     waits: Any, each: Each,
 ) -> None:  # fmt: skip
-    """Leave in ``each`` what a node splits on without each of its rows that wait."""
+    """Store in ``each`` the node's splits without each waiting row."""
     asked = _begin(data, order, begin, end, depth, rules, waits, each)
     if asked == 0:
         return
@@ -266,7 +266,7 @@ Longs = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Members:
-    """A forest and others, as roots in one pool."""
+    """A forest and its members, as roots in one pool."""
 
     pool: Pool
     whole: Longs  # shape (trees,)
@@ -276,7 +276,7 @@ class Members:
 
 @compiled_in
 def _leaf(pool: Pool, counts: Any, totals: Any, gone: int) -> int:
-    """Return the leaf of some counts; of none, that of the labels that are left in the forest."""
+    """Return the leaf of some counts; without rows, that of the labels left in the forest."""
     shares = np.zeros(len(counts))
     size, left = 0, 0
     for c in range(len(counts)):
@@ -307,7 +307,7 @@ def _same_sides(
     data: Data, order: Any, begin: int, end: int, out: int, one: int, at: float, other: int,
     by: float,
 ) -> bool:  # fmt: skip
-    """Return whether two splits send every row of a node but one to the same side."""
+    """Return whether two splits send all rows of a node but one to the same side."""
     for i in range(begin, end):
         row = order[0, i]
         if row != out and (data.columns[one, row] <= at) != (data.columns[other, row] <= by):
@@ -324,7 +324,7 @@ def _compile_without(stamp: int) -> Callable[..., int]:
         each: Each, top: Nodes, sub: Nodes, nothing: Statistics, totals: NDArray[np.int64],
         asked: NDArray[np.bool_], pool: Pool, roots: NDArray[np.int64],
     ) -> int:  # fmt: skip
-        """Set the root of a tree without each row asked about; return its own, -1 if full."""
+        """Set the root of a tree without each requested row; return the tree's root, -1 if full."""
         _ = stamp
         n = order.shape[1]
         spare = np.empty(n, np.int64)
@@ -342,7 +342,7 @@ def _compile_without(stamp: int) -> Callable[..., int]:
             levels = max(levels, top.depth[node] + 1)
         waits = asked.copy()
         counts = np.zeros(len(totals), np.int64)
-        # Of each row and level: the node of the tree there, and what it splits on without the row.
+        # For each row and level: the tree's node there, and its split without the row.
         path = np.empty((len(data.labels), levels), np.int64)
         feature_at = np.empty((len(data.labels), levels), np.int64)
         threshold_at = np.empty((len(data.labels), levels))
@@ -409,7 +409,7 @@ def _compile_empty(stamp: int) -> Callable[..., int]:
     def _empty(
         pool: Pool, totals: NDArray[np.int64], labels: NDArray[np.int64], roots: NDArray[np.int64]
     ) -> int:
-        """Set the root of a tree without rows, where the last row of a label goes."""
+        """Set the root of a tree without rows, for members that lose the last row of a label."""
         _ = stamp
         none = np.zeros(len(totals), np.int64)
         for row in range(len(labels)):
@@ -461,9 +461,9 @@ def members_of(forest: Exact, listed: Listed) -> Members:
 
 
 def _leaving_rows(forest: Exact) -> Longs:
-    """Return the row that leaves the trees with each: the copy of greatest rank.
+    """Return the row that leaves the trees with each row: its copy of greatest rank.
 
-    If every tree holds every row, that may be any copy, as they are equal.
+    If every tree has every row, any copy will do, as they are equal.
     """
     content, rank = ranks(forest.X, forest.y)
     last = np.zeros(int(content.max()) + 1, np.int64)

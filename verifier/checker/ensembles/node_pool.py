@@ -1,8 +1,7 @@
-"""Trees as shared nodes, so that equal subtrees are recognised at once.
+"""Trees as shared nodes, so that equal subtrees are recognised immediately.
 
-A node is what it answers over one set of inputs: thresholds that nothing of the set tells apart
-are one, and a node whose children are the same, or one of which nothing of the set reaches, is not
-there at all.
+A node represents its answers over one set of inputs: thresholds not separated by any input are
+merged, and a node is omitted if its children are equal or no input reaches one of them.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _LEAF = np.uint64(0x5851F42D4C957F2D)
 
 
 class Listed(NamedTuple):
-    """The set of inputs, as far as nodes depend on it."""
+    """The parts of an input set that nodes depend on."""
 
     lower: NDArray[np.float64]  # shape (features,)
     upper: NDArray[np.float64]  # shape (features,)
@@ -30,16 +29,16 @@ class Listed(NamedTuple):
 
 
 class Pool(NamedTuple):
-    """Nodes, each once."""
+    """Nodes, each stored once."""
 
-    slots: NDArray[np.int64]  # shape (a power of two,): numbers of nodes by their hash; -1: free
+    slots: NDArray[np.int64]  # shape (a power of two,): nodes by their hash; -1 is free
     feature: NDArray[np.int32]  # shape (room,): -1 for a leaf
     threshold: NDArray[np.float64]  # shape (room,)
-    left: NDArray[np.int64]  # shape (room,): children; of a leaf ``left`` is its row of ``shares``
-    right: NDArray[np.int64]  # shape (room,): children; of a leaf ``left`` is its row of ``shares``
+    left: NDArray[np.int64]  # shape (room,): child; for a leaf, its row of ``shares``
+    right: NDArray[np.int64]  # shape (room,): right child
     mask: NDArray[np.uint64]  # shape (room,)
     shares: NDArray[np.float64]  # shape (room, labels)
-    used: NDArray[np.int64]  # shape (2,): how many nodes and leaves there are
+    used: NDArray[np.int64]  # shape (2,): numbers of nodes and leaves
     listed: Listed
 
 
@@ -70,7 +69,7 @@ def _bits(value: float) -> np.uint64:
 
 @compiled_in
 def split(pool: Pool, feature: int, threshold: float, left: int, right: int) -> int:
-    """Return the node that parts inputs at a threshold, or the child that all of them go to."""
+    """Return the node that splits inputs at a threshold, or the child to which all of them go."""
     listed = pool.listed
     if threshold >= listed.upper[feature]:
         return left
@@ -78,7 +77,7 @@ def split(pool: Pool, feature: int, threshold: float, left: int, right: int) -> 
         return right
     begin, end = listed.start[feature], listed.start[feature + 1]
     if begin < end:
-        # No listed value lies between the greatest that is at most the threshold and it.
+        # No listed value is between the greatest one up to the threshold and the threshold.
         at = np.searchsorted(listed.values[begin:end], threshold, side="right")
         if at == 0:
             return right
@@ -114,7 +113,7 @@ def split(pool: Pool, feature: int, threshold: float, left: int, right: int) -> 
 
 @compiled_in
 def answer(pool: Pool, shares: Any) -> int:
-    """Return the leaf that answers with some shares of labels."""
+    """Return the leaf with the given shares of labels."""
     key = _LEAF
     for c in range(len(shares)):
         key = mix_bits(key ^ _bits(shares[c]))
@@ -144,7 +143,7 @@ def _compile_refill(stamp: int) -> Callable[..., None]:
 
     @cached_njit(**PLAIN)
     def _refill(old: Pool, new: Pool) -> None:
-        """Put every node of one pool into another; each keeps its number."""
+        """Copy every node of one pool into another, with the same number."""
         _ = stamp
         for node in range(old.used[0]):
             if old.feature[node] < 0:

@@ -1,4 +1,4 @@
-"""Two forests, as in their files, as roots in one pool."""
+"""Two forests from files, as roots in one pool."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def every_label(one: Exact | Answering, other: Exact | Answering) -> list[Any]:
 def before_rounding(threshold: Floats) -> Floats:
     """Return the greatest float64 values whose float32 is at most each threshold.
 
-    They are half way between the last float32 that is at most it and the next, or just below, as
-    half way a value is rounded to the even one of the two.
+    They are half way between the last float32 up to the threshold and the next one, or just below,
+    since half-way values are rounded to the even neighbour.
     """
     with np.errstate(over="ignore"):
         last = threshold.astype(np.float32)
         last = np.where(last > threshold, np.nextafter(last, np.float32(-np.inf)), last)
         following = np.nextafter(last, np.float32(np.inf))
-        # Beyond float32's range it is rounded as if it went on.
+        # Beyond float32's range, rounding works as if the range continued.
         ends = [
             np.clip(each.astype(np.float64), -(2.0**128), 2.0**128) for each in (last, following)
         ]
@@ -63,7 +63,7 @@ def _compile_put_tree(stamp: int) -> Callable[..., int]:
         pool: Pool, feature: NDArray[np.int32], threshold: Floats, left: NDArray[np.int32],
         right: NDArray[np.int32], shares: Floats,
     ) -> int:  # fmt: skip
-        """Put a tree, whose children come behind their parents, into a pool; return its root."""
+        """Put a tree whose children come after their parents into a pool; return its root."""
         _ = stamp
         ids = np.empty(len(feature), np.int64)
         for node in range(len(feature) - 1, -1, -1):
@@ -81,9 +81,9 @@ put_tree = _compile_put_tree(package_stamp())
 
 
 def pair_of(one: Exact | Answering, other: Exact | Answering, listed: Listed) -> Members:
-    """Return a forest and one other; labels are those of `every_label`, in their order.
+    """Return a forest and one other; labels are in the order of `every_label`.
 
-    Where one has fewer trees it is as if trees without any share came behind them.
+    The forest with fewer trees is padded with trees of zero shares.
     """
     labels = every_label(one, other)
     sides = [scored_trees(each, labels) for each in (one, other)]
@@ -105,7 +105,7 @@ _Arrays = tuple[NDArray[np.int32], Floats, NDArray[np.int32], NDArray[np.int32],
 
 
 def scored_trees(forest: Exact | Answering, labels: list[Any]) -> list[_Arrays]:
-    """Return trees with shares of all labels, and thresholds that round nothing."""
+    """Return trees with shares of all labels, and thresholds for unrounded values."""
     columns = [labels.index(label) for label in forest.labels]
     found = _exact(forest) if isinstance(forest, Exact) else _answering_trees(forest)
     trees = []

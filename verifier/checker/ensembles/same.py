@@ -1,4 +1,4 @@
-"""Whether two forests label every input of a set alike, proved by trees of boxes."""
+"""Whether two forests label every input of a set identically, proved by trees of boxes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from leaveout.verifier.checker.files import BoxPart
 from leaveout.verifier.checker.inputs import read_box
 
 _NO_LEAK = -1e-9
-"""Below every confidence, that of a tie included."""
+"""Below every confidence, including that of a tie."""
 
 
 def same_function(given: Given) -> bool | None:
-    """Return whether two forests answer alike everywhere; None where that cannot be told."""
+    """Return whether two forests agree on all inputs; None if that is unknown."""
     one, other = (given.value_of_kind(name, Forest, "forest") for name in ("forest", "other"))
     part = given.value_of_kind("inputs", BoxPart, "set of inputs")
     if one.held.features != other.held.features:
@@ -44,7 +44,7 @@ def same_function(given: Given) -> bool | None:
 
 
 def _apart(boxes: Boxes, x: np.ndarray) -> bool:
-    """Return False: two forests answer an input of the set apart."""
+    """Return False; raise unless the given input proves that two forests differ."""
     inputs = boxes.inputs
     if x.dtype != np.float64 or x.shape != inputs.lower.shape:
         raise RejectedError("the input at which they differ is none")

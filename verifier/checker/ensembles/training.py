@@ -1,4 +1,4 @@
-"""Retraining of a forest: which trees hold which rows, and each tree's growth."""
+"""Retraining of a forest: the rows of each tree, and its growth."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from leaveout.verifier.checker.ensembles.files import Exact, Settings, Tree
 from leaveout.verifier.checker.errors import RejectedError
 
 CACHING_FROM = 65
-"""Nodes of at least so many rows cache what they considered."""
+"""Nodes with at least this many rows cache the splits they considered."""
 
 NOTHING = 2**62
-"""In its place, where no node caches anything."""
+"""Replaces it if no node caches anything."""
 
 
 class Nodes(NamedTuple):
-    """Nodes in preorder, with the part of ``order`` that holds their rows."""
+    """Nodes in preorder, with the part of ``order`` for their rows."""
 
     feature: NDArray[np.int32]  # shape (room,): -1 for a leaf, and for its children
     left: NDArray[np.int32]  # shape (room,): -1 for a leaf, and for its children
@@ -60,11 +60,11 @@ class Statistics(NamedTuple):
     attribute: NDArray[np.int32]  # shape (room,)
     values: NDArray[np.float64]  # shape (room, 2)
     counts: NDArray[np.int32]  # shape (room, 3 labels)
-    used: NDArray[np.int64]  # shape (1,): how many there are, beyond the room too
+    used: NDArray[np.int64]  # shape (1,): their number, even beyond the capacity
 
 
 def nodes_for(rows: int, labels: int) -> Nodes:
-    """Return storage for any tree of that many rows."""
+    """Return storage for any tree with this many rows."""
     size = 2 * max(rows, 1)
     one, two = np.int32, np.int64
     return Nodes(
@@ -78,7 +78,7 @@ def nodes_for(rows: int, labels: int) -> Nodes:
 def divide(
     data: Data, order: Any, begin: int, end: int, feature: int, threshold: float, spare: Any
 ) -> int:
-    """Put the rows of the left child first in every line of ``order``; return where they end."""
+    """Move the left child's rows first in every line of ``order``; return where they end."""
     stop = begin
     for a in range(len(order)):
         stay, go = begin, 0
@@ -98,7 +98,7 @@ def divide(
 
 @compiled_in
 def _note(room: Room, node: int, place: Any, out: Statistics) -> None:
-    """Append what a node considered."""
+    """Append the splits that a node considered."""
     for i in range(room.many[-1]):
         kept_in_order(room, i, place)
         for j in range(room.many[i]):
@@ -120,12 +120,12 @@ def grow(
     data: Data, order: Any, key: np.uint64, depth: int, rules: Rules, room: Room, spare: Any,
     caching: int, out: Nodes, statistics: Statistics,
 ) -> int:  # fmt: skip
-    """Grow the subtree of the rows in ``order``, which is divided on the way; return its size."""
+    """Grow the subtree of the rows in ``order``, which is reordered; return its size."""
     n = order.shape[1]
     waiting = np.empty((n + 2, 5), np.int64)
     keys = np.empty(n + 2, np.uint64)
     place = np.empty(room.kept.shape[1], np.int64)
-    # Of each: where its rows begin and end, its level, its parent, and on which side it is.
+    # For each node: start and end of its rows, its level, its parent, and its side.
     waiting[0, 0], waiting[0, 1], waiting[0, 2], waiting[0, 3], waiting[0, 4] = 0, n, depth, -1, 0
     keys[0] = key
     top, size = 1, 0
@@ -184,7 +184,7 @@ _AT_ONCE = 4096
 
 
 def rules_of(settings: Settings, rows: int) -> Rules:
-    """Return the settings that a node is a function of; no more is kept than rows may need."""
+    """Return the settings that nodes depend on, with capacities limited by the rows."""
     depth = 2**31 - 1 if settings.depth is None else settings.depth
     return Rules(
         min(settings.thresholds, max(rows, 1)), settings.attributes, depth, settings.random_depth,
@@ -205,9 +205,9 @@ def by_value(data: Data, rows: Longs) -> Longs:
 
 
 def ranks(X: Floats, y: NDArray[np.int32]) -> tuple[Longs, Longs]:
-    """Return of which content each row is, and its rank among the rows of that content.
+    """Return the content group of each row, and its rank in the group.
 
-    Rows are in the order of their names, and that is the order of ranks.
+    Rows, and hence ranks, are in the order of the rows' names.
     """
     _, content = np.unique(np.column_stack((X, y)), axis=0, return_inverse=True)
     content = content.reshape(-1).astype(np.int64)
@@ -221,10 +221,10 @@ def ranks(X: Floats, y: NDArray[np.int32]) -> tuple[Longs, Longs]:
 def holders(
     settings: Settings, labels: Sequence[Any], X: Floats, y: NDArray[np.int32]
 ) -> Iterator[Longs]:
-    """Yield which rows each tree holds, ascending.
+    """Yield the rows of each tree, ascending.
 
-    A row is in the ceil(q trees) trees that come first by a hash of its values, its label and its
-    rank among rows of the same content.
+    A row is in the first ceil(q trees) trees by a hash of its values, its label and its rank among
+    rows of the same content.
     """
     share = math.ceil(Fraction(repr(settings.share)) * settings.trees)
     everyone = np.arange(len(X))
@@ -249,7 +249,7 @@ def holders(
 def _contents(
     seed: int, labels: Sequence[Any], X: Floats, y: NDArray[np.int32]
 ) -> NDArray[np.uint64]:
-    """Return a keyed hash of the values and the label of each row."""
+    """Return a keyed hash of each row's values and label."""
     with np.errstate(over="ignore"):
         key = _mix_all_bits(_mix_all_bits(np.array([seed], np.uint64) + STEP) ^ _SHARE)
         own = np.array([_label_hash(label) for label in labels], np.uint64)
@@ -270,7 +270,7 @@ def _label_hash(label: Any) -> int:
 
 
 def without(forest: Exact, rows: Sequence[int]) -> Exact:
-    """Return a forest's rows without some, without trees; labels that no row has go too."""
+    """Return a forest's rows without some of them, without trees; unused labels are dropped."""
     gone = np.array(rows, np.int64)
     if len(np.unique(gone)) < len(gone):
         raise RejectedError("a row is deleted twice")
@@ -283,7 +283,7 @@ def without(forest: Exact, rows: Sequence[int]) -> Exact:
     present, y = np.unique(forest.y[stays], return_inverse=True)
     classes = forest.classes[present]
     if classes.dtype.kind == "U":
-        # As wide as the longest label that is left.
+        # As wide as the longest label left.
         classes = np.array(classes.tolist())
     return replace(
         forest, classes=classes, names=forest.names[stays], X=forest.X[stays],
@@ -292,7 +292,7 @@ def without(forest: Exact, rows: Sequence[int]) -> Exact:
 
 
 def train(forest: Exact) -> Exact:
-    """Return the forest that a forest's settings and rows give, whatever its trees are."""
+    """Return the forest trained with a forest's settings and rows, whatever its trees are."""
     labels = len(forest.classes)
     data, rules = data_of(forest.X, forest.y), rules_of(forest.settings, len(forest.X))
     room = room_for(rules, labels)
@@ -320,7 +320,7 @@ def train(forest: Exact) -> Exact:
 
 
 def no_statistics(labels: int) -> Statistics:
-    """Return room for no statistics."""
+    """Return storage for no statistics."""
     return _statistics(0, labels)
 
 
@@ -332,7 +332,7 @@ def _statistics(size: int, labels: int) -> Statistics:
 
 
 def _tree(out: Nodes, statistics: Statistics, size: int, order: Longs) -> Tree:
-    """Return a tree as a file has it, in arrays of its own."""
+    """Return a tree as in a file, in new arrays."""
     leaves = np.flatnonzero(out.feature[:size] < 0)
     rows = [np.sort(order[0, out.begin[leaf] : out.end[leaf]]) for leaf in leaves.tolist()]
     used = int(statistics.used[0])
@@ -345,7 +345,7 @@ def _tree(out: Nodes, statistics: Statistics, size: int, order: Longs) -> Tree:
 
 
 def _empty(labels: int) -> Tree:
-    """Return a tree without rows: a leaf that counts none."""
+    """Return a tree without rows: a leaf with zero counts."""
     none, leaf = np.empty(0, np.int32), np.full(1, -1, np.int32)
     return Tree(
         leaf, np.zeros(1), leaf, leaf, np.zeros((1, labels), np.int32), none, none, none,

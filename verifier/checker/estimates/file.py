@@ -1,4 +1,4 @@
-"""Files of trials or counted events, read for the checker alone."""
+"""Files of trials or counted events, as read by the checker."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _TOLERANCE = 1e-3
 class Counts:
     """Counts of events in independent trials."""
 
-    unlearned: tuple[tuple[int, int], ...]  # events and trials of each arm, an event each
-    retrained: tuple[tuple[int, int], ...]  # events and trials of each arm, an event each
+    unlearned: tuple[tuple[int, int], ...]  # events and trials of each arm, one entry per event
+    retrained: tuple[tuple[int, int], ...]  # events and trials of each arm, one entry per event
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,13 +34,13 @@ class Seen:
     trial: NDArray[np.int64]  # shape (rows,)
     forgotten: NDArray[np.bool_]  # shape (rows,)
     label: NDArray[np.int64]  # shape (rows,)
-    unlearned: Floats  # shape (rows, labels): posteriors of either arm
-    retrained: Floats  # shape (rows, labels): posteriors of either arm
+    unlearned: Floats  # shape (rows, labels): posteriors of the unlearned arm
+    retrained: Floats  # shape (rows, labels): posteriors of the retrained arm
     original: Floats | None  # shape (rows, labels)
 
     @cached_property
     def place(self) -> NDArray[np.int64]:
-        """For each row the place of its trial among all, in the order of their numbers."""
+        """Each row's trial as an index into the ascending trial numbers."""
         return np.unique(self.trial, return_inverse=True)[1].ravel().astype(np.int64)
 
     @property
@@ -55,7 +55,7 @@ class Seen:
 
     @cached_property
     def estimates(self) -> NDArray[np.bool_]:
-        """Whether each trial counts; the first third, at least two, chooses attacks."""
+        """Whether each trial is counted; the first third, at least two, only chooses attacks."""
         return np.arange(self.trials) >= max(2, self.trials // 3)
 
 

@@ -1,4 +1,4 @@
-"""Functions of audits: the file, and the attackers' membership advantage."""
+"""Functions of audits: the file, and attackers' membership advantage."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from leaveout.verifier.checker.rationals import (
 _BETS = np.linspace(0.05, 1, 20)
 _HALVINGS = 34
 _FACTORS = 16
-"""Multiplied before the exponent is taken out: neither end of float64's range is reached."""
+"""Factors multiplied before the exponent is split off, so that float64 never overflows."""
 _LEAST = 2.0**-40
-"""Means below are not told from 0."""
+"""Smaller means count as 0."""
 _RANGE = 1000
 _FAR = 2**40
-"""An exponent of 0: beyond those of all products."""
+"""Exponent of 0, below those of all products."""
 
 
 def means_above(values: Floats, error: Fraction) -> Floats:
-    """Return what the means of independent draws are above, but for a chance of ``error`` each.
+    """Return lower bounds of means of independent draws; each fails with probability ``error``.
 
-    For a bet u in [0, 1] the product over the draws of 1 + u (x / m - 1) = (1 - u) + u x / m has
-    an expectation of at most 1 where the mean is at most m, and so has the average W(m) over fixed
-    bets; it reaches 1 / error with a probability of at most ``error`` (Markov). W falls in m, so
-    where it does reach it, the mean is above m, or that has happened.
+    For a bet u in [0, 1], the product over the draws of 1 + u (x / m - 1) = (1 - u) + u x / m has
+    expectation at most 1 if the mean is at most m, and so has the average W(m) over fixed bets; it
+    reaches 1 / error with probability at most ``error`` (Markov). W decreases in m, so where it
+    reaches that value, the mean is above m unless this event occurred.
     """
     low, high = np.zeros(values.shape[1]), np.minimum(values.mean(axis=0), 1.0)
     for _ in range(_HALVINGS):
@@ -50,10 +50,10 @@ def means_above(values: Floats, error: Fraction) -> Floats:
 
 
 def _reaches(values: Floats, mean: Floats, error: Fraction) -> NDArray[np.bool_]:
-    """Return whether the average over the bets provably reaches 1 / error, by column.
+    """Return, by column, whether the average over the bets provably reaches 1 / error.
 
-    Only sums, products and quotients of non-negative numbers, whose rounding is relative and
-    charged.
+    It computes only sums, products and quotients of non-negative numbers, with charged relative
+    rounding.
     """
     trials, columns = values.shape
     product = np.ones((len(_BETS), columns))
@@ -70,7 +70,7 @@ def _reaches(values: Floats, mean: Floats, error: Fraction) -> NDArray[np.bool_]
     total = np.where(below > -_RANGE, np.ldexp(product, np.maximum(below, -_RANGE)), 0).sum(axis=0)
     with np.errstate(over="ignore"):
         reached = np.ldexp(total, np.clip(most, -2 * _RANGE, 2 * _RANGE))
-    # A factor has at most 5 roundings, a product 1 more each; sums and what follows fewer than 64.
+    # A factor has at most 5 roundings, a product 1 more each; the sums and the rest fewer than 64.
     charged = len(_BETS) / error * (1 + Fraction(6 * trials + 64, 2**52))
     if charged >= 2**_RANGE:
         return np.zeros(columns, dtype=np.bool_)
@@ -78,29 +78,29 @@ def _reaches(values: Floats, mean: Floats, error: Fraction) -> NDArray[np.bool_]
 
 
 LOWER_SHARE = Fraction(4, 5)
-"""Of what may fail, the part of the lower end."""
+"""Share of the error for the lower bound."""
 
 
 def band(trials: int, error: Fraction) -> Fraction:
-    """Return how far an empirical distribution function is from the true one, anywhere.
+    """Return the maximum distance of an empirical distribution function from the true one.
 
-    Farther with a probability of at most 2 exp(-2 n m^2) (Dvoretzky, Kiefer and Wolfowitz, with
+    It is exceeded with probability at most 2 exp(-2 n m^2) (Dvoretzky, Kiefer and Wolfowitz, with
     Massart's constant), which is ``error`` for m = sqrt(ln(2 / error) / (2 n)).
     """
     return sqrt(log(2 / error)[1] / (2 * trials))[1]
 
 
 def more_often(unlearned: tuple[int, int], retrained: tuple[int, int], error: Fraction) -> Fraction:
-    """Return by how much an event is more likely in the first arm, at least.
+    """Return a lower bound of the excess probability of an event in the first arm.
 
-    Either arm has half of the error; they need not be independent of each other.
+    Each arm gets half of the error; they need not be independent.
     """
     low = least_probability(*unlearned, error / 2)
     return max(Fraction(0), low - most_probability(*retrained, error / 2))
 
 
 def of_events(counts: Counts, error: Fraction) -> tuple[Fraction, Fraction]:
-    """Return bounds of the largest difference between the arms of the chance of an event.
+    """Return bounds of the largest difference of an event's probability between the arms.
 
     Both ends of both arms of every event share the error.
     """
@@ -130,7 +130,7 @@ class Line:
     constant: float
 
     def scores(self, features: Floats) -> Floats:
-        """Return the log-odds of rows: sums in one order, so that a row's is its own alone."""
+        """Return the log-odds of rows, in a fixed order of sums, so that rows are independent."""
         found = np.full(len(features), self.constant)
         for column, slope in enumerate(self.slopes):
             found += slope * ((features[:, column] - self.mean[column]) / self.scale[column])
@@ -140,7 +140,7 @@ class Line:
 def train_line(features: Floats, apart: NDArray[np.bool_]) -> Line:
     """Train with balanced classes and half the squared slopes as a penalty."""
     mean, scale = features.mean(axis=0), features.std(axis=0)
-    # A column that does not vary has rounding for a deviation.
+    # A constant column's deviation is only rounding.
     scale = np.where(scale <= 10 * np.finfo(float).eps * (1 + np.abs(mean)), 1.0, scale)
     table = np.column_stack([(features - mean) / scale, np.ones(len(features))])
     kinds = np.bincount(apart, minlength=2)
@@ -177,7 +177,7 @@ _LEAST_PROBABILITY = 1e-7
 _FOLDS = 5
 _MOST_ROWS = 20_000
 _SEED = 0
-"""Of the rows learned from where there are more; nobody can try another."""
+"""Seed for drawing training rows if there are many; fixed, so that nobody can try others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,8 +192,7 @@ class Scores:
 def scores(seen: Seen) -> tuple[Scores, ...]:
     """Return the scores of every attack that the file allows.
 
-    Of an attack that is trained each row of the trials that count is scored by what was learned
-    from the others alone.
+    A trained attack scores the rows of each counted trial by what it learned from other trials.
     """
     label, before = seen.label, seen.original
     arms = (seen.unlearned, seen.retrained)
@@ -217,7 +216,7 @@ def scores(seen: Seen) -> tuple[Scores, ...]:
 
 
 def _trained_scores(seen: Seen, told: bool, both: bool) -> Scores:
-    """Return the scores of trained attacks, on membership or, if ``told``, on arms."""
+    """Return the scores of attacks trained on membership or, if ``told``, on arms."""
     tables = [_features(seen, arm, both) for arm in (seen.unlearned, seen.retrained)]
     found = [np.zeros(len(seen.trial)) for _ in tables]
     places = np.flatnonzero(~seen.estimates)
@@ -280,20 +279,20 @@ _NOISE = 0.02
 class _Reached:
     """Numbers of forgotten rows, shape (trials, thresholds), and of all of them, (trials, 1)."""
 
-    at_least: NDArray[np.int64]  # of those that score at least, or more than, each threshold
-    above: NDArray[np.int64]  # of those that score at least, or more than, each threshold
+    at_least: NDArray[np.int64]  # with scores of at least each threshold
+    above: NDArray[np.int64]  # with scores above each threshold
     whole: NDArray[np.int64]  # of those that score at least, or more than, each threshold
 
 
 def of_records(seen: Seen, error: Fraction) -> tuple[Fraction, Fraction, str]:
-    """Return bounds of the advantage over all attacks and thresholds, and what the lower rests on.
+    """Return bounds of the advantage over all attacks and thresholds, and the lower one's origin.
 
     Rows of a trial share its models, so a trial counts once, with the share of its forgotten rows
-    that reach a threshold. Thresholds are quantiles of what the trials that do not count scored.
-    The lower bound is of the mean difference for the attack and threshold that those chose. A
-    share falls as the threshold rises: between two of them it is at most the share above the lower,
-    and at least that which reaches the upper; so the upper bound, of all these means at once, is
-    one for every threshold.
+    that reach a threshold. Thresholds are quantiles of the scores in the other trials, which also
+    choose the attack and threshold of the lower bound of the mean difference. Shares decrease in
+    the threshold: between two of them, a share is at most that above the lower, and at least that
+    which reaches the upper; so the upper bound, for all these means jointly, holds for every
+    threshold.
     """
     counts = seen.estimates
     found = [(each, *_count_reaching(seen, each)) for each in scores(seen)]
@@ -321,7 +320,7 @@ def of_records(seen: Seen, error: Fraction) -> tuple[Fraction, Fraction, str]:
 
 
 def _count_reaching(seen: Seen, row: Scores) -> tuple[_Reached, _Reached, Floats]:
-    """Count rows of both arms at each threshold; return the thresholds too."""
+    """Count rows of both arms at each threshold; also return the thresholds."""
     gone = np.flatnonzero(seen.forgotten)
     place = seen.place[gone]
     chose = ~seen.estimates[place]
@@ -350,12 +349,12 @@ def _most(
         for first, second in (pair, pair[::-1]):
             draws += [whole - first.above[counts], second.at_least[counts]]
     ends = np.cumsum([each.shape[1] for each in draws])
-    # Four means a threshold: of either arm, above and at least.
+    # Four means per threshold: each arm, above and at least.
     each_error = (1 - LOWER_SHARE) * error / int(ends[-1])
     means = np.split(means_above(np.concatenate(draws, axis=1) / whole, each_error), ends[:-1])
     most = 0.0
     for others, above in zip(means[::2], means[1::2], strict=True):
-        # The share above a threshold is 1 minus that of the others, here rounded upwards.
+        # The share above a threshold is 1 minus the rest, rounded upwards here.
         apart = np.append(1.0, np.nextafter(1 - others, 2.0)) - np.append(above, 0.0)
         most = max(most, float(np.nextafter(apart, 2.0).max()))
     return most
@@ -363,7 +362,7 @@ def _most(
 
 @dataclass(frozen=True, eq=False)
 class Statistic:
-    """One number a trial, in either arm."""
+    """One number per trial, in each arm."""
 
     name: str
     unlearned: Floats  # shape (trials,)
@@ -371,7 +370,7 @@ class Statistic:
 
 
 def of_trials(seen: Seen, error: Fraction) -> tuple[Fraction, Fraction, str]:
-    """Return bounds of the advantage, and the event that the lower one rests on; see below."""
+    """Return bounds of the advantage, and the event of the lower one; see `of_statistics`."""
     found: list[Statistic] = []
     for each in scores(seen):
         arms = (each.unlearned, each.retrained)
@@ -387,7 +386,7 @@ def of_statistics(
 ) -> tuple[Fraction, Fraction, str]:
     """Return bounds of the advantage over the events "a statistic is at least t", for every t."""
     trials = int(counts.sum())
-    # Two arms a statistic.
+    # Two arms per statistic.
     margin = 2 * band(trials, (1 - LOWER_SHARE) * error / (2 * len(found)))
     apart = max(farthest(item.unlearned[counts], item.retrained[counts]) for item in found)
     share = Fraction(apart, trials)
@@ -405,13 +404,13 @@ def of_statistics(
 
 
 def farthest(unlearned: Floats, retrained: Floats) -> int:
-    """Return the largest difference of how many values of two lists are at least t, over all t."""
+    """Return the largest difference, over all t, of how many values of two lists are at least t."""
     cuts = np.concatenate([unlearned, retrained])
     return int(np.abs(_count_at_least(unlearned, cuts) - _count_at_least(retrained, cuts)).max())
 
 
 def _count_at_least(values: Floats, cuts: Floats) -> NDArray[np.int64]:
-    """Return how many values are at least each cut."""
+    """Return the number of values that are at least each cut."""
     return len(values) - np.searchsorted(np.sort(values), cuts, side="left").astype(np.int64)
 
 
@@ -420,7 +419,7 @@ def _choose_event(
 ) -> tuple[Statistic, float, bool]:
     """Choose the event that best separates the arms in the choosing trials.
 
-    Of several, the one whose means are farthest apart for their spread. Any choice is valid.
+    Ties go to the event whose means differ most relative to their spread. Any choice is valid.
     """
     best: tuple[tuple[float, float], tuple[Statistic, float, bool]] | None = None
     for item in found:
@@ -446,7 +445,7 @@ def _means(seen: Seen, values: Floats) -> Floats:
 
 
 def _ranks(seen: Seen, values: Floats) -> Floats:
-    """Return how often a forgotten row of a trial scores above an unseen one, ties half."""
+    """Return how often a trial's forgotten rows score above unseen ones; ties count half."""
     found = np.zeros(seen.trials)
     order = np.argsort(seen.place, kind="stable")
     ends = np.cumsum(np.bincount(seen.place, minlength=seen.trials))
@@ -464,7 +463,7 @@ _BITS = 64
 
 
 def audit(given: Given) -> Audit:
-    """Read what an attacker sees of both arms, or counts of events."""
+    """Read an attacker's view of both arms, or counts of events."""
     return read_trials(given.file().path)
 
 
@@ -503,5 +502,5 @@ def membership_advantage(given: Given) -> Range:
 
 
 def _outwards(lower: Fraction, upper: Fraction) -> Range:
-    """Return the range with ends that are short."""
+    """Return the range with shorter, outward-rounded ends."""
     return Range(max(Fraction(0), down(lower, _BITS)), min(Fraction(1), up(upper, _BITS)))

@@ -1,1 +1,1 @@
-"""Statements about values, checked by functions of the checker's own."""
+"""Statements about values, checked by the checker's own functions."""

@@ -1,4 +1,4 @@
-"""Evaluation of expressions by the checker's own functions, exactly."""
+"""Exact evaluation of expressions by the checker's own functions."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ from leaveout.verifier.checker.expressions.parts import (
 )
 
 Bindings: TypeAlias = Mapping[str, object]
-"""What ``forall`` and ``find`` give names to."""
+"""Values of the names bound by ``forall`` and ``find``."""
 
 Kept: TypeAlias = dict[tuple[str, Fraction | None], tuple[object, list[str]]]
-"""Values, and what was told of each, by what they are of."""
+"""Results, and the reports on each, by the call they are from."""
 
 _ARITHMETIC: Mapping[str, Callable[[Range, Range], Range]] = {
     "+": Range.__add__,
@@ -57,7 +57,7 @@ _MOST_VALUES = 500_000
 
 
 def key_of(number: int, bound: Bindings) -> str:
-    """Return where the proof of a call is kept, given the values of the names in it."""
+    """Return the key of a call's proof, given the values of its names."""
     texts = []
     for name in sorted(bound):
         value = bound[name]
@@ -73,7 +73,7 @@ def key_of(number: int, bound: Bindings) -> str:
 
 @dataclass(eq=False)
 class Steps:
-    """A limit on the values that all ``forall`` of a certificate range over."""
+    """A limit on the total number of values that ``forall`` ranges over."""
 
     left: int = _MOST_VALUES
 
@@ -86,20 +86,20 @@ class Steps:
 
 @dataclass(eq=False)
 class Evaluation:
-    """Evaluates the expressions of a certificate; what does not change is computed once."""
+    """Evaluator of a certificate's expressions; constant parts are computed once."""
 
     lets: Mapping[str, Part]
     file: Callable[[int], HeldFile]
     proof: Callable[[str], Mapping[str, NDArray[Any]]]
-    confidence: Fraction | None = None  # how surely each number that is sampled must hold
-    kept: Kept = field(default_factory=dict)  # what was computed before, which statements may share
+    confidence: Fraction | None = None  # confidence of each sampled number
+    kept: Kept = field(default_factory=dict)  # earlier results, which statements can share
     told: list[str] = field(default_factory=list)
-    arithmetic: Arithmetic = FLOATS  # what bounds of networks are computed with
-    steps: Steps = field(default_factory=Steps)  # which statements may share
+    arithmetic: Arithmetic = FLOATS  # arithmetic for bounds of networks
+    steps: Steps = field(default_factory=Steps)  # limit that statements can share
     _open: set[str] = field(default_factory=set)
 
     def truth(self, part: Part, bound: Bindings) -> bool | None:
-        """Return whether a claim holds; None if that is not known."""
+        """Return whether a claim holds; None if unknown."""
         value = self.value(part, bound)
         if value is not None and not isinstance(value, bool):
             raise RejectedError("a claim is none")
@@ -157,7 +157,7 @@ class Evaluation:
         return self._once(f"let {name}", make)
 
     def _once(self, what: str, make: Callable[[], object]) -> object:
-        """Return what is computed once, and tell again what was told of it."""
+        """Return a result that is computed once, and repeat its reports."""
         key = what, self.confidence
         if key not in self.kept:
             outer, self.told = self.told, []
@@ -187,7 +187,7 @@ class Evaluation:
         return bool(one == other) == (operator == "==")
 
     def _join_claims(self, part: BinaryPart, bound: Bindings) -> bool | None:
-        """Join two claims, without the right one if the left one decides."""
+        """Join two claims; the right one is skipped if the left one decides."""
         left = self.truth(part.left, bound)
         if part.operator == "=>":
             left = None if left is None else not left

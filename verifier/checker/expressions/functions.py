@@ -1,4 +1,4 @@
-"""Functions that the checker computes itself; no others are certified."""
+"""The functions that the checker computes; no others are certified."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from leaveout.names import find_reference
 from leaveout.verifier.checker.expressions.given import Given
 
 Checks: TypeAlias = Callable[[Given], object]
-"""Computes a call: a `Range`, True, False or None for a claim, else an object."""
+"""Computes a call: returns a Range, True, False or None for a claim, else an object."""
 
 
 @dataclass(frozen=True)
 class Known:
     """A function that the checker computes."""
 
-    reference: str  # ``module:function``, imported once it is needed
+    reference: str  # ``module:function``, imported when needed
     result: Literal["number", "claim", "object"]
     falling: tuple[str, ...] = ()
     samples: bool = False
-    takes: tuple[str, ...] = ()  # its parameters, those first that are given by place
-    places: int = 1  # how many of them are
+    takes: tuple[str, ...] = ()  # its parameters, positional ones first
+    places: int = 1  # number of positional ones
 
     @property
     def check(self) -> Checks:
@@ -35,7 +35,7 @@ _THREATS = ("edits", "insertions", "removals", "modifications", "relabels")
 
 
 def _object(place: str, *takes: str, places: int = 1) -> Known:
-    """Return a function that gives neither a number nor a claim."""
+    """Return a function whose result is neither a number nor a claim."""
     return Known(f"{_ROOMS}.{place}", "object", takes=takes, places=places)
 
 
@@ -90,4 +90,4 @@ FUNCTIONS: Mapping[str, Known] = {
         takes=("service", "updates", "alpha", "beta", "gamma"),
     ),
 }
-"""By the name the language gives them."""
+"""By name in the language."""

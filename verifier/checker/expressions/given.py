@@ -1,4 +1,4 @@
-"""Arguments of the checker's functions, and what these may report."""
+"""Arguments of the checker's functions, and what these can report."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ End: TypeAlias = Fraction | float
 
 
 _MOST_BITS = 2**13
-"""Of numerator and denominator; numbers of a manifest have at most 2,000 digits."""
+"""Most bits of a numerator or denominator; numbers in a manifest have at most 2,000 digits."""
 
 
 @dataclass(frozen=True)
 class Range:
     """A number between two bounds, ends included."""
 
-    lower: End  # a float is an infinity
-    upper: End  # a float is an infinity
+    lower: End  # floats are infinities
+    upper: End  # floats are infinities
 
     def __post_init__(self) -> None:
         for end in (self.lower, self.upper):
@@ -39,12 +39,12 @@ class Range:
 
     @classmethod
     def exactly(cls, value: int | Fraction) -> Range:
-        """Return the range of a number that is known."""
+        """Return the range of a known number."""
         return cls(Fraction(value), Fraction(value))
 
     @property
     def exact_value(self) -> Fraction:
-        """The number, which must be known exactly."""
+        """The number; raises if it is not known exactly."""
         if self.lower != self.upper or isinstance(self.lower, float):
             raise RejectedError("a number that must be known is only bounded")
         return self.lower
@@ -88,7 +88,7 @@ class Range:
 
 
 def compare(left: Range, operator: str, right: Range) -> bool | None:
-    """Return whether a comparison holds; None if the bounds do not tell."""
+    """Return whether a comparison holds; None if the bounds leave it open."""
     if operator in (">", ">="):
         return compare(right, operator.replace(">", "<"), left)
     if operator in ("==", "!="):
@@ -104,7 +104,7 @@ def compare(left: Range, operator: str, right: Range) -> bool | None:
 
 
 def number(text: str) -> Fraction:
-    """Read a fraction of a manifest."""
+    """Read a fraction from a manifest."""
     top, _, bottom = text.partition("/")
     if len(text) > 2000 or not (top.removeprefix("-").isdecimal() and text.isascii()):
         raise RejectedError(f"{text[:40]!r} is no fraction")
@@ -114,7 +114,7 @@ def number(text: str) -> Fraction:
 
 
 def _sum(left: End, right: End) -> End:
-    # An infinity absorbs; a long fraction might not become a float.
+    # Infinity absorbs any number; a long fraction might not fit into a float.
     for end in (left, right):
         if isinstance(end, float):
             return end
@@ -134,7 +134,7 @@ _Kind = TypeVar("_Kind")
 
 @dataclass(frozen=True)
 class HeldFile:
-    """A file whose digest is the certificate's."""
+    """A file with the digest stated in the certificate."""
 
     path: Path
     sha256: str
@@ -142,18 +142,18 @@ class HeldFile:
 
 @dataclass(frozen=True)
 class Text:
-    """A quoted text that is not a path; never taken for a bare word."""
+    """A quoted text that is not a path; never mistaken for a bare word."""
 
     value: str
 
 
 class Compared:
-    """A value that ``==`` can compare with another of its kind; numbers are separate."""
+    """A value that ``==`` can compare with others of its kind; numbers are separate."""
 
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """The arguments of one call, and what the prover left for it."""
+    """The arguments of one call, and its part of the proof."""
 
     values: Mapping[str, object]
     proof: Mapping[str, NDArray[Any]] = field(default_factory=dict)
@@ -162,35 +162,35 @@ class Given:
     arithmetic: Arithmetic = FLOATS
 
     def number(self, name: str) -> Fraction:
-        """Return a number that is known exactly."""
+        """Return an exactly known number."""
         value = self.values.get(name)
         if not isinstance(value, Range):
             raise RejectedError(f"{name!r} is no number")
         return value.exact_value
 
     def whole(self, name: str) -> int:
-        """Return a whole number from 0; raises as `number` does."""
+        """Return a non-negative whole number; raises as `number` does."""
         value = self.number(name)
         if value.denominator != 1 or value < 0:
             raise RejectedError(f"{name!r} is {value}, no whole number from 0")
         return value.numerator
 
     def word(self, name: str, *words: str) -> str | None:
-        """Return a bare word, one of those listed; None where it is not given."""
+        """Return a bare word, one of those listed; None if it is absent."""
         value = self.values.get(name)
         if value is not None and value not in words:
             raise RejectedError(f"{name!r} is none of {', '.join(words)}")
         return None if value is None else str(value)
 
     def file(self, name: str = "path") -> HeldFile:
-        """Return a file; raises RejectedError if it is none."""
+        """Return a file; raises RejectedError for anything else."""
         value = self.values.get(name)
         if not isinstance(value, HeldFile):
             raise RejectedError(f"{name!r} is no file")
         return value
 
     def value_of_kind(self, name: str, kind: type[_Kind], what: str) -> _Kind:
-        """Return what another function gave; raise RejectedError for another kind."""
+        """Return another function's result; raises RejectedError if it is of another kind."""
         value = self.values.get(name)
         if not isinstance(value, kind):
             raise RejectedError(f"{name!r} is no {what}")

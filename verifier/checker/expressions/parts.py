@@ -11,7 +11,7 @@ from leaveout.verifier.checker.files import BoxPart, FilePart
 
 
 class NumberPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="number"):
-    """A number: ``3/10`` of a specification's 0.3."""
+    """A number: ``3/10`` for 0.3 in a specification."""
 
     value: str
 
@@ -29,7 +29,7 @@ class TextPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="tex
 
 
 class FilePlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="file"):
-    """A file, by its place in the list of them."""
+    """A file, by its index in the list of files."""
 
     file: int
 
@@ -53,22 +53,22 @@ class ListPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="lis
 
 
 class CallPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="call"):
-    """A function of arguments under the names of its parameters."""
+    """A function call, with arguments by parameter name."""
 
     function: str
     given: dict[str, Part]
-    number: int  # what its proofs are found by
+    number: int  # key of its proofs
 
 
 class UnaryPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="unary"):
-    """A negative number, or a claim that does not hold."""
+    """A negated number or claim."""
 
     operator: Literal["-", "not"]
     operand: Part
 
 
 class BinaryPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="binary"):
-    """Two numbers or two claims."""
+    """An operation on two numbers or two claims."""
 
     operator: Literal["+", "-", "*", "/", "==", "!=", "<", "<=", ">", ">=", "and", "or", "=>"]
     left: Part
@@ -83,7 +83,7 @@ class BinderPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ForAllPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="forall"):
-    """A claim for every value of names."""
+    """A claim for all values of names."""
 
     binders: tuple[BinderPart, ...]
     body: Part
@@ -110,8 +110,8 @@ class FindPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     direction: Literal["least", "greatest"]
     variable: str
-    lower: str | None  # fractions; None where nothing is claimed of that end
-    upper: str | None  # fractions; None where nothing is claimed of that end
+    lower: str | None  # fraction; None if no lower end is claimed
+    upper: str | None  # fraction; None if no upper end is claimed
 
 
 class StatementPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -120,9 +120,7 @@ class StatementPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     claim: Part
     verdict: Literal["proved", "refuted"]
-    confidence: str | None = (
-        None  # with which it holds of what was sampled; None where it is certain
-    )
+    confidence: str | None = None  # confidence of a claim about samples; None if it is certain
     find: FindPart | None = None
 
 
@@ -132,7 +130,7 @@ class ValuesPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     files: tuple[FilePart, ...]
     lets: dict[str, Part]
     statements: tuple[StatementPart, ...]
-    proofs: dict[str, str] = {}  # by the key of a call, what the names of its arrays begin with
+    proofs: dict[str, str] = {}  # prefix of a call's arrays, by the call's key
 
 
 def canonical(part: Part) -> str:
@@ -141,7 +139,7 @@ def canonical(part: Part) -> str:
 
 
 def children(part: Part) -> Iterator[Part]:
-    """Yield what an expression is made of."""
+    """Yield the direct parts of an expression."""
     match part:
         case ListPart():
             yield from part.items
@@ -157,7 +155,7 @@ def children(part: Part) -> Iterator[Part]:
 
 
 def everything(*parts: Part) -> Iterator[Part]:
-    """Yield expressions and all they are made of."""
+    """Yield expressions and all their parts."""
     stack = list(reversed(parts))
     while stack:
         part = stack.pop()
@@ -166,7 +164,7 @@ def everything(*parts: Part) -> Iterator[Part]:
 
 
 def names(values: ValuesPart) -> Iterator[str]:
-    """Yield what is shown of statements: names, words and files."""
+    """Yield the printed texts of statements: names, words and files."""
     for file in values.files:
         yield from (file.path, file.sha256, file.kind)
     yield from values.lets

@@ -49,7 +49,7 @@ _NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 def refuse_unreadable(
     statement: StatementPart, needed: Mapping[str, Part], lets: Mapping[str, Part]
 ) -> None:
-    """Refuse a statement that would not be read as it is evaluated."""
+    """Refuse a statement whose text would read differently from its evaluation."""
     variable = () if statement.find is None else (statement.find.variable,)
     for name in (*needed, *variable):
         _refuse_name(name)
@@ -107,7 +107,7 @@ def _refuse_second(name: str, lets: Mapping[str, Part]) -> None:
 
 
 def _refuse_bound(part: Part, held: frozenset[str], lets: Mapping[str, Part]) -> None:
-    """Refuse a ``forall`` that gives a name to something that has one already."""
+    """Refuse a ``forall`` that rebinds a name."""
     stack = [(part, held)]
     while stack:
         each, outer = stack.pop()
@@ -139,7 +139,7 @@ _LONG = 25
 
 
 def text(part: Part, files: Mapping[int, Path]) -> str:
-    """Return an expression as the specification language writes it, files as they were found."""
+    """Return an expression in the specification language, with files as found."""
     match part:
         case NumberPart():
             return decimal(number(part.value))
@@ -158,7 +158,7 @@ def text(part: Part, files: Mapping[int, Path]) -> str:
         case CallPart():
             return f"{part.function}({', '.join(_arguments(part, files))})"
         case UnaryPart(operator="-", operand=NumberPart()):
-            # As '-1' is a number, what is the negation of 1 has parentheses.
+            # As '-1' is a number, the negation of 1 is written in parentheses.
             shown = text(part.operand, files)
             return f"-{shown}" if shown.startswith("-") else f"-({shown})"
         case UnaryPart(operator="-"):
@@ -204,7 +204,7 @@ def quote_text(value: str) -> str:
 
 
 def decimal(value: Fraction) -> str:
-    """Return a fraction as a decimal number if it is one, else as a quotient."""
+    """Return a fraction as a decimal number if possible, else as a quotient."""
     rest, places = value.denominator, 0
     for prime in (2, 5):
         count = 0
@@ -222,7 +222,7 @@ def decimal(value: Fraction) -> str:
 
 
 def _round_digits(value: Fraction) -> str:
-    """Return twelve digits, also of numbers beyond float64's range."""
+    """Return twelve digits, even for numbers beyond float64's range."""
     near = Context(prec=12).divide(Decimal(value.numerator), Decimal(value.denominator))
     plain = not value or Decimal("1e-300") < abs(near) < Decimal("1e300")
     return f"{float(value):.12g}" if plain else f"{near:.12g}"
@@ -238,7 +238,7 @@ def _arguments(part: CallPart, files: Mapping[int, Path]) -> Iterator[str]:
 
 
 def _inputs(box: BoxPart) -> str:
-    """Return a set of inputs in words: its range, or else also its digest."""
+    """Return a set of inputs in words: its range, and its digest if that is not all."""
     sides = sorted(set(zip(box.lower, box.upper, strict=True)))
     if len(sides) == 1 and not box.choices:
         low, high = sides[0]
@@ -268,13 +268,13 @@ class ValueSubject:
     """Description of one statement about values."""
 
     statement: StatementPart
-    lets: Mapping[str, Part]  # those it needs
+    lets: Mapping[str, Part]  # the lets it needs
     files: Mapping[int, HeldFile]
-    told: list[str] = field(default_factory=list)  # what it rests on
+    told: list[str] = field(default_factory=list)  # the assumptions it depends on
 
     @property
     def members(self) -> int | None:
-        """None, as it is not about a family."""
+        """None, since it does not concern a family."""
         return None
 
     def lines(self) -> Iterator[str]:
@@ -282,7 +282,7 @@ class ValueSubject:
         yield from statement_lines(self.statement, self._paths)
 
     def rests_on(self) -> Iterator[str]:
-        """Yield a line for each definition, file and assumption it rests on."""
+        """Yield a line for each definition, file and assumption it depends on."""
         for name, part in self.lets.items():
             yield f"{name} = {text(part, self._paths)}"
         for each in self.files.values():
@@ -301,7 +301,7 @@ class Statements:
     part: ValuesPart
     file: Callable[[int], HeldFile]
     proof: Callable[[str], Mapping[str, NDArray[Any]]]
-    arithmetic: Arithmetic = FLOATS  # what bounds of networks are computed with
+    arithmetic: Arithmetic = FLOATS  # arithmetic for bounds of networks
     _kept: Kept = field(default_factory=dict)
     _steps: Steps = field(default_factory=Steps)
 
@@ -317,7 +317,7 @@ class Statements:
         files = {place: self.file(place) for place in dict.fromkeys(places)}
         for each in files.values():
             if '"' in str(each.path):
-                # What follows would be read as part of the claim.
+                # Text after it would be read as part of the claim.
                 raise RejectedError(f"the name of {str(each.path)!r} has a quotation mark")
         evaluation = self._evaluation(statement, needed)
         if statement.find is None:
@@ -330,7 +330,7 @@ class Statements:
         return ValueSubject(statement, needed, files, evaluation.told)
 
     def _evaluation(self, statement: StatementPart, needed: Mapping[str, Part]) -> Evaluation:
-        """Return the evaluator of a statement, whose sampled numbers share the risk."""
+        """Return the evaluator of a statement; its sampled numbers share the error."""
         each: Fraction | None = None
         if statement.confidence is not None:
             level = number(statement.confidence)
@@ -353,7 +353,7 @@ class Statements:
         return {} if prefix is None else self.proof(prefix)
 
     def _lets(self, claim: Part) -> dict[str, Part]:
-        """Return the lets a claim needs, in the order of the certificate."""
+        """Return the lets that a claim needs, in the order of the certificate."""
         lets, found, stack = self.part.lets, set[str](), [claim]
         while stack:
             for each in everything(stack.pop()):
@@ -363,7 +363,7 @@ class Statements:
         return {name: part for name, part in lets.items() if name in found}
 
     def _find(self, statement: StatementPart, asked: FindPart, evaluation: Evaluation) -> None:
-        """Compare the claimed bounds with the claim at numbers next to them."""
+        """Compare the claimed bounds with the claim at adjacent numbers."""
         claim, variable = statement.claim, asked.variable
         if statement.verdict == "proved" and asked.lower is None and asked.upper is None:
             raise RejectedError(f"nothing is claimed of {variable}")
@@ -393,7 +393,7 @@ class Statements:
             if not holds_below or holds(Fraction(0)) is not False:
                 raise RejectedError("the claim is not shown to hold of no number")
             return
-        # The claim changes at the number sought: beside each end of its range it is evaluated.
+        # The claim changes at the sought number, so it is evaluated next to each end of the range.
         lower, upper = ends
         beside = [(lower, True, 0), (upper, False, 1)]
         if not holds_below:
@@ -412,7 +412,7 @@ class Statements:
                 )
 
     def _holds_below(self, claim: Part, variable: str) -> bool:
-        """Return whether the claim, if true of a number, is true of all smaller ones."""
+        """Return whether the claim, if true for a number, is true for all smaller ones."""
         wrong = RejectedError(f"how the claim changes with {variable} is not known")
         if not isinstance(claim, BinaryPart) or claim.operator not in ("<", "<=", ">", ">="):
             raise wrong

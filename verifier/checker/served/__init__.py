@@ -1,1 +1,1 @@
-"""What a guard's answers rest on, proved again."""
+"""What a guard's answers depend on, checked again."""

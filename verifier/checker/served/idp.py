@@ -1,4 +1,4 @@
-"""Whether a guard noises every leak, each bound proved again by a tree."""
+"""Whether a guard noises every leak; each bound is proved by a tree."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from leaveout.verifier.checker.tree_walk import Walk
 
 
 class _Manifest(msgspec.Struct, frozen=True):
-    """Manifest of the file of bounds; the folder itself shows network and family."""
+    """Manifest of the file of bounds; the folder itself has the network and family."""
 
     choices: int
 
 
 @dataclass(frozen=True)
 class Share:
-    """Members with one bound for a label."""
+    """Members with the same bound for a label."""
 
     label: int
     bound: float
@@ -41,23 +41,23 @@ class Share:
 
 @dataclass(frozen=True, eq=False)
 class Access:
-    """A folder, read."""
+    """A served folder."""
 
     held: HeldFile  # the folder
     network: Network
     family: Family
-    inputs: Inputs  # what the guard answers
+    inputs: Inputs  # mode of the guard's answers
     upper: Floats  # shape (labels, members)
 
     def shares(self) -> Iterator[Share]:
-        """Yield members by label and bound, so that every one is in one share of each label."""
+        """Yield members by label and bound, so that each is in one share per label."""
         for label, upper in enumerate(self.upper):
             for bound in np.unique(upper)[::-1].tolist():
                 members = np.flatnonzero(upper == bound).tolist()
                 yield Share(label, bound, tuple(members))
 
     def question(self, share: Share) -> Question:
-        """Return what is asked of the members of a share."""
+        """Return the question about the members of a share."""
         chosen = list(share.members)
         own = Family(self.family.take(chosen), self.family.removed[chosen], self.family.manifest)
         folder, sha256 = self.held.path, self.held.sha256
@@ -91,7 +91,7 @@ def access(given: Given) -> Access:
 
 
 def _arrays(path: Path) -> tuple[dict[str, NDArray[Any]], int]:
-    """Return the arrays of the file of bounds, and how many listings of values it has."""
+    """Return the arrays of the file of bounds, and its number of listed sets of values."""
     try:
         found = read_arrays(path, only=["manifest"], strangers=True)
         manifest = msgspec.json.decode(found["manifest"].tobytes(), type=_Manifest)
@@ -123,9 +123,9 @@ def _choices(arrays: dict[str, NDArray[Any]], number: int) -> ChoicesPart:
 
 
 def idp(given: Given) -> bool | None:
-    """Return whether no leak is above its member's bound, of any label.
+    """Return whether no leak of any label exceeds its member's bound.
 
-    The members of a label are taken by their bounds, the highest first; each share has a tree,
+    A label's members are grouped by their bounds, the highest first; each share has a tree,
     numbered in that order.
     """
     served = given.values.get("access")
@@ -157,7 +157,7 @@ def idp(given: Given) -> bool | None:
 
 def _prove(given: Given, served: Access, share: Share, arrays: TreeArrays, name: str) -> None:
     """Walk the tree of one share."""
-    # Numbers that leave float64's range are looked for where they would matter.
+    # Overflow of float64 is detected where it matters.
     with np.errstate(over="ignore", invalid="ignore"):
         try:
             ready = prepare_leaks(served.question(share), given.arithmetic)

@@ -31,7 +31,7 @@ from leaveout.verifier.checker.rationals import (
 _MOST = 2**53
 _MOST_SHARDS = 100_000
 _SHARPEST = 4096
-"""The most of epsilon times shards with which answers are drawn as accurately as is charged."""
+"""Largest epsilon times shards for which answers are drawn as accurately as charged."""
 _MECHANISMS = ("exponential", "noisy_max", "majority")
 _KEYS = frozenset(
     ("shards", "mechanism", "rows", "inclusion", "epsilon", "predictions", "labels", "on_exhausted")
@@ -42,24 +42,24 @@ _INACCURATE = Fraction(1, 2**100)
 
 @dataclass(frozen=True)
 class Service:
-    """Known settings of a service."""
+    """The settings of a service."""
 
-    shards: int  # models, and points that it holds at most
-    rows: int  # models, and points that it holds at most
+    shards: int  # number of models
+    rows: int  # most points of the service
     mechanism: str
-    inclusion: Enclosure  # between which the probability lies that a shard holds a point
+    inclusion: Enclosure  # enclosure of the probability that a shard contains a point
     epsilon: Fraction
-    predictions: int  # answers drawn between two full retrainings at most; 0 with "majority"
-    labels: int | None  # how many there are at most
+    predictions: int  # most answers between two full retrainings; 0 with "majority"
+    labels: int | None  # most labels
 
     @property
     def private(self) -> bool:
-        """Whether answers are drawn with noise."""
+        """Whether answers are noisy."""
         return self.mechanism != "majority"
 
     @property
     def span(self) -> Fraction:
-        """The most that one seed moves ln(Pr[a] / Pr[b]) of two answers."""
+        """The most by which one seed moves ln(Pr[a] / Pr[b]) of two answers."""
         return self.epsilon if self.mechanism == "exponential" else 2 * self.epsilon
 
 
@@ -124,7 +124,7 @@ class _Reader:
         return value
 
     def _number(self, key: str, most: int) -> Enclosure:
-        """Return what holds the number written down, and the float that the service reads."""
+        """Return an enclosure of the written number and of the float that the service reads."""
         value = self.given.get(key)
         if not isinstance(value, int | float) or isinstance(value, bool):
             raise self._wrong(key, "expected a number")
@@ -143,14 +143,14 @@ class _Reader:
 def group_privacy_alpha(service: Service) -> Fraction:
     """Return the alpha of group privacy, with beta = gamma = 0.
 
-    Answers are ``predictions * epsilon``-private in one seed, so all seeds move any transcript's
-    chance by at most e to ``shards`` times that.
+    Answers are ``predictions * epsilon``-private in one seed, so all seeds together move any
+    transcript's probability by at most a factor e to ``shards`` times that.
     """
     return service.shards * service.predictions * service.epsilon
 
 
 def moments(service: Service, beta: Fraction, order: Fraction) -> Fraction | None:
-    """Return the alpha that moments of the information show of any transcript, with gamma = 0.
+    """Return the alpha that moments of the information prove for any transcript, with gamma = 0.
 
     With E = predictions * epsilon and V = shards E^2 / 8 the information Z has E[e^(l Z)] <=
     exp(l (1 + l) V) for every order l > 0. Since (1 - e^-x)+ <= e^(l x) l^l / (1 + l)^(1 + l), the
@@ -164,19 +164,19 @@ def moments(service: Service, beta: Fraction, order: Fraction) -> Fraction | Non
         return None
     variance = service.shards * (service.predictions * service.epsilon) ** 2 / 8
     needed = order * log(order)[1] - (1 + order) * log(1 + order)[0] - log(beta)[0]
-    # What is negative shows more than is ever asked.
+    # A negative number proves more than is ever needed.
     return max(Fraction(0), (1 + order) * variance + needed / order)
 
 
 def together(service: Service, beta: Fraction, gamma: Fraction) -> Fraction | None:
-    """Return the alpha shown of all seeds at once, on average over transcripts.
+    """Return the alpha proved for all seeds jointly, on average over transcripts.
 
-    Given the answers before, that of one prediction has a law whose logarithm beside its mean over
-    the seeds lies in an interval of length R = span * shards. So of seeds and n answers
+    Given earlier answers, the log-probability of a prediction's answer, relative to its mean over
+    the seeds, is in an interval of length R = span * shards. So for seeds and n answers
 
         Pr[Z > n R^2 / 8 + R sqrt(n ln(1 / b) / 2)] <= b,
 
-    and with b = beta * gamma Markov's inequality leaves out a share gamma of transcripts.
+    and with b = beta * gamma, Markov's inequality excludes a share gamma of transcripts.
     """
     tail = beta * gamma
     if tail <= 0:
@@ -188,11 +188,11 @@ def together(service: Service, beta: Fraction, gamma: Fraction) -> Fraction | No
 def near_mean(
     service: Service, beta: Fraction, gamma: Fraction, bound: Fraction, share: Fraction
 ) -> Fraction | None:
-    """Return ``bound`` if it is an alpha shown by votes being near their mean.
+    """Return ``bound`` if the concentration of votes near their mean proves it as an alpha.
 
-    Of b = beta * gamma, b2 = ``share`` b is what the sum of n steps may fail with, and b1 = (b -
-    b2) / (n e^K) what the range of a step may: with L labels it exceeds R = span sqrt(shards ln(L
-    (L - 1) / b1) / 2) no more often (McDiarmid). Any K will do that is at least
+    From b = beta * gamma, the sum of n steps gets the error b2 = ``share`` b, and the range of each
+    step b1 = (b - b2) / (n e^K): with L labels it exceeds R = span sqrt(shards ln(L (L - 1) / b1) /
+    2) with at most this probability (McDiarmid). Valid values of K are at least
 
         n (R^2 + shards epsilon^2) / 8 + R sqrt(n ln(1 / b2) / 2).
     """
@@ -208,7 +208,7 @@ def near_mean(
 
 
 def answered_right(service: Service, copies: int) -> Enclosure:
-    """Enclose the chance that more than half of the shards hold one of a point's copies."""
+    """Enclose the probability that more than half of the shards contain one of a point's copies."""
     least, most = service.inclusion
     held = 1 - power(1 - least, copies)[1], 1 - power(1 - most, copies)[0]
     half = service.shards // 2 + 1
@@ -223,19 +223,19 @@ def is_refuted(
     beta: Fraction,
     gamma: Fraction,
 ) -> bool:
-    """Whether a claim is false of points in copies and models that look points up.
+    """Return whether a claim is false for points with copies and lookup models.
 
-    Theorem 3.1 of *Adaptive Machine Unlearning*, with its chances computed. A point is answered
-    right if more than half of the shards hold a copy, which has the chance s, independently of
-    other points. Points answered right are deleted, all copies of them; deleting one changes
-    nothing of what models say of another. Let E be that none of the l points left is answered
-    right. After unlearning it has the chance 1; of models trained anew (1 - s)^l. So if l is large
-    enough for
+    Theorem 3.1 of *Adaptive Machine Unlearning*, with computed probabilities. A point is answered
+    correctly if more than half of the shards contain a copy, which has probability s, independently
+    of other points. Such points are deleted with all copies, which does not change the answers at
+    other points. Let E be the event that none of the l remaining points is answered correctly.
+    After unlearning it has probability 1, for retrained models (1 - s)^l. So if l is large enough
+    for
 
         1 > e^alpha (1 - s)^l + beta,
 
-    the claim fails for these updates; and it is false if that has a chance above gamma. l is
-    binomial, of all points with the chance 1 - s.
+    the claim fails for these updates; it is false if that has probability above gamma. l is
+    binomial over all points, with probability 1 - s.
     """
     if service.private or copies < 1 or not 1 <= points <= EXACT_TRIALS:
         return False
@@ -245,12 +245,12 @@ def is_refuted(
     factor = exp(alpha)[1]
 
     def refutes(left: int) -> bool:
-        """Return whether the attack refutes the claim with that many points left."""
+        """Return whether the attack refutes the claim with this many remaining points."""
         return factor * power(1 - least, left)[1] + beta < 1
 
     if not refutes(points):
         return False
-    # The more points are left, the more it tells.
+    # With more remaining points the attack proves more.
     low, high = 0, points
     while high - low > 1:
         middle = (low + high) // 2
@@ -259,10 +259,10 @@ def is_refuted(
 
 
 ROUTES = ("added", "moments", "together", "near_mean")
-"""What a proof may take, by its number."""
+"""The routes of a proof, by number."""
 
 _MOST_ALPHA = 1000
-"""Nats; no counts tell such chances apart."""
+"""Nats; counts cannot distinguish such probabilities."""
 
 _SEEDS = (
     "rests on: each shard's points and training are drawn from its own seed, independently, and a "
@@ -285,7 +285,7 @@ def sharded(given: Given) -> Service:
 
 
 def unlearns(given: Given) -> bool | None:
-    """Decide (alpha, beta, gamma)-unlearning again, as far as the proof shows it."""
+    """Decide (alpha, beta, gamma)-unlearning again, as far as the proof allows."""
     service = given.values.get("service")
     if not isinstance(service, Service | Counts):
         raise RejectedError("'service' is no service, and no counts of events")
@@ -339,7 +339,7 @@ def _prove_by_accounting(
 def _route(
     given: Given, service: Service, beta: Fraction, gamma: Fraction
 ) -> tuple[Fraction | None, str]:
-    """Return the alpha that the proof's route shows, and what the route is."""
+    """Return the alpha proved by the proof's route, and a description of the route."""
     if not given.proof:
         return group_privacy_alpha(service), "adding up the privacy of all answers"
     route = int(_only(given, "route", np.int64))
@@ -362,7 +362,7 @@ def _route(
 def _refute_by_attack(
     given: Given, service: Service, alpha: Fraction, beta: Fraction, gamma: Fraction
 ) -> bool | None:
-    """Refute a claim about a majority vote by computed chances, without trials."""
+    """Refute a claim about a majority vote by computed probabilities, without trials."""
     if not given.proof:
         given.tell("nothing bounds what a majority vote tells, and the proof names no attack")
         return None
@@ -382,10 +382,10 @@ def _refute_by_attack(
 def _refute_by_counts(
     given: Given, counts: Counts, alpha: Fraction, left_out: Fraction
 ) -> bool | None:
-    """Refute a claim by events counted in both arms, which never prove one.
+    """Refute a claim by events counted in both arms; counts never prove one.
 
-    Each end of either arm of each event gets a share of the error; gamma is added to beta, as a
-    share gamma of updates is exempt.
+    Both ends of both arms of all events share the error; gamma is added to beta, as a share gamma
+    of updates is exempt.
     """
     if given.confidence is None:
         raise RejectedError("what is counted in trials is never certain")
@@ -415,7 +415,7 @@ def _refute_by_counts(
 
 
 def _only(given: Given, name: str, dtype: type[np.generic]) -> Fraction:
-    """Return the one number of an array of the proof."""
+    """Return the single number in an array of the proof."""
     found = given.array(name, dtype)
     if len(found) != 1:
         raise RejectedError(f"{name!r} of its proof holds {len(found)} numbers, expected 1")

@@ -1,4 +1,4 @@
-"""Functions of the specification language about votes, as the checker computes them."""
+"""Functions about votes, as the checker computes them."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ THREATS = ("edits", "insertions", "removals", "modifications", "relabels")
 
 
 def reach_of(ballots: Ballots, kind: str, threat: str) -> tuple[int, str]:
-    """Return how many parts one change reaches at most, and why.
+    """Return the most parts that one change reaches, and why.
 
-    A sample is in the part that a hash of it names, whatever else the training set holds. So a
-    sample that comes or goes changes one part; one that is modified goes and comes, and may do so
-    in two parts; one that is relabelled stays in its part if the hash does not read the label.
+    A sample is in the part selected by its hash, whatever else the training set contains. So
+    inserting or removing a sample changes one part; a modification removes and inserts, perhaps in
+    two parts; a relabelled sample stays in its part if the hash does not read the label.
     """
     if kind == "thresholds":
         return change_of(ballots, threat)
@@ -83,7 +83,7 @@ def is_spread(ballots: Ballots) -> bool:
 def refuse_for_edits(
     ballots: Ballots, *, spread: bool = False, certified: bool = False, families: bool = False
 ) -> None:
-    """Refuse ballots where one edit reaches more members than are counted."""
+    """Refuse ballots where one edit reaches more members than expected."""
     method = ballots.origin.method
     if not certified:
         _refuse_alone(ballots)
@@ -99,7 +99,7 @@ def refuse_for_edits(
 
 
 def refuse_for_relabels(ballots: Ballots) -> None:
-    """Refuse ballots of which one relabel may reach more than one member."""
+    """Refuse ballots where one relabel may reach more than one member."""
     _refuse_alone(ballots)
     origin, source = ballots.origin, ballots.source
     if origin.hash_reads_label:
@@ -118,7 +118,7 @@ def _refuse_alone(ballots: Ballots) -> None:
 
 
 def rests_on(ballots: Ballots, kind: str) -> list[str]:
-    """Return, a line each, what of how ballots came about was not checked."""
+    """Return the unchecked assumptions about the ballots' origin, one per line."""
     origin, name, found = ballots.origin, ballots.source, []
     if origin.method is None:
         found.append(
@@ -134,11 +134,11 @@ def rests_on(ballots: Ballots, kind: str) -> list[str]:
 
 
 _MOST_LABELS = 500
-"""Of a run-off, which is about every pair of them."""
+"""Most labels of a run-off, which compares all pairs of them."""
 
 
 def ballots(given: Given) -> Ballots:
-    """Read ballots, and add what the statement declares of their hash; no contradiction stands."""
+    """Read ballots, with the statement's declarations about their hash; they must be consistent."""
     read = read_ballots(given.file().path)
     origin, said = read.origin, dict[str, object]()
     word = given.word("hash", "label_independent", "reads_label")
@@ -175,7 +175,7 @@ def _whole_numbers(given: Given, name: str) -> tuple[int, ...]:
 
 
 def dpa(given: Given) -> Vote:
-    """Count ballots of a partition; members may themselves survive some edits."""
+    """Read ballots of a partition; members may themselves survive some edits."""
     held = _ballots(given)
     certified = given.word("members", "fragile", "certified") == "certified"
     refuse_for_edits(held, certified=certified)
@@ -187,14 +187,14 @@ def dpa(given: Given) -> Vote:
 
 
 def ss_dpa(given: Given) -> Vote:
-    """Count ballots of members that see all samples and the labels of a part."""
+    """Read ballots of members that see all samples and the labels of a part."""
     held = _ballots(given)
     refuse_for_relabels(held)
     return Vote("ss_dpa", held)
 
 
 def finite_aggregation(given: Given) -> Vote:
-    """Count ballots of members among which each sample is spread."""
+    """Read ballots of members over which each sample is spread."""
     held = _ballots(given)
     refuse_for_edits(held, spread=True)
     if not held.origin.offsets:
@@ -204,7 +204,7 @@ def finite_aggregation(given: Given) -> Vote:
 
 
 def hash_bagging(given: Given) -> Vote:
-    """Count ballots of members of families, of each of which an edit reaches one."""
+    """Read ballots of families; an edit reaches one member of each."""
     held = _ballots(given)
     refuse_for_edits(held, families=True)
     if not held.origin.families:
@@ -213,7 +213,7 @@ def hash_bagging(given: Given) -> Vote:
 
 
 def run_off(given: Given) -> Vote:
-    """Hold run-offs over ballots with scores."""
+    """Read ballots with scores, for run-offs."""
     held = _ballots(given)
     refuse_for_edits(held, spread=True)
     if held.scores is None:
@@ -230,9 +230,9 @@ def run_off(given: Given) -> Vote:
 
 
 def certified_accuracy(given: Given) -> Range:
-    """Return the share of points answered right under any changes, one point at a time."""
+    """Return the share of points answered correctly under any changes, one point at a time."""
     vote = vote_of(given)
-    # What survives any number is known to survive `FAR`.
+    # An answer that survives any number of changes has the radius `FAR`.
     edits = min(threat_of(given, vote), FAR)
     counted, right = counted_of(given, vote), vote.right
     lower, upper = vote.bounds(given.proof, edits)
@@ -240,7 +240,7 @@ def certified_accuracy(given: Given) -> Range:
 
 
 def targeted_robustness(given: Given) -> Range:
-    """Return the share of points answered otherwise that no changes turn into one label."""
+    """Return the share of points with other answers that no changes turn into a given label."""
     vote = vote_of(given)
     edits = min(threat_of(given, vote), FAR)
     target = label_of(given, "to", vote.ballots)
@@ -254,7 +254,7 @@ def targeted_robustness(given: Given) -> Range:
 
 
 def median_radius(given: Given) -> Range:
-    """Return how many changes half of the test points survive, answered right; -1 for none."""
+    """Return how many changes half of the test points survive with correct answers; -1 for none."""
     vote = vote_of(given)
     parts = _unit(given, vote)
     counted = counted_of(given, vote)
@@ -264,7 +264,7 @@ def median_radius(given: Given) -> Range:
 
 
 def radius(given: Given) -> Range:
-    """Return how many changes leave what is answered at a test point as it is."""
+    """Return how many changes leave the answer at a test point unchanged."""
     vote = vote_of(given)
     parts, point = _unit(given, vote), _point(given, vote)
     target = label_of(given, "to", vote.ballots)
@@ -287,7 +287,7 @@ def test_points(given: Given) -> range:
 
 
 def vote_of(given: Given) -> Vote:
-    """Return the vote a call is about."""
+    """Return the vote of a call."""
     vote = given.values.get("votes")
     if not isinstance(vote, Vote):
         raise RejectedError("'votes' is no vote")
@@ -297,7 +297,7 @@ def vote_of(given: Given) -> Vote:
 
 
 def threat_of(given: Given, vote: Vote) -> int:
-    """Return how many parts the changes that a call allows reach, and tell why."""
+    """Return how many parts a call's changes reach, and report why."""
     counted = [threat for threat in THREATS if threat in given.values]
     if len(counted) != 1:
         raise RejectedError("not exactly one kind of change is counted")
@@ -338,7 +338,7 @@ def _point(given: Given, vote: Vote) -> int:
 
 
 def counted_of(given: Given, vote: Vote) -> Flags:
-    """Return which test points count, shape (points,): all, or those of a true label."""
+    """Return which test points count, shape (points,): all, or those of one true label."""
     label = label_of(given, "label", vote.ballots)
     if label is None:
         return np.ones(vote.ballots.points, np.bool_)
@@ -349,7 +349,7 @@ def counted_of(given: Given, vote: Vote) -> Flags:
 
 
 def label_of(given: Given, name: str, held: Ballots) -> int | None:
-    """Return a label that is given by number or name; None where it is not given."""
+    """Return a label given by number or name; None if absent."""
     value, names = given.values.get(name), held.origin.label_names
     if value is None:
         return None
@@ -367,7 +367,7 @@ def label_of(given: Given, name: str, held: Ballots) -> int | None:
 
 
 def share_of(certain: Flags, possible: Flags) -> Range:
-    """Return the share of points of which something is certain, and of which it is possible."""
+    """Return a share between that of the certain points and that of the possible ones."""
     low, high = (Fraction(int(np.count_nonzero(each)), len(each)) for each in (certain, possible))
     return Range(low, high)
 
@@ -379,23 +379,23 @@ def _median(radii: Counts, points: int) -> int:
 
 
 def _changes(low: int, high: int, parts: int) -> Range:
-    """Return the range of changes that these numbers of edits allow; -1 stays."""
+    """Return the range of changes that these numbers of edits allow; -1 stays -1."""
     upper = math.inf if high >= FAR else Fraction(high if high < 0 else high // parts)
     return Range(Fraction(low if low < 0 else low // parts), upper)
 
 
 SUMMED = ("batches", "uppers", "taken", "counted")
-"""Arrays of such a proof."""
+"""Arrays of a proof by a sum."""
 
 _ONE = 256
-"""A y or an m of 1."""
+"""The weight 1, in integer units."""
 
 _LEAST = 1e8
-"""Numbers that may be looked at for a batch, at least."""
+"""Least limit on the numbers processed per batch."""
 
 
 def most_summed(stake: AtStake, proof: Mapping[str, NDArray[Any]], work: float = WORK) -> int:
-    """Return how many points no attack loses more than."""
+    """Return an upper bound of the points that one attack can lose."""
     points = np.unique(stake.points)
     batches, uppers, taken, counted = (proof[name].astype(np.int64) for name in SUMMED)
     if batches.shape != points.shape or counted.shape != points.shape:
@@ -422,7 +422,7 @@ def most_summed(stake: AtStake, proof: Mapping[str, NDArray[Any]], work: float =
 
 
 def _heaviest(stake: AtStake, counted: NDArray[np.int64]) -> int:
-    """Return what the units that may be poisoned weigh at most, by shares as far as they count."""
+    """Return the most that the allowed poisoned units can weigh, by weighted shares."""
     shares = shares_of(
         stake.of_units(stake.gains),
         stake.needs,
@@ -441,15 +441,15 @@ Truth = NDArray[np.int32]
 
 
 def known_collective(given: Given, vote: Vote) -> Range:
-    """Return the share of test points answered right whatever one attack on all of them changes.
+    """Return the share of test points that stay correct under any one attack on all of them.
 
-    The proof has ``units``, a part once for each change of it, and ``upper``, how many points no
-    attack loses more than. Either may be missing. Where it has the arrays of a sum, ``upper`` is
-    that of what batches of points lose.
+    The proof has ``units``, each part repeated for each of its changes, and ``upper``, the most
+    points that an attack loses. Either may be missing. If it has the arrays of a sum, ``upper`` is
+    for the losses of batches of points.
     """
     held, changes = vote.ballots, threat_of(given, vote)
     counted = counted_of(given, vote)
-    # A point that does not count has no label that there is, so it cannot be lost.
+    # A point that does not count has no existing label, so it cannot be lost.
     truth = np.where(counted, held.truth, np.int32(-1))
     right, points = int(np.count_nonzero(vote.right & counted)), int(np.count_nonzero(counted))
     too_little, _ = vote.withstood
@@ -478,7 +478,7 @@ def _threshold_attack_loss(given: Given, vote: Vote, truth: Truth, budget: int) 
 def _most_with_thresholds(
     given: Given, vote: Vote, truth: Truth, counted: NDArray[np.bool_], budget: int
 ) -> int:
-    """Return how many points no attack loses more than, by what is known to be needed."""
+    """Return an upper bound of the points one attack can lose, by thresholds known to be needed."""
     assert vote.radii is not None
     held = vote.ballots
     alone = np.flatnonzero(vote.right & counted & (vote.radii < budget))
@@ -510,7 +510,7 @@ def _most_with_thresholds(
 
 
 def _batches(given: Given, alone: NDArray[np.int64]) -> list[tuple[NDArray[np.int64], int]]:
-    """Return batches of points, and how many of each are said to be lost."""
+    """Return batches of points, and the stated loss of each."""
     batches, uppers = given.array("batches", np.int64), given.array("uppers", np.int64)
     if batches.shape != alone.shape or (uppers < 0).any():
         raise RejectedError(f"its sum is over {len(batches)} points, and {len(alone)} are at stake")
@@ -520,7 +520,7 @@ def _batches(given: Given, alone: NDArray[np.int64]) -> list[tuple[NDArray[np.in
 
 
 def run_offs_of(vote: Vote, truth: NDArray[np.integer[Any]], budget: int) -> RunOffsAtStake:
-    """Return the right answers that ``budget`` units could change, with requirements."""
+    """Return the correct answers that ``budget`` units could change, with what that requires."""
     held = vote.ballots
     assert held.scores is not None
     if vote.kind == "run_off":
@@ -535,7 +535,7 @@ def run_offs_of(vote: Vote, truth: NDArray[np.integer[Any]], budget: int) -> Run
 
 
 def run_offs_counted(vote: Vote, truth: NDArray[np.integer[Any]], members: Sequence[int]) -> int:
-    """Return how many right answers change if some members vote and prefer as an attacker likes."""
+    """Return how many correct answers change if an attacker chooses some members' votes and scores."""
     held = vote.ballots
     assert held.scores is not None
     lost = run_offs_lost_to(held.votes, held.scores, held.labels, vote.answers, members)
@@ -543,11 +543,11 @@ def run_offs_counted(vote: Vote, truth: NDArray[np.integer[Any]], members: Seque
 
 
 def collective_accuracy(given: Given) -> Range:
-    """Return the share of test points answered right whatever one attack on all of them changes.
+    """Return the share of test points that stay correct under any one attack on all of them.
 
-    The proof has ``units``, the parts (of Finite Aggregation: hash values) that the worst attack
-    poisons, and ``upper``, how many points no attack loses more than. Either may be missing. Where
-    it has the arrays of a sum, too, that is what shows ``upper``, rather than a search.
+    The proof has ``units``, the parts (for Finite Aggregation: hash values) that the worst attack
+    poisons, and ``upper``, the most points that an attack loses. Either may be missing. If it also
+    has the arrays of a sum, these prove ``upper`` instead of a search.
     """
     vote = vote_of(given)
     if vote.kind == "thresholds":
@@ -555,7 +555,7 @@ def collective_accuracy(given: Given) -> Range:
     held = vote.ballots
     budget = min(threat_of(given, vote), max(vote.sizes))
     counted = counted_of(given, vote)
-    # A point that does not count has no label that there is, so it cannot be lost.
+    # A point that does not count has no existing label, so it cannot be lost.
     truth = np.where(counted, held.truth, np.int32(-1))
     right, points = int(np.count_nonzero(vote.right & counted)), int(np.count_nonzero(counted))
     lost = _attack_loss(given, vote, truth, budget)
@@ -566,7 +566,7 @@ def collective_accuracy(given: Given) -> Range:
 
 
 def _attack_loss(given: Given, vote: Vote, truth: Truth, budget: int) -> int:
-    """Return how many points the attack of a proof loses."""
+    """Return how many points a proof's attack loses."""
     if "units" not in given.proof:
         return 0
     held, units = vote.ballots, given.array("units", np.int64)
@@ -587,7 +587,7 @@ def _attack_loss(given: Given, vote: Vote, truth: Truth, budget: int) -> int:
 
 
 def _most(given: Given, vote: Vote, truth: Truth, budget: int) -> int:
-    """Return how many points no attack loses more than."""
+    """Return an upper bound of the points that one attack can lose."""
     held = vote.ballots
     try:
         stake = (

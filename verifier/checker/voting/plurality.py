@@ -1,4 +1,4 @@
-"""Parts to poison to change a plurality: a closed form, and a knapsack."""
+"""Parts to poison to change a plurality vote: a closed form, and a knapsack."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Counts: TypeAlias = NDArray[np.int64]
 Flags: TypeAlias = NDArray[np.bool_]
 
 FAR = 2**60
-"""A number of edits that stands for "never"; twice as much still fits."""
+"""A number of edits that means "never"; twice as much still fits."""
 
 _BLOCK = 2**23
-"""Numbers held at once, about."""
+"""Approximate number of values in memory at once."""
 
 
 def blocks(points: int, width: int) -> Iterator[slice]:
-    """Yield the test points in blocks, of each of which ``width`` numbers are held."""
+    """Yield the test points in blocks; each point needs ``width`` numbers in memory."""
     size = max(1, _BLOCK // max(1, width))
     for start in range(0, points, size):
         yield slice(start, min(points, start + size))
@@ -35,15 +35,15 @@ def counts_of(votes: Votes, labels: int) -> Counts:
 
 
 def answers_of(counts: Counts) -> Counts:
-    """Return the label with most votes, the smallest of those, shape (points,)."""
+    """Return the label with the most votes, the smallest on a tie, shape (points,)."""
     answers: Counts = counts.argmax(axis=1)
     return answers
 
 
 def gaps_of(counts: Counts, answers: Counts) -> Counts:
-    """Return what each label must gain more than to pass the answer; `FAR` at the answer.
+    """Return the gain that each label must exceed to pass the answer; `FAR` for the answer.
 
-    That is ``n_c - n_c' - [c' < c]``: with a tie the smaller label is answered.
+    That is ``n_c - n_c' - [c' < c]``: ties go to the smaller label.
     """
     points, labels = counts.shape
     best = counts[np.arange(points), answers]
@@ -53,11 +53,11 @@ def gaps_of(counts: Counts, answers: Counts) -> Counts:
 
 
 _NEVER = -1
-"""In a ballots file, the threshold of a vote that no edits bring about."""
+"""In a ballots file, the threshold of a vote that no edits can cause."""
 
 
 def answers(votes: Votes, labels: int) -> Counts:
-    """Return what a plurality answers at each test point, shape (points,)."""
+    """Return the plurality's answer at each test point, shape (points,)."""
     found = np.zeros(len(votes), np.int64)
     for at in blocks(len(votes), labels):
         found[at] = answers_of(counts_of(votes[at], labels))
@@ -67,9 +67,9 @@ def answers(votes: Votes, labels: int) -> Counts:
 def plurality_radii(votes: Votes, labels: int) -> Counts:
     """Return how many poisoned parts each answer survives, shape (points,).
 
-    A poisoned member gains a label at most 2 on the answer, so that r of them close no gap of 2 r
-    or more; more than half of the gap G voted for the answer, since G is at most their number, and
-    G // 2 + 1 of those close it. So the radius is the least gap, halved and rounded down.
+    A poisoned member gains a label at most 2 on the answer, so r of them close no gap of 2 r or
+    more; at least G // 2 + 1 members voted for the answer, where G is the gap, and that many close
+    it. So the radius is half the least gap, rounded down.
     """
     found = np.zeros(len(votes), np.int64)
     for at in blocks(len(votes), labels):
@@ -79,11 +79,11 @@ def plurality_radii(votes: Votes, labels: int) -> Counts:
 
 
 def threshold_radii(votes: Votes, thresholds: NDArray[np.int32], labels: int) -> Counts:
-    """Return how many edits each answer survives where members survive some; `FAR` for any number.
+    """Return how many edits each answer survives if members survive some; `FAR` for any number.
 
-    Member i votes u once it has had ``thresholds[i, u]`` edits. A label passes the answer once the
-    gains of the members exceed its gap, each of them -2 to 2 by what it is made to vote; the
-    cheapest way is looked for over all gains, member by member.
+    Member i votes u after ``thresholds[i, u]`` edits. A label passes the answer once the members'
+    gains, each from -2 to 2 by its new vote, exceed the label's gap; the cheapest way is computed
+    for all gains, member by member.
     """
     found = np.zeros(len(votes), np.int64)
     for at in blocks(len(votes), votes.shape[1] * max(labels, 4)):
@@ -131,9 +131,9 @@ def _passing_cost(votes: Votes, costs: Counts, chosen: Counts, target: int, need
 def family_radii(votes: Votes, labels: int, sizes: tuple[int, ...]) -> Counts:
     """Return how many edits each answer survives, shape (points,).
 
-    A member gains a label 0, 1 or 2 on the answer. Sorted within each family, the r-th of every
-    family together are what the r-th edit gains at most, and an attacker has it: the radius is how
-    many edits, added up, do not pass the gap of any label.
+    A member gains a label 0, 1 or 2 on the answer. If gains are sorted within each family, the r-th
+    edit gains at most the sum of the families' r-th gains, and an attacker can achieve it: the
+    radius is the most edits whose total does not exceed any label's gap.
     """
     found = np.full(len(votes), max(sizes), np.int64)
     for at in blocks(len(votes), votes.shape[1] * 4 + labels):

@@ -27,12 +27,12 @@ Scores = NDArray[np.floating]
 def refuse_scores(votes: Votes, scores: Scores, source: str) -> None:
     """Refuse scores that are not all finite, or that a vote contradicts; raises RejectedError.
 
-    What is counted here rests on it: no order holds with NaN, and a member that voted t prefers t.
+    The counts depend on this: NaN has no order, and a member that voted t must prefer t.
     """
     labels = np.arange(scores.shape[2])
     for point, (row, given) in enumerate(zip(scores, votes, strict=True)):
         own = np.take_along_axis(row, given[:, None].astype(np.int64), axis=1)
-        # False of NaN, too: a vote scores more than smaller labels, and no less than larger ones.
+        # False for NaN, too: a vote's score exceeds smaller labels', and is not below larger ones'.
         agreed = np.where(labels < given[:, None], row < own, row <= own)
         if not (agreed & (np.abs(row) < np.inf)).all():
             raise RejectedError(
@@ -42,10 +42,10 @@ def refuse_scores(votes: Votes, scores: Scores, source: str) -> None:
 
 
 def run_off_answers(votes: Votes, scores: Scores, labels: int) -> Counts:
-    """Return who wins at each test point, shape (points,).
+    """Return the winner at each test point, shape (points,).
 
-    The two labels with the most votes stand; each member prefers the one it scores higher; every
-    tie goes to the smaller label.
+    The two labels with the most votes are the finalists; each member prefers the one it scores
+    higher; all ties go to the smaller label.
     """
     found = np.zeros(len(votes), np.int64)
     for at in blocks(len(votes), votes.shape[1] + labels):
@@ -68,11 +68,11 @@ def run_off_answers(votes: Votes, scores: Scores, labels: int) -> Counts:
 def run_off_radii(votes: Votes, scores: Scores, labels: int, target: int | None = None) -> Counts:
     """Return how many poisoned parts each answer survives, shape (points,).
 
-    With a target how many leave it another one than that; -1 where it is that already.
+    With a target, return how many never make it the answer; -1 where it is the answer already.
     """
     low = np.zeros(len(votes), np.int64)
     high = np.full(len(votes), votes.shape[1], np.int64)
-    # Poisoning all members lets any label win, and what some do, more can do.
+    # If all members are poisoned, any label can win; and more members can do what some can.
     while (low + 1 < high).any():
         rows = np.flatnonzero(low + 1 < high)
         middle = (low[rows] + high[rows]) // 2
@@ -87,15 +87,15 @@ def run_off_radii(votes: Votes, scores: Scores, labels: int, target: int | None 
 def run_off_falls(
     votes: Votes, scores: Scores, labels: int, edits: Counts, target: int | None = None
 ) -> Flags:
-    """Return which answers some so many poisoned parts can change, shape (points,).
+    """Return which answers this many poisoned parts can change, shape (points,).
 
-    Fix who is to win, t, and who stands with t, s. A poisoned member may as well vote t, or s and
-    prefer s, as any other vote only helps a third label. Say t gains A votes and s gains B, of
-    which A + B are taken from third labels u: that takes max(A, 0) + max(B, 0) parts, since votes
-    that move both from t to s and from s to t are wasted. Each u must lose what it leads t and s
-    by. In the run-off t gains A less the recast members of third labels that preferred t; those
-    that preferred s go first. For each B the largest A that fits is best: one member more of any
-    third label that is made to vote t loses t nothing. So it is enough to try every B.
+    Fix the new winner t and the other finalist s. A poisoned member may as well vote t, or vote s
+    and prefer s, since any other vote only helps a third label. Let t gain A votes and s gain B, of
+    which A + B are taken from third labels u: that takes max(A, 0) + max(B, 0) parts, since moving
+    votes both from t to s and from s to t is wasteful. Each u must lose its lead over t and s. In
+    the run-off t gains A minus the recast members of third labels that preferred t; those that
+    preferred s are recast first. For each B the largest possible A is best: making one more member
+    of any third label vote t costs t nothing. So trying every B suffices.
     """
     chosen = run_off_answers(votes, scores, labels)
     counts = np.zeros((len(votes), labels), np.int64)
@@ -117,7 +117,7 @@ def run_off_falls(
 
 
 def _may(counts: Counts, t: int, s: int, edits: Counts) -> Flags:
-    """Return whether t and s could pass every other label, as edits close gaps by 2."""
+    """Return whether t and s could pass every other label if each edit closes gaps by 2."""
     near = np.ones(len(counts), np.bool_)
     for u in range(counts.shape[1]):
         if u not in (t, s):
@@ -129,12 +129,12 @@ def _may(counts: Counts, t: int, s: int, edits: Counts) -> Flags:
 def _can_win(
     votes: Votes, for_t: Scores, for_s: Scores, counts: Counts, pair: tuple[int, int], edits: Counts
 ) -> Flags:
-    """Return where t wins a run-off against s after so many edits, shape (points,)."""
+    """Return whether t can win a run-off against s after this many edits, shape (points,)."""
     t, s = pair
     labels, parts = counts.shape[1], votes.shape[1]
     ahead = (for_t > for_s) | ((for_t == for_s) & (t < s))
     third = [u for u in range(labels) if u not in pair]
-    # Of each third label: its votes, those of them that prefer s, and its leads.
+    # For each third label: its votes, how many of these prefer s, and its leads.
     held = counts[:, third][:, None]
     marked = np.where(ahead, labels, votes).astype(np.int32)
     cheap = counts_of(marked, labels + 1)[:, third][:, None]
@@ -158,7 +158,7 @@ def _can_win(
 
 
 _ROOM = 2**29
-"""Gains held, at most."""
+"""Most gains in memory."""
 
 
 class TooManyError(Exception):
@@ -167,18 +167,18 @@ class TooManyError(Exception):
 
 @dataclass(frozen=True, eq=False)
 class RunOffsAtStake:
-    """Pairs of finalists t and s of test points that are answered right, t another label than that.
+    """Pairs of finalists t and s at correctly answered points; t is another label than the answer.
 
-    An attack poisons up to ``budget`` units. Whoever is a member that one of them reaches votes,
-    and prefers, as the attacker likes, at every point anew. A pair is lost to once the members
-    reached gain what each of its rows needs.
+    An attack poisons up to ``budget`` units. Members reached by one of them vote, and prefer, as
+    the attacker likes, separately at every point. A pair is lost once the gains of the reached
+    members meet the needs of all its rows.
     """
 
     budget: int
     offsets: tuple[int, ...]  # unit u reaches the members ``(u + offset) mod members``
     gains: NDArray[np.uint8]  # shape (members, rows): 0 to 3
     needs: Counts  # shape (rows,): at least 1
-    pairs: Counts  # shape (rows,): ascending, from 0; every pair has a row
+    pairs: Counts  # shape (rows,): pair of each row, ascending from 0; every pair has a row
     points: Counts  # shape (pairs,): ascending
 
     @property
@@ -187,7 +187,7 @@ class RunOffsAtStake:
         return len(np.unique(self.points))
 
     def of_units(self, gains: NDArray[np.uint8]) -> NDArray[Any]:
-        """Return what each unit alone gains, shape (units, rows), from what members gain."""
+        """Return the gains of each unit alone, shape (units, rows), from the members' gains."""
         if len(self.offsets) == 1:
             return np.roll(gains, -self.offsets[0], axis=0)
         total = np.zeros(gains.shape, np.uint8 if len(self.offsets) < 80 else np.uint16)
@@ -205,15 +205,15 @@ def run_offs_at_stake(
     budget: int,
     offsets: tuple[int, ...] = (0,),
 ) -> RunOffsAtStake:
-    """Return what an attack can reach; pairs that no attack of this size decides are left out.
+    """Return what an attack can change, without pairs that no attack of this size decides.
 
-    Say f members are reached, and a of them vote t and the others s; no other vote is of more use
-    to t. Then t and s stand, and t wins, if a is from what t lacks before each third label, and of
-    the members that prefer it, up to f less what s lacks before each third label; and from 0 to f.
-    So each of the former, and 0, must be at most f, and at most f less each of what s lacks. What
-    is lacking falls with the members reached that voted for the third label, or preferred s, and
-    grows with those that voted t or s, or preferred t. Each comparison is a row; f less that growth
-    is never negative, so that each member reached gains 0 or more.
+    Let f members be reached, a of which vote t and the others s; no other vote helps t more. Then t
+    and s are finalists, and t wins, if a is at least what t lacks against each third label, and in
+    the run-off, and at most f minus what s lacks against each third label; and if it is from 0 to
+    f. So each lower bound, and 0, must be at most f, and at most f minus each lack of s. A lack
+    decreases with reached members that voted for the third label, or preferred s, and increases
+    with those that voted t or s, or preferred t. Each comparison is a row; f minus that increase is
+    never negative, so each reached member gains 0 or more.
     """
     members = votes.shape[1]
     nothing = np.zeros((members, 0), np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -247,12 +247,12 @@ def run_offs_at_stake(
 def _rows(
     ballot: Votes, scores: Scores, counts: Counts, t: int, s: int
 ) -> tuple[NDArray[np.uint8], Counts]:
-    """Return gains, shape (members, rows), and needs above 0, of t winning against s."""
+    """Return gains, shape (members, rows), and positive needs, for t to win against s."""
     members = len(ballot)
     ahead = (scores[:, t] > scores[:, s]) | ((scores[:, t] == scores[:, s]) & (t < s))
     third = np.array([u for u in range(len(counts)) if u not in (t, s)], np.int64)
     voted = (ballot[:, None] == third).astype(np.int64)
-    # What is lacking, and what a member that is reached takes from it; 0 is always lacking.
+    # The lacks, and how a reached member reduces each; 0 is always one of them.
     from_below = np.concatenate(
         [
             [0, -(-(members + (t > s)) // 2) - int(ahead.sum())],
@@ -271,7 +271,7 @@ def _rows(
 
 
 def _told_apart(gains: NDArray[np.uint8], needs: Counts) -> tuple[NDArray[np.uint8], Counts]:
-    """Return the rows that no other row implies: one that needs as much, and never gains more."""
+    """Return the rows not implied by another row with the same need and no greater gains."""
     kept = np.ones(len(needs), np.bool_)
     for row in range(len(needs)):
         implies = (needs >= needs[row]) & (gains <= gains[:, [row]]).all(axis=0) & kept
@@ -313,36 +313,36 @@ def run_offs_lost_to(
 
 
 _WHOLE = 2**22
-"""A point; shares of it are whole numbers, too."""
+"""A whole point, in the integer units of shares."""
 
 _FAILS, _HOLDS, _OPEN = 0, 1, 2
-"""What is known of a node: an attack loses too much, none does, or neither."""
+"""The state of a node: an attack loses too much, none does, or unknown."""
 
 
 class _Facts(NamedTuple):
-    """Rows of pairs of points, and the members that units reach."""
+    """Rows of pairs of points, and the members reached by units."""
 
     gains: NDArray[np.uint8]  # shape (members, rows)
-    reach: Counts  # shape (units, members a unit reaches)
-    starts: Counts  # shape (pairs + 1,): where the rows of each pair start
+    reach: Counts  # shape (units, members reached by a unit)
+    starts: Counts  # shape (pairs + 1,): start of each pair's rows
     points: Counts  # shape (pairs,): ascending
-    upper: int  # points that may be lost
+    upper: int  # number of points that may be lost
     budget: int
 
 
 class _Held(NamedTuple):
-    """A path of nodes: attacks that poison a unit more at each depth, and others of candidates."""
+    """A path of nodes: each depth poisons one more unit; the others are candidates."""
 
-    reached: Counts  # shape (members,): by how many units that are poisoned
-    needs: Counts  # shape (depths, rows): what rows still need
-    candidates: Counts  # shape (depths, units): the heaviest first once a node was looked at
+    reached: Counts  # shape (members,): number of poisoned units that reach each member
+    needs: Counts  # shape (depths, rows): remaining needs of rows
+    candidates: Counts  # shape (depths, units): the heaviest first, once a node was evaluated
     sizes: Counts  # shape (depths,)
     first: Counts  # shape (depths,)
     place: Counts  # shape (depths,)
 
 
 def no_more_run_offs_lost(stake: RunOffsAtStake, upper: int, work: float = WORK) -> bool:
-    """Return whether no attack loses more than ``upper`` points; False if one does."""
+    """Return whether no attack loses more than ``upper`` points; False if one does, or if too slow."""
     members = len(stake.gains)
     if not len(stake.points):
         return upper >= 0
@@ -378,7 +378,7 @@ def no_more_run_offs_lost(stake: RunOffsAtStake, upper: int, work: float = WORK)
 
 @cached_njit(nogil=True)
 def _gain(facts: _Facts, held: _Held, unit: int, row: int) -> int:
-    """Return what a unit gains of a row by members that are not reached yet."""
+    """Return a unit's gain in a row by members that are not reached yet."""
     total = 0
     for member in facts.reach[unit]:
         if held.reached[member] == 0:
@@ -388,7 +388,7 @@ def _gain(facts: _Facts, held: _Held, unit: int, row: int) -> int:
 
 @cached_njit(nogil=True)
 def _hardest(facts: _Facts, held: _Held, depth: int, pair: int, left: int, sums: Counts) -> int:
-    """Return the row of a pair that is hardest to meet; -1 if all are met, -2 if one cannot be."""
+    """Return a pair's row that is hardest to meet; -1 if all are met, -2 if one cannot be."""
     key, least = -1, 0.0
     for row in range(facts.starts[pair], facts.starts[pair + 1]):
         need = held.needs[depth, row]
@@ -431,7 +431,7 @@ def _count_taken(facts: _Facts, held: _Held, depth: int, keys: Counts, unit: int
 
 @cached_njit(nogil=True)
 def _weight(facts: _Facts, held: _Held, depth: int, keys: Counts, unit: int) -> int:
-    """Return the shares of open points that a unit has; a point that is lost takes a whole."""
+    """Return a unit's total share in open points; a lost point counts fully."""
     weight, share, last = 0, 0, -1
     for pair in range(len(keys)):
         row = keys[pair]
@@ -448,9 +448,9 @@ def _weight(facts: _Facts, held: _Held, depth: int, keys: Counts, unit: int) -> 
 
 @cached_njit(nogil=True)
 def _look(facts: _Facts, held: _Held, depth: int) -> int:
-    """Return what is known of a node; where it is open, put its candidates in order."""
+    """Evaluate a node; if it stays open, sort its candidates."""
     size = held.sizes[depth]
-    # An attack of fewer units loses no more than one with others added.
+    # An attack with fewer units loses no more than one with others added.
     left = min(facts.budget - depth, size)
     pairs = len(facts.points)
     keys = np.full(pairs, -2, np.int64)
@@ -492,7 +492,7 @@ def _look(facts: _Facts, held: _Held, depth: int) -> int:
         total = 0
         for later in range(at, min(at + left, size)):
             total += weights[order[later]]
-        # Weights fall, and so do these sums: the others lose too little together.
+        # Weights, and hence these sums, decrease: the remaining units together lose too little.
         if total < wanted:
             break
         first = at + 1
@@ -502,7 +502,7 @@ def _look(facts: _Facts, held: _Held, depth: int) -> int:
 
 @cached_njit(nogil=True)
 def _poison(facts: _Facts, held: _Held, depth: int) -> None:
-    """Make the node below: its place's candidate is poisoned too, none before it is one."""
+    """Create the node below: its candidate is poisoned, too, and no earlier one."""
     place = held.place[depth]
     unit = held.candidates[depth, place]
     for row in range(held.needs.shape[1]):
@@ -516,14 +516,14 @@ def _poison(facts: _Facts, held: _Held, depth: int) -> None:
 
 @cached_njit(nogil=True)
 def _undo(facts: _Facts, held: _Held, depth: int) -> None:
-    """Take back what a node's candidate had reached."""
+    """Undo what a node's candidate has reached."""
     for member in facts.reach[held.candidates[depth, held.place[depth]]]:
         held.reached[member] -= 1
 
 
 @cached_njit(nogil=True)
 def _below(facts: _Facts, held: _Held, work: float) -> tuple[int, float]:
-    """Search the node at depth 1; return whether it holds, and the work left."""
+    """Search below the node at depth 1; return whether it holds, and the work left."""
     rows = held.needs.shape[1]
     depth, fresh = 1, True
     while depth >= 1:

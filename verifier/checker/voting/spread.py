@@ -1,9 +1,9 @@
-"""Finite Aggregation: hash values, and logs of why too few change nothing.
+"""Finite Aggregation: hash values, and logs that prove that too few change nothing.
 
-Poisoned hash values gain a label at most what the members they reach do. With weights y from 0 to
-a member's gain a, some hash values gain at most the sum of all a - y and of the weights of the
-members that each of them reaches: the part a - y is paid for once, the part y by each that reaches
-it. All is counted in whole 256ths.
+Poisoned hash values gain a label at most the gains of the members they reach. With weights y from 0
+to a member's gain a, some hash values gain at most the sum of all a - y plus, for each of them, the
+weights of the members it reaches: the part a - y counts once, the part y for each hash value that
+reaches the member. All numbers are whole 256ths.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from leaveout.verifier.checker.voting.run_offs import (
 from leaveout.verifier.checker.voting.together import TooLongError
 
 UNIT = 256
-"""Weights are whole multiples of one over this."""
+"""Weights are multiples of 1 / UNIT."""
 
 
 def published_edits(votes: Votes, labels: int, offsets: tuple[int, ...]) -> Counts:
-    """Return how many hash values pass no label before the answer, shape (points, labels).
+    """Return how many hash values never let a label pass the answer, shape (points, labels).
 
-    With y = a, as Wang, Levine and Feizi (2022) count; `labels` of the answer itself are as many as
-    there are hash values.
+    Uses y = a, as Wang, Levine and Feizi (2022); for the answer itself it is the number of hash
+    values.
     """
     points, members = votes.shape
     found = np.full((points, labels), members, np.int64)
@@ -66,7 +66,7 @@ def falls_to(
     values: Sequence[int],
     target: int | None = None,
 ) -> bool:
-    """Recount and return whether hash values' members can change an answer."""
+    """Recount and return whether the members of hash values can change an answer."""
     members = len(ballot)
     reached = np.unique([(value + offset) % members for value in values for offset in offsets])
     answer = int(np.bincount(ballot, minlength=labels).argmax())
@@ -81,15 +81,15 @@ def falls_to(
 
 @dataclass(frozen=True, eq=False)
 class _Node:
-    """Attacks that poison some hash values, and others only of those that fit."""
+    """Attacks that poison some hash values, and otherwise only those that fit."""
 
     fit: Flags  # shape (members,)
-    gains: Counts  # shape (members,): of members that are not reached yet
-    gap: int  # what they must gain more than
-    left: int  # how many hash values may still be poisoned
+    gains: Counts  # shape (members,): of members not reached yet
+    gap: int  # the gain to exceed
+    left: int  # how many more hash values may be poisoned
 
     def after(self, weights: Counts, offsets: tuple[int, ...]) -> _Node | None:
-        """Return what is left of a node; None if no attack of it gains enough."""
+        """Return what remains of a node; None if none of its attacks gains enough."""
         sums = sum(np.roll(weights, -offset) for offset in offsets)
         assert isinstance(sums, np.ndarray)
         among = -np.sort(-sums[self.fit])[: self.left]
@@ -99,7 +99,7 @@ class _Node:
             return None
         if len(among) < self.left or not self.left:
             return self
-        # An attack with a value that is not among the best has one of these less.
+        # An attack with a value that is not among the best has one fewer of these.
         with_each = bound - among[-1] + np.minimum(sums, among[-1])
         return replace(self, fit=self.fit & (with_each >= enough))
 
@@ -124,7 +124,7 @@ def follow_log(
     rows: NDArray[np.int32],
     weights: NDArray[np.uint16],  # shape (number of -1, members)
 ) -> None:
-    """Follow a log of why ``edits`` hash values do not let a label pass the answer."""
+    """Follow a log that proves that ``edits`` hash values do not let a label pass the answer."""
     members = len(ballot)
     counts = np.bincount(ballot, minlength=labels)
     answer = int(counts.argmax())
@@ -168,7 +168,7 @@ _Proof = Mapping[str, NDArray[Any]]
 def proved_edits(
     votes: Votes, labels: int, offsets: tuple[int, ...], published: Counts, proof: _Proof
 ) -> Counts:
-    """Return how many hash values pass no label before the answer, shape (points, labels)."""
+    """Return how many hash values never let a label pass the answer, shape (points, labels)."""
     if "logs" not in proof:
         return published
     points, members = votes.shape
@@ -200,7 +200,7 @@ def shown_falls(
     proof: _Proof,
     target: int | None = None,
 ) -> Counts:
-    """Return how many hash values each answer survives at most, by attacks, shape (points,)."""
+    """Return upper bounds of the hash values each answer survives, from attacks, shape (points,)."""
     wrong = "changes no answer" if target is None else "does not force the answer"
     return survived_at_most(
         votes.shape, proof, lambda x, own: falls_to(votes[x], labels, offsets, own, target), wrong
@@ -210,7 +210,7 @@ def shown_falls(
 def survived_at_most(
     shape: tuple[int, ...], proof: _Proof, falls: Callable[[int, list[int]], bool], wrong: str
 ) -> Counts:
-    """Return how many hash values each answer survives at most, shape (points,)."""
+    """Return upper bounds of the hash values each answer survives, shape (points,)."""
     points, members = shape
     # Poisoning everything changes any answer.
     most = np.full(points, members - 1, np.int64)
@@ -242,7 +242,7 @@ def array(proof: _Proof, name: str, dtype: type[np.generic], rank: int) -> NDArr
 
 
 _WORK = 3e9
-"""Numbers looked at for one test point, at most."""
+"""Most numbers processed per test point."""
 
 
 def published_run_offs(
@@ -250,9 +250,9 @@ def published_run_offs(
 ) -> Counts:
     """Return how many units each answer survives by the published argument, shape (points,).
 
-    As Rezaei et al. (2023) count: an answer changes only once two labels stand before it in the
-    first round, or one of the others stands with it and wins. What the units that gain most gain
-    together must close each of these gaps, and the two gaps of the first round together.
+    Following Rezaei et al. (2023): an answer changes only if two labels rank before it in the first
+    round, or another finalist wins against it. The total gain of the units with the most gain must
+    close each of these gaps, and both gaps of the first round together.
     """
     points, members = votes.shape
     found = np.full(points, members - 1, np.int64)
@@ -335,7 +335,7 @@ def survived_run_offs(
     offsets: tuple[int, ...],
     proof: _Proof,
 ) -> Counts:
-    """Return how many units each answer survives, by what a proof says, or else 0."""
+    """Return how many units each answer survives according to a proof, or else 0."""
     found = np.zeros(len(votes), np.int64)
     if "survived" not in proof:
         return found
@@ -359,7 +359,7 @@ def shown_run_off_falls(
     offsets: tuple[int, ...],
     proof: _Proof,
 ) -> Counts:
-    """Return how many units each answer survives at most, by attacks, shape (points,)."""
+    """Return upper bounds of the units each answer survives, from attacks, shape (points,)."""
 
     def falls(point: int, own: list[int]) -> bool:
         one = slice(point, point + 1)

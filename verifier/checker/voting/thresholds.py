@@ -1,4 +1,4 @@
-"""Members with thresholds: what these imply for a threat, and attack costs."""
+"""Members with thresholds: what thresholds imply about a threat, and costs of attacks."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from leaveout.verifier.checker.voting.plurality import (
 from leaveout.verifier.checker.voting.together import TooLongError
 
 _NEVER = -1
-"""In a ballots file, the threshold of a vote that no changes bring about."""
+"""In a ballots file, the threshold of a vote that no changes can cause."""
 
 
 def change_of(ballots: Ballots, threat: str) -> tuple[int, str]:
-    """Return how many changes that thresholds count one change is at most, and why."""
+    """Return the most changes counted by thresholds that one change amounts to, and why."""
     own, origin = ballots.origin.thresholds_against or "edits", ballots.origin
     within = ballots.parts == 1 or origin.hash_reads_label is False
     if own == "edits":
@@ -52,10 +52,10 @@ def change_of(ballots: Ballots, threat: str) -> tuple[int, str]:
 
 
 def withstood(ballots: Ballots, threat: str) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return which changes are too few for each vote of members, and which are known to do.
+    """Return which changes are too few for each vote of members, and which suffice.
 
-    Each is an array like the thresholds: fewer than the first never suffice, as many as the second
-    do, if it is not -1.
+    Each is an array like the thresholds: fewer changes than the first never suffice, as many as the
+    second do, unless it is -1.
     """
     thresholds, origin = ballots.thresholds, ballots.origin
     if thresholds is None:
@@ -66,7 +66,7 @@ def withstood(ballots: Ballots, threat: str) -> tuple[NDArray[np.int32], NDArray
         if most is None:
             return thresholds, thresholds
         return thresholds, np.where(thresholds <= most, thresholds, np.int32(_NEVER))
-    # That fewer edits of another kind would do is never known.
+    # It is never known that fewer edits of another kind would suffice.
     enough = np.where(thresholds == 0, 0, _NEVER).astype(np.int32)
     if threat in ("modifications", "relabels") and parts == 1:
         halves = np.where(thresholds < 0, thresholds, thresholds - thresholds // 2)
@@ -81,10 +81,10 @@ def lost_to_changes(
     labels: int,
     units: Sequence[int],
 ) -> Flags:
-    """Recount and return the right answers that changes of these members turn.
+    """Recount and return the correct answers changed by changes of these members.
 
-    For each label, members vote for it if they can be made to; others that vote for the answer vote
-    for any further label they can.
+    For each label, members vote for it if possible; others that vote for the answer change to any
+    other possible label.
     """
     spent = np.bincount(np.array(units, np.int64), minlength=votes.shape[1])
     lost = np.zeros(len(votes), np.bool_)
@@ -106,7 +106,7 @@ def lost_to_changes(
 
 @dataclass(frozen=True, eq=False)
 class Prices:
-    """Pairs of a test point that is answered right and a label, and what gains of it cost."""
+    """Pairs of a correctly answered test point and a label, with the cost of gains."""
 
     budget: int
     one: Counts  # shape (members, pairs)
@@ -152,7 +152,7 @@ def prices_of(
 
 
 def _gains(votes: Votes, chosen: Counts, label: int, labels: int) -> NDArray[Any]:
-    """Return what each vote of each member gains a label on the answer, (rows, members, labels)."""
+    """Return each vote's gain for a label on the answer, by member, (rows, members, labels)."""
     names = np.arange(labels)
     worth = (names == label).astype(np.int64) - (names == chosen[:, None])
     held = (votes == label).astype(np.int64) - (votes == chosen[:, None])
@@ -161,23 +161,23 @@ def _gains(votes: Votes, chosen: Counts, label: int, labels: int) -> NDArray[Any
 
 
 WORK = 2e10
-"""Numbers looked at, at most: a minute or so."""
+"""Most numbers processed: about a minute."""
 
 _WHOLE = 2**20
-"""A point; shares of it are whole numbers, too."""
+"""A whole point, in the integer units of shares."""
 
 _PRICE = 2**8
-"""The highest price of a point: all of it counts by its shares."""
+"""Highest price of a point, at which only its shares count."""
 
 _MOST = 2**26
-"""Numbers kept of a node, at most."""
+"""Most numbers stored per node."""
 
 _FIRST, _TURNS = 60, 8
-"""How often prices are moved, of all attacks and of some."""
+"""Price updates at the root and at other nodes."""
 
 
 def no_more_bought(prices: Prices, upper: int, work: float = WORK) -> bool:
-    """Return whether no attack loses more than ``upper`` points; False if one does."""
+    """Return whether no attack loses more than ``upper`` points; False if one does, or if too slow."""
     root = _Node(prices.one, prices.two, prices.needs, prices.points, 0)
     points = int(prices.points.max(initial=-1)) + 1
     search = _Search(upper, work, np.full(points, _PRICE))
@@ -204,18 +204,18 @@ def no_more_bought(prices: Prices, upper: int, work: float = WORK) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Node:
-    """Attacks of which it is said what they spend on all but some members."""
+    """Attacks with fixed spending on some of the members."""
 
-    one: Counts  # shape (members, pairs): of members of which it is not said
-    two: Counts  # shape (members, pairs): of members of which it is not said
-    needs: Counts  # shape (pairs,): what pairs still need
+    one: Counts  # shape (members, pairs): undecided members
+    two: Counts  # shape (members, pairs): undecided members
+    needs: Counts  # shape (pairs,): remaining needs of pairs
     points: Counts  # shape (pairs,)
-    lost: int  # points that are lost by now, and no longer among the pairs
+    lost: int  # points already lost, which are no longer among the pairs
 
 
 @dataclass(frozen=True, eq=False)
 class _Branch:
-    """Attacks of a node that spend so much on a member, with ``left`` changes more; -1 for all."""
+    """A node's attacks with a given spending on a member, and ``left`` more changes; -1 for all."""
 
     node: _Node
     member: int
@@ -265,7 +265,7 @@ class _Search:
 
 
 def _with(node: _Node, member: int, spent: int) -> _Node:
-    """Return the attacks of a node that spend so much on a member."""
+    """Return a node's attacks with a given spending on a member."""
     gained = (node.one[member] <= spent).astype(np.int64) + (node.two[member] <= spent)
     others = np.arange(len(node.one)) != member
     return _Node(
@@ -290,7 +290,7 @@ def _drop_lost(node: _Node) -> _Node:
 
 @cached_njit()
 def _least_paid(one: Counts, two: Counts, needs: Counts, left: int) -> Counts:
-    """Return the fewest changes that decide each pair alone; ``left + 1`` is too many."""
+    """Return the fewest changes that decide each pair alone; ``left + 1`` if out of reach."""
     members, pairs = one.shape
     found = np.full(pairs, left + 1)
     for pair in range(pairs):
@@ -320,10 +320,10 @@ def _up(number: int, by: int) -> int:
 def _pair_shares(
     one: Counts, two: Counts, pair: int, need: int, least: int, left: int, shares: Counts
 ) -> None:
-    """Write what each member takes of a pair by a gain of 1 and of 2, shape (members, 2).
+    """Write members' shares in a pair for a gain of 1 and of 2, shape (members, 2).
 
-    A pair that is decided has gains of its need or more, and has cost no less than the least it
-    may: shares of either add up to a whole. The lighter are taken, by what they add to a change.
+    In a decided pair the gains reach the need, and the cost is at least the least possible: shares
+    of either kind sum to at least a whole. The kind that adds less per change is used.
     """
     by_gain, by_cost = 0.0, 0.0
     for member in range(len(one)):
@@ -360,11 +360,11 @@ def _member_to_tell(
     asked: Counts,
     turns: int,
 ) -> int:
-    """Return -1 where prices show that no more than ``most`` points are lost; else a member.
+    """Return -1 if prices prove that at most ``most`` points are lost; else a member to branch on.
 
-    Each point counts by its shares at its price, from 0 to the highest, and by itself for the rest
-    of it; the best use of what is left is a knapsack over members. A point of several pairs has
-    the largest of their shares. Prices are moved to where the sum is less.
+    Each point counts by its shares at its price, from 0 to the highest, plus the rest of its price;
+    the best use of the remaining budget is a knapsack over members. A point with several pairs has
+    the largest of their shares. Prices are moved to lower the sum.
     """
     members, pairs = one.shape
     points = owner[-1] + 1

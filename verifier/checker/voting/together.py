@@ -1,9 +1,8 @@
-"""Proof that no attack on all test points loses more points.
+"""Proof that no attack on all test points loses more than a given number of points.
 
-The proof is the number. Attacks are gone through by the units they poison; where even a share of
-each point that every unit could take adds up to no more than that number, they are not told apart
-any further; a point of which units take much may be counted as lost instead. All sums are of whole
-numbers, rounded up.
+The proof is the number. Attacks are enumerated by the units they poison; a branch is cut where even
+the sum of shares that units could take of points is at most that number; a point with large shares
+may count as lost instead. All sums are of whole numbers, rounded up.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ Gains = NDArray[np.uint8] | NDArray[np.uint16]
 
 @dataclass(frozen=True, eq=False)
 class AtStake:
-    """Pairs of a rightly answered test point and a rival label.
+    """Pairs of a correctly answered test point and a rival label.
 
     An attack poisons up to ``budget`` units of each family, and their members vote as the attacker
     likes.
@@ -43,7 +42,7 @@ class AtStake:
     gains: NDArray[np.uint8]  # shape (members, pairs)
     needs: NDArray[np.int32]  # shape (pairs,): at least 1
     points: Counts  # shape (pairs,): ascending
-    sizes: tuple[int, ...]  # units of each family, one family after another
+    sizes: tuple[int, ...]  # units of each family, concatenated
 
     @property
     def family(self) -> Counts:
@@ -56,7 +55,7 @@ class AtStake:
         return tuple(min(self.budget, size) for size in self.sizes)
 
     def only(self, points: Counts) -> AtStake:
-        """Return the same about some of the points alone."""
+        """Return the problem for only some of the points."""
         pairs = np.isin(self.points, points)
         return replace(
             self, gains=self.gains[:, pairs], needs=self.needs[pairs], points=self.points[pairs]
@@ -68,7 +67,7 @@ class AtStake:
         return len(np.unique(self.points))
 
     def of_units(self, gains: NDArray[np.uint8]) -> Gains:
-        """Return what each unit alone gains, shape (units, pairs), from what members gain."""
+        """Return the gains of each unit alone, shape (units, pairs), from the members' gains."""
         if len(self.offsets) == 1:
             return np.roll(gains, -self.offsets[0], axis=0)
         total = np.zeros(gains.shape, np.uint8 if len(self.offsets) < 128 else np.uint16)
@@ -87,7 +86,7 @@ def at_stake(
 ) -> AtStake:
     """Return the pairs an attack can decide, leaving out those beyond its size.
 
-    Points answered wrong already do not count.
+    Points already answered wrong do not count.
     """
     members = votes.shape[1]
     empty = AtStake(budget, offsets, *_no_pairs(members), sizes or (members,))
@@ -120,9 +119,9 @@ def at_stake(
 
 
 def lost_to(votes: Votes, truth: NDArray[np.int32], labels: int, members: Sequence[int]) -> Flags:
-    """Return which right answers change if some members vote as an attacker likes: a recount.
+    """Recount and return which correct answers change if an attacker chooses some votes.
 
-    A label that all of them vote for passes the answer if any votes of theirs let it.
+    It suffices to try each label with all of these votes: no other votes help a label more.
     """
     lost = np.zeros(len(votes), np.bool_)
     held = np.ones(votes.shape[1], np.bool_)
@@ -144,16 +143,16 @@ Bits = NDArray[np.uint64]
 
 @dataclass(frozen=True, eq=False)
 class Slots:
-    """Gains of units as bits, with a slot for the n-th pair of each point.
+    """Gains of units as bits, with one slot for the n-th pair of each point.
 
     Points with more pairs come first, so that later slots are shorter; a point has the same bit in
-    each.
+    every slot.
     """
 
     some: Bits  # shape (units, words): pairs that a unit gains at least 1, and 2
     twos: Bits  # shape (units, words): pairs that a unit gains at least 1, and 2
     needs: Bits  # shape (2 * left, words): pairs that need 1, 2,
-    starts: NDArray[np.int64]  # shape (slots + 1,): where each slot begins
+    starts: NDArray[np.int64]  # shape (slots + 1,): start of each slot
 
     @property
     def work(self) -> float:
@@ -162,7 +161,7 @@ class Slots:
         return float(math.comb(len(self.some), left) * self.some.shape[1])
 
     def lose(self, most: int, words: float = math.inf) -> tuple[bool | None, int]:
-        """Return whether the units left can lose more than some points, and the words read."""
+        """Return whether the remaining units can lose more than some points, and the words read."""
         found, read = _lose(
             self.some, self.twos, self.needs, self.starts, most, min(words, 2.0**62)
         )
@@ -201,7 +200,7 @@ def _pack_flags(flags: NDArray[Any]) -> Bits:
 
 @cached_njit(nogil=True)
 def _ones(word: np.uint64) -> int:
-    """Count the bits of a word that are set."""
+    """Count the set bits of a word."""
     word -= (word >> np.uint64(1)) & np.uint64(0x5555555555555555)
     pairs = np.uint64(0x3333333333333333)
     word = (word & pairs) + ((word >> np.uint64(2)) & pairs)
@@ -213,7 +212,7 @@ def _ones(word: np.uint64) -> int:
 def _last(
     some: Bits, twos: Bits, needs: Bits, starts: NDArray[np.int64], lost: Bits, own: Bits
 ) -> int:
-    """Count the points that are lost with one unit more."""
+    """Count the points lost with one more unit."""
     own[:] = lost
     for slot in range(len(starts) - 1):
         begin = starts[slot]
@@ -231,9 +230,9 @@ def _poison_unit(
     some: Bits, twos: Bits, starts: NDArray[np.int64], width: int,
     needs: Bits, lost: Bits, after: Bits, then: Bits, own: Bits,
 ) -> int:  # fmt: skip
-    """Poison a unit: fill in pairs' remaining needs ``after``, and losses ``then``.
+    """Poison a unit: fill in the pairs' remaining needs ``after``, and losses ``then``.
 
-    Returns how many points are lost by then, or may be to the units left.
+    Returns how many points are lost by then, or could be lost to the remaining units.
     """
     then[:] = lost
     own[:] = lost
@@ -260,9 +259,9 @@ def _poison_unit(
 def _lose(
     some: Bits, twos: Bits, needs: Bits, starts: NDArray[np.int64], most: int, allowed: float
 ) -> tuple[int, int]:
-    """Return whether any attack loses more than ``most`` points, -1 if too slow to tell.
+    """Return whether any attack loses more than ``most`` points, -1 if unknown for lack of time.
 
-    It stops at the first such attack, and returns the number of words read too.
+    It stops at the first such attack, and also returns the number of words read.
     """
     units, words = some.shape
     left = len(needs) // 2
@@ -297,24 +296,24 @@ def _lose(
 
 
 WORK = 3e10
-"""Numbers looked at, at most: some minutes."""
+"""Most numbers processed: some minutes."""
 
 WHOLE = 2**22
-"""A point; shares of it are whole numbers, too."""
+"""A whole point, in the integer units of shares."""
 
 
 _MUCH = (2**62, WHOLE, 7 * WHOLE // 10)
-"""What units take of a point on the average, from which on it may be counted as lost."""
+"""Average share of units in a point from which the point may count as lost."""
 
 _FEW = 200
-"""Nodes until all attacks of one are gone through where they are not too many."""
+"""Nodes after which all attacks of a node are enumerated, if there are not too many."""
 
 _DIRECT = 2e8
-"""Words looked at in one go, at most."""
+"""Most words processed in one enumeration."""
 
 
 class TooLongError(Exception):
-    """There are too many attacks to be told apart."""
+    """There are too many attacks to enumerate."""
 
 
 def no_more_lost(stake: AtStake, upper: int, work: float = WORK) -> bool:
@@ -325,16 +324,16 @@ def no_more_lost(stake: AtStake, upper: int, work: float = WORK) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Node:
-    """Attacks that poison some units, and no others but candidates."""
+    """Attacks that poison some units, and otherwise only candidates."""
 
-    gains: NDArray[np.uint8]  # shape (members, pairs): of members that are not reached yet
-    needs: NDArray[np.int32]  # shape (pairs,): what pairs still need
+    gains: NDArray[np.uint8]  # shape (members, pairs): of members not reached yet
+    needs: NDArray[np.int32]  # shape (pairs,): remaining needs of pairs
     points: NDArray[np.int64]  # shape (pairs,)
     candidates: NDArray[np.int64]
-    lost: int  # points that are lost by now, and no longer among the pairs
+    lost: int  # points already lost, which are no longer among the pairs
 
     def only(self, pairs: NDArray[Any], lost: int) -> _Node:
-        """Return the same with some of its pairs."""
+        """Return the node with only some of its pairs."""
         return _Node(
             self.gains[:, pairs], self.needs[pairs], self.points[pairs], self.candidates, lost
         )
@@ -353,7 +352,7 @@ class _Search:
         if node.lost > self.upper:
             return False
         family = self.stake.family[node.candidates]
-        # An attack of fewer units loses no more than one with others added.
+        # An attack with fewer units loses no more than one with others added.
         counts = np.bincount(family, minlength=len(free))
         free = tuple(np.minimum(free, counts).tolist())
         if not all(free):
@@ -396,7 +395,7 @@ class _Search:
     def _with(
         self, node: _Node, order: NDArray[np.int64], place: int, units: NDArray[Any]
     ) -> _Node:
-        """Return the attacks that poison a candidate too, and none that comes before it."""
+        """Return the attacks that also poison a candidate, and no earlier one."""
         unit, later = node.candidates[order[place]], np.sort(order[place + 1 :])
         members = (unit + np.array(self.stake.offsets)) % len(node.gains)
         gains = node.gains.copy()
@@ -422,7 +421,7 @@ def _drop_lost(node: _Node) -> _Node:
 
 
 def starts_of(points: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return where the pairs of each point begin."""
+    """Return the start of each point's pairs."""
     return np.flatnonzero(np.append(True, points[1:] != points[:-1])[: len(points)])
 
 
@@ -434,7 +433,7 @@ def _within(
     for number, left in enumerate(free):
         own = units if len(free) == 1 else units[family == number]
         if own.max(initial=0) <= 2:
-            # Of gains up to 2 it is enough to count those of at least 1, and of 2.
+            # For gains up to 2, counting those of at least 1 and those of 2 suffices.
             for gain in (1, 2):
                 total += np.minimum((own >= gain).sum(axis=0), left)
         else:
@@ -444,7 +443,7 @@ def _within(
 
 
 def _most(taken: NDArray[np.bool_], starts: NDArray[np.int64]) -> int:
-    """Return how many points the unit takes that takes most, by what it takes of pairs."""
+    """Return the largest share of a single unit in points, from its shares in pairs."""
     if len(starts) < taken.shape[1]:
         taken = np.logical_or.reduceat(taken, starts, axis=1)
     return int(taken.sum(axis=1).max())
@@ -453,10 +452,10 @@ def _most(taken: NDArray[np.bool_], starts: NDArray[np.int64]) -> int:
 def _open(
     shares: NDArray[np.int64], family: NDArray[np.int64], free: tuple[int, ...], most: int
 ) -> tuple[NDArray[np.int64], int]:
-    """Return the order of units by weight, and after how many of them too little is left.
+    """Return units ordered by weight, and after how many of them too little is left.
 
-    Units that come later, ``free`` of each family, weigh less than ``most`` points together. Points
-    of which units take much are counted as lost instead, where then fewer units come first.
+    Later units, ``free`` of each family, weigh less than ``most`` points together. Points with
+    large shares count as lost instead, if that shortens the list.
     """
     taken = shares.sum(axis=0) * sum(free) // len(shares)
     found: tuple[NDArray[np.int64], int] | None = None
@@ -471,7 +470,7 @@ def _open(
             total = np.append(0, np.cumsum(weights[order[places]]))
             after = np.searchsorted(places, np.arange(len(order)))
             sums += total[np.minimum(after + left, len(places))] - total[after]
-        # Weights fall, and so do these sums.
+        # Weights, and hence these sums, decrease.
         first = int((sums >= need).sum())
         if found is None or first < found[1]:
             found = order, first
@@ -487,12 +486,12 @@ def shares_of(
     *,
     plain: bool,
 ) -> NDArray[np.int64]:
-    """Return shares of units of which a point that is lost takes a `WHOLE`, shape (units, points).
+    """Return units' shares, which sum to a `WHOLE` for a lost point, shape (units, points).
 
-    A point lost to a label has units that gain what that pair needs, so that their gains, divided
-    by the need and cut at 1, are at least 1 together. Where each gains at most 2, at least half of
-    the need, rounded up, gain at all, and at least the need less ``left`` gain 2: these say the
-    same with other shares. Of the shares towards several labels the largest is taken.
+    In a point lost to a label, the units' gains meet the pair's need, so that gains divided by the
+    need and clipped at 1 sum to at least 1. If each gains at most 2, at least half of the need,
+    rounded up, must gain at all, and at least the need minus ``left`` must gain 2: these give
+    alternative shares. With several labels, the largest share counts.
     """
     wide = needs.astype(np.int64)
     if not plain:

@@ -38,17 +38,17 @@ from leaveout.verifier.checker.voting.thresholds import withstood
 
 _NEVER = -1
 _UNIT = 2**20
-"""Prices are whole multiples of one over this."""
+"""Prices are multiples of 1 / 2**20."""
 
 _LARGEST = 2**62
 
 
 def plurality_radii_to(votes: Votes, labels: int, target: int) -> Counts:
-    """Return how many poisoned parts leave each answer other than a label, -1 where it is that.
+    """Return how many poisoned parts never make a label the answer; -1 where it is already.
 
-    The poisoned members vote for the label, which they did not before. So with r of them it has r
-    votes more, and wins if the r members can be taken so that no other label keeps as many (or
-    more, where a tie goes to it): one member after the other is given to it until that is so.
+    The poisoned members change their votes to the label. So with r of them it has r more votes, and
+    wins if the r members can be chosen so that no other label keeps as many (or more, where a tie
+    goes to it): members are added one at a time until that is so.
     """
     found = np.zeros(len(votes), np.int64)
     names = np.arange(labels)
@@ -58,7 +58,7 @@ def plurality_radii_to(votes: Votes, labels: int, target: int) -> Counts:
         counts[:, target] = 0
         edits = np.full(len(counts), -1)
         for taken in range(votes.shape[1] + 1):
-            # A tie goes to the smaller label.
+            # Ties go to the smaller label.
             most = (own + taken)[:, None] - (names < target)
             wins = np.maximum(counts - most, 0)[:, names != target].sum(axis=1) <= taken
             edits = np.where((edits < 0) & wins, taken, edits)
@@ -74,13 +74,13 @@ def threshold_bounds_to(
     target: int,
     proof: Mapping[str, NDArray[Any]],
 ) -> tuple[Counts, Counts]:
-    """Return how many edits leave each answer other than a label: at least, and at most.
+    """Return bounds of how many edits never make a label the answer.
 
-    With T votes for the label there are at most T - [c < label] for another one, c. So whatever
-    members vote, for prices y, those of other labels not negative, it costs at least ``sum_i min_v
-    (b_iv + y_v) - sum_c y_c (T - [c < label]) - y_label T``; the least over T of the greatest over
-    the prices that are given is the bound. Votes that make the label win are what it costs at most.
-    Where thresholds are not exact, fewer than b do not bring about a vote, and others are enough.
+    With T votes for the label, any other label c has at most T - [c < label] votes. So for prices
+    y, non-negative for other labels, any winning votes cost at least ``sum_i min_v (b_iv + y_v) -
+    sum_c y_c (T - [c < label]) - y_label T``; the bound is the least over T of the greatest over
+    the given prices. Votes that make the label win give an upper bound of the cost. If thresholds
+    are not exact, fewer than b edits never cause a vote, and other numbers suffice.
     """
     points, parts = votes.shape
     low, high = np.zeros(points, np.int64), np.full(points, FAR)
@@ -104,7 +104,7 @@ def threshold_bounds_to(
 
 
 def _least(thresholds: Counts, target: int, prices: Counts) -> int:
-    """Return what prices prove that it costs, at least 1; one more than `FAR` for never."""
+    """Return the cost that prices prove, at least 1; one more than `FAR` for never."""
     parts, labels = thresholds.shape
     never = 1 + sum(int(each) for each in thresholds.max(axis=1))
     others = [label for label in range(labels) if label != target]
@@ -151,8 +151,8 @@ class Vote:
     """A way of turning members' votes into an answer."""
 
     kind: Kind
-    ballots: Ballots  # what is declared of their hash is in their origin
-    threat: str = "edits"  # of members with thresholds, the changes that are counted
+    ballots: Ballots  # their origin includes declarations about their hash
+    threat: str = "edits"  # for members with thresholds: the kind of change counted
 
     @property
     def offsets(self) -> tuple[int, ...]:
@@ -166,7 +166,7 @@ class Vote:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Units of each family, one family after another: members that an edit reaches one of."""
+        """Units of each family, concatenated: an edit reaches one of these members."""
         families = self.ballots.origin.families
         return families if self.kind == "hash_bagging" else (self.ballots.parts,)
 
@@ -181,13 +181,13 @@ class Vote:
 
     @cached_property
     def right(self) -> Flags:
-        """Whether each answer is right, shape (points,)."""
+        """Whether each answer is correct."""
         right: Flags = self.answers == self.ballots.truth
         return right
 
     @cached_property
     def radii(self) -> Counts | None:
-        """The edits each answer survives, shape (points,); None if no formula gives them."""
+        """The edits that each answer survives, shape (points,); None if there is no formula."""
         held = self.ballots
         if self.kind in ("finite_aggregation", "spread_run_off"):
             return None
@@ -202,7 +202,7 @@ class Vote:
 
     @cached_property
     def withstood(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """The changes too few for each vote of a member with thresholds, and enough for it."""
+        """The changes that are too few for each vote of a member with thresholds, and that suffice."""
         return withstood(self.ballots, self.threat)
 
     @cached_property
@@ -217,7 +217,7 @@ class Vote:
         return published_edits(held.votes, held.labels, self.offsets)
 
     def bounds(self, proof: Proof, need: int | None = None) -> tuple[Counts, Counts]:
-        """Return how many edits each answer survives, at least and at most, shape (points,)."""
+        """Return bounds of how many edits each answer survives, shape (points,)."""
         held = self.ballots
         if self.kind == "finite_aggregation":
             proved = proved_edits(
@@ -242,9 +242,9 @@ class Vote:
         return self.radii, self.radii
 
     def bounds_to(self, target: int, proof: Proof) -> tuple[Counts, Counts]:
-        """Return how many edits leave each answer other than a label, at least and at most.
+        """Return bounds of how many edits never make a label the answer.
 
-        -1 where it is answered as it is.
+        -1 where it is the answer already.
         """
         held = self.ballots
         if self.kind in _NOT_FORCED:
@@ -252,7 +252,7 @@ class Vote:
                 f"what forces one answer is not counted of {_NOT_FORCED[self.kind]}"
             )
         if self.kind == "finite_aggregation":
-            # To be answered the label must pass the answer at least.
+            # To become the answer, the label must at least pass the present answer.
             proved = proved_edits(
                 held.votes, held.labels, self.offsets, self._published_radii, proof
             )
@@ -272,5 +272,5 @@ class Vote:
 
     @cached_property
     def _radii_to(self) -> dict[int, Counts]:
-        """The edits that keep each answer from a label, by label, computed on demand."""
+        """The edits that never make a label the answer, by label, computed on demand."""
         return {}
