@@ -36,8 +36,8 @@ def refuse_scores(votes: Votes, scores: Scores, source: str) -> None:
         agreed = np.where(labels < given[:, None], row < own, row <= own)
         if not (agreed & (np.abs(row) < np.inf)).all():
             raise RejectedError(
-                f"{source}: the scores of test point {point} are not all finite, or not highest "
-                "for what the member votes"
+                f"{source}: the scores of test point {point} are not all finite, or are not "
+                "highest for the member's vote"
             )
 
 
