@@ -52,7 +52,7 @@ class Question:
             known = whole.classes.tolist()
             return cls(whole, others, overlay_family(others, box), (known, known))
         if (whole.classes.dtype.kind in "biuf") != (others.classes.dtype.kind in "biuf"):
-            raise ForestError("the labels of one forest are numbers, those of the other text")
+            raise ForestError("the labels of one forest are numbers, those of the other strings")
         # In Python, where a label beyond float64's whole numbers stays itself.
         one, two = whole.classes.tolist(), others.classes.tolist()
         place = {label: i for i, label in enumerate(sorted({*one, *two}))}
