@@ -131,9 +131,7 @@ def finite_problem(
             f"label other than {best}, from 0 to {labels - 1}"
         )
     if least > most:
-        raise SpecError(
-            f"finite aggregation: at least {least} buckets and at most {most} leave none"
-        )
+        raise SpecError(f"no number of buckets is at least {least} and at most {most}")
     gain = 1.0 + (ballot == best) - (ballot == target)
     index = np.arange(members)
     reached = (index[:, None] - spots) % members
