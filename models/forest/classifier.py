@@ -338,7 +338,7 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def difference(self, other: object) -> str | None:
         """Return a sentence on the first difference of two fitted forests, or None."""
         if not isinstance(other, DareForestClassifier):
-            return f"one is an exact forest, the other a {type(other).__name__}"
+            return f"one is an exact forest, the other is a {type(other).__name__}"
         return ensemble_difference(self.ensemble(), other.ensemble())
 
     def ensemble(self) -> Ensemble:
