@@ -47,7 +47,7 @@ def guard(
         float | None,
         typer.Option(
             help="Privacy budget of a noised answer: how much it may depend on any one training "
-            "point; 0 for not at all.",
+            "point; 0 means not at all.",
             show_default=False,
         ),
     ] = None,
@@ -98,7 +98,7 @@ def guard(
     seed: Annotated[
         int | None,
         typer.Option(
-            help="For experiments only: whoever knows the seed can remove the noise.",
+            help="For experiments only: anyone who knows the seed can remove the noise.",
             show_default="the operating system's randomness",
         ),
     ] = None,
@@ -234,7 +234,7 @@ def guard(
         sys.stdout.write(_new_key(keys, new_key))
         return
     if rows is not None and (serve or account):
-        raise GuardError(f"{rows}: {'--serve' if serve else '--account'} takes no rows")
+        raise GuardError(f"{rows}: {'--serve' if serve else '--account'} accepts no rows")
     if account:
         epsilon = None
     elif epsilon is None:
