@@ -33,7 +33,7 @@ _COLUMNS = 6
 _WORDS = 6
 """Values of a column that are listed there."""
 
-_RIGHT = "Whether the answers given in use are right, and whether the model is fit for that use."
+_RIGHT = "Whether the answers given in use are correct, and whether the model is fit for that use."
 _MORE = (
     "For claims about one record left out: two or more left out together, such as all records "
     "of a person with several."
