@@ -248,7 +248,7 @@ class CertificateTarget:
         upper, proved = max(s.upper for s in solved), max(claim.upper for claim in claims)
         upper = max(upper, NOTHING)
         if upper + _CLOSE * (1.0 + abs(upper)) < proved and not decides:
-            told = f"{upper:.6g}" if upper > NOTHING else "that nothing counts at all"
+            told = f"{upper:.6g}" if upper > NOTHING else "that no input satisfies its premise"
             self.notes.append(f"{name}: the certificate proves only {proved:.6g}, not {told}")
 
     def values(self, claims: ValueClaims) -> None:
@@ -270,7 +270,7 @@ class CertificateTarget:
         assert self._book is not None
         if not self._book:
             why = "; ".join(self._missing) or (
-                "nothing that was proved can be put into a certificate"
+                "none of the proved results can be recorded in a certificate"
             )
             shown = self.path if self.folder is None else self.folder
             self.notes.append(f"no certificate was written to {shown}: {why}")
@@ -294,7 +294,7 @@ class CertificateTarget:
         for files in self._book.outside(self.path.resolve().parent):
             options = " ".join(dict.fromkeys(_options(files)))
             self.notes.append(
-                f"{self.path}: not all of its {' and '.join(files)} lie under its folder; check "
+                f"{self.path}: not all of its {' and '.join(files)} are under its folder; check "
                 f"it with {options}"
             )
 
