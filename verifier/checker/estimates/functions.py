@@ -232,7 +232,7 @@ def _trained_scores(seen: Seen, told: bool, both: bool) -> Scores:
         own = np.isin(seen.place, scored)
         for table, values in zip(tables, found, strict=True):
             values[own] = line.scores(table[own])
-    name = f"{'told the arms' if told else 'membership'}, {'both models' if both else 'one model'}"
+    name = f"{'arm classifier' if told else 'membership classifier'}, {'both models' if both else 'one model'}"
     return Scores(name, *found)
 
 

@@ -408,8 +408,8 @@ def _refute_by_counts(
             )
             given.tell(
                 "rests on: events, fixed before the trials, were counted in independent trials "
-                "of the service, each with its own seeds and updates that the claim covers; the "
-                "counts are those of the file"
+                "of the service, each with its own seeds and with updates that the claim covers; "
+                "the counts are those of the file"
             )
             return False
     given.tell("no counted event is shown to refute the claim")
