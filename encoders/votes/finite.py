@@ -131,7 +131,9 @@ def finite_problem(
             f"label other than {best}, from 0 to {labels - 1}"
         )
     if least > most:
-        raise SpecError(f"no number of buckets is at least {least} and at most {most}")
+        raise SpecError(
+            f"finite aggregation: no number of buckets is at least {least} and at most {most}"
+        )
     gain = 1.0 + (ballot == best) - (ballot == target)
     index = np.arange(members)
     reached = (index[:, None] - spots) % members

@@ -213,7 +213,8 @@ def _notes(
             )
         elif isinstance(samples.features, TableFeatures):
             notes.append(
-                "each ONNX model reads rows in the encoding of its part, stored in its metadata 'columns'"
+                "each ONNX model reads rows in the encoding of its part, stored in its metadata "
+                "'columns'"
             )
     notes += [f"{count} members are not exported to ONNX: {why}" for why, count in findings.reasons]
     return notes

@@ -232,8 +232,8 @@ def _trained_scores(seen: Seen, told: bool, both: bool) -> Scores:
         own = np.isin(seen.place, scored)
         for table, values in zip(tables, found, strict=True):
             values[own] = line.scores(table[own])
-    name = f"{'arm classifier' if told else 'membership classifier'}, {'both models' if both else 'one model'}"
-    return Scores(name, *found)
+    name = "arm classifier" if told else "membership classifier"
+    return Scores(f"{name}, {'both models' if both else 'one model'}", *found)
 
 
 def _features(seen: Seen, after: Floats, both: bool) -> Floats:
