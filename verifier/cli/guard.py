@@ -216,9 +216,9 @@ def guard(
     """Answer with labels that no single training point can change, or only a little (epsilon).
 
     If the confidence is above the proved bound, the guard returns the network's label. Otherwise it
-    asks the retrained networks, and only if one of them disagrees it draws the answer at random,
-    once, and stores it. For a forest it knows every deletion and returns the label unless a
-    deletion changes it. Labels go to standard output, one per row.
+    evaluates the retrained networks, and only if one of them disagrees does it draw the answer at
+    random, once, and store it. For a forest it computes every deletion and returns the label unless
+    a deletion changes it. Labels go to standard output, one per row.
 
     For example: leaveout guard family --epsilon 0.2 patients.csv -o labels.csv
 
