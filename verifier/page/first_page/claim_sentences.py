@@ -358,7 +358,7 @@ def guard_sentence(asked: Asked) -> Claimed | None:
     if isinstance(members, int):
         who = f"any one of {records(None, members)}"
     folder = asked.file(asked.call_argument("access"), parts=2)
-    guarded = f"queried only through its guard, the model{f' in {folder}' if folder else ''}"
+    guarded = f"the model{f' in {folder}' if folder else ''}, queried only through its guard,"
     if epsilon == 0:
         that = f"{guarded} is exactly as likely to give any answer with {who} as without it"
         return Claimed(that, topics=("guard",))
@@ -379,7 +379,7 @@ def forgets(asked: Asked) -> Claimed | None:
     if any(each is None for each in numbers):
         return None
     alpha, beta, gamma = (each for each in numbers if each is not None)
-    how = "whatever answers the people who requested it had seen"
+    how = "whatever answers those who requested the deletion had seen"
     if asked.word("updates") == "oblivious":
         how = "by requests that do not depend on its answers"
     of = _in_file_of(asked, "service")
@@ -419,7 +419,7 @@ def deletions(asked: Asked) -> Claimed | None:
     file = asked.file(claim.binders[0].domain)
     listed = f" listed in {file}" if file else ""
     that = (
-        f"each deletion{listed} produces exactly the forest that retraining without the deleted "
+        f"each deletion{listed} results in exactly the forest that retraining without the deleted "
         "record produces"
     )
     count = len(asked.result.facts)

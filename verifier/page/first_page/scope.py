@@ -140,8 +140,8 @@ def _uncovered_records(page: Page) -> list[str]:
                 f"The other {others}, none of which was left out."
                 if certain & {*model.statements}
                 else (
-                    f"Which of the other {others} are exceptions: what is known about them is "
-                    "only what the randomly drawn records tell about all."
+                    f"Which of the other {others} are exceptions: nothing is known about them "
+                    "except what the randomly drawn records show about all."
                 )
             )
     return found
