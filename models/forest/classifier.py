@@ -110,7 +110,7 @@ def names_of(rows: Rows) -> NDArray[np.int64]:
     if _of_pandas(rows):
         raise ForestError(
             "rows are named by their position in the data first fitted, not by a DataFrame's "
-            f"index: for a {type(rows).__name__}, pass numpy.flatnonzero(mask)"
+            f"index: instead of this {type(rows).__name__}, pass numpy.flatnonzero(mask)"
         )
     names: NDArray[np.int64] = np.atleast_1d(np.asarray(rows))
     if names.dtype.kind == "b":

@@ -452,7 +452,7 @@ def network_from_bytes(content: bytes, source: str, beside: Path | None = None) 
         refuse_other_files(model, source)
         onnx.checker.check_model(model)
     except (DecodeError, onnx.checker.ValidationError, ValueError) as error:
-        line = (str(error).strip().splitlines() or ["damaged"])[0]
+        line = (str(error).strip().splitlines() or ["damaged"])[0].rstrip(".")
         raise ModelError(
             f"{source}: not a valid ONNX model: {line}; export one, e.g. with torch.onnx.export "
             "(a torch checkpoint is not one), and copy it completely"
