@@ -84,7 +84,7 @@ class Shared(Protocol):
     """A `CollectiveProblem` that knows the units' shares of each point."""
 
     def hardest_first(self) -> NDArray[np.int64]:
-        """Return its points, those of which units take least first."""
+        """Return its points, those that units affect least first."""
 
     def least_sum(self, batches: tuple[Batch, ...]) -> Summed | None:
-        """Return the least sum that bounds the loss; None if it takes too long."""
+        """Return the smallest sum that bounds the loss; None if it takes too long."""

@@ -38,7 +38,7 @@ _SECONDS = 20.0
 
 
 def hardest_first(stakes: Stakes) -> Wide:
-    """Return points, ascending in the shares that all units have in them together."""
+    """Return the points in ascending order of the total share that all units have in them."""
     points = np.unique(stakes.points)
     if not len(points):
         return points
@@ -49,7 +49,7 @@ def hardest_first(stakes: Stakes) -> Wide:
 
 
 def least_sum(stakes: Stakes, batches: tuple[Batch, ...] = ()) -> Summed | None:
-    """Return the least sum that bounds the loss; None if too large, or if it fails."""
+    """Return the smallest sum that bounds the loss; None if too large, or if it fails."""
     points = np.unique(stakes.points)
     gains = stakes.units * len(stakes.needs)
     if not len(points) or stakes.units * len(points) > _LARGEST_PROGRAMME or gains > _MOST_GAINS:
@@ -268,11 +268,11 @@ class PluralityProblem:
         return search(self.stakes, deadline)
 
     def hardest_first(self) -> NDArray[np.int64]:
-        """Return the points, ascending in what all units together take of them."""
+        """Return the points in ascending order of the total share that all units have in them."""
         return hardest_first(self.stakes)
 
     def least_sum(self, batches: tuple[Batch, ...]) -> Summed | None:
-        """Return the least sum of batches and shares that bounds the loss."""
+        """Return the smallest sum of batches and shares that bounds the loss."""
         return least_sum(self.stakes, batches)
 
     def programme(self, at_least: int) -> Problem | None:

@@ -373,7 +373,7 @@ def read_data(
 
 
 def refuse_column_names(path: Path, identity: str | None, units: Mapping[str, str] | None) -> None:
-    """Raise on column names for a file without columns."""
+    """Raise an error if column names are passed for a file without columns."""
     for flag, given in (("--id", identity), ("--unit", units)):
         if given:
             raise TrainingError(

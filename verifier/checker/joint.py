@@ -50,7 +50,7 @@ class Part:
 class Others:
     """The second network: a network, or as many as there are members."""
 
-    parts: tuple[Part, ...]  # what it is made up of, side by side
+    parts: tuple[Part, ...]  # its parts, side by side
     spots: tuple[Spot, ...]  # of each point
     width: int  # of the joint input
 
@@ -67,10 +67,10 @@ class Others:
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """A network, and one or several others of its architecture, over the joint input."""
+    """A network and one or more networks of the same architecture, over the joint input."""
 
     first: Stack
-    others: Others  # what the second network is; the first one itself where none differs from it
+    others: Others  # the second network; the first one if there is no other
     spots: tuple[Spot, ...]  # of each point
     places: tuple[Place, ...]  # of each application
     width: int  # of the joint input

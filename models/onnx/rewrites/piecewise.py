@@ -84,7 +84,7 @@ class Slopes(Rewrite):
 
 
 class Absolute(Rewrite):
-    """Abs: ``2 relu(x) - x``, exact in a runtime."""
+    """Abs as ``2 relu(x) - x``, which a runtime computes exactly."""
 
     operator = "Abs"
 
