@@ -145,7 +145,8 @@ def eq_12(views: Views, seed: int) -> dict[str, Rate]:
     ``M_A`` is trained on both models' posteriors of the first third of the trials, on forgotten
     rows against rows that no model saw, and answers for the forgotten rows of the others.
     """
-    rows = next(row for row in row_scores(views, seed) if row.attack == "trained on both models")
+    attack = "membership classifier, both models"
+    rows = next(row for row in row_scores(views, seed) if row.attack == attack)
     chosen = selecting_trials(len(views.trials))
     counts = views.forgotten & ~chosen[views.place]
     found = {}

@@ -110,7 +110,7 @@ class Evaluation:
 def evaluation_of(graph: Graph, parameters: Parameters) -> Evaluation:
     """Return the evaluation of one network."""
     if any(len(parameters[name]) != 1 for name in graph.parameters):
-        raise ValueError("terms of several networks cannot be told apart by sign")
+        raise ValueError("terms of several networks cannot be distinguished by sign")
     return _evaluation(graph, parameters, signed=True)
 
 

@@ -76,11 +76,13 @@ class Streamed:
         rows = 0
         for part in self.parts():
             if part.shape[1:] != self.shape[1:] or part.dtype != self.dtype:
-                raise ValueError(f"a part of shape {part.shape}, {part.dtype}, of {self}")
+                raise ValueError(
+                    f"an array part of shape {part.shape} and type {part.dtype} does not fit {self}"
+                )
             stream.write(np.ascontiguousarray(part).data.cast("B") if part.size else b"")
             rows += len(part)
         if rows != self.shape[0]:
-            raise ValueError(f"parts of {rows} rows, of {self}")
+            raise ValueError(f"array parts with {rows} rows do not add up to {self}")
 
 
 def read_arrays(

@@ -313,7 +313,7 @@ class Ballots:
         if (self.origin.thresholds_exact_to or 0) < 0:
             raise BallotError(
                 f"{self.source}: states that thresholds are exact to "
-                f"{self.origin.thresholds_exact_to}; expected a whole number from 0"
+                f"{self.origin.thresholds_exact_to}; expected a whole number of at least 0"
             )
 
 

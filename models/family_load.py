@@ -108,7 +108,9 @@ def _load_folder(folder: Path, network: Network) -> Family:
     # Files are in the order of their row numbers.
     for i, (before, row) in enumerate(itertools.pairwise(removed)):
         if before == row:
-            raise FamilyError(f"{files[i + 1]}: {files[i].name} also lacks row {row}")
+            raise FamilyError(
+                f"{files[i + 1]}: {files[i].name} also lacks row {row}; keep one of them"
+            )
     manifest = Manifest(architecture=stated_architecture(network.architecture))
     return Family(stacked, np.asarray(removed, dtype=np.int64), manifest)
 

@@ -134,7 +134,7 @@ def _wrong_point(outcome: Outcome, case: Case, features: frozenset[Feature]) -> 
         *_unless(violation <= allowed, f"point violates the problem by {violation:.2g}"),
         *_unless(
             abs(found.objective - value) <= 1e-9 * scale,
-            f"objective {found.objective!r} is not that of the point, {value!r}",
+            f"objective {found.objective!r} differs from that of the point, {value!r}",
         ),
         *_unless(
             short >= -SLACK * scale,
@@ -142,7 +142,7 @@ def _wrong_point(outcome: Outcome, case: Case, features: frozenset[Feature]) -> 
         ),
         *_unless(
             outcome.status is not Status.OPTIMAL or short <= gap,
-            f"objective {value!r} is called optimal, the optimum is {case.optimum!r}",
+            f"objective {value!r} is reported as optimal, but the optimum is {case.optimum!r}",
         ),
     ]
 

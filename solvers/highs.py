@@ -51,7 +51,7 @@ def _solve(problem: Problem, settings: Settings) -> Outcome:
     model.silent()
     _configure(model, settings)
     if _pass(model, problem) != highspy.HighsStatus.kOk:
-        return failed_outcome(problem, "HiGHS could not read the problem as it is")
+        return failed_outcome(problem, "HiGHS could not read the problem")
     model.run()
     status = model.getModelStatus()
     message = model.modelStatusToString(status)

@@ -66,7 +66,7 @@ class OrTools(Solver):
         vendor(OrTools, "ortools.math_opt.python.mathopt")
         if problem.integer.any() and Feature.INTEGER not in self.features:
             raise SolverError(
-                f"ortools:{self.backend} takes no integer variables: use --solver ortools"
+                f"ortools:{self.backend} does not support integer variables: use --solver ortools"
             )
         return run_prepared(self._solve, problem, settings, dropped=DROPPED)
 

@@ -52,7 +52,7 @@ def _without_variables(problem: Problem, settings: Settings) -> Outcome:
     """Decide a problem without variables, which few back ends accept."""
     nothing = np.zeros(0)
     if problem.violation(nothing) > settings.feasibility_tolerance:
-        return infeasible_outcome(problem, "a row without variables cannot hold")
+        return infeasible_outcome(problem, "a row without variables cannot be satisfied")
     return Outcome(Status.OPTIMAL, solution(problem, nothing), problem.offset)
 
 
@@ -83,9 +83,9 @@ def settle_unbounded(
         case Status.OPTIMAL:
             return unbounded_outcome(problem, message)
         case Status.STOPPED:
-            return stopped_outcome(problem, f"{message}; stopped before telling which")
+            return stopped_outcome(problem, f"{message}; stopped before determining which")
         case _:
-            return failed_outcome(problem, f"{message}; could not tell which")
+            return failed_outcome(problem, f"{message}; could not determine which")
 
 
 def along_a_ray(
@@ -117,8 +117,8 @@ def run_prepared(
     if cleaned is None:
         return failed_outcome(
             problem,
-            f"a coefficient below {dropped:g} matters, and this solver would drop it: "
-            "scale the problem",
+            f"a coefficient below {dropped:g} matters, but this solver would drop it: scale the "
+            "problem",
         )
     outcome = solve(cleaned, settings)
     return replace(outcome, seconds=time.perf_counter() - started)

@@ -65,7 +65,7 @@ class Problem:
             if array.shape != (length,):
                 raise ValueError(f"{name} has shape {array.shape}, expected ({length},)")
             if np.isnan(array).any():
-                raise ValueError(f"{name} holds NaN")
+                raise ValueError(f"{name} contains NaN")
         if self.names and len(self.names) != variables:
             raise ValueError(f"{len(self.names)} names for {variables} variables")
         if not (np.isfinite(self.matrix.data).all() and np.isfinite(self.objective).all()):

@@ -66,10 +66,10 @@ class Pulp(Solver):
         names = pulp.listSolvers()
         if self.backend not in names:
             raise SolverError(
-                f"pulp knows no solver {self.backend!r} (known: CBC, {', '.join(sorted(names))})"
+                f"PuLP has no solver {self.backend!r} (known: CBC, {', '.join(sorted(names))})"
             )
         if not pulp.getSolver(self.backend, msg=False).available():
-            raise SolverError(f"pulp cannot find the solver {self.backend!r}: install it first")
+            raise SolverError(f"PuLP cannot find the solver {self.backend!r}: install it first")
 
     def _solve_other(self, problem: Problem, settings: Settings) -> Outcome:
         pulp = vendor(Pulp)
@@ -85,7 +85,7 @@ class Pulp(Solver):
             # PuLP reports "infeasible or unbounded" as "infeasible".
             outcome = settle_unbounded(self._solve_other, problem, settings, started, message)
             wrong = model.status == pulp.LpStatusInfeasible and outcome.status is Status.UNBOUNDED
-            return failed_outcome(problem, f"{message}, yet a point exists") if wrong else outcome
+            return failed_outcome(problem, f"{message}, but a point exists") if wrong else outcome
         found = _solution(problem, variables)
         if model.sol_status == pulp.LpSolutionOptimal and found is not None:
             return Outcome(Status.OPTIMAL, found, worthless(problem), message=message)

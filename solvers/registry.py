@@ -132,7 +132,7 @@ def find_solver(spec: str = "highs") -> Solver:
     if not option:
         return solver()
     if not _takes_backend(solver):
-        raise SolverError(f"solver {name!r} takes no option, got {spec!r}")
+        raise SolverError(f"solver {name!r} has no options, got {spec!r}")
     return solver(backend=option)  # type: ignore[call-arg]
 
 

@@ -353,7 +353,7 @@ def guarantee(name_: str, claim: Claim, *, confidence: float | None = None) -> G
     confidence : float, optional
         Probability with which the claim must hold over the measured sample.
     """
-    node = claim_of(claim, f"what '{name_}' states")
+    node = claim_of(claim, f"the body of '{name_}'")
     if confidence is not None:
         node = Confident(node, number(confidence))
     return Guarantee(str(name(name_)), node)
@@ -391,7 +391,7 @@ def find(
     if not isinstance(goal, Goal):
         raise TypeError(f"the second argument of find is least(...) or greatest(...), got {goal!r}")
     body = claim if isinstance(claim, Term) or not callable(claim) else claim(name(goal.variable))
-    node = claim_of(body, f"what '{name_}' states")
+    node = claim_of(body, f"the body of '{name_}'")
     if confidence is not None:
         node = Confident(node, number(confidence))
     return Find(str(name(name_)), goal.direction, goal.variable, goal.per_label, node)

@@ -175,12 +175,12 @@ def baseline(record: Accuracy) -> str:
     common = label_text(record.common, record.common_name)
     said = (
         f"{count_noun(record.points, 'test point')}: {right_share(record)} answered correctly "
-        f"where nothing changes; always answering {common} would be right for "
+        f"without any change; always answering {common} would be correct for "
         f"{share(record.common_points / record.points, up=True)}"
     )
     if record.undefended_right is not None:
         alone = share(record.undefended_right / record.points)
-        said += f"; one model trained on all rows is right for {alone}"
+        said += f"; one model trained on all rows is correct for {alone}"
     return said
 
 

@@ -102,5 +102,6 @@ def _require(reference: str, library: str, what: str) -> object:
         return find_reference(reference)
     except ImportError:
         raise LeaveoutError(
-            f"{what} needs {library}: pip install {library}; report.results holds the same numbers"
+            f"{what} needs {library}: pip install {library}; report.results contains the same "
+            "numbers"
         ) from None

@@ -298,6 +298,6 @@ def usable_features(options: VerifyOptions) -> frozenset[Feature] | None:
         return None
     if Feature.DUAL_BOUND not in features:
         raise SolverError(
-            f"solver {options.solver!r} gives no dual bounds, so it can prove nothing"
+            f"solver {options.solver!r} computes no dual bounds, so it cannot prove anything"
         )
     return features

@@ -94,7 +94,7 @@ def _each(
 
 
 def _too_many(most: int) -> str:
-    return f"its proof takes more than {most:,} boxes"
+    return f"its proof needs more than {most:,} boxes"
 
 
 def _join_trees(parts: list[BoxTrees]) -> BoxTrees:

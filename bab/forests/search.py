@@ -52,7 +52,7 @@ class Question:
             known = whole.classes.tolist()
             return cls(whole, others, overlay_family(others, box), (known, known))
         if (whole.classes.dtype.kind in "biuf") != (others.classes.dtype.kind in "biuf"):
-            raise ForestError("the labels of one forest are numbers, those of the other text")
+            raise ForestError("the labels of one forest are numbers, those of the other strings")
         # As Python objects, so that large integer labels are not rounded to float64.
         one, two = whole.classes.tolist(), others.classes.tolist()
         place = {label: i for i, label in enumerate(sorted({*one, *two}))}

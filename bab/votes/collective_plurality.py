@@ -49,7 +49,7 @@ def hardest_first(stakes: Stakes) -> Wide:
 
 
 def least_sum(stakes: Stakes, batches: tuple[Batch, ...] = ()) -> Summed | None:
-    """Return the least sum that bounds the loss; None if too large, or if it fails."""
+    """Return the smallest sum that bounds the loss; None if too large, or if it fails."""
     points = np.unique(stakes.points)
     gains = stakes.units * len(stakes.needs)
     if not len(points) or stakes.units * len(points) > _LARGEST_PROGRAMME or gains > _MOST_GAINS:

@@ -132,7 +132,7 @@ def finite_problem(
         )
     if least > most:
         raise SpecError(
-            f"finite aggregation: at least {least} buckets and at most {most} leave none"
+            f"finite aggregation: no number of buckets is at least {least} and at most {most}"
         )
     gain = 1.0 + (ballot == best) - (ballot == target)
     index = np.arange(members)

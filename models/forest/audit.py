@@ -197,7 +197,7 @@ def _problems(ensemble: Ensemble, tree: PlainTree, holds: NDArray[np.bool_]) -> 
         wanted = feature >= 0 and len(mine) > SMALL
         if bool(cached_here) != wanted:
             has = "caches statistics" if cached_here else "caches no statistics"
-            yield f"{path_of(tree, node)}: it {has} and holds {len(mine)} rows"
+            yield f"{path_of(tree, node)}: it {has} and has {len(mine)} rows"
         at_random = depths[node] < ensemble.settings.random_depth
         for i in cached_here:
             problem = _wrong(ensemble, tree, i, mine, at_random)
@@ -216,7 +216,7 @@ def _wrong(
         if (low, high) != (values.min(), values.max()):
             runs = (float(values.min()), float(values.max()))
             return (
-                f"attribute {attribute} is recorded as running from {low!r} to {high!r}, not {runs}"
+                f"attribute {attribute} is recorded as ranging from {low!r} to {high!r}, not {runs}"
             )
         return None
     where = f"the threshold of attribute {attribute} between {low!r} and {high!r}"

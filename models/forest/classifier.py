@@ -110,7 +110,7 @@ def names_of(rows: Rows) -> NDArray[np.int64]:
     if _of_pandas(rows):
         raise ForestError(
             "rows are named by their position in the data first fitted, not by a DataFrame's "
-            f"index: for a {type(rows).__name__}, pass numpy.flatnonzero(mask)"
+            f"index: instead of this {type(rows).__name__}, pass numpy.flatnonzero(mask)"
         )
     names: NDArray[np.int64] = np.atleast_1d(np.asarray(rows))
     if names.dtype.kind == "b":
@@ -338,7 +338,7 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def difference(self, other: object) -> str | None:
         """Return a sentence on the first difference of two fitted forests, or None."""
         if not isinstance(other, DareForestClassifier):
-            return f"one is an exact forest, the other a {type(other).__name__}"
+            return f"one is an exact forest, the other is a {type(other).__name__}"
         return ensemble_difference(self.ensemble(), other.ensemble())
 
     def ensemble(self) -> Ensemble:

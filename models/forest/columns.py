@@ -85,7 +85,7 @@ class ForestColumns(msgspec.Struct, frozen=True, kw_only=True):
         """
         if self.encoding is None:
             raise ForestError(
-                f"{self.source}: plain arrays: rows have no columns to be read by name"
+                f"{self.source}: trained on plain arrays, so it has no columns to read by name"
             )
         return encode_values(self.encoding, rows, places)
 
@@ -147,7 +147,8 @@ def load_columns(path: Path, features: int) -> ForestColumns:
     wide = len(columns.features)
     if columns.encoding is not None and wide != features:
         raise ForestError(
-            f"{path}: its columns give {wide} features, but the forest next to it has {features}"
+            f"{path}: its columns encode to {wide} features, but the forest next to it has "
+            f"{features}"
         )
     return columns
 

@@ -354,7 +354,8 @@ def _manifest(path: Path, text: bytes) -> _Manifest:
         raise ForestError(f"{path}: {_MANIFEST}: {error}") from error
     if manifest.small != SMALL:
         raise ForestError(
-            f"{path}: nodes cache from {manifest.small} rows upwards, but here from {SMALL}"
+            f"{path}: nodes cache statistics from {manifest.small} rows upwards, but this "
+            f"program caches from {SMALL}"
         )
     return manifest
 

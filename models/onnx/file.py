@@ -52,7 +52,10 @@ def write_out(model: onnx.ModelProto, where: str) -> None:
         else:
             made, constants, output = _linear(node), _matrices(node), node.output[-1]
         if taken.intersection((*constants, *(each.output[0] for each in made[:-1]))):
-            raise ModelError(f"{where}: tensors are named as parts of its node {node.name!r}")
+            raise ModelError(
+                f"{where}: other tensors already have the names that its node "
+                f"{node.name!r} needs; rename them"
+            )
         stored = [numpy_helper.from_array(value, name) for name, value in constants.items()]
         _check(node, made, stored, output, where)
         model.graph.initializer.extend(stored)
@@ -449,7 +452,7 @@ def network_from_bytes(content: bytes, source: str, beside: Path | None = None) 
         refuse_other_files(model, source)
         onnx.checker.check_model(model)
     except (DecodeError, onnx.checker.ValidationError, ValueError) as error:
-        line = (str(error).strip().splitlines() or ["damaged"])[0]
+        line = (str(error).strip().splitlines() or ["damaged"])[0].rstrip(".")
         raise ModelError(
             f"{source}: not a valid ONNX model: {line}; export one, e.g. with torch.onnx.export "
             "(a torch checkpoint is not one), and copy it completely"

@@ -78,7 +78,7 @@ def pads_of(use: Use) -> list[tuple[int, int]]:
     listed = use.integers(3, "axes") if len(use.proto.input) > 3 else None
     axes = list(range(rank)) if listed is None else listed
     if len(pads) != 2 * len(axes) or any(not -rank <= axis < rank for axis in axes):
-        raise UnsupportedError(f"pads = {pads} of {len(axes)} axes")
+        raise UnsupportedError(f"pads = {pads} for {len(axes)} axes")
     widths = [(0, 0)] * rank
     for axis, before, after in zip(axes, pads[: len(axes)], pads[len(axes) :], strict=True):
         widths[axis] = before, after

@@ -323,8 +323,8 @@ def refuse_padded(source: str, nodes: Sequence[Node]) -> None:
     before = made.get(node.inputs[0])
     if node.operator.fill or before is None or not isinstance(before.operator, Relu):
         raise UnsupportedError(
-            "onnxruntime accepts no number for the padding before it in place of this constant; "
-            "pad in the pooling itself (padding=1), or after a ReLU"
+            "in place of this constant, onnxruntime does not support a number as padding for "
+            "the pooling after it; pad in the pooling itself (padding=1), or after a ReLU"
         )
 
 
@@ -404,7 +404,7 @@ class _Reader:
     def within(self, what: str) -> None:
         if self.extent.total > LARGEST:
             raise ModelError(
-                f"{self.where}: with {what}, the network takes {self.extent.total:.3g} numbers "
+                f"{self.where}: with {what}, the network needs {self.extent.total:.3g} numbers "
                 f"when written as matrices; at most {LARGEST:,} (512 MiB) are supported; use "
                 "smaller inputs, fewer channels or larger strides"
             )

@@ -39,7 +39,7 @@ def opset_of(model: onnx.ModelProto, where: str) -> int:
     if len(found) != 1 or not found <= set(OPSETS):
         versions = " and ".join(str(version) for version in sorted(found)) or "none"
         raise ModelError(
-            f"{where}: the model's opset is {versions}; supported are {OPSETS[0]} to "
+            f"{where}: the model's opset is {versions}; supported opsets are {OPSETS[0]} to "
             f"{OPSETS[-1]}: export it again with one of them (opset_version=17 in "
             "torch.onnx.export), or convert an older one with onnx.version_converter"
         )

@@ -151,7 +151,7 @@ class Use:
     def axes(self, listed: list[int], rank: int) -> set[int]:
         """Return the positions of axes among ``rank``, none of them the batch axis."""
         if any(not -rank <= axis < rank for axis in listed):
-            raise UnsupportedError(f"axes = {listed} for a tensor of {rank} axes")
+            raise UnsupportedError(f"axes = {listed} are out of range for a tensor of {rank} axes")
         if self.opset < 11 and min(listed, default=0) < 0:
             raise UnsupportedError(f"axes = {listed}; opset {self.opset} counts them from 0")
         found = {axis % rank for axis in listed}

@@ -89,7 +89,7 @@ def _array(tensor: TensorProto) -> NDArray[Any]:
         if tensor.data_type in _HALVES:
             raise UnsupportedError(
                 f"contains {kind.lower()}, and the network computes with it in that precision, "
-                "which no bound here covers; export a float32 model (model.float()), or cast "
+                "which the bounds do not cover; export a float32 model (model.float()), or cast "
                 "the weights to float32 before they are used"
             )
         raise UnsupportedError(

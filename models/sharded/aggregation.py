@@ -44,7 +44,7 @@ def draw_exponential(votes: Sequence[int], epsilon: float, chance: Chance) -> in
         drawn -= weight
         if drawn < 0:
             return label
-    raise AssertionError("weights add up to what was drawn below")
+    raise AssertionError("the number drawn exceeds the sum of the weights")
 
 
 def draw_noisy_max(votes: Sequence[int], epsilon: float, chance: Chance) -> int:

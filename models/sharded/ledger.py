@@ -359,8 +359,9 @@ class Ledger:
             left = max(0, limit - charged)
             if len(new) > left and not partly:
                 raise ExhaustedError(
-                    f"{len(new):,} predictions requested, but {left:,} of {limit:,} left until "
-                    "the next full retraining: call retrain(), or set on_exhausted to 'retrain'"
+                    f"{len(new):,} predictions requested, but only {left:,} of {limit:,} are "
+                    "left until the next full retraining: call retrain(), or set on_exhausted "
+                    "to 'retrain'"
                 )
             lines = {query: charged + place for place, query in enumerate(new[:left], start=1)}
             if not lines:

@@ -231,7 +231,7 @@ def plan(
         If a number is out of range, or the claim allows no answer at all.
     """
     if not found or not predictions or min(predictions) < 1:
-        raise ShardedError("expected a number of shards, and at least 1 prediction")
+        raise ShardedError("expected a number of shards and at least 1 prediction")
     labels = max(2, found[0].votes.shape[1])
     rows = _GROWTH * (len(codes) + len(found[0].truth))
     truth = found[0].truth

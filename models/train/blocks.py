@@ -35,7 +35,7 @@ _SAID = {
     "encoding": "the encoding differs",
     "names": "the names or units of rows, features or labels differ",
     "sample": "the sample of rows differs (a sample is drawn once, before any result is known)",
-    "trained": "the training differs: it gives another network on all rows",
+    "trained": "the training differs: it produces a different network on all rows",
 }
 """Messages for settings whose values mean nothing to users."""
 
@@ -102,7 +102,7 @@ class Blocks:
         stored = self._stored_settings(path) if self._worth() else None
         if stored is not None and (said := differences(stored, settings)):
             raise TrainingError(
-                f"{self.folder.parent} holds an unfinished run with other settings: "
+                f"{self.folder.parent} contains an unfinished run with other settings: "
                 f"{'; '.join(said)}; choose another folder, or delete {self.folder}"
             )
         clear_partials(self.folder)

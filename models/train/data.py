@@ -168,10 +168,11 @@ def _refuse_too_wide(table: Table, encoding: Encoding) -> None:
         return
     widest = max(encoding.columns, key=lambda column: len(column.features))
     raise TrainingError(
-        f"{table.path}: its {len(encoding.columns):,} columns give {len(encoding.features):,} "
-        f"features, {len(widest.features):,} of them words of {widest.name!r}: {len(table):,} "
-        f"rows need {needed / 1e9:,.1f} GB, but this machine has {memory / 1e9:,.1f} GB; write "
-        "dates and codes as numbers, merge rare words, or drop the column"
+        f"{table.path}: its {len(encoding.columns):,} columns become {len(encoding.features):,} "
+        f"features, {len(widest.features):,} of them for words of {widest.name!r}: "
+        f"{len(table):,} rows need {needed / 1e9:,.1f} GB, but this machine has "
+        f"{memory / 1e9:,.1f} GB; write dates and codes as numbers, merge rare words, or drop "
+        "the column"
     )
 
 

@@ -52,7 +52,7 @@ def opening_notes(job: Job, missing: int) -> str:
     if needed > free:
         said.append(
             f"{job.directory}: the family needs {_size(needed)} in total, but only {_size(free)} "
-            "are free; whatever is finished when the disk is full is kept"
+            "are free; anything finished by the time the disk is full is kept"
         )
     return "; ".join(said)
 

@@ -134,12 +134,12 @@ def is_complete(job: Job) -> bool:
     said = differences(settings_of(manifest, members), job.settings)
     if said:
         raise TrainingError(
-            f"{directory} holds a family trained with other settings: {'; '.join(said)}; choose "
-            f"another folder, or delete {directory}"
+            f"{directory} contains a family trained with other settings: {'; '.join(said)}; "
+            f"choose another folder, or delete {directory}"
         )
     if not (directory / NETWORK).exists():
         raise TrainingError(
-            f"{directory} holds {FAMILY} without {NETWORK}; delete {family} to train again"
+            f"{directory} contains {FAMILY} without {NETWORK}; delete {family} to train again"
         )
     if members < job.members:
         return False

@@ -393,10 +393,10 @@ class _Orders:
         self._unlike.append(said)
         if not unlike.left:
             raise TrainingError(
-                "no machine of the Ray cluster trains the same bits as this one: "
+                "no machine of the Ray cluster trains bit for bit as this one does: "
                 f"{', '.join(self._unlike)}; start the run on a machine like those"
             )
-        return f"{said} does not train the same bits as this machine, and is not used"
+        return f"{said} does not train bit for bit as this machine does, and is not used"
 
 
 def _name(order: Order, task: Task) -> str:

@@ -194,13 +194,13 @@ class StackedTask(Task):
             except torch.OutOfMemoryError:
                 if not self.room.halve(most):
                     return Failed(
-                        f"{most:,} networks do not fit into the memory of {self.room.device}, "
-                        "and smaller groups are not trained there; lower --batch, or use "
-                        "--device cpu"
+                        f"{most:,} networks do not fit in the memory of {self.room.device}, and "
+                        "smaller groups are not trained there; lower --batch, or use --device "
+                        "cpu"
                     )
                 say(
                     Noted(
-                        f"{most:,} networks at once do not fit into the memory of "
+                        f"{most:,} networks at once do not fit in the memory of "
                         f"{self.room.device}: at most {self.room.networks:,} from now on"
                     )
                 )

@@ -36,7 +36,10 @@ def read_forget(text: str, rows: int, seed: int) -> NDArray[np.int64]:
 def draw_rows(rows: int, count: int, seed: int) -> NDArray[np.int64]:
     """Draw the rows to forget, uniformly."""
     if not 0 < count < rows:
-        raise TrainingError(f"{count:,} of {rows:,} rows cannot be forgotten; some must remain")
+        raise TrainingError(
+            f"cannot forget {count:,} of {rows:,} rows; expected at least one to "
+            "forget and at least one to keep"
+        )
     return np.sort(generator(seed, Purpose.FORGET).permutation(rows)[:count]).astype(np.int64)
 
 
@@ -52,7 +55,8 @@ def rows_of_label(data: TrainingData, name: str) -> NDArray[np.int64]:
         raise TrainingError(f"--forget-class {name}: no training row has this label")
     if len(rows) == len(data.y):
         raise TrainingError(
-            f"--forget-class {name}: all {len(rows)} rows have this label; some must remain"
+            f"--forget-class {name}: all {len(rows)} rows have this label, so none would be left "
+            "to train on; choose another label"
         )
     return rows
 
@@ -71,8 +75,8 @@ def third_party(rows: int, share: float, seed: int) -> NDArray[np.bool_]:
     count = round(share * rows)
     if not 0 < count < rows:
         raise TrainingError(
-            f"--third {share}: of {rows} test rows, some must serve the unlearner and some must "
-            "remain to evaluate it; add test rows (X_test, y_test)"
+            f"--third {share}: of {rows} test rows, at least one must go to the unlearner and at "
+            "least one must be left to evaluate it; add test rows (X_test, y_test)"
         )
     chosen = np.zeros(rows, dtype=np.bool_)
     chosen[generator(seed, Purpose.THIRD).permutation(rows)[:count]] = True
@@ -129,5 +133,5 @@ def _check_rows(found: list[tuple[int, str]], rows: int, where: str) -> NDArray[
             raise TrainingError(f"{where}{place}: row {number} is named twice; name it once")
         seen.add(number)
     if len(seen) == rows:
-        raise TrainingError(f"{where}: names all {rows} rows; some must remain")
+        raise TrainingError(f"{where}: names all {rows} rows; leave at least one to train on")
     return np.array(sorted(seen), dtype=np.int64)

@@ -297,7 +297,7 @@ def _refuse_empty(deletion: Deletion, kept: NDArray[np.int64]) -> None:
     if not deletion.forgotten.any():
         raise TrainingError("no rows to forget; name at least one")
     if not len(kept):
-        raise TrainingError("all training rows are to be forgotten; a model needs some to remain")
+        raise TrainingError("all training rows are to be forgotten; leave at least one to train on")
     if not len(deletion.third):
         raise TrainingError(
             "no third-party rows: pass test rows, which the model was not trained on"

@@ -51,7 +51,7 @@ def matching_network(network: Network, data: TrainingData, source: Path) -> Grap
     features = data.X.shape[1]
     if features != network.inputs:
         raise TrainingError(
-            f"{source} has {features} features, but {network.source} takes {network.inputs}; "
+            f"{source} has {features} features, but {network.source} reads {network.inputs}; "
             "pass the data that the network was trained on"
         )
     if len(data.labels) > network.labels:

@@ -49,7 +49,8 @@ def refuse_unfit(samples: Samples, recipe: PartRecipe, rows: tuple[NDArray[np.in
     place = f"{samples.source}: part {largest} has {sizes[largest]:,} rows"
     if learner.searched and sizes[largest] > MOST_ROWS:
         raise TrainingError(
-            f"{place}, but the learner {learner.name} takes at most {MOST_ROWS:,}; use more --parts"
+            f"{place}, but the learner {learner.name} accepts at most {MOST_ROWS:,}; use more "
+            "--parts"
         )
     if against is None:
         return
@@ -88,7 +89,7 @@ def survival_assumptions(recipe: PartRecipe) -> list[Assumption]:
     return [
         Assumption(
             text="the members' thresholds are those computed together with their votes; "
-            "counting with them does not recompute any",
+            "certification uses them without recomputing them",
             checked=False,
         ),
         Assumption(text=_CHANGES[recipe.survive], checked=True),
@@ -207,10 +208,13 @@ def _notes(
             "differ from the ballots"
         )
         if recipe.features:
-            notes.append("the ONNX models take the output of --features, which is not exported")
+            notes.append(
+                "the ONNX models expect the output of --features, which is not exported, as input"
+            )
         elif isinstance(samples.features, TableFeatures):
             notes.append(
-                "each ONNX model takes its own part's encoding, stored in its metadata 'columns'"
+                "each ONNX model reads rows in the encoding of its part, stored in its metadata "
+                "'columns'"
             )
     notes += [f"{count} members are not exported to ONNX: {why}" for why, count in findings.reasons]
     return notes
@@ -380,7 +384,7 @@ def _train_undefended(task: Task, workers: int, tell: Callable[[int], None]) -> 
     """Return the model trained on all rows, or why there is none."""
     rows, learner = len(task.rows[0]), task.learner
     if learner.surviving is not None and learner.surviving.searched and rows > MOST_ROWS:
-        return f"all rows ({rows:,}) exceed the {MOST_ROWS:,} that {learner.name} takes"
+        return f"all rows ({rows:,}) exceed the {MOST_ROWS:,} that {learner.name} accepts"
     task = replace(task, onnx=False, scores=False, survive=None, exact_to=None)
     (model,) = train_members(task, workers, tell)
     return f"all rows {model.failed}" if model.failed else model

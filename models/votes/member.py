@@ -173,7 +173,7 @@ def _surviving_member(
     constant = "" if labels > 1 else "one label" if labels else "no rows"
     exported = None
     if task.onnx:
-        exported = Exported(b"", f"the learner {learner.name} has no such form here")
+        exported = Exported(b"", f"the learner {learner.name} has no ONNX form here")
     member = _member(task, learner.scores(part), constant, (), exported)
     if task.survive is None:
         return member

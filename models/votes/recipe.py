@@ -131,7 +131,7 @@ class PartRecipe:
             raise TrainingError("SS-DPA assigns parts by rank; its partition does not read labels")
         if self.scale and self.learner.surviving is not None:
             raise TrainingError(
-                f"--scale: the learner {self.learner.name} takes features unchanged, so that its "
+                f"--scale: the learner {self.learner.name} uses features unchanged, so that its "
                 "claims about changed rows hold; scale the data file instead"
             )
         if self.copies > 1 and self.learner.surviving is not None:

@@ -64,7 +64,7 @@ class Reader:
         value = self.number(node)
         if not float(value).is_integer() or (least is not None and value < least):
             start = "" if least is None else f" from {least}"
-            wrong = f"{what} must be a whole number{start}, {node} is not"
+            wrong = f"{what} must be a whole number{start}, got {node}"
             raise Slip(node.at, wrong, "write it without a fraction, as in 3")
         return int(value)
 
@@ -214,9 +214,7 @@ def circle(reader: Reader, given: Arguments) -> tuple[Listed, ...]:
         raise Slip(given["points"].at, "an arc has two ends, so at least 2 points")
     radius = reader.value(given["radius"]) if "radius" in given else 1.0
     if not radius > 0:
-        raise Slip(
-            given["radius"].at, f"the radius of a circle must be positive, {radius:g} is not"
-        )
+        raise Slip(given["radius"].at, f"the radius of a circle must be positive, got {radius:g}")
     x, y = _centre(reader, given)
     rows = (
         (x + radius * math.cos(start + angle), y + radius * math.sin(start + angle))

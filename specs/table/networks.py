@@ -12,7 +12,7 @@ from leaveout.specs.types import FAMILY, FOREST, LABEL, NETWORK, NUMBER, POINT, 
 def _whole_label(given: Bound, types: Types) -> str | None:
     label = given.get("label")
     if isinstance(label, Number) and not (label.value >= 0 and float(label.value).is_integer()):
-        return f"a label must be a whole number from 0, {label} is not"
+        return f"a label must be a whole number from 0, got {label}"
     return None
 
 

@@ -34,8 +34,8 @@ def _one_threat(given: Bound, types: Types) -> str | None:
         several = " and ".join(counts)
         both = "both" if len(counts) == 2 else "all of them"
         return (
-            f"{several} are different threats: this gives {both}\n"
-            f"certify against one: {' or '.join(counts)}"
+            f"{several} are different threats: this call has {both}\ncertify against one: "
+            f"{' or '.join(counts)}"
         )
     if not counts:
         who = "ss_dpa" if relabelled else "dpa"
@@ -104,7 +104,7 @@ def _radius_in_words(given: Mapping[str, str]) -> str:
             f"the number of changes{unit} after which {given['votes']} still does not answer "
             f"{given['to']} at {given['point']}"
         )
-    return f"the radius of what {given['votes']} answers at {given['point']}{unit}"
+    return f"the radius of the answer of {given['votes']} at {given['point']}{unit}"
 
 
 def _changes(name: str) -> Parameter:

@@ -120,7 +120,7 @@ class Text(Node):
 
     def __post_init__(self) -> None:
         if any(character == "\0" or "\ud800" <= character <= "\udfff" for character in self.value):
-            raise SpecError("a text cannot hold a NUL character or half of a surrogate pair")
+            raise SpecError("a text cannot contain a NUL character or half of a surrogate pair")
 
     def __str__(self) -> str:
         return quote_text(self.value)

@@ -159,7 +159,7 @@ class _Reader:
             wrong = f"{target}: not a specification, whose name ends in {SUFFIX}"
             raise Slip(path.at, wrong, f'as in: include "other{SUFFIX}"')
         if not any(known.is_relative_to(root) for root in self.roots):
-            wrong = f"{target} lies outside {self.roots[0]}, the folder of the first file"
+            wrong = f"{target} is outside {self.roots[0]}, the folder of the first file"
             raise Slip(path.at, wrong, "allow its folder with --allow-include, or copy it there")
 
 

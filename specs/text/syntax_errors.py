@@ -228,13 +228,13 @@ def _binder(scene: Scene) -> Slip | None:
     if scene.accepts == {"IN"}:
         wrong = f"expected 'in' after '{previous}', found {scene.token_text}"
         return Slip(
-            scene.at, wrong, f"say what '{previous}' goes over: forall {previous} in X: ..."
+            scene.at, wrong, f"state what '{previous}' ranges over: forall {previous} in X: ..."
         )
     if scene.accepts == {"NAME"} and previous.type in ("FORALL", "COMMA"):
         wrong = f"expected a name after '{previous}', found {scene.token_text}"
         return Slip(scene.at, wrong, "write: forall x in X, M in F: ...")
     if scene.accepts >= {"COLON", "COMMA"}:
-        wrong = f"expected ':' or ',' after what 'forall' goes over, found {scene.token_text}"
+        wrong = f"expected ':' or ',' after what 'forall' ranges over, found {scene.token_text}"
         return Slip(scene.at, wrong, "write: forall x in X, M in F: ...")
     if "NAME" in scene.accepts and token.type in ("FORALL", "NOT"):
         wrong = f"'{token}' is not allowed here without parentheses"

@@ -227,12 +227,12 @@ def _check_claim(statement: Guarantee | Find, scope: Scope, inference: Inference
         if not 0 < level.value < 1:
             percent = 1 < level.value < 100
             cure = f"write {level.value / 100:g} for {level} %" if percent else "as in 0.95"
-            raise Slip(level.at, f"a confidence must be between 0 and 1, {level} is not", cure)
+            raise Slip(level.at, f"a confidence must be between 0 and 1, got {level}", cure)
         inference.types[id(level)] = NUMBER
     inner = claim.claim if isinstance(claim, Confident) else claim
     if isinstance(claim, Confident):
         inference = replace(inference, sampled=inner)
-    kind = inference.claim(inner, scope, f"what '{statement.name}' states")
+    kind = inference.claim(inner, scope, f"the body of '{statement.name}'")
     inference.types[id(claim)] = kind
 
 

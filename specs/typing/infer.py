@@ -88,7 +88,7 @@ class Inference:
         if kind != BOOLEAN:
             cure = f"compare it, as in: {brief(node)} "
             cures = {NUMBER: cure + "> 0.5", LABEL: cure + "== 1"}
-            slip = f"{what} must be a claim, {brief(node)} is {kind.human}"
+            slip = f"{what} must be a claim, but {brief(node)} is {kind.human}"
             raise Slip(node.at, slip, cures.get(kind, ""))
         return BOOLEAN
 
@@ -168,7 +168,7 @@ class Inference:
                 for each in self.functions.values()
                 if any(kind in parameter.types for parameter in each.parameters)
             ]
-            cure = f"what takes {kind.human}: {', '.join(takers)}" if takers else ""
+            cure = f"functions that take {kind.human}: {', '.join(takers)}" if takers else ""
             raise Slip(at, wrong, cure)
         if function is None:
             raise self._unknown(node.function, at)
@@ -189,7 +189,7 @@ class Inference:
                 raise self._mismatch(function, name, argument, kind, parameter.types)
             number = literal(argument, scope)
             if isinstance(number, Number) and not parameter.takes(number.value):
-                wrong = f"'{name}' of {function.name} must be {parameter.range}, {number} is not"
+                wrong = f"'{name}' of {function.name} must be {parameter.range}, got {number}"
                 raise Slip(argument.at, wrong, f"as in: {function.example}")
         if function.rule is not None:
             followed = {name: literal(value, scope) for name, value in given.items()}
@@ -223,11 +223,13 @@ class Inference:
         expected: tuple[Type, ...],
     ) -> Slip:
         human = " or ".join(each.human for each in expected)
-        wrong = f"'{name}' of {function.name} must be {human}, {brief(argument)} is {kind.human}"
+        wrong = (
+            f"'{name}' of {function.name} must be {human}, but {brief(argument)} is {kind.human}"
+        )
         cure = function.signature
         makers = [each for each in self.functions.values() if each.result in expected]
         if kind.each in expected:
-            cure = f"use each one of it: forall v in {brief(argument)}: ..."
+            cure = f"use each element of it: forall v in {brief(argument)}: ..."
         elif NUMBER not in expected and makers:
             cure = f"for example, {human}: {makers[0].example}"
         return Slip(argument.at, wrong, cure)
@@ -353,7 +355,7 @@ class Inference:
         if not 0 <= share.value < 1:
             percent = 1 <= share.value < 100
             cure = f"write {share.value / 100:g} for {share} %" if percent else "as in 0.001"
-            raise Slip(share.at, f"a share of the rows must be in [0, 1), {share} is not", cure)
+            raise Slip(share.at, f"a share of the rows must be in [0, 1), got {share}", cure)
         if node is not self.sampled:
             wrong = "'but' is about rows that have no member, so the claim holds with a confidence"
             cure = "put 'forall' first, and at the end: with confidence 0.95"

@@ -96,7 +96,10 @@ def _refuse(query: Query) -> None:
     if any(box.choices for box in query.points):
         raise SpecError("VNN-LIB: cannot write inputs that take listed values")
     if query.worst is not None:
-        raise SpecError("VNN-LIB: a query asks whether, not how bad; remove 'worst'")
+        raise SpecError(
+            "VNN-LIB: a query can only ask whether there is a counter-example, not "
+            "how bad it is; remove 'worst'"
+        )
     if used != set(range(len(query.points))):
         raise SpecError("VNN-LIB: cannot write a point that no network reads")
 

@@ -98,7 +98,7 @@ def _report_out_of_memory(error: BaseException) -> int:
     said = " ".join(str(error).split())[:_LONGEST]
     sys.stderr.write(
         f"leaveout: out of memory{f': {said}' if said else ''} (in {_place(error)}). No verdict "
-        "was reached: use a machine with more memory, close other programs, or ask for less at "
+        "was reached: use a machine with more memory, close other programs, or request less at "
         "once\n"
     )
     return ExitCode.BAD_INPUT
@@ -112,7 +112,11 @@ def _report_internal_error(error: BaseException) -> int:
     if wanted:
         traceback.print_exception(error)
     said = f"{type(error).__name__}: {error}"
-    shown = "the above" if wanted else f"what {_DEBUG}=1 in the environment shows"
+    shown = (
+        "the traceback above"
+        if wanted
+        else f"the traceback that {_DEBUG}=1 in the environment prints"
+    )
     sys.stderr.write(
         f"leaveout: internal error: {' '.join(said.split())[:_LONGEST]} (in {_place(error)}). No "
         f"verdict was reached. Please report it, with {shown}\n"

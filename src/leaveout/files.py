@@ -122,7 +122,7 @@ def _refuse(path: Path, mode: int) -> None:
         return
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, "is a folder; expected a file", str(path))
-    kind = _KINDS.get(stat.S_IFMT(mode), "something unusual")
+    kind = _KINDS.get(stat.S_IFMT(mode), "not a file")
     raise UnusualFileError(errno.EINVAL, f"is {kind}; expected a regular file", str(path))
 
 

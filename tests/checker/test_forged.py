@@ -114,7 +114,7 @@ def honest_boxes(draw):
 @given(box=honest_boxes(), apart=st.booleans())
 def test_a_box_that_holds_a_point_is_never_taken_for_empty(folder, box, apart):
     content = hollow(folder, box, apart=apart)
-    assert "is not empty, and has no multipliers" in outcome(folder, content)
+    assert "is not empty, but has no multipliers" in outcome(folder, content)
 
 
 @pytest.mark.parametrize(
@@ -151,23 +151,23 @@ def test_a_box_that_no_question_has_is_rejected(folder, box, snapshot):
         ("offsets", [0, -5, 4, 6], "sets of members"),
         ("offsets", [3], "does not exist"),
         ("offsets", [], "does not exist"),
-        ("members", [0, 0, 1, 1, 2, 2], "root that lacks"),
-        ("members", [0, 1, 2, 0, 1, 1], "not the members above"),
+        ("members", [0, 0, 1, 1, 2, 2], "root that does not cover"),
+        ("members", [0, 1, 2, 0, 1, 1], "do not partition"),
         ("members", [0, 1, 2, 0, 1, -1], "sets of members"),
-        ("parent", [-1, 1, 0], "comes before its parent"),
+        ("parent", [-1, 1, 0], "does not come after its parent"),
         ("parent", [-1, -1, 0], "root with a parent"),
-        ("parent", [-(2**63), 0, 0], "root with a parent|does not exist"),
-        ("index", [0, 0, 0], "does not exist|one for each"),
+        ("parent", [-(2**63), 0, 0], "root with a parent|invalid parent"),
+        ("index", [0, 0, 0], "does not exist|one per case"),
         ("group", [0, 1, 7], "does not exist"),
-        ("group", [0, -1, 2], "set of its own"),
-        ("kind", np.array([0, 2, 9], np.int8), "no known kind"),
-        ("kind", np.array([0, 2, 1], np.int8), "set of its own|two ways"),
+        ("group", [0, -1, 2], "its own set"),
+        ("kind", np.array([0, 2, 9], np.int8), "unknown kind"),
+        ("kind", np.array([0, 2, 1], np.int8), "its own set|different kinds"),
         ("proof", [0, 0, 0], "proof that does not exist"),
         ("point", [0.0, np.nan, 0.0], "not finite"),
         ("error", [np.inf, 0.0, 0.0], "not finite"),
         ("error", [-1.0, 1e300, 1e300], "negative"),
         ("tie", [0.0, 0.0, 0.0], "too small an evaluation error"),
-        ("target", [0.0, 0.0, 0.0], "above the claim"),
+        ("target", [0.0, 0.0, 0.0], "more than the claimed bound"),
     ],
 )
 def test_a_tree_that_covers_less_is_rejected(folder, name, values, why):

@@ -145,7 +145,7 @@ def test_a_long_tail_is_that_of_the_beta_integral(count, trials, chance):
 def test_of_more_trials_than_are_summed_nothing_is_said():
     with pytest.raises(ValueError, match="trials"):
         at_least(1, EXACT_TRIALS + 1, Fraction(1, 2))
-    with pytest.raises(ValueError, match="chance"):
+    with pytest.raises(ValueError, match="probability"):
         at_least(1, 3, Fraction(3, 2))
 
 

@@ -83,7 +83,7 @@ def test_what_was_proved_at_a_confidence_is_proved_again_at_it(written, capsys, 
         assert again.subject.members == MEMBERS
     run(["check", str(folder / "c.npz")])
     told = capsys.readouterr().out
-    assert told.count("accepted at 0.8") == 2
+    assert told.count("accepted with confidence 0.8") == 2
     assert passages(told, "0.25") == snapshot
     assert "accepted\n" not in told
 

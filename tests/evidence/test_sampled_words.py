@@ -97,7 +97,7 @@ def test_a_check_says_with_which_confidence(proof, capsys, snapshot):
     assert run(["check", str(proof), "--files", str(proof.parent)]) == 0
     told = capsys.readouterr().out
     assert told == snapshot
-    assert told.count("accepted at 0.6") == 2
+    assert told.count("accepted with confidence 0.6") == 2
 
 
 def held(report, checked, proof):

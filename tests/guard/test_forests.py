@@ -357,7 +357,7 @@ class TestCommand:
         [
             ({"Z": np.zeros((2, 2))}, "neither an array 'X_test' nor 'X'"),
             ({"X": np.zeros((2, 3))}, "expected (n, 2)"),
-            ({"X": np.full((2, 2), np.nan)}, "row 0 holds a value that is not a finite number"),
+            ({"X": np.full((2, 2), np.nan)}, "row 0 contains a value that is not a finite number"),
         ],
     )
     def test_arrays_that_do_not_fit_are_refused_in_a_line(

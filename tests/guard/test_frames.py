@@ -100,7 +100,7 @@ def test_an_npz_is_answered_as_the_csv_is(served, tmp_path, capsys, snapshot):
     [
         ({"Z": X}, "has neither an array 'X_test' nor 'X'"),
         ({"X": X[:, :3]}, "a point has 3 features"),
-        ({"X": np.full((2, 4), np.nan)}, "row 0 holds a value that is not a finite float32"),
+        ({"X": np.full((2, 4), np.nan)}, "row 0 contains a value that is not a finite float32"),
     ],
 )
 def test_an_npz_that_does_not_fit_is_refused_in_a_line(served, tmp_path, capsys, arrays, said):

@@ -183,7 +183,7 @@ def test_it_warns_where_others_than_this_machine_can_ask(leaky, tmp_path, host, 
         assert " answers for " in served.line
         served.process.terminate()
         log = served.log()
-    assert log.count("anyone who can reach this machine may ask") == warned
+    assert log.count("anyone who can reach this machine may query") == warned
 
 
 def test_other_paths_methods_and_types_are_refused(asker):

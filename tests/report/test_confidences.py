@@ -104,7 +104,7 @@ def test_the_numbers_of_a_histogram_add_up(question):
 def test_without_labels_nothing_is_right_or_wrong(question):
     text = shown(question, question / "bare.npz")
     assert "answered correctly" not in text
-    assert "Answered right" not in text
+    assert "Answered correctly" not in text
 
 
 def test_a_table_is_read_in_its_own_units_and_agrees_with_the_training_data(

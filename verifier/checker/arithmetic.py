@@ -355,5 +355,5 @@ def gamma(roundings: float, unit: float = UNIT) -> float:
     """Return the relative error of some roundings, rounded up (Higham, Lemma 3.1)."""
     product = roundings * unit
     if product >= 0.25:
-        raise ArithmeticError(f"{roundings:g} roundings are too many")
+        raise ArithmeticError(f"too many roundings to bound: {roundings:g}")
     return product / (1.0 - product) * (1.0 + 4.0 * UNIT)

@@ -300,7 +300,7 @@ class Block:
                 if self.phase[i, index]:
                     raise RejectedError(
                         f"node {int(part.ident[node])} [{tree.path(int(node))}] ties a pair that "
-                        "is tied already"
+                        "is already tied"
                     )
                 self.phase[i, index] = -1 if side else 1
             elif kind == UNTIED:

@@ -162,7 +162,7 @@ class _Checker:
 
         def file(place: int) -> HeldFile:
             if not 0 <= place < len(part.files):
-                raise RejectedError("it names a file that is not listed")
+                raise RejectedError("it refers to a file that the manifest does not list")
             if place not in held:
                 each, folder = part.files[place], self.certificate.path.parent
                 where = found_file(each, folder, self._given.files, "files", self._given.roots)
@@ -188,7 +188,7 @@ class _Checker:
         begun = time.perf_counter()
         try:
             if upper is not None and not math.isfinite(upper):
-                raise RejectedError("it claims no finite bound")
+                raise RejectedError("its claimed bound is not finite")
             # Overflow of float64 is detected where it matters.
             with np.errstate(over="ignore", invalid="ignore"):
                 leaves, subject = walk()
@@ -202,7 +202,7 @@ class _Checker:
 
     def _leaks(self, result: ResultPart) -> tuple[int, Subject]:
         if self.certificate.manifest.questions[result.question].without:
-            raise RejectedError("it leaves out members, which only a claim about a sample may")
+            raise RejectedError("it leaves members out, which only a claim about a sample may do")
         return self._walk_leak_tree(result), self._prepare_question(
             result.question
         ).question.subject

@@ -63,7 +63,7 @@ class PointsSubject:
     def lines(self) -> Iterator[str]:
         """Yield the claim, a line per case, a line per file, and the inputs."""
         part = self.points.part
-        where = "over the reals" if part.reals else "as float32 evaluation gives them"
+        where = "over the reals" if part.reals else "as evaluated in float32"
         points = ", ".join(self._points)
         any_member = next((n for n, each in self._families.items() if each.member is None), None)
         if any_member is not None:
@@ -71,7 +71,7 @@ class PointsSubject:
         cases = [self._conditions(case) for case in part.cases]
         bounds = list(dict.fromkeys(self._bound(case) for case in part.cases))
         if part.decides or part.upper <= _NONE:
-            yield f"{self.name}: no {points} are such that, {where},"
+            yield f"{self.name}: there are no {points} such that, {where},"
         elif len(bounds) == 1:
             such = " such that" if any(cases) else ""
             yield f"{self.name}: {bounds[0]} for all {points}{such}, {where}{',' * any(cases)}"
@@ -91,18 +91,18 @@ class PointsSubject:
         if self._is_cut:
             count, digest = len(part.cases), hashlib.sha256(msgspec.json.encode(part.cases))
             what = f"all {count:,} cases" if count > 1 else "the case"
-            yield f"  shortened; SHA-256 of {what} as written {digest.hexdigest()}"
+            yield f"  shortened; SHA-256 of {what} in full: {digest.hexdigest()}"
         for sha256, (path, name) in self._networks.items():
             yield f"network {name} is {path} (SHA-256 {sha256})"
         for name, each in self._families.items():
-            which = "any" if each.member is None else f"number {each.member}, from 0,"
+            which = "any" if each.member is None else f"number {each.member}, counted from 0,"
             sha256 = each.part.file.sha256
             yield (
                 f"{name} is {which} of the {each.part.members:,} members of family {each.path} "
-                f"(SHA-256 {sha256}), evaluated as network {each.network} is"
+                f"(SHA-256 {sha256}), evaluated like network {each.network}"
             )
         for name, note in self._notes:
-            yield f"of network {name}, {note}"
+            yield f"network {name}: {note}"
         for name, inputs in zip(self._points, self.points.inputs, strict=True):
             for line in inputs.lines():
                 yield f"of {name}, {line}"
@@ -118,7 +118,7 @@ class PointsSubject:
             return ""
         goals = "; ".join(self._form(form) for form in case.goals[:_FORMS])
         if len(case.goals) > 1:
-            goals = f"the least of {goals}{'; ...' if len(case.goals) > _FORMS else ''}"
+            goals = f"the smallest of {goals}{'; ...' if len(case.goals) > _FORMS else ''}"
         return f"{goals} is at most {number(part.upper)}"
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from leaveout.errors import LeaveoutError
 from leaveout.exit_codes import ExitCode
 
-OUT_OF_RANGE = "its numbers leave float64's range, so nothing is proved with them"
+OUT_OF_RANGE = "its numbers leave the range of float64, so they prove nothing"
 
 
 class CertificateError(LeaveoutError):

@@ -69,29 +69,29 @@ def found_file(
             continue
         return each
     raise RejectedError(
-        f"none of the files given is the {what} the certificate has at {part.path!r} "
+        f"none of the files passed is the {what} that the certificate names as {part.path!r} "
         f"(SHA-256 {part.sha256[:12]})"
     )
 
 
 def _same(path: Path, part: FilePart, what: str) -> None:
     if part.kind not in _KINDS[what]:
-        raise CertificateError(f"{path}: the certificate calls it a {part.kind!r}")
+        raise CertificateError(f"{path}: the certificate lists it as a {part.kind!r}")
     try:
         there = path.exists()
     except OSError as error:
-        raise CertificateError(f"{str(path)[:80]}: cannot be read: {error.strerror}") from None
+        raise CertificateError(f"{str(path)[:80]}: cannot read: {error.strerror}") from None
     if not there:
-        raise CertificateError(f"{path}: no such file; say where it is with --{what}")
+        raise CertificateError(f"{path}: no such file; pass its location with --{what}")
     if path.is_dir() != (part.kind in ("folder", "access")):
-        raise RejectedError(f"{path}: the certificate is about a {part.kind}")
+        raise RejectedError(f"{path}: the certificate needs a {part.kind}")
     try:
         found = _part_digest(path, part.kind)
     except OSError as error:
-        raise CertificateError(f"{path}: cannot be read: {error.strerror}") from None
+        raise CertificateError(f"{path}: cannot read: {error.strerror}") from None
     if found != part.sha256:
         raise RejectedError(
-            f"{path}: is not the {what} the certificate is about (SHA-256 {found[:12]}, "
+            f"{path}: not the {what} that the certificate is about (SHA-256 {found[:12]}, "
             f"expected {part.sha256[:12]})"
         )
 
@@ -123,7 +123,7 @@ def _folder_digest(folder: Path) -> str:
     files = sorted(folder.glob("*.onnx"))
     if not all(file.name.isprintable() for file in files):
         # A line break in a name could disguise one file as two.
-        raise RejectedError(f"{folder}: a file's name in it is none")
+        raise RejectedError(f"{folder}: the name of a file in it contains an unprintable character")
     return _digest_of(list(dict.fromkeys(each for file in files for each in files_of(file))))
 
 
@@ -137,8 +137,8 @@ def _below(folder: Path, path: str, what: str, roots: Sequence[Path]) -> Path:
     where = named.resolve()
     if PurePath(path).is_absolute() or not any(where.is_relative_to(each) for each in allowed):
         raise CertificateError(
-            f"the certificate has its {_CALLED[what]} at {path!r}, outside its own folder; say "
-            f"where it is with --{what}, or that it may be opened with --files {_above(path)}"
+            f"the certificate refers to its {_CALLED[what]} as {path!r}, outside its own folder; "
+            f"pass the location with --{what}, or allow it with --files {_above(path)}"
         )
     return named if where.is_relative_to(allowed[0]) else where
 
@@ -157,5 +157,5 @@ def _once(pairs: list[tuple[str, object]]) -> None:
     known: set[str] = set()
     for name, _ in pairs:
         if name in known:
-            raise ValueError(f"{name!r} stands in it more than once")
+            raise ValueError(f"duplicate key {name!r}")
         known.add(name)

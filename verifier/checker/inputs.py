@@ -38,10 +38,10 @@ class Table:
         listed = ", ".join(rows)
         if len(self.values) > _ROWS:
             digest = hashlib.sha256(np.ascontiguousarray(self.values, "<f8").tobytes()).hexdigest()
-            listed += f", ... {len(self.values):,} in all, SHA-256 of their float64s {digest}"
+            listed += f", ... {len(self.values):,} in all, SHA-256 of their float64 values {digest}"
         if width == 1:
-            return f"feature {features} takes only {listed}"
-        return f"features {features} together take only {listed}"
+            return f"feature {features} takes only the values {listed}"
+        return f"features {features} together take only the values {listed}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +71,7 @@ def read_box(part: BoxPart, width: int, reader: str, *, single: bool = True) -> 
     """Return the set of inputs stated in a certificate."""
     lower, upper = np.asarray(part.lower, np.float64), np.asarray(part.upper, np.float64)
     if lower.shape != (width,) or upper.shape != (width,):
-        raise RejectedError(f"the box has not the {width} features {reader} reads")
+        raise RejectedError(f"the box does not have the {width} features that {reader} reads")
     if not ((np.abs(lower) <= _LARGEST) & (np.abs(upper) <= _LARGEST) & (lower <= upper)).all():
         raise RejectedError("the box is empty, or not finite in float32")
     tables = tuple(_table(each, width, single) for each in part.choices)
@@ -81,25 +81,27 @@ def read_box(part: BoxPart, width: int, reader: str, *, single: bool = True) -> 
             # No listed row is in the box, so the claim would be about no point.
             row = int(np.argmin(inside.all(axis=1)))
             raise RejectedError(
-                f"the box lists a row that lies outside of it: {table.values[row].tolist()} of "
+                f"the box lists a row that lies outside it: {table.values[row].tolist()} of "
                 f"features {table.columns.tolist()}"
             )
     columns = np.concatenate([np.zeros(0, np.int64), *(table.columns for table in tables)])
     if len(np.unique(columns)) < len(columns):
-        raise RejectedError("the box lists the values of a feature twice")
+        raise RejectedError("the box lists the values of a feature more than once")
     return Inputs(lower, upper, tables)
 
 
 def _table(part: ChoicesPart, width: int, single: bool) -> Table:
     if not part.columns or not all(0 <= column < width for column in part.columns):
-        raise RejectedError("the box lists values of features that it does not have")
+        raise RejectedError("the box lists values of features that do not exist")
     if not part.values or any(len(row) != len(part.columns) for row in part.values):
-        raise RejectedError("the box lists no values, or rows of another width than its features")
+        raise RejectedError(
+            "the box lists no values, or rows whose length differs from their number of features"
+        )
     values = np.asarray(part.values, np.float64)
     # Networks read no other numbers, nor NaN and infinity.
     other = single and (values.astype(np.float32) != values).any()
     if not (np.abs(values) <= _LARGEST).all() or other:
-        raise RejectedError("the box lists a number that float32 does not have")
+        raise RejectedError("the box lists a number that float32 cannot represent")
     return Table(np.asarray(part.columns, np.int64), values)
 
 

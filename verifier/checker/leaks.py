@@ -53,9 +53,9 @@ class Leaks:
         """Return the arrays of a tree of leaks in the form of a tree of cases."""
         others = self.others(label)
         if part.share.shape[1:] != (self.net.labels + 1,):
-            raise RejectedError("the multipliers are of another network")
+            raise RejectedError("the multipliers do not match the network")
         if part.share[:, label].any():
-            raise RejectedError(f"a leaf has a share of its own label {label}")
+            raise RejectedError(f"a leaf has a share for its own label {label}")
         place = np.full(self.net.labels, -1)
         place[others] = np.arange(len(others))
         known = (part.index >= 0) & (part.index < self.net.labels)

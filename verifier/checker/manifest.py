@@ -178,7 +178,7 @@ SHORT = 3
 
 _OTHERS = {
     "removed": "a family",
-    "member_upper": "what verify --bounds wrote, for leaveout guard",
+    "member_upper": "a bounds file of verify --bounds, for leaveout guard",
     "ballots": "ballots",
 }
 """Contents of leaveout's other files, by an array that no certificate has."""
@@ -221,7 +221,9 @@ def read_certificate(path: Path) -> Certificate:
         names = array_names(path)
     for name, what in _OTHERS.items():
         if name in names:
-            raise CertificateError(f"{path}: is {what}, expected what verify --certificate wrote")
+            raise CertificateError(
+                f"{path}: is {what}; expected a certificate of verify --certificate"
+            )
     with _refuse_unreadable(path):
         raw = read_arrays(path, only=["manifest"], strangers=True).get("manifest")
     if raw is None:
@@ -235,9 +237,9 @@ def read_certificate(path: Path) -> Certificate:
         raise CertificateError(f"{path}: the manifest is nested too deeply") from None
     if manifest.format not in _FORMATS or manifest.format < _least_format(manifest):
         raise CertificateError(
-            f"{path}: is of format {manifest.format}; this program checks the formats "
-            f"{_FORMATS[0]}, of leaks alone, {_FORMATS[1]}, with claims over points, "
-            f"{_FORMATS[2]}, with statements about values, and {_FORMATS[3]}, with samples"
+            f"{path}: has format {manifest.format}; this program checks formats {_FORMATS[0]} "
+            f"(leaks only), {_FORMATS[1]} (with claims over points), {_FORMATS[2]} (with "
+            f"statements about values) and {_FORMATS[3]} (with samples)"
         )
     stated = manifest.values is not None and manifest.values.statements
     leaks = manifest.forests is not None and manifest.forests.results
@@ -245,16 +247,18 @@ def read_certificate(path: Path) -> Certificate:
         raise CertificateError(f"{path}: claims nothing")
     for text in printed_texts(manifest):
         if not text.isprintable() or "  " in text:
-            raise CertificateError(f"{path}: a name in it is none: {text!r}")
+            raise CertificateError(f"{path}: contains an invalid name: {text!r}")
     if manifest.forests is not None:
         known = len(manifest.forests.questions)
         if not all(0 <= each.question < known for each in manifest.forests.results):
-            raise CertificateError(f"{path}: a claim about forests is about no question")
+            raise CertificateError(
+                f"{path}: a claim about forests refers to a question that does not exist"
+            )
     asked = [(each.name, each.question) for each in manifest.results]
     asked += [(each.name, each.question) for each in manifest.samples]
     for name, question in asked:
         if not 0 <= question < len(manifest.questions):
-            raise CertificateError(f"{path}: {name} is about no question of the manifest")
+            raise CertificateError(f"{path}: {name} refers to a question that does not exist")
     declared = set(_array_prefixes(manifest))
     # The file may have been replaced: arrays are used only with their own manifest.
     with _refuse_unreadable(path):
@@ -290,7 +294,7 @@ def _refuse_unreadable(path: Path) -> Iterator[None]:
     except UnusualFileError as error:
         raise CertificateError(f"{path}: {error}") from None
     except MemoryError:
-        raise CertificateError(f"{path}: its arrays do not fit into memory") from None
+        raise CertificateError(f"{path}: its arrays do not fit in memory") from None
     except (
         OSError, ValueError, EOFError, RuntimeError, NotImplementedError, zipfile.BadZipFile,
         zlib.error,

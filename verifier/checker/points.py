@@ -324,7 +324,9 @@ class Points:
         inputs = self._inputs(cases[0])
         origin = np.array(cases[0].origin)
         if origin.shape != (joint.width,) or not (np.abs(origin) <= _MOST).all():
-            raise RejectedError(f"case {numbers[0]} has an origin of another input")
+            raise RejectedError(
+                f"case {numbers[0]} has an origin of the wrong size, or one that is not finite"
+            )
         if (origin > inputs.lower).any():
             raise RejectedError(f"case {numbers[0]} has an origin above its lower bounds")
         net = make_net(joint.first, inputs, self.arithmetic, origin)
@@ -391,7 +393,7 @@ class Points:
             else:
                 high[i] = min(float(high[i]), bound + room)
         if not (low <= high).all():
-            raise RejectedError("no two points are as near as a case has them")
+            raise RejectedError("no two points are as close as a case requires")
         return low, high
 
     def _rows(self, case: CasePart, joint: Joint) -> tuple[CaseRows, tuple[Floats, ...]]:
@@ -446,16 +448,18 @@ class Points:
 def read_points(part: ClaimPart, shelf: Shelf, numbers: Arithmetic) -> Points:
     """Load the files of a claim, and check its cases against them."""
     if not part.points or not part.applications or not part.cases:
-        raise RejectedError("it is about no point, no network, or no case")
+        raise RejectedError("it has no points, no networks or no cases")
     if part.decides and not part.upper < 0.0:
-        raise RejectedError("that there is no counter-example takes a bound below 0")
+        raise RejectedError("to rule out counter-examples, the bound must be below 0")
     for each in part.applications:
         if not 0 <= each.point < len(part.points):
             raise RejectedError("a network is applied to a point that does not exist")
     readers = tuple(shelf.reader(each) for each in part.applications)
     if sum(each.members is not None for each in readers) > 1:
         # A single number denotes a node's members.
-        raise CertificateError("members are applied more than once, which is not checked")
+        raise CertificateError(
+            "members are applied more than once, which the checker does not support"
+        )
     inputs = tuple(read_box(box, *_width(p, part, readers)) for p, box in enumerate(part.points))
     found = Points(part, readers, inputs, numbers)
     for i, case in enumerate(part.cases):
@@ -471,9 +475,9 @@ def _width(point: int, part: ClaimPart, readers: tuple[Reader, ...]) -> tuple[in
         if each.point == point
     ]
     if len({reader.stack.inputs for reader in own}) > 1:
-        raise RejectedError("networks of different inputs are applied to one point")
+        raise RejectedError("networks with different inputs are applied to one point")
     if not own:
-        raise RejectedError("no network is applied to a point")
+        raise RejectedError("no network is applied to one of the points")
     return own[0].stack.inputs, str(own[0].path)
 
 
@@ -489,12 +493,14 @@ def _hold(name: str, case: CasePart, points: Points) -> None:
         _numbers(name, form)
     count = len(case.goals) + len(case.conditions) + len(case.inside)
     if not all(0 <= k < count and 0 <= o < count for k, o in case.sums):
-        raise RejectedError(f"{name} sums rows that do not exist")
+        raise RejectedError(f"{name} adds up rows that do not exist")
     for p, i, side in case.inside:
         if not (0 <= p < len(widths) and 0 <= i < widths[p] and side in {0, 1}):
-            raise RejectedError(f"{name} has a side of a box that does not exist")
+            raise RejectedError(f"{name} uses a bound of a box that does not exist")
     if case.near and (len(widths) != 2 or widths[0] != widths[1]):
-        raise RejectedError(f"{name} has points near each other that are not two of one kind")
+        raise RejectedError(
+            f"{name} requires points to be close that are not two points of the same size"
+        )
 
 
 def _places(
@@ -503,13 +509,13 @@ def _places(
     seen: set[tuple[int, int]] = set()
     for of, at, _ in terms:
         if not (0 <= of < len(sizes) and 0 <= at < sizes[of]):
-            raise RejectedError(f"{name} names a {what} that does not exist")
+            raise RejectedError(f"{name} refers to a {what} that does not exist")
         if (of, at) in seen:
-            raise RejectedError(f"{name} names a {what} twice in one form")
+            raise RejectedError(f"{name} uses a {what} twice in one form")
         seen.add((of, at))
 
 
 def _numbers(name: str, form: FormPart) -> None:
     numbers = (form.constant, *(term[2] for term in (*form.features, *form.scores)))
     if not all(abs(number) <= _MOST for number in numbers):
-        raise RejectedError(f"{name} has a number that is not finite, or above {_MOST:g}")
+        raise RejectedError(f"{name} has a number that is not finite, or exceeds {_MOST:g}")

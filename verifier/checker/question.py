@@ -44,8 +44,8 @@ class Subject:
         if not others:
             return f"claims all {self.labels} labels"
         return (
-            f"claims label{'s' * (len(own) > 1)} {runs(own)} of {self.labels}; nothing is claimed "
-            f"of label{'s' * (len(others) > 1)} {runs(others)}"
+            f"claims label{'s' * (len(own) > 1)} {runs(own)} of {self.labels}; nothing is "
+            f"claimed about label{'s' * (len(others) > 1)} {runs(others)}"
         )
 
 
@@ -90,6 +90,8 @@ def _some(family: Family, without: tuple[int, ...]) -> Family:
         return family
     ascending = all(a < b for a, b in pairwise(without))
     if not (ascending and without[0] >= 0 and without[-1] < len(family) > len(without)):
-        raise RejectedError("the members that are left out are not some of the family's")
+        raise RejectedError(
+            "the members left out are not a proper subset of the family, in ascending order"
+        )
     rest = np.delete(np.arange(len(family)), without)
     return Family(family.take(rest), family.removed[rest], family.manifest, family.source)

@@ -52,7 +52,7 @@ def sqrt(value: Fraction) -> Enclosure:
 def power(base: Fraction, exponent: int) -> Enclosure:
     """Enclose a non-negative integer power of a non-negative number."""
     if base < 0 or exponent < 0:
-        raise ValueError("expected a base and an exponent that are not negative")
+        raise ValueError("expected a non-negative base and exponent")
     low = high = Fraction(1)
     for bit in f"{exponent:b}":
         low, high = down(low * low), up(high * high)
@@ -68,7 +68,7 @@ def exp(value: Fraction) -> Enclosure:
     series; the result is squared as often as the argument was halved.
     """
     if abs(value) > _MOST:
-        raise ValueError(f"e to the power of {float(value):g} is not computed")
+        raise ValueError(f"e to the power of {float(value):g} cannot be computed")
     if value < 0:
         low, high = exp(-value)
         return down(1 / high), up(1 / low)
@@ -155,7 +155,7 @@ def at_least(count: int, trials: int, chance: Fraction) -> Enclosure:
     Terms beyond ``count`` have decreasing ratios; their remainder is at most a geometric series.
     """
     if not 0 <= chance <= 1 or not 0 <= trials <= EXACT_TRIALS:
-        raise ValueError(f"expected a chance in [0, 1] and up to {EXACT_TRIALS:,} trials")
+        raise ValueError(f"expected a probability in [0, 1] and at most {EXACT_TRIALS:,} trials")
     if count <= 0 or (chance == 1 and count <= trials):
         return Fraction(1), Fraction(1)
     if count > trials or chance == 0:

@@ -60,7 +60,7 @@ class Shelf:
         path, network = self._network(part.network)
         if part.family is None:
             if part.member is not None:
-                raise RejectedError("a member is of no family")
+                raise RejectedError("a member needs a family")
             parameters = {name: value[None] for name, value in network.parameters.items()}
             return Reader(path, network.graph, network.stack, parameters)
         place = part.network, part.family
@@ -75,13 +75,13 @@ class Shelf:
             parameters = {name: value[None] for name, value in network.parameters.items()}
             return Reader(path, network.graph, network.stack, parameters, where, members)
         if not 0 <= part.member < len(members):
-            raise RejectedError(f"{where}: there is no member {part.member}")
+            raise RejectedError(f"{where}: no member {part.member}")
         taken = members.family.take([part.member])
         return Reader(path, network.graph, members.member(part.member), taken, where)
 
     def _network(self, part: FilePart) -> tuple[Path, Network]:
         if part.kind != "network":
-            raise CertificateError(f"the certificate calls a network a {part.kind!r}")
+            raise CertificateError(f"the certificate lists a network as a {part.kind!r}")
         if part not in self._networks:
             path = found_file(
                 part, self._folder, self._given.networks, "network", self._given.roots
@@ -95,11 +95,13 @@ def read_members(part: FilePart, path: Path, count: int, network: Network, where
     if part.kind == "network":
         alone = load_network(path)
         if alone.architecture != network.architecture:
-            raise RejectedError(f"{path}: has another architecture than {where}")
+            raise RejectedError(f"{path}: its architecture differs from that of {where}")
         stacked = {k: np.asarray(v, np.float32)[None] for k, v in alone.parameters.items()}
         family = Family(stacked, np.zeros(1, np.int64), Manifest())
     else:
         family = load_family(path, network)
     if len(family) != count:
-        raise RejectedError(f"{path}: has {len(family)} members, the certificate is about {count}")
+        raise RejectedError(
+            f"{path}: has {len(family)} members, but the certificate is about {count}"
+        )
     return family

@@ -55,24 +55,24 @@ class SampledSubject:
         part, drawn = self.part, self.part.sample
         level, asked = float(self.confidence), sorted({each.label for each in part.bounds})
         yield (
-            f"{part.name}, at {level:g} over the draw: of {drawn.rows:,} training rows at most "
-            f"{self.exceptions:,} (a share of {float(self.share):g}) cause a leak above upper, "
-            f"{self.claim_text(asked)}"
+            f"{part.name}, with confidence {level:g} over the draw: of {drawn.rows:,} training "
+            f"rows at most {self.exceptions:,} (a share of {float(self.share):g}) cause a leak "
+            f"above upper, {self.claim_text(asked)}"
         )
         yield (
-            f"drawn again: {drawn.size:,} rows by seed {drawn.seed}, draw {drawn.draw} of "
-            f"{drawn.draws} planned; bounded are the members of {self.base.members:,} of them"
-            f"{self._without}"
+            f"redrawn: {drawn.size:,} rows with seed {drawn.seed}, draw {drawn.draw} of "
+            f"{drawn.draws} planned; the bounds cover the members of {self.base.members:,} of "
+            f"them{self._without}"
         )
         yield (
-            f"chance of such a draw if it were wrong: {_up(self.chance):.3g}, of "
-            f"{float(1 - self.confidence):.3g} that {part.results} "
-            f"result{'s' * (part.results > 1)} of {drawn.draws} draw{'s' * (drawn.draws > 1)} share"
+            f"probability of such a draw if the claim were wrong: {_up(self.chance):.3g}, of the "
+            f"{float(1 - self.confidence):.3g} shared by {part.results} "
+            f"result{'s' * (part.results > 1)} of {drawn.draws} draw{'s' * (drawn.draws > 1)}"
         )
         yield (
-            "taken on trust: that the seed, the claims and the number of draws were chosen before "
-            "anything was known of the sample, and that each member is the network retrained "
-            "without its row"
+            "taken on trust: that the seed, the claims and the number of draws were chosen "
+            "before anything was known about the sample, and that each member is the network "
+            "retrained without its row"
         )
         _, *others = self.base.lines()
         yield from others
@@ -83,7 +83,7 @@ class SampledSubject:
             return ""
         shown = ", ".join(map(str, self.left_out[:_NAMED]))
         more = f" and {len(self.left_out) - _NAMED:,} more" if len(self.left_out) > _NAMED else ""
-        return f", not of {shown}{more}"
+        return f", without {shown}{more}"
 
     def claim_text(self, labels: Collection[int]) -> str:
         """Return in words which labels are claimed."""
@@ -95,16 +95,16 @@ def read_sampled(part: SampledPart, question: Question, together: int) -> Sample
     """Check everything in a claim about all rows except the bounds of its members."""
     drawn, removed = part.sample, question.removed
     if not part.bounds or len({each.label for each in part.bounds}) < len(part.bounds):
-        raise RejectedError("its bounds are not one for each label that it is about")
+        raise RejectedError("it does not have exactly one bound for each label that it is about")
     share, confidence = number(part.share), number(part.confidence)
     if not 0 <= share < 1:
-        raise RejectedError(f"{part.share} is no share of the rows")
+        raise RejectedError(f"{part.share} is not a share of the rows")
     if not 0 < confidence < 1:
-        raise RejectedError(f"{part.confidence} is no confidence")
+        raise RejectedError(f"{part.confidence} is not a confidence")
     if part.results < together:
         raise RejectedError(
-            f"what may be wrong is shared by {part.results} results, and the certificate alone has "
-            f"{together} that rest on samples"
+            f"it divides the failure probability among {part.results} results, but the "
+            f"certificate alone has {together} that rest on samples"
         )
     _hold_draw(drawn, question)
     without = len(removed) - len(question.members)
@@ -113,9 +113,9 @@ def read_sampled(part: SampledPart, question: Question, together: int) -> Sample
     error = (1 - confidence) / (part.results * drawn.draws)
     if chance > error:
         raise RejectedError(
-            f"{without:,} of {drawn.size:,} sampled rows are left out of the bound: a draw has so "
-            f"few of the {exceptions + 1:,} worst rows with probability {_up(chance):.4g}, more "
-            f"than the {float(error):.4g} that is allowed"
+            f"{without:,} of {drawn.size:,} sampled rows are left out of the bound: a draw "
+            f"contains so few of the {exceptions + 1:,} worst rows with probability "
+            f"{_up(chance):.4g}, but at most {float(error):.4g} is allowed"
         )
     bounded = question.family.removed
     left_out = np.sort(removed[~np.isin(removed, bounded)])
@@ -127,22 +127,24 @@ def _hold_draw(drawn: DrawPart, question: Question) -> None:
     manifest, family = question.family.manifest, question.subject.family
     said = manifest.sample
     if said is None:
-        raise RejectedError(f"{family}: its manifest says of no sample")
+        raise RejectedError(f"{family}: its manifest does not describe a sample")
     for name in DrawPart.__struct_fields__:
         own, theirs = getattr(drawn, name), getattr(said, name)
         if own != theirs:
             raise RejectedError(
-                f"the certificate says {name} {own} of the sample, the manifest of {family} "
-                f"{theirs}"
+                f"the certificate states {name} {own} for the sample, but the manifest of "
+                f"{family} states {theirs}"
             )
     if not 1 <= drawn.size <= drawn.rows <= _MOST_ROWS:
-        raise RejectedError(f"{drawn.size} rows are no sample of {drawn.rows}")
+        raise RejectedError(f"{drawn.size} rows are not a sample of {drawn.rows}")
     if not 1 <= drawn.draw <= drawn.draws or drawn.seed < 0:
-        raise RejectedError(f"there is no draw {drawn.draw} of {drawn.draws} by seed {drawn.seed}")
+        raise RejectedError(
+            f"there is no draw {drawn.draw} among {drawn.draws} with seed {drawn.seed}"
+        )
     if manifest.data is not None and manifest.data.rows != drawn.rows:
         raise RejectedError(
-            f"{family}: was trained on {manifest.data.rows:,} rows, and {drawn.rows:,} were drawn "
-            "from"
+            f"{family}: was trained on {manifest.data.rows:,} rows, but the sample is of "
+            f"{drawn.rows:,}"
         )
     key = (_STREAM,) if drawn.draw == 1 else (_STREAM, drawn.draw)
     source = np.random.PCG64(np.random.SeedSequence((drawn.seed, *key)))
@@ -160,7 +162,9 @@ def few_drawn(rows: int, size: int, marked: int, most: int) -> Fraction:
     Hypergeometric, counted by marked rows among those drawn.
     """
     if min(marked, size) > _MOST_TERMS:
-        raise RejectedError(f"a tail of {marked:,} rows, of which {size:,} are drawn, is too long")
+        raise RejectedError(
+            f"a hypergeometric tail of {marked:,} rows, with {size:,} drawn, has too many terms"
+        )
     if size < marked:
         size, marked = marked, size
     least = max(0, size + marked - rows)

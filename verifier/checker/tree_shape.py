@@ -116,7 +116,7 @@ class TreeArrays:
                 raise self._wrong(name, key, f"has {len(found[key])} nodes, 'parent' has {count}")
         for key, array in {**floats, "share": share}.items():
             if not np.isfinite(array).all():
-                raise self._wrong(name, key, "holds a number that is not finite")
+                raise self._wrong(name, key, "contains a number that is not finite")
         return TreePart(
             ident, whole["parent"], kind, whole["index"], whole["side"], floats["point"],
             floats["target"], floats["errors"], claim, whole["proof"], whole["group"],
@@ -131,10 +131,10 @@ class TreeArrays:
             return share, self._array(name, "errors", 2, np.float64)
         errors = [self._array(name, key, 1, np.float64) for key in ("error", "tie")]
         if len(errors[0]) != len(errors[1]):
-            raise self._wrong(name, "error", "and the other errors differ in shape")
+            raise self._wrong(name, "error", "and the other arrays of errors differ in shape")
         t = self._array(name, "t", 1, np.float32)
         if len(t) != len(share):
-            raise self._wrong(name, "t", "and the other multipliers differ in shape")
+            raise self._wrong(name, "t", "and the other arrays of multipliers differ in shape")
         return np.column_stack([share, t.astype(np.float64)]), np.column_stack(errors)
 
     def _multipliers(self, name: str, proofs: int) -> Multipliers:
@@ -147,7 +147,7 @@ class TreeArrays:
         cd = np.zeros_like(cz) if bare else self._array(name, "cd", rank, np.float32)
         for key, each in (("cz", cz), ("cd", cd)):
             if not (np.isfinite(each) | (self.short and not listed and np.isnan(each))).all():
-                raise self._wrong(name, key, "holds a number that is not finite")
+                raise self._wrong(name, key, "contains a number that is not finite")
         neuron, starts = None, np.arange(len(cz) + 1)
         if listed:
             neuron = self._integers(name, "neuron")
@@ -157,7 +157,7 @@ class TreeArrays:
             fine = len(neuron) == len(cz) == starts[-1] and starts[0] == 0
             fine = fine and bool((starts[1:] >= starts[:-1]).all())
         if not fine:
-            raise self._wrong(name, "cz", "and the other multipliers differ in shape")
+            raise self._wrong(name, "cz", "and the other arrays of multipliers differ in shape")
         return Multipliers(cz, cd, neuron, starts)
 
     def _integers(self, name: str, key: str) -> NDArray[np.int64]:
@@ -196,7 +196,7 @@ def with_all_sets(part: TreePart, group: Integers, children: Integers, members: 
     count = len(part.offsets) - 1
     own = part.group[part.group >= 0]
     if len(np.unique(own)) != len(own):
-        raise RejectedError("the sets of members are not one for each node that has one")
+        raise RejectedError("not every node with its own set of members has exactly one")
     sets: list[Integers] = [
         part.members[part.offsets[g] : part.offsets[g + 1]] for g in range(count)
     ]
@@ -212,15 +212,17 @@ def with_all_sets(part: TreePart, group: Integers, children: Integers, members: 
         parts = [int(g) for g in part.group[own]]
         empty = [g for g in parts if not len(sets[g])]
         if len(empty) > 1:
-            raise RejectedError(f"node {int(part.ident[parent])} has two parts without members")
+            raise RejectedError(
+                f"node {int(part.ident[parent])} has two parts without listed members"
+            )
         if empty:
             named = np.concatenate([sets[g] for g in parts])
             sets[empty[0]] = np.setdiff1d(sets[group[parent]], named)
         total += sum(len(sets[g]) for g in parts)
         if total > _MOST:
-            raise RejectedError("the sets of members are too many")
+            raise RejectedError("the sets of members are too large in total")
     if not all(len(each) for each in sets):
-        raise RejectedError("the sets of members are not sets of members")
+        raise RejectedError("the sets of members are invalid")
     return replace(
         part,
         members=np.concatenate(sets),
@@ -292,16 +294,24 @@ def make_tree(part: TreePart, shape: Shape, upper: float) -> Tree:
     if not count:
         raise RejectedError("the tree has no nodes")
     _numbers(part, shape)
-    _all(part, ~(part.target > upper), "cuts away what is above the claim")
+    _all(part, ~(part.target > upper), "cuts off more than the claimed bound allows")
     is_root = np.asarray(part.kind == ROOT)
-    _all(part, ((part.parent == -1) == is_root), "is a root with a parent, or has none")
+    _all(
+        part,
+        ((part.parent == -1) == is_root),
+        "is a root with a parent, or has no parent without being a root",
+    )
     # Parents come before children, so there is no cycle.
-    _all(part, part.parent < np.arange(count), "comes before its parent")
+    _all(part, part.parent < np.arange(count), "does not come after its parent")
     order = np.argsort(part.parent, kind="stable")
     order = order[np.searchsorted(part.parent[order], 0) :]
     first = np.searchsorted(part.parent[order], np.arange(count + 1)).astype(np.int64)
     owns = is_root | (part.kind == MEMBERS)
-    _all(part, (part.group >= 0) == owns, "has a set of its own, or none")
+    _all(
+        part,
+        (part.group >= 0) == owns,
+        "has its own set of members where it must not, or lacks one",
+    )
     group, case = part.group.copy(), part.index.copy()
     for i in np.flatnonzero(~is_root):
         case[i] = case[part.parent[i]]
@@ -315,7 +325,7 @@ def make_tree(part: TreePart, shape: Shape, upper: float) -> Tree:
     _all(
         part,
         np.asarray((part.kind != PHASE) | may_tie),
-        "ties a pair where several forms rest on it",
+        "ties a pair of neurons that several forms depend on",
     )
     _splits(tree)
     _multipliers(tree)
@@ -325,19 +335,19 @@ def make_tree(part: TreePart, shape: Shape, upper: float) -> Tree:
 def _numbers(part: TreePart, shape: Shape) -> None:
     """Check that every number is within its range."""
     top = np.choose(part.kind.clip(0, 4), [len(shape.goals), shape.inputs, 1, shape.hidden, 1])
-    _all(part, (part.kind >= 0) & (part.kind <= UNTIED), "is of no known kind")
-    _all(part, (part.index >= 0) & (part.index < top), "splits what does not exist")
-    _all(part, part.parent >= -1, "has a parent that does not exist")
+    _all(part, (part.kind >= 0) & (part.kind <= UNTIED), "has an unknown kind")
+    _all(part, (part.index >= 0) & (part.index < top), "splits on something that does not exist")
+    _all(part, part.parent >= -1, "has an invalid parent")
     rows = max(len(goal) for goal in shape.goals)
     if part.errors.shape[1] != rows or (len(part.share) and part.share.shape[1] != rows):
-        raise RejectedError("the evaluation errors, or the multipliers, are of other forms")
+        raise RejectedError("the evaluation errors or the multipliers do not match the forms")
     _all(part, np.all(part.errors >= 0, axis=1), "has a negative evaluation error")
     proofs = len(part.share)
-    _all(part, (part.proof >= -1) & (part.proof < proofs), "has a proof that does not exist")
+    _all(part, (part.proof >= -1) & (part.proof < proofs), "refers to a proof that does not exist")
     sets = len(part.offsets) - 1
-    _all(part, (part.group >= -1) & (part.group < sets), "has a set that does not exist")
+    _all(part, (part.group >= -1) & (part.group < sets), "refers to a set that does not exist")
     if not part.multipliers.fits(shape.hidden):
-        raise RejectedError("the multipliers are of another network")
+        raise RejectedError("the multipliers do not match the network")
     offsets, listed = part.offsets, part.members
     if (
         sets < 1
@@ -348,7 +358,7 @@ def _numbers(part: TreePart, shape: Shape) -> None:
         or (not part.short and (offsets[1:] == offsets[:-1]).any())
         or (len(listed) and not 0 <= listed.min() <= listed.max() < shape.members)
     ):
-        raise RejectedError("the sets of members are not sets of members")
+        raise RejectedError("the sets of members are invalid")
 
 
 def _all(part: TreePart, fine: NDArray[np.bool_], what: str) -> None:
@@ -365,11 +375,11 @@ def _multipliers(tree: Tree) -> None:
         if not (share >= 0.0).all():
             raise RejectedError(f"node {name} has a negative multiplier")
         if share[len(goal) :].any():
-            raise RejectedError(f"node {name} has multipliers of forms that its case has not")
+            raise RejectedError(f"node {name} has multipliers of forms that its case does not have")
         total = math.fsum(share[: len(goal)][goal])
         if total != 1.0:
             raise RejectedError(
-                f"node {name} has shares of the goals that do not sum to 1 (but to {total:.17g})"
+                f"node {name} has shares of the goals that sum to {total:.17g}, not to 1"
             )
 
 
@@ -378,12 +388,14 @@ def _roots(tree: Tree) -> None:
     roots = np.flatnonzero(part.kind == ROOT)
     if not np.array_equal(np.sort(part.index[roots]), np.arange(cases)):
         raise RejectedError(
-            f"there are {len(roots)} roots for {cases} cases, or not one for each of them"
+            f"there are {len(roots)} roots for {cases} cases; expected exactly one per case"
         )
     everyone = np.arange(tree.shape.members)
     for root in roots:
         if not np.array_equal(np.sort(tree.members(int(part.group[root]))), everyone):
-            raise RejectedError(f"node {int(part.ident[root])} is a root that lacks a member")
+            raise RejectedError(
+                f"node {int(part.ident[root])} is a root that does not cover every member"
+            )
 
 
 def _splits(tree: Tree) -> None:
@@ -394,21 +406,21 @@ def _splits(tree: Tree) -> None:
         kinds = part.kind[children]
         name = int(part.ident[node])
         if (kinds != kinds[0]).any():
-            raise RejectedError(f"node {name} is split in two ways at once")
+            raise RejectedError(f"node {name} has children of different kinds")
         if kinds[0] == MEMBERS:
             parts = [tree.members(int(part.group[child])) for child in children]
             together = np.sort(np.concatenate(parts))
             if not np.array_equal(together, np.sort(tree.members(int(tree.group[node])))):
-                raise RejectedError(f"the sets below node {name} are not the members above")
+                raise RejectedError(f"the sets below node {name} do not partition its members")
             continue
         if kinds[0] == UNTIED:
             if len(children) != 1:
                 raise RejectedError(f"node {name} is untied more than once")
             continue
         if len(children) != 2 or sorted(part.side[children].tolist()) != [0, 1]:
-            raise RejectedError(f"node {name} lacks one of its two children")
+            raise RejectedError(f"node {name} does not have its two children")
         one, two = children
         if part.index[one] != part.index[two]:
-            raise RejectedError(f"the children of node {name} split different things")
+            raise RejectedError(f"the children of node {name} split on different things")
         if kinds[0] == INPUT and part.point[one] != part.point[two]:
             raise RejectedError(f"the children of node {name} are split at different points")

@@ -228,7 +228,7 @@ class Walk:
         proof = part.proof[names]
         if (proof < 0).any():
             first = int(np.argmax(proof < 0))
-            self._fail(int(names[first]), "is not empty, and has no multipliers", math.inf)
+            self._fail(int(names[first]), "is not empty, but has no multipliers", math.inf)
         share = part.share[proof]
         asked = self.rows.combine(self._place[self.tree.case[names]], share)
         given = part.multipliers.rows(proof, self.net.hidden)
@@ -239,7 +239,7 @@ class Walk:
             i = int(np.argmax(wrong))
             self._fail(
                 int(names[i]),
-                f"is bounded by {value[i]:.9g}, not by {claim[i]:.9g}",
+                f"is bounded by {value[i]:.9g}, not by the claimed {claim[i]:.9g}",
                 float(value[i] - claim[i]),
             )
         if self._spare is not None:
@@ -319,7 +319,9 @@ class Walk:
         if wrong.any():
             k = int(np.argmax(wrong))
             self._fail(
-                node, f"has too small an evaluation error of form {k}", float(own[k] - recorded[k])
+                node,
+                f"states too small an evaluation error of form {k}",
+                float(own[k] - recorded[k]),
             )
 
     def _fail(self, node: int, what: str, by: float) -> None:

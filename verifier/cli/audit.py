@@ -198,7 +198,7 @@ def audit(
     Trials run elsewhere, such as attacks on a service, can be judged by their --counts alone.
     """
     if not 0 < confidence < 1:
-        raise AuditError(f"--confidence {confidence}: expected a number in (0, 1), as in 0.95")
+        raise AuditError(f"--confidence {confidence}: expected a number in (0, 1), e.g. 0.95")
     if output.exists():
         raise AuditError(f"{output} already exists; choose another -o, or delete it")
     ready = unlearned is not None or retrained is not None
@@ -288,8 +288,8 @@ def _audit_table(found: Views, confidence: float, seed: int, output: Path) -> st
             )
         if held.ranked is not None:
             lines.append(
-                f"{'who was deleted':<16}at least {held.ranked.lower:.3f} of it shows against rows "
-                "never trained on"
+                f"{'who was deleted':<16}at least {held.ranked.lower:.3f} of it also shows "
+                "against rows never trained on"
             )
     if len(found.trials) >= LEAST_TRIALS:
         lines += ["", *_rates(rates(found, confidence, seed))]
@@ -303,7 +303,10 @@ def _audit_table(found: Views, confidence: float, seed: int, output: Path) -> st
 
 def _rates(rows: tuple[Row, ...]) -> list[str]:
     arms = [arm for arm in ("original", "unlearned", "retrained") if arm in rows[0].forgotten]
-    lines = ["how often an attack says member: mean [interval] of trials; * tells the arms apart"]
+    lines = [
+        "how often an attack answers 'member': mean [interval] over trials; * "
+        "distinguishes the arms"
+    ]
     lines.append(f"{'attack':<28}" + "".join(f"{arm:<28}" for arm in arms))
     for row in rows:
         for name, found in ((row.attack + " *" * row.flagged, row.forgotten), ("", row.unseen)):

@@ -69,7 +69,7 @@ def check(
     the public key), the digest of every file, and that the attestation matches the results. It then
     reads the questions from the specification itself, and the certificate must prove the answers.
 
-    The check reads networks and families from their files and uses nothing of the search: it
+    The check reads networks and families from their files and uses no code of the search: it
     computes or checks every region, bound and multiplier, including rounding. It trusts the readers
     of ONNX and family files, numpy, and that the runtime computes in float32.
 

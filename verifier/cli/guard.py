@@ -47,7 +47,7 @@ def guard(
         float | None,
         typer.Option(
             help="Privacy budget of a noised answer: how much it may depend on any one training "
-            "point; 0 for not at all.",
+            "point; 0 means not at all.",
             show_default=False,
         ),
     ] = None,
@@ -98,7 +98,7 @@ def guard(
     seed: Annotated[
         int | None,
         typer.Option(
-            help="For experiments only: whoever knows the seed can remove the noise.",
+            help="For experiments only: anyone who knows the seed can remove the noise.",
             show_default="the operating system's randomness",
         ),
     ] = None,
@@ -216,9 +216,9 @@ def guard(
     """Answer with labels that no single training point can change, or only a little (epsilon).
 
     If the confidence is above the proved bound, the guard returns the network's label. Otherwise it
-    asks the retrained networks, and only if one of them disagrees it draws the answer at random,
-    once, and stores it. For a forest it knows every deletion and returns the label unless a
-    deletion changes it. Labels go to standard output, one per row.
+    evaluates the retrained networks, and only if one of them disagrees does it draw the answer at
+    random, once, and store it. For a forest it computes every deletion and returns the label unless
+    a deletion changes it. Labels go to standard output, one per row.
 
     For example: leaveout guard family --epsilon 0.2 patients.csv -o labels.csv
 
@@ -234,7 +234,7 @@ def guard(
         sys.stdout.write(_new_key(keys, new_key))
         return
     if rows is not None and (serve or account):
-        raise GuardError(f"{rows}: {'--serve' if serve else '--account'} takes no rows")
+        raise GuardError(f"{rows}: {'--serve' if serve else '--account'} accepts no rows")
     if account:
         epsilon = None
     elif epsilon is None:

@@ -20,9 +20,9 @@ def partition(
         Path,
         typer.Argument(
             metavar="CSV|NPZ",
-            help="A CSV with a header line, or an NPZ with X_train, y_train, X_test, y_test. Each "
-            "part encodes its own rows of a CSV: numbers are scaled into [0, 1], words one-hot "
-            "encoded (see --encoding); an NPZ is used as it is.",
+            help="A CSV with a header line, or an NPZ with X_train, y_train, X_test, y_test. "
+            "Each part encodes its own rows of a CSV: numbers are scaled into [0, 1], "
+            "words one-hot encoded (see --encoding); an NPZ is used unchanged.",
             show_default=False,
         ),
     ],
@@ -32,7 +32,7 @@ def partition(
             "-o",
             "--output",
             metavar="DIR",
-            help="Folder for ballots.npz, parts.csv, poisoning.spec and, if asked for, models/.",
+            help="Folder for ballots.npz, parts.csv, poisoning.spec and, with --onnx, models/.",
             show_default=False,
         ),
     ],
@@ -48,11 +48,12 @@ def partition(
         str,
         typer.Option(
             metavar="dpa|boosted|ss_dpa|finite_aggregation|hash_bagging",
-            help="dpa: against rows inserted or removed. finite_aggregation: the same with K times "
-            "--spread members, each row reaching --spread of them. hash_bagging: all rows are "
-            "divided among K members --families times, each time by another hash. boosted: dpa "
-            "whose members are --spread classifiers of one part. ss_dpa: against changed labels "
-            "alone; members may learn from all samples without labels.",
+            help="dpa: certifies against inserted or removed rows. finite_aggregation: the same "
+            "with K times --spread members, each row reaching --spread of them. "
+            "hash_bagging: all rows are divided among K members --families times, each "
+            "time by another hash. boosted: dpa whose members are --spread classifiers of "
+            "one part. ss_dpa: certifies against changed labels only; members may learn "
+            "from all samples without labels.",
         ),
     ] = "dpa",
     spread: Annotated[
@@ -88,8 +89,8 @@ def partition(
         str | None,
         typer.Option(
             metavar="A,B,...",
-            help="All labels there are; rows with another one reach no member. Without it, those "
-            "of the file, and certificates assume that edits bring none.",
+            help="All possible labels; rows with any other label reach no member. Without it, "
+            "the labels of the file are used, and certificates assume that edits add none.",
             show_default=False,
         ),
     ] = None,
@@ -98,18 +99,20 @@ def partition(
         typer.Option(
             "--bad-rows",
             metavar="refuse|skip",
-            help="Rows that cannot be read: too many or too few cells, an open quote, bytes that "
-            "are no text, no label; of an NPZ, what is not finite. skip: each line is a row, and "
-            "is left aside by itself. refuse: certificates assume that edits bring none.",
+            help="What to do with unreadable rows: too many or too few cells, an open quote, "
+            "bytes that are not text, no label; in an NPZ, values that are not finite. "
+            "skip: each line is a row, and is skipped independently of the others. refuse: "
+            "certificates assume that edits add none.",
         ),
     ] = "refuse",
     learner: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="A classifier of scikit-learn by name; torch: a small ReLU network, whose batch, "
-            "lr, weight_decay and dropout are for --set; nearest: k nearest neighbours, --set k=5; "
-            "or tree: one of few levels, --set depth=2 and leaf=1.",
+            help="A scikit-learn classifier by name; torch: a small ReLU network, whose batch, "
+            "lr, weight_decay and dropout are set with --set; nearest: k nearest "
+            "neighbours, e.g. --set k=5; or tree: a shallow tree, e.g. --set depth=2 and "
+            "leaf=1.",
             show_default="RandomForestClassifier with n_estimators=10",
         ),
     ] = None,
@@ -118,8 +121,8 @@ def partition(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="A parameter of the learner, as in max_depth=5, or of one of --features, as in "
-            "PCA.n_components=20. May be given again.",
+            help="A parameter of the learner, e.g. max_depth=5, or of one of --features, e.g. "
+            "PCA.n_components=20. May be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -139,10 +142,10 @@ def partition(
         str | None,
         typer.Option(
             metavar="removals|relabels|insertions|edits",
-            help="Say of each member, too, how many changes of this one kind within its part its "
-            "vote survives, so that certificates grow: with --learner nearest (all four; edits are "
-            "insertions and removals mixed) or tree (removals, relabels). For dpa alone; "
-            "poisoning.spec then asks about this kind.",
+            help="Also compute for each member how many changes of this one kind within its "
+            "part its vote survives, which makes certificates larger: with --learner "
+            "nearest (all four; edits are insertions and removals mixed) or tree "
+            "(removals, relabels). For dpa only; poisoning.spec then asks about this kind.",
             show_default=False,
         ),
     ] = None,
@@ -150,9 +153,9 @@ def partition(
         int | None,
         typer.Option(
             metavar="R",
-            help="With --learner tree and --survive: every set of up to R changed rows is tried, "
-            "which takes about n^R trees of a part with n rows; what no such set changes survives "
-            "R. Members of nearest are counted at any number.",
+            help="With --learner tree and --survive: every set of up to R changed rows is "
+            "tried, which takes about n^R trees of a part with n rows; a vote that no such "
+            "set changes survives R. Members of nearest are counted at any number.",
             show_default="2",
         ),
     ] = None,
@@ -160,9 +163,10 @@ def partition(
         Path | None,
         typer.Option(
             metavar="CSV",
-            help="A table whose rows say, for every part, how columns become features: ranges and "
-            "categories, of no row else. It may be the one of --test. --survive needs it of a CSV, "
-            "since else a changed row moves the others of its part.",
+            help="A table whose rows determine, for every part, how columns become features: "
+            "their ranges and categories come from no other rows. It may be the one of "
+            "--test. With a CSV, --survive needs it, because otherwise a changed row moves "
+            "the others of its part.",
             show_default=False,
         ),
     ] = None,
@@ -170,8 +174,8 @@ def partition(
         str | None,
         typer.Option(
             metavar="A,B,...",
-            help="With ss_dpa: unsupervised transformers of scikit-learn, fitted on all samples, "
-            "as StandardScaler,PCA.",
+            help="With ss_dpa: unsupervised scikit-learn transformers, fitted on all samples, "
+            "e.g. StandardScaler,PCA.",
             show_default=False,
         ),
     ] = None,
@@ -179,8 +183,8 @@ def partition(
         str | None,
         typer.Option(
             metavar="refuse|merge",
-            help="With ss_dpa, if two rows are one sample. merge: they go to one part, and any "
-            "change of their labels counts as one relabel.",
+            help="With ss_dpa: what to do if two rows are the same sample. merge: they go to "
+            "one part, and any change of their labels counts as one relabel.",
             show_default="refuse",
         ),
     ] = None,
@@ -190,21 +194,22 @@ def partition(
     scores: Annotated[
         bool,
         typer.Option(
-            "--scores/--no-scores", help="Keep the members' scores, which run-off elections need."
+            "--scores/--no-scores", help="Store the members' scores, which run-off elections need."
         ),
     ] = True,
-    seed: Annotated[int, typer.Option(help="Of member 0; member i has the seed plus i.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of member 0; member i has the seed plus i.")] = 0,
     hash_key: Annotated[
         str,
         typer.Option(
             metavar="TEXT",
-            help="Changes which part a sample belongs to; not a secret, it is written down.",
+            help="Determines which part a sample belongs to; it is recorded, so it is not a "
+            "secret.",
             show_default="none",
         ),
     ] = "",
     workers: Annotated[
         int | None,
-        typer.Option(help="Number of processes; affects speed only.", show_default="one a core"),
+        typer.Option(help="Number of processes; affects speed only.", show_default="one per core"),
     ] = None,
     onnx: Annotated[
         bool, typer.Option("--onnx/--no-onnx", help="Write the members as ONNX where possible.")
@@ -213,8 +218,8 @@ def partition(
         bool,
         typer.Option(
             "--undefended/--no-undefended",
-            help="Also train one model on all rows, to see what the partition costs in "
-            "accuracy. It runs last and may take as long as all members.",
+            help="Also train one model on all rows, to see how much accuracy the partition "
+            "costs. It runs last and may take as long as all members.",
         ),
     ] = True,
 ) -> None:

@@ -34,7 +34,7 @@ def partition_table(report: PartitionReport) -> str:
         ("labels", f"{report.labels:,}"),
         ("members", f"{report.members:,}"),
         (
-            "rows a member",
+            "rows per member",
             f"{min(report.sizes):,} to {max(report.sizes):,}, median {middle:,.10g}",
         ),
         ("majority", f"{accuracy.majority:.2%}, by always answering {names[accuracy.most]}"),
@@ -83,7 +83,9 @@ def _labels(report: PartitionReport, names: list[str]) -> list[str]:
         cells = f"{shares[0]:>8}" + "".join(f"{share:>12}" for share in shares[1:])
         lines.append(f"{names[label]:<{width}}{points:>11,}{cells}")
     if len(shown) < ballots.labels:
-        lines.append(f"and {ballots.labels - len(shown):,} labels of higher recall, or no test row")
+        lines.append(
+            f"and {ballots.labels - len(shown):,} labels with higher recall, or without test rows"
+        )
     return lines
 
 

@@ -66,7 +66,7 @@ def _labels(table: AccuracyTable) -> Iterator[RenderableType]:
         return
     if any(_spread(record) > _MUCH for _, record in table.columns):
         yield _table(table, order[:_WORST])
-        yield Text(f"  and {len(order) - _WORST:,} labels with more certified")
+        yield Text(f"  and {len(order) - _WORST:,} labels with more points certified")
         return
     for name, record in table.columns:
         worst = least(record) or record.labels[0]
@@ -107,7 +107,7 @@ def _warning(name: str, record: Accuracy) -> str:
     common = _short(label_text(record.common, record.common_name))
     return (
         f"warning: {name}: {share(record.lower / record.points)} certified is no better than "
-        f"always answering {common}, which no change makes wrong more often"
+        f"always answering {common}, which no change can make wrong more often"
     )
 
 
@@ -181,7 +181,7 @@ def render_checked(found: list[Checked], console: Console) -> None:
 def _acceptance(found: Checked) -> str:
     """Return the text that a claim is accepted, with its confidence if sampled."""
     if isinstance(found.subject, SampledSubject):
-        return f"accepted at {float(found.subject.confidence):g}"
+        return f"accepted with confidence {float(found.subject.confidence):g}"
     return "accepted"
 
 
@@ -240,7 +240,7 @@ def _box(box: BoxRecord) -> str:
     listed = sum(len(each.columns) for each in box.choices)
     if listed:
         takes = "takes" if listed == 1 else "take"
-        return f"a box of {_count_features(box)}, {listed} of which {takes} listed values only"
+        return f"a box of {_count_features(box)}; {listed} of them {takes} listed values only"
     if len(sides) == 1:
         return f"[{sides[0][0]:g}, {sides[0][1]:g}]^{len(box.lower)}"
     return f"a box of {_count_features(box)}"

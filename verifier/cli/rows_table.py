@@ -84,14 +84,14 @@ def _summary(report: Report, records: Sequence[RowRecord]) -> Iterator[str]:
     missing = len(records) - len(left_out)
     yield (
         f"{count_noun(len(left_out), 'row')} left out, of "
-        f"{', '.join(dict.fromkeys(each.network for each in records))}. bound: no answer of a "
+        f"{', '.join(dict.fromkeys(each.network for each in records))}. bound: no answer with a "
         "higher confidence changes without the row, proved over the set of inputs of "
         f"{', '.join(dict.fromkeys(name for each in records for name in each.statements))}"
     )
     harmless = sum(each.bound is not None and each.bound <= 0 for each in left_out)
     if harmless:
         change = "changes" if harmless == 1 else "change"
-        yield f"{count_noun(harmless, 'row')} {change} no answer of a confidence above 0"
+        yield f"{count_noun(harmless, 'row')} {change} no answer with a confidence above 0"
     if missing:
         yield (
             f"{count_noun(missing, 'row')} not retrained: nothing is proved about {_them(missing)}"
@@ -106,8 +106,8 @@ def _of_points(records: Sequence[RowRecord]) -> Iterator[str]:
     changing = [each for each in records if each.points is not None and each.points.changed]
     points = {at for each in changing for at in (each.points.changed if each.points else ())}
     yield (
-        f"of the {count_noun(given.points, 'answer')} to {given.data} {len(points):,} "
-        f"{'depends' if len(points) == 1 else 'depend'} on some one row; "
+        f"of the {count_noun(given.points, 'answer')} to {given.data}, {len(points):,} "
+        f"{'depends' if len(points) == 1 else 'depend'} on at least one single row; "
         f"{count_noun(len(changing), 'row')} {'changes' if len(changing) == 1 else 'change'} at "
         "least one. not ruled out: how many the bounds alone would leave open"
     )

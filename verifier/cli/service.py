@@ -114,7 +114,7 @@ def service(
         claim = Unlearning(*_claim_values(alpha=alpha, beta=beta, gamma=gamma))
         tried, asked = _whole("--shards", shards), _whole("--predictions", predictions)
         if not 0 < test_share < 1:
-            raise ShardedError(f"--test-share {test_share:g}: expected a share in (0, 1), as 0.2")
+            raise ShardedError(f"--test-share {test_share:g}: expected a share in (0, 1), e.g. 0.2")
         name, estimator = _estimator(learner, settings or [])
         refuse_occupied(output)
         rows, held = _split(data, read_data(data, label), test_share, seed)
@@ -146,7 +146,7 @@ def _whole(flag: str, text: str) -> list[int]:
     parts = [part.strip().replace("_", "") for part in text.split(",")]
     if not all(part.isdecimal() and 1 <= int(part) <= 100_000 for part in parts):
         raise ShardedError(
-            f"{flag} {text}: expected whole numbers from 1 to 100,000, as in {flag} 6,100"
+            f"{flag} {text}: expected whole numbers from 1 to 100,000, e.g. {flag} 6,100"
         )
     return sorted({int(part) for part in parts})
 
@@ -184,7 +184,7 @@ def _split(path: Path, data: TrainingData, share: float, seed: int) -> tuple[Row
     if len(y_test) < 10 or len(np.unique(y)) < 2:
         raise ShardedError(
             f"{path}: {len(y):,} rows to train on and {len(y_test):,} held out are too few to "
-            "judge answers by; expected 10 held out at least, and two labels among the others"
+            "evaluate answers; expected at least 10 held out, and two labels among the others"
         )
     if len(y_test) > _MOST_POINTS:
         few = rng.choice(len(y_test), _MOST_POINTS, replace=False)
@@ -266,7 +266,7 @@ def _plan_text(plan: Plan, learner: str, notes: list[str]) -> str:
     claim = plan.claim
     facts = [
         ("rows", f"{plan.rows:,} to train on, {plan.points:,} held out"),
-        ("labels", f"{plan.labels}; the most frequent one is right on {plan.frequent:.1%}"),
+        ("labels", f"{plan.labels}; the most frequent one is correct for {plan.frequent:.1%}"),
         ("learner", learner),
         ("guarantee", f"alpha = {claim.alpha:g}, beta = {claim.beta:g}, gamma = {claim.gamma:g}"),
         *(("note", note) for note in notes),
@@ -291,30 +291,30 @@ def _offer_line(offer: Offer) -> str:
     many = "1 answer" if chosen.predictions == 1 else f"{chosen.predictions:,} answers"
     return (
         f"{chosen.shards:,} shards, {chosen.mechanism}, epsilon = {chosen.epsilon:g}: {many} "
-        f"between two full retrainings, right on {offer.accuracy:.1%}"
+        f"between two full retrainings, {offer.accuracy:.1%} of them correct"
     )
 
 
 def _nothing(plan: Plan) -> str:
     if plan.useful > 1:
         return (
-            "no settings are recommended: not even a majority is more often right than the most "
-            f"frequent label, {plan.frequent:.1%}, by more than {plan.points:,} points can tell; "
-            "take another --learner, fewer --shards or more rows"
+            "no settings are recommended: not even a majority vote is correct more often than "
+            f"the most frequent label, {plan.frequent:.1%}, by more than {plan.points:,} points "
+            "can show; use another --learner, fewer --shards or more rows"
         )
     best = max(offer.accuracy for each in plan.trained for offer in each.offers)
     few = min(offer.asked for each in plan.trained for offer in each.offers)
     said = (
-        f"no settings are recommended: at alpha = {plan.claim.alpha:g} answers are little more "
-        f"than coin tosses, right on {best:.1%} at best, the most frequent label on "
-        f"{plan.frequent:.1%}"
+        f"no settings are recommended: at alpha = {plan.claim.alpha:g} answers are little better "
+        f"than coin tosses: at best {best:.1%} are correct, against {plan.frequent:.1%} for the "
+        "most frequent label"
     )
     if plan.needed is None:
-        return f"{said}; take more --shards, or fewer --predictions than {few}"
+        return f"{said}; use more --shards, or fewer --predictions than {few}"
     shards, count, alpha = plan.needed
     return (
-        f"{said}; they would be useful, from {plan.useful:.1%} on, with --alpha "
-        f"{math.ceil(100 * alpha) / 100:g}, {shards:,} shards and --predictions {count}; or take "
+        f"{said}; they would be useful (at least {plan.useful:.1%} correct) with --alpha "
+        f"{math.ceil(100 * alpha) / 100:g}, {shards:,} shards and --predictions {count}; or use "
         "more --shards"
     )
 
@@ -359,5 +359,5 @@ def _write_all(directory: Path, files: dict[str, str]) -> list[Path]:
     try:
         write_together(directory, {name: text.encode() for name, text in files.items()})
     except OSError as error:
-        raise ShardedError(f"{directory}: cannot be written: {error.strerror}") from None
+        raise ShardedError(f"{directory}: cannot write: {error.strerror}") from None
     return [directory / name for name in files]

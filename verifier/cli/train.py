@@ -49,8 +49,8 @@ def train(
         str | None,
         typer.Option(
             metavar="WIDTHS",
-            help="Widths of the hidden ReLU layers, e.g. 50,50; without any it is logistic "
-            "regression.",
+            help="Widths of the hidden ReLU layers, e.g. 50,50; without any, the model is "
+            "logistic regression.",
             show_default="50,50",
         ),
     ] = None,
@@ -63,10 +63,10 @@ def train(
         ),
     ] = False,
     epochs: Annotated[int, typer.Option(help="Training epochs.")] = 50,
-    batch: Annotated[int, typer.Option(help="Rows a step.")] = 100,
+    batch: Annotated[int, typer.Option(help="Rows per step.")] = 100,
     lr: Annotated[float, typer.Option(help="Learning rate.")] = 0.1,
     optimizer: Annotated[str, typer.Option(metavar="sgd|adam", help="Optimiser.")] = ("sgd"),
-    momentum: Annotated[float, typer.Option(help="Of sgd.")] = 0.0,
+    momentum: Annotated[float, typer.Option(help="Momentum of sgd.")] = 0.0,
     schedule: Annotated[
         str,
         typer.Option(
@@ -83,7 +83,7 @@ def train(
             metavar="balanced|NUMBERS",
             help="Class weights in the loss, e.g. 1,4.5 in label order, or balanced: inversely "
             "proportional to the class frequencies.",
-            show_default="all alike",
+            show_default="all equal",
         ),
     ] = None,
     weight_decay: WeightDecay = 1e-5,

@@ -67,7 +67,7 @@ def unlearn(
         typer.Option(
             metavar="LABEL",
             help="Forget all rows of this label instead. The network keeps a score for the "
-            "label; networks retrained with --retrain show what it is worth.",
+            "label; networks retrained with --retrain show what that score is worth.",
             show_default=False,
         ),
     ] = None,
@@ -151,7 +151,7 @@ def _other_recipe(record: Record) -> str:
     if before is None or not anew or sum(anew) / len(anew) >= before - _FAR:
         return ""
     return (
-        f"note: retrained networks are right on {sum(anew) / len(anew):.2%} of the other rows, "
+        f"note: retrained networks are correct on {sum(anew) / len(anew):.2%} of the other rows, "
         f"MODEL on {before:.2%}, so they are not a fair baseline; pass the --epochs, --batch and "
         "--lr that trained MODEL"
     )
@@ -193,7 +193,7 @@ def _table(report: UnlearningReport) -> str:
 def _accuracies(record: Record, of: str) -> str:
     before, after = getattr(record.original, of), getattr(record.unlearned, of)
     if before is None or after is None:
-        return "no test row to judge by"
+        return "no test rows to evaluate on"
     others = [getattr(one, of) for one in record.retrained_accuracies]
     beside = f"; retrained {sum(others) / len(others):.2%}" if others else ""
     return f"{before:.2%} -> {after:.2%}{beside}"

@@ -183,7 +183,7 @@ def verify(
         }
         for option, value in written.items():
             if value is not None:
-                raise SpecError(f"--dry-run solves nothing: leave --{option} out")
+                raise SpecError(f"--dry-run solves nothing: drop --{option}")
         _show_plan(
             spec,
             VerifyOptions(

@@ -157,7 +157,7 @@ def _specification(
     own = [each for each, _ in subjects if each.annotations.kind == _SPECIFICATION]
     expected = 0 if "\n" in report.spec else 1
     if len(own) != expected and (own or report.files):
-        built = ", for its text is in the results" * (not expected)
+        built = ", because its text is in the results" * (not expected)
         raise TamperedError(
             f"{name}: names {len(own)} files of kind {_SPECIFICATION!r}, expected "
             f"{'one' if expected else 'none'}{built}"

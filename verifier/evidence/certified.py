@@ -170,12 +170,12 @@ class _Asked(ABC, Generic[J]):
         box, members = self.facts
         for each in results:
             if each.members != members:
-                return f"is about {each.members:,} members in the results, and {members:,} are read"
+                return f"is about {each.members:,} members in the results, but {members:,} are read"
             if each.box != box:
                 return "is about other inputs in the results than in the specification"
             if each.label_name != self.label_name(each.label):
                 return (
-                    f"calls label {each.label} {each.label_name!r}, the model "
+                    f"names label {each.label} {each.label_name!r}, but the model names it "
                     f"{self.label_name(each.label)!r}"
                 )
         return ""

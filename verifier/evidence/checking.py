@@ -52,9 +52,7 @@ class CheckedEvidence:
     """Evidence that passed every check."""
 
     attestation: Path
-    signers: tuple[
-        str, ...
-    ]  # ids of the alleged signing keys; empty for a bare statement
+    signers: tuple[str, ...]  # ids of the alleged signing keys; empty for a bare statement
     keyid: str  # id of the key whose signature was verified; empty if no key was given
     digests: int  # number of files with the stated digests
     report: Report  # the results

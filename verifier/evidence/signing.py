@@ -88,7 +88,7 @@ def decode_json(content: bytes, name: str) -> Any:
 
 def open_envelope(content: bytes, name: str) -> Envelope:
     """Read an envelope or a bare statement; its content is untrusted."""
-    raw = decode_json(content, f"{name}:")
+    raw = decode_json(content, name)
     if isinstance(raw, dict) and "_type" in raw:
         return Envelope(name, content, ())
     try:

@@ -203,12 +203,12 @@ def read_report(content: bytes, path: Path) -> Report:
         refuse_repeated(content)
         if not isinstance(raw, dict) or not {"leaveout", "results"} <= set(raw):
             raise EvidenceError(
-                f"{path}: holds no results; expected a results file of verify --json"
+                f"{path}: contains no results; expected a results file of verify --json"
             )
         return msgspec.convert(raw, Report)
     except (ValueError, RecursionError) as no:
         raise EvidenceError(
-            f"{path}: does not hold results that this version can read: {no}"
+            f"{path}: does not contain results that this version can read: {no}"
         ) from None
 
 

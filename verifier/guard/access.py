@@ -155,7 +155,7 @@ def load_bounds(path: Path) -> ProvedBounds:
         box = Box(_floats(arrays["lower"], 1), _floats(arrays["upper"], 1), choices)
         upper = _floats(arrays["member_upper"], 2)
     except KeyError as error:
-        raise GuardError(f"{path}: holds no bounds ({error} is missing)") from None
+        raise GuardError(f"{path}: contains no bounds ({error} is missing)") from None
     except (SpecError, TypeError, ValueError) as error:
         raise GuardError(f"{path}: the bounds are damaged: {error}") from None
     if not (upper.size and (upper >= 0).all()):  # a NaN is neither
@@ -165,7 +165,7 @@ def load_bounds(path: Path) -> ProvedBounds:
 
 def _floats(array: NDArray[np.generic], dimensions: int) -> Floats:
     if array.dtype != np.float64 or array.ndim != dimensions:
-        raise ValueError(f"{array.dtype} of shape {array.shape} where numbers should be")
+        raise ValueError(f"{array.dtype} of shape {array.shape}, expected float64")
     return np.ascontiguousarray(array)
 
 
@@ -204,11 +204,11 @@ def _refuse_sample(folder: Path) -> None:
     if sample is not None:
         drawn, bounds = folder / _DRAWN_SPEC, folder / BOUNDS
         raise GuardError(
-            f"{folder}: nothing is proved of it yet: there is no {BOUNDS}; its members lack "
-            f"{sample.size:,} of {sample.rows:,} rows, drawn as a sample, and what {SPEC} says by "
-            f"'but' guards nobody: write {drawn}, the same without 'but' and 'with confidence', "
-            f"and make it with leaveout verify {drawn} --bounds {bounds}, to cover the rows drawn "
-            "alone; to cover others, train without --sample in another folder"
+            f"{folder}: nothing is proved about it yet: there is no {BOUNDS}. Its members lack "
+            f"{sample.size:,} of {sample.rows:,} rows, drawn as a sample, and the 'but' in "
+            f"{SPEC} guards no single row. To cover only the rows drawn, write {drawn}, the same "
+            f"without 'but' and 'with confidence', and run leaveout verify {drawn} --bounds "
+            f"{bounds}; to cover others, train without --sample in another folder"
         )
 
 
@@ -221,8 +221,8 @@ def load_access(folder: Path) -> Access:
         )
     if (folder / FOREST).exists() and not (folder / NETWORK).exists():
         raise GuardError(
-            f"{folder}: holds a forest; its guard knows every deletion and needs no bound. For a "
-            "bound, ask find bound over leave_one_out"
+            f"{folder}: contains a forest; its guard computes every deletion and needs no bound. "
+            "For a bound, write a 'find' over leave_one_out"
         )
     path = folder / BOUNDS
     if not path.exists():

@@ -321,7 +321,7 @@ class Guard:
         subject = load_subject(Path(folder), progress, adopt=adopt)
         if settings.outside == "noise" and not isinstance(subject.domain, BoxDomain):
             raise GuardError(
-                f"{folder}: a forest answers every input, so none lies outside to noise; leave "
+                f"{folder}: a forest answers every input, so no input is outside; leave "
                 "'outside' at its default"
             )
         path = subject.folder / MEMORY if memory is None else Path(memory)

@@ -27,7 +27,9 @@ def read_numbers(given: ArrayLike, what: str, kind: Numbers) -> NDArray[Any]:
     try:
         array = np.asarray(given)
     except ValueError:
-        raise GuardError(f"{what} must be numbers, with equally many features") from None
+        raise GuardError(
+            f"{what} must be numbers, with the same number of features in every row"
+        ) from None
     if array.dtype.kind not in "fiu":
         raise GuardError(f"{what} must be numbers, got {array.dtype}")
     with np.errstate(over="ignore"):  # what does not fit is found to be infinite
@@ -46,7 +48,7 @@ def encode_inputs(rows: Any, encode: Callable[[list[Any]], NDArray[Any]]) -> NDA
         raise GuardError(str(error)) from None
     except (TypeError, ValueError, OverflowError) as error:
         raise GuardError(
-            f"a row holds a value that is neither a number nor text: {error}"
+            f"a row contains a value that is neither a number nor a string: {error}"
         ) from None
 
 

@@ -115,9 +115,9 @@ def change_rows(subject: Subject, change: Callable[[DareForestClassifier], T]) -
         found = change(forest)
         if kind_digest(forest.ensemble()) != before:
             raise GuardError(
-                f"{subject.folder / FOREST}: this change would give the forest other labels than "
-                "those of the stored answers; change the forest itself and load a guard with "
-                "another memory (the cost of past answers stays spent)"
+                f"{subject.folder / FOREST}: with this change, the forest would have labels other "
+                "than those of the stored answers; change the forest directly and load a guard "
+                "with another memory (the cost of past answers stays spent)"
             )
         return found
 

@@ -478,12 +478,14 @@ def _checked_account(database: sqlite3.Connection) -> Account:
     account = _account(database)
     (kept,) = database.execute("SELECT COUNT(*) FROM answers").fetchone()
     if kept != account.answers:
-        raise sqlite3.DatabaseError(f"{kept:,} answers are kept, and {account.answers:,} paid for")
+        raise sqlite3.DatabaseError(
+            f"{kept:,} answers are stored, but {account.answers:,} are accounted for"
+        )
     return account
 
 
 def _read_epsilon(value: object) -> float:
     """Return an epsilon read from the database; raise if it is invalid."""
     if not isinstance(value, float) or not 0 <= value < math.inf:
-        raise sqlite3.DatabaseError(f"an epsilon is {value!r:.40}, expected a number from 0")
+        raise sqlite3.DatabaseError(f"an epsilon is {value!r:.40}, expected a number of at least 0")
     return value

@@ -126,12 +126,12 @@ class StrictProtocol(H11Protocol):
 
 
 _EXPOSED = (
-    "--host %s: anyone who can reach this machine may ask, over plain HTTP and without a "
+    "--host %s: anyone who can reach this machine may query it, over plain HTTP and without a "
     "password; put an authenticating proxy in front, pass --keys, or listen on 127.0.0.1"
 )
 _PLAIN = (
-    "--host %s: keys and questions travel over plain HTTP, readable by anyone on the path; put "
-    "a TLS proxy in front"
+    "--host %s: keys and inputs are sent over plain HTTP, readable by anyone on the network "
+    "path; put a TLS proxy in front"
 )
 
 _KEPT = 75

@@ -172,7 +172,7 @@ class Counts:
                     int(shared.any_closed),
                 ),
                 _one("places", "gauge", "Requests answered concurrently; 0 if unpadded.", places),
-                _one("pad_seconds", "gauge", "Answers leave at multiples of it.", seconds),
+                _one("pad_seconds", "gauge", "Answers are sent at multiples of it.", seconds),
                 _one("start_time_seconds", "gauge", "Start time.", round(shared.started)),
             ]
         )

@@ -131,7 +131,8 @@ def _digests(path: Path, text: str) -> dict[str, bytes]:
         found[match["name"]] = bytes.fromhex(match["digest"])
     if not found:
         raise GuardError(
-            f"{path}: holds no key; create one with leaveout guard DIR --keys {path} --new-key NAME"
+            f"{path}: contains no keys; create one with leaveout guard DIR --keys {path} "
+            "--new-key NAME"
         )
     return found
 

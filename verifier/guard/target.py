@@ -41,11 +41,11 @@ class BoundsTarget:
             several = f"{len(questions)} different questions"
             found = several if questions else "no statement about leaks of a family"
             raise SpecError(
-                f"--bounds {self.path}: a guard needs statements about one network, one family and "
-                f"one set of inputs, such as 'forall x in X, M in F: confidence(N, x) > b => "
+                f"--bounds {self.path}: a guard needs statements about one network, one family "
+                "and one set of inputs, such as 'forall x in X, M in F: confidence(N, x) > b => "
                 f"label(M, x) == label(N, x)'; the specification has {found}; a sample of the "
-                "rows ('but') guards nothing: without 'but' and 'with confidence' the rows drawn "
-                "are covered"
+                "rows ('but') guards nothing: drop 'but' and 'with confidence' to cover the "
+                "rows drawn"
             )
 
     def write(self, leaks: NetworkLeaks) -> str:

@@ -335,7 +335,7 @@ def deletions(found: Sequence[Facts]) -> Html | None:
     columns = [Column("Row deleted")]
     columns += [
         Column(title, number=True)
-        for title in ("Rows left", "Regrown", "Retraining grows", "Share")
+        for title in ("Rows left", "Regrown", "Grown by retraining", "Share")
     ]
     trees = _number(found[0], "trees")
     title = (

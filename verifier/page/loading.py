@@ -89,7 +89,7 @@ def _report(data: bytes, name: str) -> tuple[Report, tuple[str, ...]]:
     except (msgspec.ValidationError, RecursionError) as error:
         version = raw["leaveout"]
         by = f", written by leaveout {version[:20]!r}," if isinstance(version, str) else ""
-        wrong = f"does not hold results that this version can read: {error}"
+        wrong = f"does not contain results that this version can read: {error}"
         raise PageError(f"{name}{by} {wrong}") from None
     for at, result in enumerate(report.results):
         where = f"result {at} ({result.name!r})"
@@ -107,7 +107,7 @@ def _check(curve: Curve, where: str) -> None:
     if not len(curve.at) == len(curve.lower) == len(curve.upper):
         raise PageError(
             f"{where} has {len(curve.at)} places, {len(curve.lower)} lower and "
-            f"{len(curve.upper)} upper ends; expected as many of each"
+            f"{len(curve.upper)} upper ends; expected the same number of each"
         )
     if any(after <= before for before, after in pairwise(curve.at)):
         raise PageError(f"{where} is not ascending")
@@ -120,8 +120,8 @@ def _check(curve: Curve, where: str) -> None:
 def _check_trace(trace: TraceRecord, where: str) -> None:
     if not 2 <= len(trace.seconds) == len(trace.lower) == len(trace.upper):
         raise PageError(
-            f"{where} has {len(trace.seconds)} moments, {len(trace.lower)} lower and "
-            f"{len(trace.upper)} upper bounds; expected two or more, and as many of each"
+            f"{where} has {len(trace.seconds)} times, {len(trace.lower)} lower and "
+            f"{len(trace.upper)} upper bounds; expected at least two, and the same number of each"
         )
     if any(after < before for before, after in pairwise(trace.seconds)) or trace.seconds[0] < 0:
         raise PageError(f"{where} has times that do not ascend")
@@ -134,7 +134,7 @@ def _check_groups(tree: GroupsRecord, where: str) -> None:
                 f"{where} do not form a tree: group {at} is part of group {group.parent}"
             )
     if len(tree.groups) > _GROUPS:
-        raise PageError(f"{where} are {len(tree.groups):,}, at most {_GROUPS} can be drawn")
+        raise PageError(f"{where} number {len(tree.groups):,}; at most {_GROUPS} can be drawn")
 
 
 def _refuse_infinite(result: Result, where: str) -> None:
@@ -148,7 +148,7 @@ def _refuse_infinite(result: Result, where: str) -> None:
     numbers += [fact for fact in facts if isinstance(fact, float)]
     numbers += [] if result.confidence is None else [result.confidence]
     if not all(map(math.isfinite, numbers)):
-        raise PageError(f"{where} holds a number that is not finite")
+        raise PageError(f"{where} contains a number that is not finite")
     if len(result.box.lower) != len(result.box.upper):
         raise PageError(f"{where} has a box with unequal numbers of lower and upper ends")
 

@@ -28,7 +28,7 @@ def draw_plan(plan: Plan) -> Html:
     right += [plan.frequent, *(each.majority for each in shown)]
     frame = chart_frame(
         logarithmic(min(asked), max(asked), "answers between two full retrainings"),
-        linear(100 * min(right), 100 * max(right), "right answers in %, expected"),
+        linear(100 * min(right), 100 * max(right), "correct answers in %, expected"),
         _SIZE,
     )
     lines = [_line(frame, each, at) for at, each in enumerate(shown)]
@@ -39,7 +39,7 @@ def draw_plan(plan: Plan) -> Html:
     words = [
         (
             f"line c{at % _COLOURS}",
-            f"{each.shards:,} shards; their majority is right for {100 * each.majority:.1f} %",
+            f"{each.shards:,} shards; their majority is correct for {100 * each.majority:.1f} %",
         )
         for at, each in enumerate(shown)
     ]

@@ -117,7 +117,7 @@ def _tie(result: Result) -> Iterator[str]:
     """Advise on a guarantee that only rounding keeps open."""
     if result.kind == "guarantee" and (result.reason or "").startswith("numerical: float32"):
         yield (
-            "it may hold with equality, or fail by less than rounding can tell: more --time "
+            "it may hold with equality, or fail by less than rounding can resolve: more --time "
             "does not help; relax the claim slightly, e.g. <= 1.001 instead of <= 1"
         )
 

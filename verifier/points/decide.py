@@ -287,7 +287,7 @@ class _Decision:
         if not self.decides and not math.isfinite(lower):
             detail += "; no relevant point was found, so one side has no bound"
         elif not self.decides and not math.isfinite(upper):
-            detail += "; propagation gives no finite bound"
+            detail += "; propagation finds no finite bound"
         return f"{kind}: {detail}"
 
     def _example(self) -> ExampleRecord | None:

@@ -341,7 +341,7 @@ class Forests(Compared):
             **(
                 {"against": str(self.files[1])}
                 if self.pair
-                else {"members": f"{len(self.rows):,}, one a row"}
+                else {"members": f"{len(self.rows):,}, one per row"}
             ),
         }
 
@@ -383,7 +383,7 @@ class ForestLeaks(LeakEngine[Forests]):
     def accepts(self, statement: Statement) -> LeaveoutError | None:
         """See `Engine.accepts`; no other engine decides claims on forests."""
         if not names_forest(statement, self.context.checked):
-            return self.context.resolver.fail(statement.claim, "this claim is about no forest")
+            return self.context.resolver.fail(statement.claim, "this claim is not about a forest")
         refusal = super().accepts(statement)
         if refusal is not None:
             raise refusal

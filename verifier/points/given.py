@@ -216,7 +216,9 @@ def _numbers_of(given: Any) -> NDArray[Any]:
     try:
         return np.asarray(given)
     except (TypeError, ValueError):
-        raise DataError(f"{_MEMORY}: rows must be numbers, with equally many features") from None
+        raise DataError(
+            f"{_MEMORY}: rows must be numbers, with the same number of features in each"
+        ) from None
 
 
 def _arrays(place: str, arrays: dict[str, NDArray[Any]]) -> _Arrays:
@@ -241,7 +243,9 @@ def _features(place: str, name: str, raw: NDArray[Any]) -> NDArray[np.float32]:
         values = np.ascontiguousarray(raw.reshape(len(raw), -1), dtype=np.float32)
     if not np.isfinite(values).all():
         row = int(np.argmin(np.isfinite(values).all(axis=1)))
-        raise DataError(f"{place}: {name!r} row {row} holds a value that is not a finite float32")
+        raise DataError(
+            f"{place}: {name!r} row {row} contains a value that is not a finite float32"
+        )
     return values
 
 
@@ -410,8 +414,8 @@ class GivenAnswers:
             return ()
         return (
             (
-                "arrays are taken as the network reads them, scaled and one-hot encoded; for rows "
-                "in the units of the table pass a CSV or a data frame"
+                "arrays are used as the network reads them, scaled and one-hot encoded; for "
+                "rows in the units of the table, pass a CSV or a data frame"
             ),
         )
 

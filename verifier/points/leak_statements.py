@@ -38,10 +38,10 @@ class Decides:
         """The shape of the claims it decides."""
         T, model = LETTERS[self.model], self.model
         return (
-            f"{self.cure}what it decides is\n"
-            f"    forall x in X, M in F: confidence({T}, x) > b => label(M, x) == label({T}, x)\n"
-            f"also with >=, with confidence({T}, x, c) and label(M, x) == c for one label c, "
-            f"without the premise, and with two {model}s instead of a {model} and a family"
+            f"{self.cure}it decides\n    forall x in X, M in F: confidence({T}, x) > b => "
+            f"label(M, x) == label({T}, x)\nalso with >=, with confidence({T}, x, c) and "
+            f"label(M, x) == c for one label c, without the premise, and with two {model}s "
+            f"instead of a {model} and a family"
         )
 
 
@@ -230,8 +230,8 @@ class _Reader:
         if len(members) != 1:
             self.refuse(
                 node,
-                f"the conclusion must compare the {self.decides.model} with a member or with "
-                "another one",
+                f"the conclusion must compare the {self.decides.model} with a member or another "
+                f"{self.decides.model}",
             )
         member = members[0]
         if isinstance(member, Name) and member.name in self.domains:

@@ -203,7 +203,7 @@ def quick_bounds(
     begun = time.perf_counter()
     deadline = Deadline.after(_MOST_SECONDS if left is None else min(_MOST_SECONDS, _SHARE * left))
     witness = question.first(options, deadline)
-    known = propagation_result(instance, label, "it was only looked at")
+    known = propagation_result(instance, label, "it was attacked briefly, but not searched")
     return replace(
         known,
         lower=0.0 if witness is None else witness.confidence,
@@ -468,9 +468,12 @@ class NativeLeaks(NetworkLeaks):
             other = resolver.network(leak.family)
             own, copied = map(resolver.first_alike, (leak.network, leak.family))
             if isinstance(statement, Guarantee) and own is copied:
-                wrong = "a network and its copy are one network, which disagrees with nothing"
+                wrong = (
+                    "both are the same network, which always agrees with itself; compare "
+                    "two different networks"
+                )
                 return resolver.fail(leak.family, wrong)
             if other.architecture != resolver.network(leak.network).architecture:
-                wrong = "neurons of networks of different architectures make no pairs"
+                wrong = "neurons of networks with different architectures cannot be paired"
                 return resolver.fail(leak.family, wrong)
         return None

@@ -250,7 +250,9 @@ class CertificateTarget:
         upper, proved = max(s.upper for s in solved), max(claim.upper for claim in claims)
         upper = max(upper, NOTHING)
         if upper + _CLOSE * (1.0 + abs(upper)) < proved and not decides:
-            told = bound(upper, up=True) if upper > NOTHING else "that nothing counts at all"
+            told = (
+                bound(upper, up=True) if upper > NOTHING else "that no input satisfies its premise"
+            )
             self.notes.append(
                 f"{name}: the certificate proves only {bound(proved, up=True)}, not {told}"
             )
@@ -274,7 +276,7 @@ class CertificateTarget:
         assert self._book is not None
         if not self._book:
             why = "; ".join(self._missing) or (
-                "nothing that was proved can be put into a certificate"
+                "none of the proved results can be recorded in a certificate"
             )
             shown = self.path if self.folder is None else self.folder
             self.notes.append(f"no certificate was written to {shown}: {why}")
@@ -298,7 +300,7 @@ class CertificateTarget:
         for files in self._book.outside(self.path.resolve().parent):
             options = " ".join(dict.fromkeys(_options(files)))
             self.notes.append(
-                f"{self.path}: not all of its {' and '.join(files)} lie under its folder; check "
+                f"{self.path}: not all of its {' and '.join(files)} are under its folder; check "
                 f"it with {options}"
             )
 

@@ -333,7 +333,7 @@ class Samples(Engine[SampledJob]):
                 witness=None,
                 label=sampled.job.statement.label,
             )
-        more = "" if enough is None else f", and {enough:,} that do would refute it"
+        more = "" if enough is None else f"; {enough:,} such members would refute it"
         why = reason or f"numerical: {leaking:,} members leak above it; {most:,} may{more}"
         return structs.replace(shared, verdict="unknown", reason=why)
 

@@ -311,7 +311,7 @@ def _words(one: RowRecord) -> str:
     if one.bound < 0:
         return f"{row}: proved: without it no answer{about} changes"
     proved = (
-        f"{row}: proved: without it no answer{about} of a confidence above "
+        f"{row}: proved: without it no answer{about} with a confidence above "
         f"{shown(one.bound, up=True)} changes"
     )
     if one.leak is None:
@@ -320,7 +320,7 @@ def _words(one: RowRecord) -> str:
     own = label_phrase(worst.label, worst.name)
     other = label_phrase(worst.member_label or 0, worst.member_label_name)
     change = "is tied" if worst.member_label == worst.label else f"becomes {other}"
-    return f"{proved}; a leak is known: {own} of confidence {shown(worst.leak)} {change}"
+    return f"{proved}; a leak is known: {own} with confidence {shown(worst.leak)} {change}"
 
 
 def _with_points(words: str, given: RowPointsRecord) -> str:

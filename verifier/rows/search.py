@@ -41,8 +41,8 @@ def search_rows(
     refuse_unfit(record)
     if record.model == "forest":
         raise RowsError(
-            "--time: a forest's rows are already searched one by one; for tighter bounds raise "
-            "--time of 'leaveout verify'"
+            "--time: a forest's rows are already searched individually; for tighter bounds "
+            "raise --time of 'leaveout verify'"
         )
     whole, members = network_and_family(record, network, family, folders)
     instance = make_instance(whole, members, as_box(record.box))

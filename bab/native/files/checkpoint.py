@@ -77,7 +77,7 @@ class Archive:
         except (ValueError, KeyError) as error:
             raise DamagedError(str(error)) from None
         if not isinstance(self.index, dict):
-            raise DamagedError("its index is not a table")
+            raise DamagedError("its index is not a JSON object")
 
     def array(self, folder: str, name: str) -> NDArray[Any]:
         """Read an array."""
@@ -187,8 +187,8 @@ class Checkpoints:
             if field == "certificate" and known.get(field) != question[field]:
                 given = "with" if known.get(field) else "without"
                 raise CheckpointError(
-                    f"{self.path}: a checkpoint of a run {given} --certificate: such a run keeps "
-                    f"different data; resume {given} it, or name another file"
+                    f"{self.path}: a checkpoint of a run {given} --certificate, which stores "
+                    f"different data; resume {given} --certificate, or name another file"
                 )
             if known.get(field) != question[field]:
                 raise CheckpointError(
@@ -258,7 +258,7 @@ class Checkpoint:
         name, _, label = self.folder.rpartition("/")
         is_over = "result" in known
         seconds = known["result"]["seconds"] if is_over else known["seconds"]
-        done = "is taken from" if is_over else "resumes from"
+        done = "the result is loaded from" if is_over else "resumes from"
         return f"{name}, label {label}: {done} {self._all.path}, after {seconds:.1f} s of search"
 
     def due(self) -> bool:

@@ -123,7 +123,7 @@ class Take(Affine):
         """See `Affine.shape_after`."""
         at = self.axis - 1
         if not 0 <= at < len(shape):
-            raise ValueError(f"axis = {self.axis} of {['batch', *shape]}")
+            raise ValueError(f"axis = {self.axis} is out of range for shape {['batch', *shape]}")
         if any(not 0 <= place < shape[at] for place in self.places):
             raise ValueError(
                 f"it selects a position outside the {shape[at]} along axis {self.axis}"
@@ -185,7 +185,9 @@ class Place(Affine):
     def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
         """See `Affine.shape_after`."""
         if len(self.widths) != len(shape):
-            raise ValueError(f"it pads {1 + len(self.widths)} axes of {['batch', *shape]}")
+            raise ValueError(
+                f"it pads {1 + len(self.widths)} axes, but its input has shape {['batch', *shape]}"
+            )
         if self.fill and constants[self.fill] not in {(), (1,)}:
             raise ValueError(
                 f"it fills with {self.fill!r} of shape {list(constants[self.fill])}, expected one "
@@ -216,7 +218,9 @@ class Reduce(Affine):
     def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
         """See `Affine.shape_after`."""
         if any(not 1 <= axis <= len(shape) for axis in self.axes):
-            raise ValueError(f"axes = {list(self.axes)} of {['batch', *shape]}")
+            raise ValueError(
+                f"axes = {list(self.axes)} are out of range for shape {['batch', *shape]}"
+            )
         left = (1,) if self.kept else ()
         pairs = enumerate(shape, 1)
         return tuple(k for i, n in pairs for k in (left if i in self.axes else (n,)))

@@ -84,7 +84,7 @@ class Slopes(Rewrite):
 
 
 class Absolute(Rewrite):
-    """Abs: ``2 relu(x) - x``, exact in a runtime."""
+    """Abs as ``2 relu(x) - x``, which a runtime computes exactly."""
 
     operator = "Abs"
 
@@ -382,7 +382,7 @@ class PadByItself(Rewrite):
         found = use.variables[0]
         for axis, (widths, size) in enumerate(zip(pads_of(use), use.shape, strict=True), 1):
             if max(widths) >= size + (mode != "reflect"):
-                raise UnsupportedError(f"mode = {mode} pads {size} numbers by {max(widths)}")
+                raise UnsupportedError(f"mode = {mode} cannot pad {size} numbers by {max(widths)}")
             places = np.pad(np.arange(size), widths, mode=mode)
             if any(widths):
                 found = draft("Gather", found, draft.constant(places), axis=axis)

@@ -90,7 +90,7 @@ def model_of(result: Any, X: NDArray[np.float32], labels: int, name: str) -> byt
         )
     if not one and found.shape != (len(points[:2]), labels):
         raise TrainingError(
-            f"{name} gives scores of shape {found.shape} for {len(points[:2])} rows; expected "
+            f"{name} returns scores of shape {found.shape} for {len(points[:2])} rows; expected "
             f"({len(points[:2])}, {labels}), one score for each of the {labels} labels"
         )
     return bytes(model.SerializeToString(deterministic=True))

@@ -45,8 +45,8 @@ def estimator_model(
     known = np.asarray(getattr(last, "classes_", ())).tolist()
     if known != list(range(labels)):
         raise TrainingError(
-            f"{name}: {type(last).__name__} knows the labels {known} of 0 to {labels - 1}: fit "
-            "it on the y passed to fit, in which every label has a row"
+            f"{name}: {type(last).__name__} has the labels {known}, expected 0 to {labels - 1}: "
+            "fit it on the y passed to fit, in which every label has a row"
         )
     if labels == 2:
         weight, bias = layers[-1]

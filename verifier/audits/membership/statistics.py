@@ -95,10 +95,10 @@ class TrainedAttack:
 
 
 TRAINED = (
-    TrainedAttack("trained on one model", "after", "membership"),
-    TrainedAttack("trained on both models", "both", "membership"),
-    TrainedAttack("told the arms, one model", "after", "arms"),
-    TrainedAttack("told the arms, both models", "both", "arms"),
+    TrainedAttack("membership classifier, one model", "after", "membership"),
+    TrainedAttack("membership classifier, both models", "both", "membership"),
+    TrainedAttack("arm classifier, one model", "after", "arms"),
+    TrainedAttack("arm classifier, both models", "both", "arms"),
 )
 
 

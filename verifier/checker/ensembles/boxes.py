@@ -450,18 +450,18 @@ def read_boxes(proof: Mapping[str, NDArray[Any]], members: int) -> Trees:
     """
     kinds = {"size": np.int32, "feature": np.int32, "value": np.float64}
     if set(proof) != set(kinds):
-        raise RejectedError("its trees of boxes are missing, or more than that")
+        raise RejectedError("its proof does not consist of the arrays of box trees")
     for name, kind in kinds.items():
         if proof[name].dtype != kind or proof[name].ndim != 1:
-            raise RejectedError(f"its trees of boxes: {name!r} has another type")
+            raise RejectedError(f"its box trees: {name!r} has the wrong type or rank")
     size, feature = proof["size"], proof["feature"]
     inner = feature >= 0
     if len(size) != members:
-        raise RejectedError(f"it has trees of boxes for {len(size)} of {members} forests")
+        raise RejectedError(f"it has box trees for {len(size)} of {members} forests")
     if (size < 1).any() or int(size.astype(np.int64).sum()) != len(feature):
-        raise RejectedError("its trees of boxes have a node too few or too many")
+        raise RejectedError("its box trees have missing or extra nodes")
     if int(inner.sum()) != len(proof["value"]) or not np.isfinite(proof["value"]).all():
-        raise RejectedError("its trees of boxes are split at what is no number")
+        raise RejectedError("its box trees have a split value that is missing, extra or not finite")
     value = np.zeros(len(feature))
     value[inner] = proof["value"]
     return Trees(size.copy(), np.ascontiguousarray(feature), value)
@@ -481,10 +481,10 @@ def prove(
     for i in range(len(trees.size)):
         depth = depth_of(trees.feature, int(starts[i]), int(starts[i + 1]), features)
         if depth < 0:
-            raise RejectedError(f"{boxes.names(i)}: its tree of boxes is none")
+            raise RejectedError(f"{boxes.names(i)}: its box tree is malformed")
         deepest = max(deepest, depth)
     if deepest > DEEPEST:
-        raise RejectedError(f"a tree of boxes has {deepest} levels; {DEEPEST} are followed")
+        raise RejectedError(f"a box tree has {deepest} levels; at most {DEEPEST} are supported")
     shape = len(found.whole), found.pool.shares.shape[1]
     levels = Levels(
         np.empty((deepest + 1, features)), np.empty((deepest + 1, features)),
@@ -502,7 +502,7 @@ def prove(
         if member != PROVED:
             raise RejectedError(
                 f"{boxes.names(int(member))}, box {node} of its tree: a leak of confidence "
-                f"{float(bound)!r} is not excluded, above {upper!r}"
+                f"{float(bound)!r} is not ruled out; the claimed bound is {upper!r}"
             )
         progress(int(starts[end]))
     return int(np.count_nonzero(trees.feature < 0))

@@ -73,7 +73,10 @@ class ForestSubject:
         if self.other is not None:
             yield f"other forest {self.other[0]} (SHA-256 {self.other[1]})"
         else:
-            yield "  the forest, and it without each row, was trained anew from the rows it holds"
+            yield (
+                "  the forest, and the forest without each row, were retrained from the rows "
+                "in the file"
+            )
         known = ", ".join(f"{at} is {label!r}" for at, label in enumerate(self.names))
         yield f"labels: {known}; values and thresholds are float64"
         yield from self.inputs.lines()
@@ -86,5 +89,5 @@ class ForestSubject:
             return f"claims all {len(self.names)} labels"
         return (
             f"claims label{'s' * (len(own) > 1)} {runs(own)} of {len(self.names)}; nothing is "
-            f"claimed of label{'s' * (len(others) > 1)} {runs(others)}"
+            f"claimed about label{'s' * (len(others) > 1)} {runs(others)}"
         )

@@ -42,22 +42,22 @@ _KINDS = {
 def read_changes(proof: Mapping[str, Numbers]) -> Recorded:
     """Return the recorded changes of a proof."""
     if not proof:
-        raise RejectedError("there is no record of what the deletion gave")
+        raise RejectedError("its proof does not record the result of the deletion")
     if set(proof) != set(_KINDS):
-        raise RejectedError("the record of a deletion has other arrays than it should")
+        raise RejectedError("the record of a deletion does not consist of the expected arrays")
     for name, kind in _KINDS.items():
         if proof[name].dtype != kind or proof[name].ndim != 1:
-            raise RejectedError(f"the record of a deletion: {name!r} has another type")
+            raise RejectedError(f"the record of a deletion: {name!r} has the wrong type or rank")
     found = Recorded(
         **{name: proof[name] for name in _KINDS if name != "digest"},
         digest=proof["digest"].tobytes(),
     )
     changes = len(found.tree)
     if not changes == len(found.node) == len(found.size) or np.any(found.size < 1):
-        raise RejectedError("the record of a deletion: its changes are not equally many")
+        raise RejectedError("the record of a deletion: its lists of changes differ in length")
     nodes = int(found.size.astype(np.int64).sum())
     if not nodes == len(found.feature) == len(found.threshold):
-        raise RejectedError("the record of a deletion: a node is missing, or one too many")
+        raise RejectedError("the record of a deletion: nodes are missing or left over")
     return found
 
 
@@ -92,7 +92,7 @@ def hold_against(before: Exact, recorded: Recorded, after: Exact) -> None:
     """Compare a retrained forest with a forest to which recorded changes are applied."""
     starts = np.concatenate(([0], np.cumsum(recorded.size.astype(np.int64))))
     if np.any((recorded.tree < 0) | (recorded.tree >= len(before.trees))):
-        raise RejectedError("the record of a deletion changes a tree that there is not")
+        raise RejectedError("the record of a deletion changes a tree that does not exist")
     for i, tree in enumerate(before.trees):
         own = np.flatnonzero(recorded.tree == i)
         feature, threshold = _apply_changes(tree, recorded, own, starts, i)
@@ -105,14 +105,14 @@ def hold_against(before: Exact, recorded: Recorded, after: Exact) -> None:
             node = int(np.flatnonzero(apart)[0])
             raise RejectedError(
                 f"tree {i}, {path_to(anew.feature, node)}: it {_split(feature, threshold, node)} "
-                f"as recorded and {_split(anew.feature, anew.threshold, node)} trained anew"
+                f"in the record and {_split(anew.feature, anew.threshold, node)} after retraining"
             )
         if len(feature) != len(anew.feature):
-            raise RejectedError(f"tree {i} has not as many nodes as trained anew")
+            raise RejectedError(f"tree {i} has a different number of nodes after retraining")
     if recorded.digest != digest_of(after):
         raise RejectedError(
-            "the counts, rows or statistics of the forest that the deletion gave are not those of "
-            "the one trained anew: their digests differ"
+            "the counts, rows or statistics in the recorded forest differ from those after "
+            "retraining: the digests differ"
         )
 
 
@@ -127,7 +127,7 @@ def _apply_changes(
     for i in own.tolist():
         node = int(recorded.node[i])
         if not at <= node < len(ends):
-            raise RejectedError(f"tree {index}: the nodes that changed do not come in their order")
+            raise RejectedError(f"tree {index}: the changed nodes are not in order")
         part = slice(int(starts[i]), int(starts[i + 1]))
         ends_of(recorded.feature[part])
         features += [tree.feature[at:node], recorded.feature[part]]
@@ -183,7 +183,7 @@ class Forest(Compared):
     def exact(self) -> Exact:
         """Return the forest, which must have training rows."""
         if not isinstance(self.held, Exact):
-            raise RejectedError(f"{self.held.path}: keeps no rows, so none can be deleted")
+            raise RejectedError(f"{self.held.path}: stores no rows, so none can be deleted")
         return self.held
 
     def trained_without(self, rows: tuple[int, ...]) -> Exact:
@@ -211,20 +211,27 @@ def points(given: Given) -> list[tuple[int, ...]]:
             head = [name.strip() for name in next(reader, [])]
             for cells in reader:
                 if cells and (len(cells) != len(head) or head.count("row") != 1):
-                    raise CertificateError(f"{file.path}, line {reader.line_num}: is no record")
+                    raise CertificateError(
+                        f"{file.path}, line {reader.line_num}: not a record; "
+                        "expected a cell for each column, with one column "
+                        "'row'"
+                    )
                 if cells:
                     found.append(_record(cells[head.index("row")], file, reader.line_num))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise CertificateError(f"{file.path}: cannot be read: {error}") from None
+        raise CertificateError(f"{file.path}: cannot read: {error}") from None
     if not found:
-        raise CertificateError(f"{file.path}: names no row to delete")
+        raise CertificateError(f"{file.path}: does not name a row to delete")
     return found
 
 
 def _record(cell: str, file: HeldFile, line: int) -> tuple[int, ...]:
     words = cell.split()
     if not words or not all(re.fullmatch("[0-9]{1,18}", word) for word in words):
-        raise CertificateError(f"{file.path}, line {line}: {cell!r} names no rows")
+        raise CertificateError(
+            f"{file.path}, line {line}: {cell!r} is not a row number, or "
+            "several separated by blanks"
+        )
     return tuple(map(int, words))
 
 
@@ -234,8 +241,8 @@ def unlearn(given: Given) -> Forest:
     anew = whole.trained_without(rows)
     hold_against(whole.exact(), read_changes(given.proof), anew)
     given.tell(
-        "what a deletion gave is as recorded by the program that deletes; each record is held "
-        "against a forest that was trained anew here"
+        "the result of a deletion is taken from the record of the program that deletes; each "
+        "record was compared with a forest retrained here"
     )
     return Forest(anew)
 
@@ -262,7 +269,7 @@ def _forest_and_record(given: Given) -> tuple[Forest, tuple[int, ...]]:
         given.value_of_kind("record", tuple, "record"),
     )
     if not all(type(row) is int for row in record):
-        raise RejectedError("'record' is no record")
+        raise RejectedError("'record' is not a record")
     return whole, record
 
 
@@ -278,7 +285,7 @@ def first_apart(one: Exact, two: Exact) -> str | None:
     for i, (a, b) in enumerate(zip(one.trees, two.trees, strict=True)):
         for part in Tree.__dataclass_fields__:
             if not np.array_equal(getattr(a, part), getattr(b, part)):
-                return f"tree {i}{_where(a, b, part)}: {part} is not what the rows give"
+                return f"tree {i}{_where(a, b, part)}: {part} differs after retraining"
     return None
 
 

@@ -107,14 +107,14 @@ def read_exact(path: Path, text: bytes, arrays: dict[str, NDArray[Any]]) -> Exac
     part = read_manifest(path, text, _ExactPart)
     wrong: str | None = None
     if part.format != "leaveout forest" or part.version not in (1, 2) or part.small != 64:
-        wrong = "is of another format"
+        wrong = "has another format"
     elif any(
         arrays[name].dtype != np.dtype(kind) or arrays[name].ndim != rank
         for name, (kind, rank) in _TYPES.items()
     ):
-        wrong = "has an array of another type"
+        wrong = "has an array of the wrong type"
     elif _digest(arrays) != part.digest:
-        wrong = "is damaged: its arrays are not those that its manifest was written for"
+        wrong = "damaged: its arrays do not match its manifest"
     else:
         wrong = _wrong_rows(arrays) or _wrong_settings(part.settings, arrays["X"].shape[1])
     if wrong is not None:
@@ -141,16 +141,16 @@ def _wrong_rows(arrays: Mapping[str, NDArray[Any]]) -> str | None:
     """Return what is wrong with the rows, on which everything depends."""
     names, X, y, classes = (arrays[name] for name in ("names", "X", "y", "classes"))
     if not len(names) or not X.shape[1] or not len(names) == len(X) == len(y):
-        return "has no rows, or other names than rows"
+        return "has no rows, or row names that do not match its rows"
     if np.any(names[1:] <= names[:-1]) or names[0] < 0:
-        return "has names of rows that do not ascend"
+        return "has row names that are not ascending"
     if np.any(np.abs(X) >= _LARGEST):
         return "has a value that is too large"
     if classes.ndim != 1 or classes.dtype.kind not in "biufU":
-        return "has labels that are neither numbers nor text"
+        return "has labels that are neither numbers nor strings"
     if not np.array_equal(np.unique(y), np.arange(len(classes))):
-        return "has labels that no row has, or rows of none"
-    return None if is_ascending(classes.tolist()) else "has labels that do not ascend"
+        return "has labels without rows, or rows without a label"
+    return None if is_ascending(classes.tolist()) else "has labels that are not ascending"
 
 
 def _wrong_settings(settings: Settings, attributes: int) -> str | None:
@@ -168,7 +168,7 @@ def _wrong_settings(settings: Settings, attributes: int) -> str | None:
         and settings.criterion in ("gini", "entropy")
     ):
         return None
-    return "has a setting that no forest has"
+    return "has an invalid setting"
 
 
 def _trees(path: Path, arrays: Mapping[str, NDArray[Any]], part: _ExactPart) -> tuple[Tree, ...]:
@@ -186,7 +186,7 @@ def _trees(path: Path, arrays: Mapping[str, NDArray[Any]], part: _ExactPart) -> 
     held = arrays["counts"][nodes[:-1]].astype(np.int64).sum(axis=1)
     rows = [0, *np.cumsum(held).tolist()]
     if (held < 0).any() or rows[-1] != len(arrays["rows"]):
-        raise CertificateError(f"{path}: its trees do not list their rows")
+        raise CertificateError(f"{path}: its trees do not list all of their rows")
     ends = {"rows": rows, **dict.fromkeys(_NODES, nodes)}
     trees = []
     for i in range(len(sizes)):
@@ -250,7 +250,7 @@ def read_forest(path: Path) -> Exact | Answering:
         with refuse_damage():
             text, arrays = _archive(path)
     except OSError as error:
-        raise CertificateError(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise CertificateError(f"{path}: cannot read: {error.strerror or error}") from None
     except (ValueError, MemoryError) as error:
         raise CertificateError(f"{path}: damaged, or not a forest file: {error}") from None
     if text is None:
@@ -281,13 +281,13 @@ def _read_answering(path: Path, arrays: dict[str, NDArray[Any]]) -> Answering:
     """Return the forest of a file without training rows."""
     found = {name: arrays.get(name) for name in (*_KINDS, *_OTHERS)}
     if any(each is None for each in found.values()):
-        raise CertificateError(f"{path}: is no forest file")
+        raise CertificateError(f"{path}: not a forest file")
     part = read_manifest(path, arrays["manifest"].tobytes(), _AnsweringPart)
     if part.version != 1 or any(
         arrays[name].dtype != kind or arrays[name].ndim != rank
         for name, (kind, rank) in _KINDS.items()
     ):
-        raise CertificateError(f"{path}: is of another format, or has an array of another type")
+        raise CertificateError(f"{path}: has another format, or an array of the wrong type")
     roots = np.concatenate(([0], np.cumsum(arrays["sizes"])))
     nodes = {len(arrays[name]) for name in _KINDS if name != "sizes"}
     if len(roots) < 2 or np.any(arrays["sizes"] < 1) or nodes != {int(roots[-1])}:
@@ -310,17 +310,17 @@ def _wrong_answers(forest: Answering) -> str | None:
     size = np.repeat(np.diff(forest.roots), np.diff(forest.roots))
     labels = forest.labels
     if forest.classes.ndim != 1 or forest.classes.dtype.kind not in "biufU" or not labels:
-        return "has labels that are neither numbers nor text"
+        return "has labels that are neither numbers nor strings"
     if not is_ascending(labels):
-        return "has labels that do not ascend"
+        return "has labels that are not ascending"
     if forest.shares.shape[1] != len(labels) or not 1 <= forest.features < 2**31:
-        return "has other shares than labels, or rows without features"
+        return "does not have one share per label, or has rows without features"
     if (forest.feature < -1).any() or (forest.feature >= forest.features).any():
-        return "splits on a feature that there is not"
+        return "splits on a feature that does not exist"
     if not np.isfinite(forest.threshold).all():
-        return "has a threshold that is no number"
+        return "has a threshold that is not a number"
     # Children come after their parents, so that every walk ends.
     for children in (forest.left[inner], forest.right[inner]):
         if (children <= place[inner]).any() or (children >= size[inner]).any():
-            return "has a node whose child is not behind it"
+            return "has a node that does not precede its child"
     return None

@@ -42,7 +42,7 @@ def read_forests(part: ForestQuestionPart, folder: Path, given: Given) -> Forest
     if part.other is not None:
         beside, other = _forest(part.other, folder, given)
         if other.features != one.features:
-            raise RejectedError(f"{beside}: reads other features than {where}")
+            raise RejectedError(f"{beside}: reads a different number of features than {where}")
         boxes = pair_boxes(one, other, inputs)
         every = every_label(one, other)
         columns = [every.index(label) for label in one.labels]
@@ -51,7 +51,9 @@ def read_forests(part: ForestQuestionPart, folder: Path, given: Given) -> Forest
         boxes, columns, said = _deletions(one, where, inputs), list(range(len(one.labels))), None
     count = len(boxes.members.others)
     if part.members != count:
-        raise RejectedError(f"{where}: {count} forests, the certificate is about {part.members}")
+        raise RejectedError(
+            f"{where}: {count} forests, but the certificate is about {part.members}"
+        )
     subject = ForestSubject(where, part.forest.sha256, said, count, one.labels, inputs)
     return ForestQuestion(boxes, columns, subject)
 
@@ -63,7 +65,7 @@ def pair_boxes(one: Exact | Answering, other: Exact | Answering, inputs: Inputs)
 
 def _deletions(forest: Exact | Answering, where: Path, inputs: Inputs) -> Boxes:
     if not isinstance(forest, Exact):
-        raise RejectedError(f"{where}: keeps no rows, so what each changes is not known")
+        raise RejectedError(f"{where}: stores no rows, so the effect of each is unknown")
     apart = first_apart(forest, train(forest))
     if apart is not None:
         raise RejectedError(f"{where}: {apart}")

@@ -426,7 +426,7 @@ def members_of(forest: Exact, listed: Listed) -> Members:
     """Return a forest retrained on its rows, and without each of them in turn."""
     rows, labels = len(forest.names), len(forest.classes)
     if rows < 2:
-        raise RejectedError("the forest holds one row, and no forest is trained on none")
+        raise RejectedError("the forest has one row, and a forest cannot be trained on none")
     data, rules = data_of(forest.X, forest.y), rules_of(forest.settings, rows)
     totals = np.bincount(forest.y, minlength=labels).astype(np.int64)
     leaving = _leaving_rows(forest)

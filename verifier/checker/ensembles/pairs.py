@@ -32,7 +32,7 @@ _LEAST, _MOST = 2.0**-500, 2.0**500
 def every_label(one: Exact | Answering, other: Exact | Answering) -> list[Any]:
     """Return the labels of two forests, ascending."""
     if (one.classes.dtype.kind == "U") != (other.classes.dtype.kind == "U"):
-        raise RejectedError("the labels of one forest are numbers, those of the other texts")
+        raise RejectedError("the labels of one forest are numbers, those of the other strings")
     return sorted({*one.labels, *other.labels})
 
 
@@ -114,7 +114,7 @@ def scored_trees(forest: Exact | Answering, labels: list[Any]) -> list[_Arrays]:
         shares[:, columns] = own
         most = own[feature < 0].max(axis=1)
         if not ((own[feature < 0] >= 0).all() and ((most >= _LEAST) & (most <= _MOST)).all()):
-            raise CertificateError(f"{forest.path}: a leaf's shares of labels are none")
+            raise CertificateError(f"{forest.path}: a leaf has invalid shares of labels")
         trees.append(
             (
                 np.ascontiguousarray(feature), np.ascontiguousarray(threshold),
@@ -139,7 +139,7 @@ def _exact(forest: Exact) -> list[_Arrays]:
             or (tree.counts < 0).any()
             or ((sizes < 1).any() and len(place) > 1)
         ):
-            raise CertificateError(f"{forest.path}: tree {i} is none")
+            raise CertificateError(f"{forest.path}: tree {i} is malformed")
         shares = tree.counts / np.maximum(sizes, 1)[:, None]
         shares[sizes == 0] = 1.0 / tree.counts.shape[1]
         trees.append((tree.feature, tree.threshold, tree.left, tree.right, shares))

@@ -22,7 +22,7 @@ def same_function(given: Given) -> bool | None:
     one, other = (given.value_of_kind(name, Forest, "forest") for name in ("forest", "other"))
     part = given.value_of_kind("inputs", BoxPart, "set of inputs")
     if one.held.features != other.held.features:
-        raise RejectedError("the two forests read other features")
+        raise RejectedError("the two forests read different numbers of features")
     if not given.proof:
         return None
     inputs = read_box(part, one.held.features, str(one.held.path), single=False)
@@ -47,11 +47,11 @@ def _apart(boxes: Boxes, x: np.ndarray) -> bool:
     """Return False; raise unless the given input proves that two forests differ."""
     inputs = boxes.inputs
     if x.dtype != np.float64 or x.shape != inputs.lower.shape:
-        raise RejectedError("the input at which they differ is none")
+        raise RejectedError("the input at which they are claimed to differ is malformed")
     if not ((x >= inputs.lower) & (x <= inputs.upper)).all() or not all(
         (table.values == x[table.columns]).all(axis=1).any() for table in inputs.tables
     ):
-        raise RejectedError("the input at which they differ is not in the set")
+        raise RejectedError("the input at which they are claimed to differ is not in the set")
     members, answers = boxes.members, []
     for roots, count in ((members.whole, 0), (members.others[0], 1)):
         total = np.zeros(members.pool.shares.shape[1])
@@ -63,5 +63,7 @@ def _apart(boxes: Boxes, x: np.ndarray) -> bool:
             total += members.pool.shares[members.pool.left[node]]
         answers.append(int((total / members.trees[count]).argmax()))
     if answers[0] == answers[1]:
-        raise RejectedError("they answer the input at which they are said to differ alike")
+        raise RejectedError(
+            "they give the same answer to the input at which they are claimed to differ"
+        )
     return False

@@ -276,10 +276,10 @@ def without(forest: Exact, rows: Sequence[int]) -> Exact:
         raise RejectedError("a row is deleted twice")
     absent = gone[~np.isin(gone, forest.names)]
     if len(absent):
-        raise RejectedError(f"{forest.path}: there is no row {absent[0]} to delete")
+        raise RejectedError(f"{forest.path}: no row {absent[0]} to delete")
     stays = ~np.isin(forest.names, gone)
     if not stays.any():
-        raise RejectedError("no row is left, and no forest is trained on none")
+        raise RejectedError("no row is left, and a forest cannot be trained on none")
     present, y = np.unique(forest.y[stays], return_inverse=True)
     classes = forest.classes[present]
     if classes.dtype.kind == "U":

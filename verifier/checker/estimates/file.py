@@ -78,23 +78,25 @@ def _expect(
 ) -> None:
     if not set(needed) <= arrays.keys() <= {*needed, *more}:
         raise RejectedError(
-            f"{path}: holds {', '.join(sorted(arrays))}, expected {', '.join(needed)}"
+            f"{path}: contains {', '.join(sorted(arrays))}; expected {', '.join(needed)}"
         )
 
 
 def _counts(path: Path, arrays: dict[str, NDArray[Any]]) -> Counts:
     names = arrays["event"]
     if names.ndim != 1 or names.dtype.kind != "U" or not len(names):
-        raise RejectedError(f"{path}: 'event' is no list of texts")
+        raise RejectedError(f"{path}: 'event' is not a list of strings")
     if len(set(names.tolist())) != len(names):
-        raise RejectedError(f"{path}: two events have one name")
+        raise RejectedError(f"{path}: two events have the same name")
     columns = {name: _whole(path, arrays, name, len(names)) for name in _COUNTS}
     found: list[tuple[tuple[int, int], ...]] = []
     for arm in ("unlearned", "retrained"):
         hits, trials = columns[f"{arm}_hits"].tolist(), columns[f"{arm}_trials"].tolist()
         pairs = tuple(zip(hits, trials, strict=True))
         if any(not 0 <= hit <= count or count < 1 for hit, count in pairs):
-            raise RejectedError(f"{path}: counts of the {arm} arm cannot be counts")
+            raise RejectedError(
+                f"{path}: the counts of the {arm} arm are not between 0 and the number of trials"
+            )
         found.append(pairs)
     return Counts(found[0], found[1])
 
@@ -104,10 +106,10 @@ def _read_seen(path: Path, arrays: dict[str, NDArray[Any]]) -> Seen:
     trial = _whole(path, arrays, "trial")
     rows = len(trial)
     if not rows:
-        raise RejectedError(f"{path}: there is no row")
+        raise RejectedError(f"{path}: no rows")
     flags = arrays["forgotten"]
     if flags.shape != (rows,) or flags.dtype.kind not in "biu" or not np.isin(flags, (0, 1)).all():
-        raise RejectedError(f"{path}: 'forgotten' is no truth value a row")
+        raise RejectedError(f"{path}: 'forgotten' does not contain one truth value per row")
     label = _whole(path, arrays, "label", rows)
     arms = {
         name: _posteriors(path, name, arrays[name], rows)
@@ -116,7 +118,7 @@ def _read_seen(path: Path, arrays: dict[str, NDArray[Any]]) -> Seen:
     }
     labels = {arm.shape[1] for arm in arms.values()}
     if len(labels) > 1 or (label < 0).any() or (label >= min(labels)).any():
-        raise RejectedError(f"{path}: labels and columns of posteriors differ")
+        raise RejectedError(f"{path}: the labels do not match the columns of the posteriors")
     found = Seen(
         trial,
         flags.astype(np.bool_),
@@ -130,7 +132,9 @@ def _read_seen(path: Path, arrays: dict[str, NDArray[Any]]) -> Seen:
         for kind in (found.forgotten, ~found.forgotten)
     )
     if not gone.all() or (kept.any() and not kept.all()):
-        raise RejectedError(f"{path}: a trial lacks a kind of rows that others have")
+        raise RejectedError(
+            f"{path}: a trial has no forgotten rows, or has no unseen rows although others do"
+        )
     return found
 
 
@@ -139,20 +143,22 @@ def _whole(
 ) -> NDArray[np.int64]:
     array = arrays[name]
     if array.ndim != 1 or array.dtype.kind not in "iu" or rows not in (None, len(array)):
-        raise RejectedError(f"{path}: {name!r} is no list of whole numbers of the right length")
+        raise RejectedError(f"{path}: {name!r} is not a list of whole numbers of the right length")
     # Unsigned numbers beyond int64 would wrap around.
     if len(array) and int(array.max()) >= 2**63:
-        raise RejectedError(f"{path}: {name!r} holds a number that is too large")
+        raise RejectedError(f"{path}: {name!r} contains a number that is too large")
     return array.astype(np.int64)
 
 
 def _posteriors(path: Path, name: str, array: NDArray[Any], rows: int) -> Floats:
     if array.dtype.kind != "f" or array.ndim != 2 or len(array) != rows or array.shape[1] < 2:
-        raise RejectedError(f"{path}: {name!r} holds no probabilities a row")
+        raise RejectedError(f"{path}: {name!r} does not contain one row of probabilities per row")
     found = array.astype(np.float64)
     if (
         not (np.isfinite(found).all() and (found >= 0).all())
         or (np.abs(found.sum(axis=1) - 1) > _TOLERANCE).any()
     ):
-        raise RejectedError(f"{path}: {name!r} holds what is no probability")
+        raise RejectedError(
+            f"{path}: {name!r} contains a row that is not a probability distribution"
+        )
     return found

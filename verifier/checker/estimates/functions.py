@@ -231,8 +231,8 @@ def _trained_scores(seen: Seen, told: bool, both: bool) -> Scores:
         own = np.isin(seen.place, scored)
         for table, values in zip(tables, found, strict=True):
             values[own] = line.scores(table[own])
-    name = f"{'told the arms' if told else 'membership'}, {'both models' if both else 'one model'}"
-    return Scores(name, *found)
+    name = "arm classifier" if told else "membership classifier"
+    return Scores(f"{name}, {'both models' if both else 'one model'}", *found)
 
 
 def _features(seen: Seen, after: Floats, both: bool) -> Floats:
@@ -313,8 +313,8 @@ def of_records(seen: Seen, error: Fraction) -> tuple[Fraction, Fraction, str]:
             mean = Fraction(float(means_above(draws, LOWER_SHARE * error)[0]))
             lower = max(Fraction(0), 2 * mean - 1)
             words = (
-                f"{each.attack} >= {cuts[at]:.5g}, {'more' if sign > 0 else 'less'} often of a "
-                "forgotten row in the unlearned arm"
+                f"{each.attack} >= {cuts[at]:.5g}, {'more' if sign > 0 else 'less'} frequent for "
+                "a forgotten row in the unlearned arm"
             )
     return lower, min(Fraction(1), Fraction(upper)), words
 
@@ -472,31 +472,31 @@ def membership_advantage(given: Given) -> Range:
     held = given.values.get("audit")
     unit = given.word("unit", "trials", "records") or "trials"
     if given.confidence is None:
-        raise RejectedError("a number estimated from trials is never certain")
+        raise RejectedError("a number estimated from trials always needs a confidence")
     error = 1 - given.confidence
     if not 0 < error < 1:
-        raise RejectedError(f"{given.confidence} is no confidence")
+        raise RejectedError(f"{given.confidence} is not a confidence")
     if isinstance(held, Counts):
         if unit == "records":
             raise RejectedError("counts of events have no records")
         given.tell(
-            "rests on: events, fixed before the trials, were counted in independent trials, each "
-            "with models of its own; the counts are the file's"
+            "rests on: events, fixed before the trials, were counted in independent trials, "
+            "each with its own models; the counts are those of the file"
         )
         return _outwards(*of_events(held, error))
     if not isinstance(held, Seen):
-        raise RejectedError("'audit' is no audit")
+        raise RejectedError("'audit' is not an audit")
     if held.trials < _LEAST_TRIALS:
-        given.tell(f"{held.trials} trials tell nothing")
+        given.tell(f"{held.trials} trials are too few to estimate anything")
         return Range(Fraction(0), Fraction(1))
     lower, upper, words = (of_trials if unit == "trials" else of_records)(held, error)
     given.tell(
-        f"computed anew: attacks chosen and trained on {int((~held.estimates).sum()):,} trials; "
-        f"{int(held.estimates.sum()):,} others count; best on those that chose: {words}"
+        f"recomputed: attacks selected and trained on {int((~held.estimates).sum()):,} trials; "
+        f"the other {int(held.estimates.sum()):,} count; best on the first: {words}"
     )
     given.tell(
-        "rests on: the trials of the file are independent, each with models of its own, and their "
-        "numbers were given before they were run"
+        "rests on: the trials of the file are independent, each with its own models, and were "
+        "numbered before they were run"
     )
     return _outwards(lower, upper)
 

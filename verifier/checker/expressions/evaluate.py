@@ -66,7 +66,7 @@ def key_of(number: int, bound: Bindings) -> str:
         if isinstance(value, tuple) and all(isinstance(each, int) for each in value):
             value = " ".join(map(str, value))
         if not isinstance(value, int | Fraction | str):
-            raise RejectedError(f"no proof is kept by {name!r}")
+            raise RejectedError(f"a proof cannot be looked up by {name!r}")
         texts.append(f"{name} = {value}")
     return ", ".join([str(number), *texts])
 
@@ -81,7 +81,7 @@ class Steps:
         """Count one; raises RejectedError if there are too many."""
         self.left -= 1
         if self.left < 0:
-            raise RejectedError(f"more than {_MOST_VALUES:,} values are gone over in all")
+            raise RejectedError(f"more than {_MOST_VALUES:,} values to check in total")
 
 
 @dataclass(eq=False)
@@ -102,14 +102,14 @@ class Evaluation:
         """Return whether a claim holds; None if unknown."""
         value = self.value(part, bound)
         if value is not None and not isinstance(value, bool):
-            raise RejectedError("a claim is none")
+            raise RejectedError("expected a claim, which is true or false")
         return value
 
     def range(self, part: Part, bound: Bindings) -> Range:
         """Return a number."""
         value = self.value(part, bound)
         if not isinstance(value, Range):
-            raise RejectedError("a number is none")
+            raise RejectedError("expected a number")
         return value
 
     def value(self, part: Part, bound: Bindings) -> object:
@@ -147,7 +147,7 @@ class Evaluation:
 
         def make() -> object:
             if name in self._open or len(self._open) > _DEEPEST:
-                raise RejectedError(f"{name!r} is defined by itself")
+                raise RejectedError(f"{name!r} is defined in terms of itself")
             self._open.add(name)
             try:
                 return self.value(self.lets[name], {})
@@ -181,9 +181,9 @@ class Evaluation:
         if isinstance(one, Range) and isinstance(other, Range):
             return compare(one, operator, other)
         if operator in _ORDER or isinstance(one, Range) or isinstance(other, Range):
-            raise RejectedError(f"{operator!r} compares what is no number")
+            raise RejectedError(f"{operator!r} compares something other than numbers")
         if not isinstance(one, Compared) or type(one) is not type(other):
-            raise RejectedError(f"{operator!r} compares what is neither numbers nor forests")
+            raise RejectedError(f"{operator!r} compares something other than numbers or forests")
         return bool(one == other) == (operator == "==")
 
     def _join_claims(self, part: BinaryPart, bound: Bindings) -> bool | None:
@@ -205,7 +205,7 @@ class Evaluation:
         binder = part.binders[depth]
         domain = self.value(binder.domain, bound)
         if not isinstance(domain, Iterable) or isinstance(domain, str):
-            raise RejectedError(f"{binder.name!r} goes over nothing")
+            raise RejectedError(f"{binder.name!r} does not range over a set of values")
         found: bool | None = True
         for item in domain:
             self.steps.take()
@@ -220,7 +220,7 @@ class Evaluation:
             return abs(self.range(part.given["number"], bound))
         known = FUNCTIONS.get(part.function)
         if known is None:
-            raise RejectedError(f"{part.function!r} is no function that can be checked")
+            raise RejectedError(f"{part.function!r} is not a function that can be checked")
         mentioned = {name: bound[name] for name in _names(part) if name in bound}
 
         def make() -> object:

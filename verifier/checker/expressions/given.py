@@ -33,9 +33,9 @@ class Range:
     def __post_init__(self) -> None:
         for end in (self.lower, self.upper):
             if isinstance(end, float) and not math.isinf(end):
-                raise ValueError(f"{end} is no fraction")
+                raise ValueError(f"{end} is not a fraction")
         if self.lower > self.upper or self.lower == math.inf or self.upper == -math.inf:
-            raise ValueError(f"{self.lower} to {self.upper} is no range")
+            raise ValueError(f"{self.lower} to {self.upper} is not a range")
 
     @classmethod
     def exactly(cls, value: int | Fraction) -> Range:
@@ -46,7 +46,7 @@ class Range:
     def exact_value(self) -> Fraction:
         """The number; raises if it is not known exactly."""
         if self.lower != self.upper or isinstance(self.lower, float):
-            raise RejectedError("a number that must be known is only bounded")
+            raise RejectedError("a number must be known exactly, but is only bounded")
         return self.lower
 
     def short(self) -> Range:
@@ -55,9 +55,7 @@ class Range:
             if isinstance(end, Fraction) and (
                 max(end.numerator.bit_length(), end.denominator.bit_length()) > _MOST_BITS
             ):
-                raise RejectedError(
-                    f"a number of more than {_MOST_BITS:,} bits is not computed with"
-                )
+                raise RejectedError(f"a number needs more than {_MOST_BITS:,} bits")
         return self
 
     def __neg__(self) -> Range:
@@ -82,7 +80,7 @@ class Range:
 
     def __truediv__(self, other: Range) -> Range:
         if other.lower <= 0 <= other.upper:
-            raise RejectedError("it divides by what may be 0")
+            raise RejectedError("it divides by a number that may be 0")
         ends = [Fraction(0) if isinstance(e, float) else 1 / e for e in (other.upper, other.lower)]
         return self * Range(ends[0], ends[1])
 
@@ -107,9 +105,9 @@ def number(text: str) -> Fraction:
     """Read a fraction from a manifest."""
     top, _, bottom = text.partition("/")
     if len(text) > 2000 or not (top.removeprefix("-").isdecimal() and text.isascii()):
-        raise RejectedError(f"{text[:40]!r} is no fraction")
+        raise RejectedError(f"{text[:40]!r} is not a fraction")
     if (bottom and not (bottom.isdecimal() and int(bottom))) or text.endswith("/"):
-        raise RejectedError(f"{text[:40]!r} is no fraction")
+        raise RejectedError(f"{text[:40]!r} is not a fraction")
     return Fraction(int(top), int(bottom or 1))
 
 
@@ -165,47 +163,47 @@ class Given:
         """Return an exactly known number."""
         value = self.values.get(name)
         if not isinstance(value, Range):
-            raise RejectedError(f"{name!r} is no number")
+            raise RejectedError(f"{name!r} is not a number")
         return value.exact_value
 
     def whole(self, name: str) -> int:
         """Return a non-negative whole number; raises as `number` does."""
         value = self.number(name)
         if value.denominator != 1 or value < 0:
-            raise RejectedError(f"{name!r} is {value}, no whole number from 0")
+            raise RejectedError(f"{name!r} is {value}, not a whole number of at least 0")
         return value.numerator
 
     def word(self, name: str, *words: str) -> str | None:
         """Return a bare word, one of those listed; None if it is absent."""
         value = self.values.get(name)
         if value is not None and value not in words:
-            raise RejectedError(f"{name!r} is none of {', '.join(words)}")
+            raise RejectedError(f"{name!r} is not one of {', '.join(words)}")
         return None if value is None else str(value)
 
     def file(self, name: str = "path") -> HeldFile:
         """Return a file; raises RejectedError for anything else."""
         value = self.values.get(name)
         if not isinstance(value, HeldFile):
-            raise RejectedError(f"{name!r} is no file")
+            raise RejectedError(f"{name!r} is not a file")
         return value
 
     def value_of_kind(self, name: str, kind: type[_Kind], what: str) -> _Kind:
         """Return another function's result; raises RejectedError if it is of another kind."""
         value = self.values.get(name)
         if not isinstance(value, kind):
-            raise RejectedError(f"{name!r} is no {what}")
+            raise RejectedError(f"{name!r} is not a {what}")
         return value
 
     def array(self, name: str, dtype: type[np.generic], rank: int = 1) -> NDArray[Any]:
         """Return an array of the proof."""
         found = self.proof.get(name)
         if found is None:
-            raise RejectedError(f"its proof has no {name!r}")
+            raise RejectedError(f"its proof has no array {name!r}")
         if found.dtype != dtype or found.ndim != rank:
             raise RejectedError(
-                f"{name!r} of its proof is {found.dtype} of rank {found.ndim}, expected "
+                f"array {name!r} of its proof is {found.dtype} of rank {found.ndim}, expected "
                 f"{np.dtype(dtype)} of rank {rank}"
             )
         if found.dtype.kind == "f" and not np.isfinite(found).all():
-            raise RejectedError(f"{name!r} of its proof holds a number that is not finite")
+            raise RejectedError(f"array {name!r} of its proof contains a number that is not finite")
         return found

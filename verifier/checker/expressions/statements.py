@@ -69,19 +69,19 @@ def _refuse(part: Part) -> None:
         case NumberPart():
             number(part.value)
         case InputsPart() if len(part.box.lower) != len(part.box.upper):
-            raise RejectedError("a set of inputs has another number of lower than of upper bounds")
+            raise RejectedError("a set of inputs has unequal numbers of lower and upper bounds")
         case CallPart() if part.function == "abs":
             if set(part.given) != {"number"}:
-                raise RejectedError("'abs' is given other than a number")
+                raise RejectedError("'abs' needs exactly one argument, a number")
         case CallPart():
             known = functions.FUNCTIONS.get(part.function)
             if known is None:
-                raise RejectedError(f"{part.function!r} is no function that can be checked")
+                raise RejectedError(f"{part.function!r} is not a function that can be checked")
             for name in part.given:
                 if name not in known.takes:
-                    raise RejectedError(f"{part.function!r} takes no {name!r}")
+                    raise RejectedError(f"{part.function!r} has no argument {name!r}")
         case ForAllPart() if not part.binders:
-            raise RejectedError("a 'forall' is over nothing")
+            raise RejectedError("a 'forall' binds no variable")
 
 
 def _names(part: Part) -> Iterator[str]:
@@ -98,12 +98,12 @@ def _names(part: Part) -> Iterator[str]:
 
 def _refuse_name(name: str) -> None:
     if not _NAME.fullmatch(name):
-        raise RejectedError(f"{name!r} is no name")
+        raise RejectedError(f"{name!r} is not a valid name")
 
 
 def _refuse_second(name: str, lets: Mapping[str, Part]) -> None:
     if name in lets:
-        raise RejectedError(f"{name!r} stands for two things")
+        raise RejectedError(f"{name!r} is defined twice")
 
 
 def _refuse_bound(part: Part, held: frozenset[str], lets: Mapping[str, Part]) -> None:
@@ -126,7 +126,7 @@ def _refuse_deep(part: Part) -> None:
     while stack:
         each, depth = stack.pop()
         if depth > _DEEPEST:
-            raise RejectedError(f"an expression is nested more than {_DEEPEST} deep")
+            raise RejectedError(f"an expression is nested more than {_DEEPEST} levels deep")
         stack.extend((child, depth + 1) for child in children(each))
 
 
@@ -182,7 +182,7 @@ def statement_lines(statement: StatementPart, files: Mapping[int, Path]) -> Iter
         claim += f" with confidence {decimal(number(statement.confidence))}"
     asked = statement.find
     if asked is None:
-        wrong = "" if statement.verdict == "proved" else "it is not so that "
+        wrong = "" if statement.verdict == "proved" else "it is not true that "
         yield f"{statement.name}: {wrong}{claim}"
         return
     sentence = f"{statement.name}: the {asked.direction} {asked.variable} such that {claim}"
@@ -318,13 +318,13 @@ class Statements:
         for each in files.values():
             if '"' in str(each.path):
                 # Text after it would be read as part of the claim.
-                raise RejectedError(f"the name of {str(each.path)!r} has a quotation mark")
+                raise RejectedError(f"the file name {str(each.path)!r} contains a quotation mark")
         evaluation = self._evaluation(statement, needed)
         if statement.find is None:
             found = evaluation.truth(statement.claim, {})
             if found is not (statement.verdict == "proved"):
                 which = "not decided" if found is None else "refuted" if not found else "proved"
-                raise RejectedError(f"it is claimed to be {statement.verdict}, and is {which}")
+                raise RejectedError(f"it is claimed to be {statement.verdict}, but is {which}")
         else:
             self._find(statement, statement.find, evaluation)
         return ValueSubject(statement, needed, files, evaluation.told)
@@ -335,10 +335,10 @@ class Statements:
         if statement.confidence is not None:
             level = number(statement.confidence)
             if not 0 < level < 1:
-                raise RejectedError(f"{level} is no confidence")
+                raise RejectedError(f"{level} is not a confidence")
             calls = [*everything(statement.claim, *needed.values())]
             if any(isinstance(part, ForAllPart) for part in calls):
-                raise RejectedError("a confidence is of no claim over many values")
+                raise RejectedError("a claim over many values cannot have a confidence")
             sampled = {
                 canonical(part) for part in calls if isinstance(part, CallPart) and _samples(part)
             }
@@ -366,7 +366,7 @@ class Statements:
         """Compare the claimed bounds with the claim at adjacent numbers."""
         claim, variable = statement.claim, asked.variable
         if statement.verdict == "proved" and asked.lower is None and asked.upper is None:
-            raise RejectedError(f"nothing is claimed of {variable}")
+            raise RejectedError(f"it states no bound of {variable}")
         ends = [None if end is None else number(end) for end in (asked.lower, asked.upper)]
         value = _comparand(claim, variable)
         if value is not None:
@@ -374,24 +374,24 @@ class Statements:
             found = evaluation.range(value, {})
             lower, upper = ends
             if statement.verdict == "refuted":
-                raise RejectedError("a value is never none")
+                raise RejectedError("a value always exists, so this cannot be refuted")
             if (lower is not None and not found.lower >= lower) or (
                 upper is not None and not found.upper <= upper
             ):
                 raise RejectedError(f"the value is between {found.lower} and {found.upper}")
             return
         if statement.confidence is not None:
-            raise RejectedError("a confidence is of no search over many numbers")
+            raise RejectedError("a search over many numbers cannot have a confidence")
         holds_below = self._holds_below(claim, variable)
         if holds_below != (asked.direction == "greatest"):
-            raise RejectedError(f"there is no {asked.direction} {variable}")
+            raise RejectedError(f"there can be no {asked.direction} {variable}")
 
         def holds(at: Fraction) -> bool | None:
             return evaluation.truth(claim, {variable: Range.exactly(at)})
 
         if statement.verdict == "refuted":
             if not holds_below or holds(Fraction(0)) is not False:
-                raise RejectedError("the claim is not shown to hold of no number")
+                raise RejectedError("it is not shown that the claim is false for every number")
             return
         # The claim changes at the sought number, so it is evaluated next to each end of the range.
         lower, upper = ends
@@ -402,7 +402,9 @@ class Statements:
             if end is None:
                 continue
             if end.denominator != 1 or end < 0:
-                raise RejectedError(f"{variable} is a whole number from 0, not {decimal(end)}")
+                raise RejectedError(
+                    f"{variable} must be a whole number of at least 0, not {decimal(end)}"
+                )
             if end + step < 0:
                 continue
             if holds(end + step) is not expected:
@@ -413,7 +415,7 @@ class Statements:
 
     def _holds_below(self, claim: Part, variable: str) -> bool:
         """Return whether the claim, if true for a number, is true for all smaller ones."""
-        wrong = RejectedError(f"how the claim changes with {variable} is not known")
+        wrong = RejectedError(f"it is not known how the claim changes with {variable}")
         if not isinstance(claim, BinaryPart) or claim.operator not in ("<", "<=", ">", ">="):
             raise wrong
         left, operator, right = claim.left, claim.operator, claim.right
@@ -446,7 +448,7 @@ def _right_way(claim: Part, asked: FindPart) -> None:
     below = "<=" if claim.left == NamePart(asked.variable) else ">="
     above = ">=" if below == "<=" else "<="
     if claim.operator != {"greatest": below, "least": above}[asked.direction]:
-        raise RejectedError(f"there is no {asked.direction} {asked.variable}")
+        raise RejectedError(f"there can be no {asked.direction} {asked.variable}")
 
 
 def _samples(call: CallPart) -> bool:

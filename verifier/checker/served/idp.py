@@ -84,9 +84,9 @@ def access(given: Given) -> Access:
     inputs = read_box(box, network.inputs, network.source)
     upper = _floats(arrays, "member_upper", 2)
     if upper.shape != (network.labels, len(family)):
-        raise RejectedError(f"{bounds_file}: its bounds are not of this network and family")
+        raise RejectedError(f"{bounds_file}: its bounds do not match this network and family")
     if not (np.isfinite(upper) & (upper >= 0.0)).all():
-        raise RejectedError(f"{bounds_file}: a bound is no number from 0")
+        raise RejectedError(f"{bounds_file}: a bound is not a finite number of at least 0")
     return Access(held, network, family, inputs, upper)
 
 
@@ -96,21 +96,23 @@ def _arrays(path: Path) -> tuple[dict[str, NDArray[Any]], int]:
         found = read_arrays(path, only=["manifest"], strangers=True)
         manifest = msgspec.json.decode(found["manifest"].tobytes(), type=_Manifest)
         if manifest.choices > len(names := array_names(path)):
-            raise ValueError("more listings than arrays")
+            raise ValueError("more value lists than arrays")
         listed = [
             f"choices_{i}_{kind}" for i in range(manifest.choices) for kind in ("columns", "values")
         ]
         wanted = {"lower", "upper", "member_upper", *listed}.intersection(names)
         arrays = read_arrays(path, only=wanted, strangers=True)
     except (OSError, KeyError, ValueError, msgspec.MsgspecError):
-        raise CertificateError(f"{path}: cannot be read as what verify --bounds wrote") from None
+        raise CertificateError(f"{path}: not a readable bounds file of verify --bounds") from None
     return arrays, manifest.choices
 
 
 def _floats(arrays: dict[str, NDArray[Any]], name: str, rank: int) -> Floats:
     found = arrays.get(name)
     if found is None or found.dtype != np.float64 or found.ndim != rank:
-        raise RejectedError(f"the bounds of a guard have no {name!r}, or one of another kind")
+        raise RejectedError(
+            f"the guard's bounds have no array {name!r}, or it has the wrong type or rank"
+        )
     return found
 
 
@@ -118,7 +120,7 @@ def _choices(arrays: dict[str, NDArray[Any]], number: int) -> ChoicesPart:
     columns = arrays.get(f"choices_{number}_columns")
     values = _floats(arrays, f"choices_{number}_values", 2)
     if columns is None or columns.dtype.kind != "i" or columns.ndim != 1:
-        raise RejectedError("the bounds of a guard list values of no features")
+        raise RejectedError("the guard's bounds list values without naming their features")
     return ChoicesPart(tuple(columns.tolist()), tuple(tuple(row) for row in values.tolist()))
 
 
@@ -130,7 +132,7 @@ def idp(given: Given) -> bool | None:
     """
     served = given.values.get("access")
     if not isinstance(served, Access):
-        raise RejectedError("what the guard serves is no folder")
+        raise RejectedError("'access' is not a guard's folder")
     if not given.number("epsilon") > 0:
         raise RejectedError("epsilon is not above 0")
     if not given.proof:
@@ -140,14 +142,15 @@ def idp(given: Given) -> bool | None:
         _prove(given, served, share, arrays, f"tree{number}")
     most = ", ".join(f"{value:.6g}" for value in served.upper.max(axis=1))
     given.tell(
-        f"no leak of {len(served.family):,} members is above its member's bound in "
-        f"{served.held.path / 'bounds.npz'}, of any label (the highest, by label: {most})"
+        f"none of the {len(served.family):,} members has a leak above its bound in "
+        f"{served.held.path / 'bounds.npz'}, for any label (highest bounds by label: {most})"
     )
     for line in served.inputs.lines():
         given.tell(f"for every answer to an input whose {line}")
     given.tell(
-        "rests on: the guard noises, by the exponential mechanism, whatever input a member it asks "
-        "answers differently, and asks every member whose bound is not below the confidence"
+        "rests on: the guard adds noise, by the exponential mechanism, for every input that a "
+        "member it evaluates answers differently, and evaluates every member whose bound is not "
+        "below the confidence"
     )
     given.tell(
         "covers the removal of one row that has a member; epsilons of distinct noised inputs add up"

@@ -70,11 +70,11 @@ def read_service(path: Path, sha256: str) -> Service:
     except OSError as error:
         raise CertificateError(f"{path}: {why_unread(error)}") from None
     if hashlib.sha256(content).hexdigest() != sha256:
-        raise RejectedError(f"{path}: is not the file that the certificate is about")
+        raise RejectedError(f"{path}: not the file that the certificate is about")
     try:
         given = tomllib.loads(content.decode("utf-8").replace("\r\n", "\n"))
     except (ValueError, RecursionError) as error:
-        raise RejectedError(f"{path}: is no TOML: {' '.join(str(error).split())}") from None
+        raise RejectedError(f"{path}: not TOML: {' '.join(str(error).split())}") from None
     return _Reader(path, given).service()
 
 
@@ -99,7 +99,7 @@ class _Reader:
         if mechanism == "majority":
             for key in ("epsilon", "predictions"):
                 if self.given.get(key, 0):
-                    raise self._wrong(key, "a majority vote has none")
+                    raise self._wrong(key, "drop it: a majority vote has none")
         else:
             epsilon = self._number("epsilon", _MOST)[1] + _INACCURATE
             if not _INACCURATE < epsilon <= Fraction(_SHARPEST + 1, shards):
@@ -265,8 +265,8 @@ _MOST_ALPHA = 1000
 """Nats; counts cannot distinguish such probabilities."""
 
 _SEEDS = (
-    "rests on: each shard's points and training are drawn from its own seed, independently, and a "
-    "keyed hash stands for that; a model is a function of its shard's points and that seed"
+    "rests on: each shard's points and training are drawn from its own seed, independently (a "
+    "keyed hash stands in for that); a model is a function of its shard's points and that seed"
 )
 _SECRET = (
     "rests on: seeds, models, which shards an update retrains, and how long it takes stay secret; "
@@ -274,7 +274,8 @@ _SECRET = (
 )
 _ATTACK = (
     "rests on: the data, the updates and the models, which look points up, are the attacker's "
-    "choice, as the claim is of all of them; points are in a shard independently of each other"
+    "choice, since the claim covers all of them; points are in a shard independently of each "
+    "other"
 )
 
 
@@ -288,13 +289,13 @@ def unlearns(given: Given) -> bool | None:
     """Decide (alpha, beta, gamma)-unlearning again, as far as the proof allows."""
     service = given.values.get("service")
     if not isinstance(service, Service | Counts):
-        raise RejectedError("'service' is no service, and no counts of events")
+        raise RejectedError("'service' is neither a service nor counts of events")
     alpha, beta, gamma = (given.number(name) for name in ("alpha", "beta", "gamma"))
     if min(alpha, beta, gamma) < 0:
-        raise RejectedError("alpha, beta and gamma are numbers of at least 0")
+        raise RejectedError("alpha, beta and gamma must be at least 0")
     updates = given.word("updates", "adaptive", "oblivious")
     if updates is None:
-        raise RejectedError("it is not said whether updates are adaptive or oblivious")
+        raise RejectedError("it does not state whether updates are adaptive or oblivious")
     if isinstance(service, Counts):
         return (
             _refute_by_counts(given, service, alpha, beta + gamma)
@@ -306,7 +307,7 @@ def unlearns(given: Given) -> bool | None:
         given.tell(_SEEDS)
         return True
     if beta >= 1 or gamma >= 1:
-        given.tell("shown: with beta or gamma of 1 or more the claim holds of any service")
+        given.tell("shown: with beta or gamma of 1 or more the claim holds for any service")
         return True
     if service.private:
         return _prove_by_accounting(given, service, alpha, beta, gamma)
@@ -344,7 +345,7 @@ def _route(
         return group_privacy_alpha(service), "adding up the privacy of all answers"
     route = int(_only(given, "route", np.int64))
     if not 0 <= route < len(ROUTES):
-        raise RejectedError(f"there is no route {route}, expected 0 to {len(ROUTES) - 1}")
+        raise RejectedError(f"no route {route}; expected 0 to {len(ROUTES) - 1}")
     match ROUTES[route]:
         case "added":
             return group_privacy_alpha(service), "adding up the privacy of all answers"
@@ -364,16 +365,17 @@ def _refute_by_attack(
 ) -> bool | None:
     """Refute a claim about a majority vote by computed probabilities, without trials."""
     if not given.proof:
-        given.tell("nothing bounds what a majority vote tells, and the proof names no attack")
+        given.tell("nothing bounds what a majority vote reveals, and the proof contains no attack")
         return None
     copies, points = (int(_only(given, name, np.int64)) for name in ("copies", "points"))
     if not is_refuted(service, copies, points, alpha, beta, gamma):
         given.tell(f"{points:,} points in {copies:,} copies are not shown to refute the claim")
         return None
     given.tell(
-        f"shown: of {points:,} points in {copies:,} copies those answered right are deleted; with "
-        "a chance above gamma the claim fails for the event that none of the rest is answered "
-        "right; its chance is 1 after unlearning, and was computed of models trained anew"
+        f"shown: of {points:,} points in {copies:,} copies, those answered correctly are "
+        "deleted; with a probability above gamma, the claim fails for the event that none of "
+        "the rest is answered correctly; its probability is 1 after unlearning, and was "
+        "computed from retrained models"
     )
     given.tell(_ATTACK)
     return False
@@ -388,12 +390,12 @@ def _refute_by_counts(
     of updates is exempt.
     """
     if given.confidence is None:
-        raise RejectedError("what is counted in trials is never certain")
+        raise RejectedError("a result counted in trials always needs a confidence")
     error = (1 - given.confidence) / (2 * len(counts.unlearned))
     if not 0 < error < 1:
-        raise RejectedError(f"{given.confidence} is no confidence")
+        raise RejectedError(f"{given.confidence} is not a confidence")
     if alpha > _MOST_ALPHA:
-        given.tell(f"no counts refute an alpha above {_MOST_ALPHA}")
+        given.tell(f"counts cannot refute an alpha above {_MOST_ALPHA}")
         return None
     factor = exp(alpha)[1]
     for unlearned, retrained in zip(counts.unlearned, counts.retrained, strict=True):
@@ -402,15 +404,15 @@ def _refute_by_counts(
             given.tell(
                 f"shown: an event happened in {unlearned[0]:,} of {unlearned[1]:,} trials after "
                 f"unlearning and in {retrained[0]:,} of {retrained[1]:,} after retraining, which "
-                "the claim does not allow (Clopper-Pearson, over all events of the file)"
+                "the claim rules out (Clopper-Pearson, over all events of the file)"
             )
             given.tell(
-                "rests on: events, fixed before the trials, were counted in independent trials of "
-                "the service, each with seeds of its own and updates that the claim covers; the "
-                "counts are the file's"
+                "rests on: events, fixed before the trials, were counted in independent trials "
+                "of the service, each with its own seeds and with updates that the claim covers; "
+                "the counts are those of the file"
             )
             return False
-    given.tell("no event that was counted is shown to refute the claim")
+    given.tell("no counted event is shown to refute the claim")
     return None
 
 
@@ -418,5 +420,5 @@ def _only(given: Given, name: str, dtype: type[np.generic]) -> Fraction:
     """Return the single number in an array of the proof."""
     found = given.array(name, dtype)
     if len(found) != 1:
-        raise RejectedError(f"{name!r} of its proof holds {len(found)} numbers, expected 1")
+        raise RejectedError(f"array {name!r} of its proof has {len(found)} numbers, expected 1")
     return Fraction(found[0].item())

@@ -57,9 +57,9 @@ def reach_of(ballots: Ballots, kind: str, threat: str) -> tuple[int, str]:
     if kind == "thresholds":
         return change_of(ballots, threat)
     if kind == "ss_dpa" and threat != "relabels":
-        raise RejectedError(f"members that all see every sample withstand no {threat}")
+        raise RejectedError(f"members that all see every sample do not withstand {threat}")
     if threat in ("edits", "insertions", "removals"):
-        return 1, "the sample is in the part that its hash names"
+        return 1, "the sample is in the part that its hash selects"
     if threat == "modifications":
         return 2, "it is a removal and an insertion, and the sample may move to another part"
     if kind == "ss_dpa" and ballots.origin.method in (None, "ss_dpa"):
@@ -67,8 +67,8 @@ def reach_of(ballots: Ballots, kind: str, threat: str) -> tuple[int, str]:
     reads = ballots.origin.hash_reads_label
     if reads is None:
         raise RejectedError(
-            f"{ballots.source} does not say whether its hash reads labels, so what a relabel "
-            "reaches is not known"
+            f"{ballots.source} does not state whether its hash reads labels, so it is not known "
+            "what a relabel reaches"
         )
     if reads:
         return 2, "the hash reads the label, so the sample may move to another part"
@@ -114,7 +114,9 @@ def refuse_for_relabels(ballots: Ballots) -> None:
 
 def _refuse_alone(ballots: Ballots) -> None:
     if ballots.parts == 1:
-        raise RejectedError(f"{ballots.source}: one change may change every answer of 1 part")
+        raise RejectedError(
+            f"{ballots.source}: has 1 part, so one change could change every answer"
+        )
 
 
 def rests_on(ballots: Ballots, kind: str) -> list[str]:
@@ -122,7 +124,7 @@ def rests_on(ballots: Ballots, kind: str) -> list[str]:
     origin, name, found = ballots.origin, ballots.source, []
     if origin.method is None:
         found.append(
-            "how the members were trained; that a sample reaches no others than it is said to"
+            "how the members were trained; that a sample reaches no other members than stated"
         )
     if kind == "ss_dpa":
         if origin.hash_reads_label is None:
@@ -145,19 +147,19 @@ def ballots(given: Given) -> Ballots:
     if word is not None:
         reads = word == "reads_label"
         if origin.hash_reads_label not in (None, reads):
-            raise RejectedError(f"{read.source} says the opposite of 'hash = {word}'")
+            raise RejectedError(f"{read.source} contradicts 'hash = {word}'")
         said["hash_reads_label"] = reads
         given.tell(f"{read.source}: taken on trust: hash = {word}")
     if given.values.get("offsets") is not None:
         offsets = _whole_numbers(given, "offsets")
         if set(origin.offsets) not in (set(), set(offsets)):
-            raise RejectedError(f"{read.source} has other offsets than {list(offsets)}")
+            raise RejectedError(f"{read.source} has offsets other than {list(offsets)}")
         said["offsets"] = offsets
         given.tell(f"{read.source}: taken on trust: offsets = {list(offsets)}")
     if given.values.get("families") is not None:
         families = _whole_numbers(given, "families")
         if origin.families not in ((), families):
-            raise RejectedError(f"{read.source} has other families than {list(families)}")
+            raise RejectedError(f"{read.source} has families other than {list(families)}")
         said["families"] = families
         given.tell(f"{read.source}: taken on trust: families = {list(families)}")
     return replace(read, origin=msgspec.structs.replace(origin, **said)) if said else read
@@ -167,10 +169,10 @@ def _whole_numbers(given: Given, name: str) -> tuple[int, ...]:
     """Return a list argument as integers."""
     listed = given.values[name]
     if not isinstance(listed, tuple) or not all(isinstance(each, Range) for each in listed):
-        raise RejectedError(f"'{name}' is no list of numbers")
+        raise RejectedError(f"'{name}' is not a list of numbers")
     known = [each.exact_value for each in listed]
     if not all(each.denominator == 1 for each in known):
-        raise RejectedError(f"'{name}' are not whole numbers")
+        raise RejectedError(f"'{name}' contains a number that is not whole")
     return tuple(each.numerator for each in known)
 
 
@@ -182,7 +184,7 @@ def dpa(given: Given) -> Vote:
     if not certified:
         return Vote("dpa", held)
     if held.thresholds is None:
-        raise RejectedError(f"{held.source} has no thresholds of members")
+        raise RejectedError(f"{held.source} has no thresholds")
     return Vote("thresholds", held)
 
 
@@ -217,7 +219,7 @@ def run_off(given: Given) -> Vote:
     held = _ballots(given)
     refuse_for_edits(held, spread=True)
     if held.scores is None:
-        raise RejectedError(f"{held.source} has no scores for a run-off")
+        raise RejectedError(f"{held.source} has no scores, which a run-off needs")
     refuse_scores(held.votes, held.scores, held.source)
     if held.labels > _MOST_LABELS:
         raise RejectedError(f"{held.source}: {held.labels} labels are too many for a run-off")
@@ -245,10 +247,10 @@ def targeted_robustness(given: Given) -> Range:
     edits = min(threat_of(given, vote), FAR)
     target = label_of(given, "to", vote.ballots)
     if target is None:
-        raise RejectedError("'to' is not given")
+        raise RejectedError("'to' is missing")
     others = counted_of(given, vote) & (vote.answers != target)
     if not others.any():
-        raise RejectedError(f"{vote.ballots.source}: every point is answered {target} as it is")
+        raise RejectedError(f"{vote.ballots.source}: every point is already answered {target}")
     lower, upper = vote.bounds_to(target, given.proof)
     return share_of((lower >= edits)[others], (upper >= edits)[others])
 
@@ -290,7 +292,7 @@ def vote_of(given: Given) -> Vote:
     """Return the vote of a call."""
     vote = given.values.get("votes")
     if not isinstance(vote, Vote):
-        raise RejectedError("'votes' is no vote")
+        raise RejectedError("'votes' is not a vote")
     counted = [threat for threat in THREATS if threat in given.values]
     threat = counted[0] if counted else given.word("against", *THREATS)
     return replace(vote, threat=threat) if threat and vote.kind == "thresholds" else vote
@@ -300,7 +302,7 @@ def threat_of(given: Given, vote: Vote) -> int:
     """Return how many parts a call's changes reach, and report why."""
     counted = [threat for threat in THREATS if threat in given.values]
     if len(counted) != 1:
-        raise RejectedError("not exactly one kind of change is counted")
+        raise RejectedError("expected exactly one kind of change")
     (threat,) = counted
     return _reported_reach(given, vote, threat) * given.whole(threat)
 
@@ -317,7 +319,7 @@ def _reported_reach(given: Given, vote: Vote, threat: str) -> int:
     most += (
         f"each of {len(vote.sizes)} families" if vote.kind == "hash_bagging" else "the training set"
     )
-    given.tell(f"each of the {threat} changes at most {most}: {why}")
+    given.tell(f"{threat}: each changes at most {most}: {why}")
     for line in rests_on(vote.ballots, vote.kind):
         given.tell(line)
     return parts
@@ -326,7 +328,7 @@ def _reported_reach(given: Given, vote: Vote, threat: str) -> int:
 def _ballots(given: Given) -> Ballots:
     held = given.values.get("ballots")
     if not isinstance(held, Ballots):
-        raise RejectedError("'ballots' are none")
+        raise RejectedError("'ballots' is not a table of ballots")
     return held
 
 
@@ -344,7 +346,7 @@ def counted_of(given: Given, vote: Vote) -> Flags:
         return np.ones(vote.ballots.points, np.bool_)
     counted: Flags = vote.ballots.truth == label
     if not counted.any():
-        raise RejectedError(f"{vote.ballots.source} has no test point of true label {label}")
+        raise RejectedError(f"{vote.ballots.source} has no test point with true label {label}")
     return counted
 
 
@@ -356,13 +358,15 @@ def label_of(given: Given, name: str, held: Ballots) -> int | None:
     if isinstance(value, Text):
         found = [label for label, each in enumerate(names) if each == value.value]
         if len(found) != 1:
-            raise RejectedError(f"{held.source} has no label {value.value!r}, or several")
+            raise RejectedError(f"{held.source} does not have exactly one label {value.value!r}")
         return found[0]
     label = given.whole(name)
     if label >= held.labels:
         raise RejectedError(f"{held.source} has no label {label}")
     if names and names[label] != str(label) and str(label) in names:
-        raise RejectedError(f"{held.source}: {label} is the number of a label, and names another")
+        raise RejectedError(
+            f"{held.source}: {label} is the number of one label and the name of another"
+        )
     return label
 
 
@@ -399,21 +403,21 @@ def most_summed(stake: AtStake, proof: Mapping[str, NDArray[Any]], work: float =
     points = np.unique(stake.points)
     batches, uppers, taken, counted = (proof[name].astype(np.int64) for name in SUMMED)
     if batches.shape != points.shape or counted.shape != points.shape:
-        raise RejectedError(
-            f"its sum is over {batches.shape} points, and {len(points)} are at stake"
-        )
+        raise RejectedError(f"its sum covers {batches.shape} points, but {len(points)} can be lost")
     if uppers.ndim != 1 or taken.shape != uppers.shape:
-        raise RejectedError("its sum has not one bound for each batch")
+        raise RejectedError("its sum does not have one bound per batch")
     if not ((batches >= -1) & (batches < len(uppers))).all():
-        raise RejectedError("its sum has points of batches that it does not have")
+        raise RejectedError("its sum has points in batches that do not exist")
     if not all(((each >= 0) & (each < 2**16)).all() for each in (uppers, taken, counted)):
-        raise RejectedError("its sum has numbers that count nothing")
+        raise RejectedError("its sum has numbers out of range")
     own = max(_LEAST, work / max(1, len(uppers)))
     for number in np.flatnonzero(taken).tolist():
         inside = points[batches == number]
         upper = int(uppers[number])
         if upper < len(inside) and not no_more_lost(stake.only(inside), upper, own):
-            raise RejectedError(f"its sum says that a batch loses {upper} points; it loses more")
+            raise RejectedError(
+                f"its sum states that a batch loses at most {upper} points, but it can lose more"
+            )
     missing = np.maximum(_ONE - counted - np.append(taken, 0)[batches], 0)
     total = (int(missing.sum()) + int(taken @ uppers)) * WHOLE
     if counted.any():
@@ -458,7 +462,7 @@ def known_collective(given: Given, vote: Vote) -> Range:
     lost = _threshold_attack_loss(given, vote, truth, budget)
     most = _most_with_thresholds(given, vote, truth, counted, budget)
     if lost > most:
-        raise AssertionError(f"an attack loses {lost} points, and none more than {most}")
+        raise AssertionError(f"an attack loses {lost} points, although at most {most} can be lost")
     return Range(Fraction(right - most, points), Fraction(right - lost, points))
 
 
@@ -468,7 +472,10 @@ def _threshold_attack_loss(given: Given, vote: Vote, truth: Truth, budget: int) 
         return 0
     held, units = vote.ballots, given.array("units", np.int64)
     if len(units) > budget or not ((units >= 0) & (units < held.parts)).all():
-        raise RejectedError(f"its attack changes parts {len(units)} times, and {budget} may be")
+        raise RejectedError(
+            f"its attack changes {len(units)} parts, or an invalid one; at most "
+            f"{budget} are allowed"
+        )
     _, enough = vote.withstood
     return int(
         np.count_nonzero(lost_to_changes(held.votes, truth, enough, held.labels, units.tolist()))
@@ -486,7 +493,9 @@ def _most_with_thresholds(
         return len(alone)
     upper = int(given.array("upper", np.int64, 0))
     if not 0 <= upper <= held.points:
-        raise RejectedError(f"its proof says that {upper} points are lost")
+        raise RejectedError(
+            f"its proof states that {upper} points can be lost, which is impossible"
+        )
     if upper >= len(alone):
         return len(alone)
     batches = [(alone, upper)]
@@ -497,15 +506,17 @@ def _most_with_thresholds(
             own = np.where(np.isin(np.arange(held.points), inside), truth, np.int32(-1))
             prices = prices_of(held.votes, own, vote.withstood[0], held.labels, budget)
             if most < len(inside) and not no_more_bought(prices, most):
-                said = f"its proof says that no attack loses more than {most}"
-                raise RejectedError(f"{said}; one does")
+                said = f"its proof states that no attack loses more than {most}"
+                raise RejectedError(f"{said}, but one does")
     except TooLongError:
         raise RejectedError(
-            f"that no attack loses more than {upper} points takes too long to be shown"
+            f"it takes too long to check that no attack loses more than {upper} points"
         ) from None
     total = sum(min(most, len(inside)) for inside, most in batches)
     if total > upper:
-        raise RejectedError(f"its proof says {upper} points are lost, its sum {total}")
+        raise RejectedError(
+            f"its proof states that at most {upper} points are lost, but its sum is {total}"
+        )
     return total
 
 
@@ -513,7 +524,7 @@ def _batches(given: Given, alone: NDArray[np.int64]) -> list[tuple[NDArray[np.in
     """Return batches of points, and the stated loss of each."""
     batches, uppers = given.array("batches", np.int64), given.array("uppers", np.int64)
     if batches.shape != alone.shape or (uppers < 0).any():
-        raise RejectedError(f"its sum is over {len(batches)} points, and {len(alone)} are at stake")
+        raise RejectedError(f"its sum covers {len(batches)} points, but {len(alone)} can be lost")
     found = [(alone[batches == number], int(upper)) for number, upper in enumerate(uppers)]
     others = alone[(batches < 0) | (batches >= len(uppers))]
     return [*found, (others, len(others))]
@@ -535,7 +546,7 @@ def run_offs_of(vote: Vote, truth: NDArray[np.integer[Any]], budget: int) -> Run
 
 
 def run_offs_counted(vote: Vote, truth: NDArray[np.integer[Any]], members: Sequence[int]) -> int:
-    """Return how many correct answers change if an attacker chooses some members' votes and scores."""
+    """Return how many correct answers change if an attacker sets some members' votes and scores."""
     held = vote.ballots
     assert held.scores is not None
     lost = run_offs_lost_to(held.votes, held.scores, held.labels, vote.answers, members)
@@ -561,7 +572,7 @@ def collective_accuracy(given: Given) -> Range:
     lost = _attack_loss(given, vote, truth, budget)
     most = _most(given, vote, truth, budget)
     if lost > most:
-        raise AssertionError(f"an attack loses {lost} points, and none more than {most}")
+        raise AssertionError(f"an attack loses {lost} points, although at most {most} can be lost")
     return Range(Fraction(right - most, points), Fraction(right - lost, points))
 
 
@@ -572,13 +583,16 @@ def _attack_loss(given: Given, vote: Vote, truth: Truth, budget: int) -> int:
     held, units = vote.ballots, given.array("units", np.int64)
     distinct = np.unique(units)
     if not ((distinct >= 0) & (distinct < held.parts)).all():
-        raise RejectedError(f"its attack poisons units that are none of {held.parts}")
+        raise RejectedError(
+            f"its attack poisons units that are not among the {held.parts} that exist"
+        )
     family = np.repeat(np.arange(len(vote.sizes)), vote.sizes)
     spent = np.bincount(family[distinct])
     if spent.max(initial=0) > budget:
         each = " of each family" if len(vote.sizes) > 1 else ""
         raise RejectedError(
-            f"its attack poisons {spent.max()} units of {held.parts}, and {budget}{each} may be"
+            f"its attack poisons {spent.max()} units of {held.parts}, but at most {budget}{each} "
+            "are allowed"
         )
     members = np.unique((distinct[:, None] + np.array(vote.offsets)) % held.parts)
     if vote.is_run_off:
@@ -596,27 +610,33 @@ def _most(given: Given, vote: Vote, truth: Truth, budget: int) -> int:
             else at_stake(held.votes, truth, held.labels, budget, vote.offsets, vote.sizes)
         )
     except TooManyError:
-        raise RejectedError("run-offs could be lost in too many ways to be looked at") from None
+        raise RejectedError("run-offs can be lost in too many ways to check") from None
     if "upper" not in given.proof:
         return stake.count
     claimed = given.array("upper", np.int64, 0)
     upper = int(claimed)
     if not 0 <= upper <= held.points:
-        raise RejectedError(f"its proof says that {upper} points are lost")
+        raise RejectedError(
+            f"its proof states that {upper} points can be lost, which is impossible"
+        )
     try:
         if isinstance(stake, RunOffsAtStake):
             holds = no_more_run_offs_lost(stake, upper)
         elif all(name in given.proof for name in SUMMED):
             shown = most_summed(stake, given.proof)
             if shown > upper:
-                raise RejectedError(f"its proof says {upper} points are lost, its sum {shown}")
+                raise RejectedError(
+                    f"its proof states that at most {upper} points are lost, but its sum is {shown}"
+                )
             return min(shown, stake.count)
         else:
             holds = no_more_lost(stake, upper)
         if not holds:
-            raise RejectedError(f"its proof says that no attack loses more than {upper}; one does")
+            raise RejectedError(
+                f"its proof states that no attack loses more than {upper}, but one does"
+            )
     except TooLongError:
         raise RejectedError(
-            f"that no attack loses more than {upper} points takes too long to be shown"
+            f"it takes too long to check that no attack loses more than {upper} points"
         ) from None
     return min(upper, stake.count)

@@ -36,8 +36,8 @@ def refuse_scores(votes: Votes, scores: Scores, source: str) -> None:
         agreed = np.where(labels < given[:, None], row < own, row <= own)
         if not (agreed & (np.abs(row) < np.inf)).all():
             raise RejectedError(
-                f"{source}: the scores of test point {point} are not all finite, or not highest "
-                "for what the member votes"
+                f"{source}: the scores of test point {point} are not all finite, or are not "
+                "highest for the member's vote"
             )
 
 
@@ -342,7 +342,7 @@ class _Held(NamedTuple):
 
 
 def no_more_run_offs_lost(stake: RunOffsAtStake, upper: int, work: float = WORK) -> bool:
-    """Return whether no attack loses more than ``upper`` points; False if one does, or if too slow."""
+    """Return whether no attack loses more than ``upper`` points; False if too slow to tell."""
     members = len(stake.gains)
     if not len(stake.points):
         return upper >= 0

@@ -155,10 +155,10 @@ def follow_log(
             for part in node.branch(value, offsets):
                 put(part)
         else:
-            raise RejectedError(f"a log of hash values goes on with {value}, which is none left")
+            raise RejectedError(f"a log of hash values contains {value}, which does not remain")
     if stack:
         raise RejectedError(
-            f"a log of hash values leaves it open whether {edits} of them let label {label} win"
+            f"a log of hash values does not rule out that {edits} of them let label {label} win"
         )
 
 
@@ -175,14 +175,17 @@ def proved_edits(
     logs = array(proof, "logs", np.int64, 2)
     rows, weights = array(proof, "rows", np.int32, 1), array(proof, "weights", np.uint16, 2)
     if logs.shape[1] != 5 or weights.shape[1] != members:
-        raise RejectedError("its logs of hash values are of other ballots")
+        raise RejectedError("its logs of hash values do not match the ballots")
     found = published.copy()
     row, weight = 0, 0
     for point, label, edits, many, weighed in logs.tolist():
         if not (0 <= point < points and 0 <= label < labels and 0 <= edits <= members):
-            raise RejectedError(f"a log is of test point {point}, label {label}, {edits} edits")
+            raise RejectedError(
+                f"a log is for an invalid test point {point}, label {label} or "
+                f"number of edits {edits}"
+            )
         if min(many, weighed) < 0 or row + many > len(rows) or weight + weighed > len(weights):
-            raise RejectedError(f"the log of test point {point}, label {label} is cut off")
+            raise RejectedError(f"the log of test point {point}, label {label} is truncated")
         own, own_weights = rows[row : row + many], weights[weight : weight + weighed]
         row, weight = row + many, weight + weighed
         try:
@@ -200,7 +203,7 @@ def shown_falls(
     proof: _Proof,
     target: int | None = None,
 ) -> Counts:
-    """Return upper bounds of the hash values each answer survives, from attacks, shape (points,)."""
+    """Return upper bounds of the hash values each answer survives, from attacks: (points,)."""
     wrong = "changes no answer" if target is None else "does not force the answer"
     return survived_at_most(
         votes.shape, proof, lambda x, own: falls_to(votes[x], labels, offsets, own, target), wrong
@@ -218,15 +221,20 @@ def survived_at_most(
         return most
     attacks, values = array(proof, "attacks", np.int64, 2), array(proof, "values", np.int32, 1)
     if attacks.shape[1] != 2:
-        raise RejectedError("its attacks are no pairs of numbers")
+        raise RejectedError("its attacks are not pairs of numbers")
     start = 0
     for point, count in attacks.tolist():
         own = values[start : start + count].tolist() if count >= 0 else []
         start += max(count, 0)
         if not 0 <= point < points or len(own) != count:
-            raise RejectedError(f"an attack is of test point {point} with {count} hash values")
+            raise RejectedError(
+                f"an attack is on an invalid test point {point}, or does not "
+                f"have {count} hash values"
+            )
         if not all(0 <= value < members for value in own):
-            raise RejectedError(f"an attack on test point {point} has a hash value there is not")
+            raise RejectedError(
+                f"an attack on test point {point} uses a hash value that does not exist"
+            )
         if not falls(point, own):
             raise RejectedError(f"an attack on test point {point} {wrong}")
         most[point] = min(most[point], len(set(own)) - 1)
@@ -237,7 +245,9 @@ def array(proof: _Proof, name: str, dtype: type[np.generic], rank: int) -> NDArr
     """Return an array of a proof."""
     found = proof.get(name)
     if found is None or found.dtype != dtype or found.ndim != rank:
-        raise RejectedError(f"its proof has no {name!r}, {np.dtype(dtype)} of rank {rank}")
+        raise RejectedError(
+            f"its proof has no array {name!r} that is {np.dtype(dtype)} of rank {rank}"
+        )
     return found
 
 
@@ -341,12 +351,14 @@ def survived_run_offs(
         return found
     said = array(proof, "survived", np.int64, 2)
     if said.shape[1] != 2:
-        raise RejectedError("what its answers survive are no pairs of numbers")
+        raise RejectedError("its list of what answers survive does not consist of pairs of numbers")
     for point, edits in said.tolist():
         if not (0 <= point < len(votes) and 0 <= edits <= votes.shape[1]):
-            raise RejectedError(f"its proof is of test point {point} and {edits} edits")
+            raise RejectedError(
+                f"its proof is for an invalid test point {point} or number of edits {edits}"
+            )
         if not run_off_survives(votes, scores, labels, answers, offsets, point, edits):
-            raise RejectedError(f"that test point {point} survives {edits} edits is not shown")
+            raise RejectedError(f"it is not shown that test point {point} survives {edits} edits")
         found[point] = max(found[point], edits)
     return found
 

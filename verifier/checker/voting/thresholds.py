@@ -33,19 +33,17 @@ def change_of(ballots: Ballots, threat: str) -> tuple[int, str]:
     within = ballots.parts == 1 or origin.hash_reads_label is False
     if own == "edits":
         if threat == "modifications" and ballots.parts > 1:
-            return 2, "thresholds count edits, and it is a removal and an insertion anywhere"
+            return 2, "thresholds count edits, and it is a removal and an insertion, anywhere"
         if threat == "relabels" and not within:
             return 2, "thresholds count edits, and it is a removal and an insertion"
         if threat in ("modifications", "relabels"):
-            return 1, "thresholds count edits, and it is two of its part"
-        return 1, "thresholds count edits, and it is one"
+            return 1, "thresholds count edits, and it is two edits of its part"
+        return 1, "thresholds count edits, and it is one edit"
     if threat != own:
-        raise RejectedError(
-            f"{ballots.source}: thresholds that count {own} say nothing of {threat}"
-        )
+        raise RejectedError(f"{ballots.source}: thresholds that count {own} do not cover {threat}")
     if own == "relabels" and not within:
         raise RejectedError(
-            f"{ballots.source}: thresholds count relabels that stay in their part, and the hash "
+            f"{ballots.source}: thresholds count relabels that stay in their part, but the hash "
             "may read labels"
         )
     return 1, f"thresholds count {own}"
@@ -59,7 +57,7 @@ def withstood(ballots: Ballots, threat: str) -> tuple[NDArray[np.int32], NDArray
     """
     thresholds, origin = ballots.thresholds, ballots.origin
     if thresholds is None:
-        raise RejectedError(f"{ballots.source} has no thresholds of members")
+        raise RejectedError(f"{ballots.source} has no thresholds")
     parts, _ = change_of(ballots, threat)
     if threat == (origin.thresholds_against or "edits"):
         most = origin.thresholds_exact_to
@@ -177,7 +175,7 @@ _FIRST, _TURNS = 60, 8
 
 
 def no_more_bought(prices: Prices, upper: int, work: float = WORK) -> bool:
-    """Return whether no attack loses more than ``upper`` points; False if one does, or if too slow."""
+    """Return whether no attack loses more than ``upper`` points; False if too slow to tell."""
     root = _Node(prices.one, prices.two, prices.needs, prices.points, 0)
     points = int(prices.points.max(initial=-1)) + 1
     search = _Search(upper, work, np.full(points, _PRICE))

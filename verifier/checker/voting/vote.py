@@ -89,9 +89,9 @@ def threshold_bounds_to(
         cast = array(proof, "votes", np.int32, 2)
         own = len(places)
         if prices.shape[::2] != (own, labels) or cast.shape != (own, parts):
-            raise RejectedError("its prices and votes are of other ballots")
+            raise RejectedError("its prices and votes do not match the ballots")
         if ((places < 0) | (places >= points)).any() or ((cast < 0) | (cast >= labels)).any():
-            raise RejectedError("its votes are for labels or at test points that there are not")
+            raise RejectedError("its votes are for labels or test points that do not exist")
         for at, point in enumerate(places.tolist()):
             costs = too_little[point].astype(np.int64)
             low[point] = max(low[point], _least(costs, target, prices[at]) - 1)
@@ -112,7 +112,7 @@ def _least(thresholds: Counts, target: int, prices: Counts) -> int:
     if (never * _UNIT + labels * largest) * (parts + 1) >= _LARGEST:
         return 1
     if (prices[:, others] < 0).any():
-        raise RejectedError("its prices of votes are negative")
+        raise RejectedError("a price of a vote is negative")
     costs = _UNIT * np.where(thresholds == _NEVER, never, thresholds)
     least = FAR + 1
     for votes in range(parts + 1):
@@ -202,7 +202,7 @@ class Vote:
 
     @cached_property
     def withstood(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """The changes that are too few for each vote of a member with thresholds, and that suffice."""
+        """The changes that each vote of a member with thresholds withstands, and that suffice."""
         return withstood(self.ballots, self.threat)
 
     @cached_property
@@ -249,7 +249,7 @@ class Vote:
         held = self.ballots
         if self.kind in _NOT_FORCED:
             raise RejectedError(
-                f"what forces one answer is not counted of {_NOT_FORCED[self.kind]}"
+                f"how many changes force one answer cannot be checked for {_NOT_FORCED[self.kind]}"
             )
         if self.kind == "finite_aggregation":
             # To become the answer, the label must at least pass the present answer.

@@ -62,7 +62,7 @@ def load_forest_access(folder: Path, progress: OnProgress | None = None) -> Fore
             if family is None
             else "was not made by this user on this machine, or was changed"
         )
-        notes.append(f"{path}: {why}; recomputed")
+        notes.append(f"{path}: {why}; recreated")
     family = leave_one_out(ensemble, progress=progress)
     try:
         most = stat.S_IMODE((folder / FOREST).stat().st_mode)
@@ -130,7 +130,7 @@ class ForestSubject(Subject):
         if not finite.all():
             row = int(np.argmin(finite))
             raise GuardError(
-                f"{path}: {name!r} row {row} holds a value that is not a finite number"
+                f"{path}: {name!r} row {row} contains a value that is not a finite number"
             )
         return points
 

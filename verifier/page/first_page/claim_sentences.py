@@ -358,9 +358,9 @@ def guard_sentence(asked: Asked) -> Claimed | None:
     if isinstance(members, int):
         who = f"any one of {records(None, members)}"
     folder = asked.file(asked.call_argument("access"), parts=2)
-    guarded = f"asked only through its guard, the model{f' in {folder}' if folder else ''}"
+    guarded = f"the model{f' in {folder}' if folder else ''}, queried only through its guard,"
     if epsilon == 0:
-        that = f"{guarded} gives every answer exactly as likely with {who} as without it"
+        that = f"{guarded} is exactly as likely to give any answer with {who} as without it"
         return Claimed(that, topics=("guard",))
     that = (
         f"{guarded} gives no answer that is more than {_factor(epsilon)} times as likely with "
@@ -379,7 +379,7 @@ def forgets(asked: Asked) -> Claimed | None:
     if any(each is None for each in numbers):
         return None
     alpha, beta, gamma = (each for each in numbers if each is not None)
-    how = "whatever answers the people who requested it had seen"
+    how = "whatever answers those who requested the deletion had seen"
     if asked.word("updates") == "oblivious":
         how = "by requests that do not depend on its answers"
     of = _in_file_of(asked, "service")
@@ -419,8 +419,8 @@ def deletions(asked: Asked) -> Claimed | None:
     file = asked.file(claim.binders[0].domain)
     listed = f" listed in {file}" if file else ""
     that = (
-        f"each deletion{listed} gives exactly the forest that retraining without the deleted "
-        "record gives"
+        f"each deletion{listed} results in exactly the forest that retraining without the deleted "
+        "record produces"
     )
     count = len(asked.result.facts)
     more: tuple[str, ...] = ()
@@ -434,7 +434,7 @@ def stored_state(asked: Asked) -> Claimed | None:
     """Describe whether a forest's stored state equals what training gives."""
     that = (
         f"the forest{_in_file_of(asked, 'forest')}, with everything it stores for later "
-        "deletions, is what training on its records gives"
+        "deletions, is what training on its records produces"
     )
     rows = asked.facts.get("rows")
     more: tuple[str, ...] = ()
@@ -460,8 +460,8 @@ def advantage(asked: Asked) -> Claimed | None:
     def clause(points: str) -> str:
         return (
             "the attacks that were tried find what they look for in models that forgot records "
-            f"at most {points} percentage points more, or less, often than in models trained "
-            f"without them{of}"
+            f"at most {points} percentage points more often, or less often, than in models "
+            f"trained without them{of}"
         )
 
     def points(value: float) -> str:
@@ -533,7 +533,7 @@ def targeted_share(asked: Asked) -> Claimed | None:
 
 
 def _share(
-    asked: Asked, how: str, which: str = "", what: str = "are answered right"
+    asked: Asked, how: str, which: str = "", what: str = "are answered correctly"
 ) -> Claimed | None:
     compared = asked.comparison()
     if compared is None or compared[0] not in {">=", ">"}:
@@ -566,7 +566,7 @@ def _share(
     shown = ""
     if asked.statement.verdict == "proved" and result.lower is not None:
         shown = f"at least {share(result.lower)} of {rows} {what} {changed}"
-        more = (f"Asked for: {over} {least}.",)
+        more = (f"Requested: {over} {least}.",)
     return Claimed(that, shown=shown, more=(*more, *_by_label(asked)), topics=("votes",))
 
 
@@ -598,7 +598,7 @@ def median(asked: Asked) -> Claimed | None:
     relabelled = asked.reading.checked.type_of(votes) == RELABEL_VOTES
     threat = asked.word("against") or ("relabels" if relabelled else "edits")
     count = compared[1] + (compared[0] == ">" and float(compared[1]).is_integer())
-    who = f"at least half of {_rows(asked)} are answered right even if someone"
+    who = f"at least half of {_rows(asked)} are answered correctly even if someone"
     result = asked.result
     that, shown = f"{who} {_threat_phrase(threat, count)}", ""
     if asked.statement.verdict == "proved" and result.lower is not None:
@@ -618,28 +618,27 @@ def _by_label(asked: Asked) -> tuple[str, ...]:
     such = "test row" if among.points == record.points else "such row"
     said = [
         f"There {'is' if among.points == 1 else 'are'} {count_noun(among.points, such)}; "
-        f"{right_share(among)} of them are answered correctly where nothing changes."
+        f"{right_share(among)} of them are answered correctly without any change."
     ]
     if among.points == record.points and record.undefended_right is not None:
         alone = share(record.undefended_right / record.points)
-        said.append(f"One model trained on all records is right for {alone} of them.")
+        said.append(f"One model trained on all records is correct for {alone} of them.")
     worst = least_certified(record)
     if worst is not None:
         said.append(
-            f"Worst off are the {count_noun(worst.points, 'row')} whose true label is "
+            f"The worst are the {count_noun(worst.points, 'row')} with true label "
             f"{_quote_name(worst.label, worst.name)}: {right_share(worst)} of them are answered "
-            "right, "
-            f"and {share(worst.lower / worst.points)} whatever such changes do."
+            f"correctly, and {share(worst.lower / worst.points)} whatever such changes do."
         )
     common = _quote_name(record.common, record.common_name)
     always = share(record.common_points / record.points, up=True)
     if no_better(record):
         said.append(
-            f"That is no better than always answering {common}, which is right for {always} of "
+            f"That is no better than always answering {common}, which is correct for {always} of "
             "them whatever changes."
         )
     elif worst is not None:
-        said.append(f"Always answering {common} would be right for {always} of them.")
+        said.append(f"Always answering {common} would be correct for {always} of them.")
     return tuple(said)
 
 
@@ -650,8 +649,8 @@ def _counted_to(asked: Asked) -> tuple[str, ...]:
         return ()
     return (
         (
-            f"There are {count_noun(points, 'test row')}, {share(right / points)} of them answered "
-            f"correctly where nothing changes; the statement concerns {otherwise:,}."
+            f"There are {count_noun(points, 'test row')}, {share(right / points)} of them "
+            f"answered correctly without any change; the statement concerns {otherwise:,}."
         ),
     )
 

@@ -33,7 +33,7 @@ _COLUMNS = 6
 _WORDS = 6
 """Values of a column that are listed there."""
 
-_RIGHT = "Whether the answers given in use are right, and whether the model is fit for that use."
+_RIGHT = "Whether the answers given in use are correct, and whether the model is fit for that use."
 _MORE = (
     "For claims about one record left out: two or more left out together, such as all records "
     "of a person with several."
@@ -140,8 +140,8 @@ def _uncovered_records(page: Page) -> list[str]:
                 f"The other {others}, none of which was left out."
                 if certain & {*model.statements}
                 else (
-                    f"Which of the other {others} are exceptions: what is known about them is "
-                    "only what the randomly drawn records tell about all."
+                    f"Which of the other {others} are exceptions: nothing is known about them "
+                    "except what the randomly drawn records show about all."
                 )
             )
     return found

@@ -240,8 +240,8 @@ def groups(page: Page) -> Html | None:
         return None
     said = (
         "Members with similar networks form a group. Groups that may contain the worst leak or "
-        "counter-example are split further, within a small tree. A bar shows the worst that any "
-        "of a group can be; groups that may contain the worst one are coloured."
+        "counter-example are split further, within a small tree. A bar shows the worst possible "
+        "case of any member of a group; groups that may contain the worst one are coloured."
     )
     return join_children(tag("p", said), tag("div", found, class_="plots"))
 
@@ -309,7 +309,7 @@ def _tree(name: Html, tree: GroupsRecord) -> Html:
 
 
 _CAN: Final = {
-    "leaks": ("hold a leak of up to", "above"),
+    "leaks": ("have a leak of up to", "above"),
     "least": ("reach", "above"),
     "greatest": ("go down to", "below"),
 }
@@ -331,7 +331,7 @@ def _summary(scale: _Scale) -> str:
     named = f" ({_rows(rows)})" if len(rows) == many and many <= _FEW else ""
     return (
         f"{count_noun(many, 'member')} of {whole:,}{named} may {may} "
-        f"{scale.bound_text(scale.most)}, no other one {beyond} {scale.bound_text(rest)}."
+        f"{scale.bound_text(scale.most)}, no other member {beyond} {scale.bound_text(rest)}."
     )
 
 

@@ -60,7 +60,7 @@ def _overview(page: Page) -> Html:
     columns = [Column("Label"), Column("Bound", number=True), Column("Points", number=True)]
     columns += [Column("above it", number=True), Column("at or below", number=True)]
     columns += [Column("outside", number=True)]
-    columns += [Column("Answered right", number=True)] if labels else []
+    columns += [Column("Answered correctly", number=True)] if labels else []
     rows = [_row(page, each, labels) for each in page.confidences]
     return table("Points compared with the bounds", columns, rows)
 
@@ -145,8 +145,8 @@ def _kinds(each: Confidences) -> list[Kind]:
         kinds = [("right", "points", each.inside)]
     else:
         kinds = [
-            ("right", "answered right", each.inside & each.right),
-            ("wrong", "answered wrong", each.inside & ~each.right),
+            ("right", "answered correctly", each.inside & each.right),
+            ("wrong", "answered incorrectly", each.inside & ~each.right),
         ]
     if not each.inside.all():
         kinds.append(("outside", "outside the set of inputs", ~each.inside))

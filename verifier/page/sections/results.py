@@ -303,12 +303,12 @@ def _warning(name: str, record: Accuracy) -> Html:
     return join_children(
         tag("strong", "No better than a constant answer: "),
         code(name),
-        f" certifies {share(record.lower / record.points)}; always answering {common} is right "
+        f" certifies {share(record.lower / record.points)}; always answering {common} is correct "
         f"for {share(record.common_points / record.points, up=True)}, and no change lowers that.",
     )
 
 
-_COLUMNS = ("Answers", "Bound", "Owe nothing", "Not above the bound", "Bound unknown", "Outside")
+_COLUMNS = ("Answers", "Bound", "Independent", "Not above the bound", "Bound unknown", "Outside")
 
 
 def answers(page: Page) -> Html | None:

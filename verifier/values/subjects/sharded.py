@@ -81,7 +81,7 @@ def decide_counts(given: Arguments) -> Decided:
     }
     note = (
         "rests on: events, fixed before the trials, were counted in independent trials of the "
-        "service, each with seeds of its own and updates that the claim covers"
+        "service, each with its own seeds and with updates that the claim covers"
     )
     return Decided("refuted", witness=witness, note=note, facts=facts)
 

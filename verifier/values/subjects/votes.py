@@ -143,7 +143,7 @@ def _prove(
 def proving_solver(name: str) -> SolverProcess:
     """Return a solver in its own process, started on first use."""
     if Feature.DUAL_BOUND not in find_solver(name).features:
-        raise SolverError(f"solver {name!r} gives no dual bounds, so it can prove nothing")
+        raise SolverError(f"solver {name!r} computes no dual bounds, so it cannot prove anything")
     return SolverProcess(name)
 
 
@@ -251,7 +251,7 @@ def collective_accuracy(given: Arguments) -> Bounds:
     if found.upper > found.lower:
         note += (
             f"\nfor {count:,} {threat.value}, one attack loses at least {found.lower:,} and at "
-            f"most {found.upper:,} points; the upper end is {found.proof}"
+            f"most {found.upper:,} points; the upper end comes from {found.proof}"
         )
     return Bounds(
         Fraction(together[0], points),

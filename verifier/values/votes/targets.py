@@ -110,7 +110,9 @@ class Toward:
         changed[members] = votes
         after = int(np.bincount(changed, minlength=self.vote.ballots.labels).argmax())
         if after != self.target:
-            raise AssertionError(f"an attack on test point {point} was recounted as {after}")
+            raise AssertionError(
+                f"a recount of the attack on test point {point} results in {after}"
+            )
         return Attack(
             point=point,
             edits=edits,
@@ -129,7 +131,9 @@ class Toward:
         ballot[parts], scores[parts] = votes, turned
         after = int(run_off_predictions(ballot[None], scores[None], held.labels)[0])
         if after != self.target:
-            raise AssertionError(f"an attack on test point {point} was recounted as {after}")
+            raise AssertionError(
+                f"a recount of the attack on test point {point} results in {after}"
+            )
         units = tuple(parts.tolist())
         before = int(vote.predictions[point])
         return Attack(point, len(parts), units, units, tuple(votes.tolist()), before, after)

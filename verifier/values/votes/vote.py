@@ -112,7 +112,7 @@ def confirm_attack(ballots: Ballots, attack: Attack) -> Attack:
     """Return an attack; raise if a recount does not confirm it."""
     answer = recount(ballots.votes[attack.point], ballots.labels, attack)
     if answer != attack.after or answer == attack.before:
-        raise AssertionError(f"{attack} was recounted as {answer}")
+        raise AssertionError(f"a recount of {attack} results in {answer}")
     return attack
 
 
@@ -187,8 +187,8 @@ Wide = NDArray[np.int64]
 def too_long(found: CollectiveBounds) -> str:
     """Return that a joint bound takes too long to prove again."""
     return (
-        f"that no attack loses more than {found.upper:,} points is {found.proof}, and takes too "
-        "long to reprove"
+        f"that no attack loses more than {found.upper:,} points comes from {found.proof}, and "
+        "takes too long to reprove"
     )
 
 
