@@ -86,7 +86,8 @@ def test_a_majority_vote_is_refuted_with_a_script_that_replays(decided, snapshot
 def test_a_majority_vote_is_left_open_where_the_attack_shows_too_little(decided, snapshot):
     found = decided(PLAIN, alpha=50.0, seconds=1.0)
     assert found.verdict == "unknown"
-    assert found.reason == snapshot
+    # How many trials fit into a second depends on the machine.
+    assert found.reason.endswith("which does not refute alpha = 50")
     found = decided(PLAIN, gamma=0.9999)
     assert found.verdict == "unknown"
     assert found.reason == snapshot

@@ -31,6 +31,7 @@ _VARYING = tuple(
         (r"(\b127\.0\.0\.1|\blocalhost|\[::1\]):\d+", r"\1:PORT"),
         (r"\b(pid|process) \d+", r"\1 PID"),
         (r"\b\d+(?:\.\d+)?(?:e[+-]?\d+)? (s|ms|seconds?)\b", r"SOME \1"),
+        (r"\b(seconds) \d+\.\d\b", r"\1 SOME"),
         (r"[\w/.-]+\.py, line \d+", "MODULE, line N"),
         (r"(\d\.\d{5})\d{3,}", r"\1…"),
         (r"(?:\.\./){2,}(?:[\w.-]+/)*", "ELSEWHERE/"),
