@@ -121,7 +121,7 @@ def tree_of(sketch: Floats) -> Tree:
 
 
 def _side(rows: Floats) -> NDArray[np.bool_]:
-    """Return which of at least two rows are in the first of two non-empty clusters."""
+    """Split at least two rows into two non-empty clusters; return a mask of the first."""
     rows = rows - rows.mean(axis=0)
     direction = np.linspace(1.0, 2.0, rows.shape[1])
     for _ in range(_POWER):

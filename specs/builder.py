@@ -201,7 +201,7 @@ def term(value: Value) -> Term:
         return Term(ListOf(tuple(term(item).node for item in value)))
     if isinstance(value, int | float) and not isinstance(value, bool):
         return Term(number(value))
-    raise TypeError(f"expected a number, a text, a list or an expression, got {value!r}")
+    raise TypeError(f"expected a number, a string, a list or an expression, got {value!r}")
 
 
 def number(value: float) -> Number:

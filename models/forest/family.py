@@ -199,7 +199,7 @@ def load_forest_family(path: Path, ensemble: Ensemble) -> ForestFamily | None:
     changes = Changes(**{name: np.ascontiguousarray(array) for name, array in arrays.items()})
     problem = _problem(removed, changes, ensemble)
     if problem is not None:
-        raise ForestError(f"{path}: damaged: {problem}; remove it, and it is recreated")
+        raise ForestError(f"{path}: damaged: {problem}; remove it, and it is recomputed")
     return ForestFamily(ScoredForest.of(ensemble), removed, changes)
 
 

@@ -27,6 +27,7 @@ _LONG = 600.0
 """A shorter remaining time, in seconds, is not reported."""
 _SAMPLE = 3000
 _MANY_WORDS = 500
+"""A column with more words is noted before training: each becomes a feature."""
 
 _UNITS = (("years", 365.25 * 86400), ("days", 86400), ("hours", 3600), ("minutes", 60))
 _SIZES = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6))

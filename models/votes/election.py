@@ -64,9 +64,9 @@ def refuse_unfit(samples: Samples, recipe: PartRecipe, rows: tuple[NDArray[np.in
     absent = int((samples.y < 0).sum())
     if against == "relabels" and absent:
         raise TrainingError(
-            f"{samples.source}: {absent:,} training rows have a label that is not in --labels; a "
-            "relabel could bring them into a part, which thresholds do not count: drop these "
-            "rows, or add their labels"
+            f"{samples.source}: {absent:,} training rows have a label that is not in --labels; "
+            "relabelling one could bring it into a part, and thresholds do not account for that: "
+            "drop these rows, or add their labels"
         )
     exact_to = recipe.searched_to
     if exact_to is None:

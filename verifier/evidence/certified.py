@@ -260,7 +260,7 @@ class _OfLeaks(_Asked[J]):
         if lower > 0 and not _is_about(self.replayed_confidence(result), lower):
             return Standing(result, f"{told}; its leak does not replay", False)
         if not _reaches(upper, result.upper):
-            told += f" (not {bound(result.upper, up=True)}, as the results state)"
+            told += f" (not {result.upper:.6g}, as the results state)"
         if result.kind == "guarantee" and result.verdict == "proved":
             threshold = -math.inf if statement.threshold is None else statement.threshold
             return Standing(result, told, upper < 0 or upper <= threshold)

@@ -71,7 +71,7 @@ def claim_in_words(claim: Expression, table: Mapping[str, Function]) -> str:
 def vocabulary(
     nodes: tuple[Node, ...], table: Mapping[str, Function]
 ) -> tuple[tuple[str, str], ...]:
-    """Return the called functions and their meanings, in order of the text."""
+    """Return the functions that nodes call and their meanings, in order of first appearance."""
     called = [each.function for each in walk(*nodes) if isinstance(each, Call)]
     return tuple((name, table[name].doc) for name in dict.fromkeys(called) if name in table)
 

@@ -369,7 +369,7 @@ def _unsearched_result(upper: float, *, closed: bool) -> SearchResult[Found]:
 
 
 def _with_sign(trace: TraceRecord, sign: float) -> TraceRecord:
-    """Return the bounds over time, negated where the negative was searched."""
+    """Return bounds over time; if ``sign`` < 0, the negative was searched: negate and swap them."""
     if sign > 0:
         return trace
     lower = tuple(-value for value in trace.upper)

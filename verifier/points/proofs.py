@@ -205,7 +205,7 @@ class CertificateTarget:
                 "searched, or not for long enough; raise the time limit"
             )
         enough = upper if exactly else upper + _CLOSE * (1.0 + abs(upper))
-        told = bound(upper, up=True) if upper >= 0 else "that no answer changes"
+        told = f"{upper:.6g}" if upper >= 0 else "that no answer changes"
         for label, most in proved.items():
             if max(enough, 0.0 if most < 0 else -math.inf) < most < math.inf:
                 cure = "; raise the time limit" if stopped else ""
@@ -228,7 +228,7 @@ class CertificateTarget:
         if upper + _CLOSE * (1.0 + abs(upper)) < proved:
             self.notes.append(
                 f"{claim.name}: the certificate proves only {bound(proved, up=True)} for "
-                f"all rows, not {bound(upper, up=True)}{cure}"
+                f"all rows, not {upper:.6g}{cure}"
             )
 
     def points(self, name: str, solved: list[Solved], questions: int, *, decides: bool) -> None:
@@ -250,9 +250,7 @@ class CertificateTarget:
         upper, proved = max(s.upper for s in solved), max(claim.upper for claim in claims)
         upper = max(upper, NOTHING)
         if upper + _CLOSE * (1.0 + abs(upper)) < proved and not decides:
-            told = (
-                bound(upper, up=True) if upper > NOTHING else "that no input satisfies its premise"
-            )
+            told = f"{upper:.6g}" if upper > NOTHING else "that no input satisfies its premise"
             self.notes.append(
                 f"{name}: the certificate proves only {bound(proved, up=True)}, not {told}"
             )

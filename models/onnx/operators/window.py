@@ -131,8 +131,8 @@ class Conv(Affine):
         positions = self.window.positions(shape[1:])
         if weight[1] * self.groups != shape[0] or weight[0] % self.groups:
             raise ValueError(
-                f"a weight of shape {list(weight)} in {self.groups} groups does not fit "
-                f"{shape[0]} channels"
+                f"weight shape {list(weight)} with group = {self.groups} does not fit {shape[0]} "
+                "input channels"
             )
         if self.bias and constants[self.bias] != weight[:1]:
             raise ValueError(

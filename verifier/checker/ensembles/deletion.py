@@ -269,7 +269,7 @@ def _forest_and_record(given: Given) -> tuple[Forest, tuple[int, ...]]:
         given.value_of_kind("record", tuple, "record"),
     )
     if not all(type(row) is int for row in record):
-        raise RejectedError("'record' is not a record")
+        raise RejectedError("'record' contains something other than row numbers")
     return whole, record
 
 

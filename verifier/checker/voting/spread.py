@@ -155,7 +155,9 @@ def follow_log(
             for part in node.branch(value, offsets):
                 put(part)
         else:
-            raise RejectedError(f"a log of hash values contains {value}, which does not remain")
+            raise RejectedError(
+                f"a log of hash values contains {value}, which is not open at that step"
+            )
     if stack:
         raise RejectedError(
             f"a log of hash values does not rule out that {edits} of them let label {label} win"

@@ -62,7 +62,7 @@ def load_forest_access(folder: Path, progress: OnProgress | None = None) -> Fore
             if family is None
             else "was not made by this user on this machine, or was changed"
         )
-        notes.append(f"{path}: {why}; recreated")
+        notes.append(f"{path}: {why}; recomputed")
     family = leave_one_out(ensemble, progress=progress)
     try:
         most = stat.S_IMODE((folder / FOREST).stat().st_mode)

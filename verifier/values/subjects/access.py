@@ -91,8 +91,8 @@ def idp(given: Arguments) -> Decided:
     elif given.proving:
         missing = parts[trees.index(None)]
         given.unproved = (
-            f"no proof for label {missing.label}, bound {bound(missing.bound, up=True)}, was "
-            "found that leaves room for rounding; allow more time, or write the bounds again"
+            f"no proof for label {missing.label}, bound {missing.bound:.6g}, was found that "
+            "leaves room for rounding; allow more time, or write the bounds again"
         )
     return Decided("proved", note=notes, facts=_facts(served, epsilon))
 
@@ -149,7 +149,7 @@ def _open(part: _Part, found: EngineResult) -> str:
     return (
         f"{reason}: label {part.label}: for {len(part.members):,} members, leaks up to "
         f"{bound(found.upper, up=True)} are not excluded; the guard relies on "
-        f"{bound(part.bound, up=True)}{detail}"
+        f"{part.bound:.6g}{detail}"
     )
 
 
@@ -161,7 +161,7 @@ def _refute_part(served: Access, part: _Part, witness: Witness) -> Decided | Non
     shown = record(served.instance, witness, pair=False)
     words = (
         f"the guard answers label {witness.label} without noise, though its bound is "
-        f"{bound(part.bound, up=True)}: {shown.words}"
+        f"{part.bound:.6g}: {shown.words}"
     )
     facts: Facts = {
         "label": witness.label,
