@@ -409,7 +409,7 @@ def _compile_empty(stamp: int) -> Callable[..., int]:
     def _empty(
         pool: Pool, totals: NDArray[np.int64], labels: NDArray[np.int64], roots: NDArray[np.int64]
     ) -> int:
-        """Add a tree without rows: a uniform leaf over the labels left, for each member and all rows."""
+        """Add uniform leaves over the labels left, one for each member; return that of all rows."""
         _ = stamp
         none = np.zeros(len(totals), np.int64)
         for row in range(len(labels)):

@@ -155,9 +155,7 @@ def follow_log(
             for part in node.branch(value, offsets):
                 put(part)
         else:
-            raise RejectedError(
-                f"a log of hash values contains {value}, which is not open at that step"
-            )
+            raise RejectedError(f"a log of hash values has {value}, which is not open there")
     if stack:
         raise RejectedError(
             f"a log of hash values does not rule out that {edits} of them let label {label} win"
