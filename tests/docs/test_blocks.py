@@ -59,9 +59,7 @@ def test_a_specification_is_right(block, tmp_path):
     assert checked.lets or checked.statements
 
 
-OPERATORS = re.findall(
-    r"^\| `[^|]*\|[^|]*\|[^|]*\| `([^|]*)` \|$", text_of("docs/language.md"), re.M
-)
+OPERATORS = re.findall(r"^\| `[^|]*\|[^|]*\| `([^|]*)` \|$", text_of("docs/language.md"), re.M)
 
 
 @pytest.mark.parametrize("example", OPERATORS)

@@ -36,4 +36,4 @@ class SurvivingLearner(Protocol):
         """Return the fewest changes that force each vote, shape (points, labels), see `Ballots`."""
 
     def work(self, times: Sequence[int], labels: int, against: Against, exact_to: int) -> int:
-        """Return how many sets of up to ``exact_to`` changes a search tries; ``times`` counts equal rows."""
+        """Return how many sets of up to ``exact_to`` changes are tried; ``times`` counts rows."""
