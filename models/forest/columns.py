@@ -90,15 +90,7 @@ class ForestColumns(msgspec.Struct, frozen=True, kw_only=True):
         return encode_values(self.encoding, rows, places)
 
     def restrict_to_rows(self, names: NDArray[np.int64], X: NDArray[np.float64]) -> ForestColumns:
-        """Return these columns restricted to the rows a forest holds: names and ranges.
-
-        Categories stay: they are features of the forest.
-
-        Parameters
-        ----------
-        names : ndarray of int64, shape (rows,)
-        X : ndarray of float64, shape (rows, features)
-        """
+        """Return columns with only the names and ranges of a forest's rows; categories stay."""
         ids = {row: self.ids[row] for row in names.tolist() if row in self.ids}
         if self.encoding is None:
             return msgspec.structs.replace(self, ids=ids)

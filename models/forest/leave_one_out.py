@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from threading import Event
 from typing import Any, NamedTuple
@@ -231,35 +231,6 @@ def leave_one_out(
             raise
     changes = _join_trees([parts[i] for i in range(total)], len(wanted))
     return ForestFamily(ScoredForest.of(ensemble), wanted, changes)
-
-
-def leave_one_out_blocks(
-    ensemble: Ensemble,
-    block: int,
-    *,
-    threads: int | None = None,
-    progress: OnProgress | None = None,
-) -> Iterator[ForestFamily]:
-    """Yield families of ``block`` rows each, with only one in memory at a time.
-
-    Parameters
-    ----------
-    ensemble : Ensemble
-    block : int
-        Rows.
-    threads, progress
-        See `leave_one_out`; progress is that of all blocks.
-    """
-    every = len(ensemble.trees) * len(ensemble.names)
-    for begin in range(0, len(ensemble.names), block):
-        before = begin * len(ensemble.trees)
-
-        def tell(done: int, _: int, before: int = before) -> None:
-            if progress is not None:
-                progress(before + done, every)
-
-        rows = ensemble.names[begin : begin + block]
-        yield leave_one_out(ensemble, rows, threads=threads, progress=tell)
 
 
 class _Family:

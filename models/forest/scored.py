@@ -5,7 +5,7 @@ This form is what a search over inputs needs, of whatever kind the forest is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -64,22 +64,6 @@ class ScoredForest:
             for tree in ensemble.trees
         )
         return cls(trees, ensemble.classes, rounds_inputs=False)
-
-    def without_rounding(self) -> Self:
-        """Return an equivalent forest that does not round its float64 inputs.
-
-        Its thresholds are the greatest float64 values that would be rounded to at most the old
-        ones.
-        """
-        if not self.rounds_inputs:
-            return self
-        trees = tuple(
-            replace(
-                tree, threshold=np.where(tree.feature < 0, 0.0, before_rounding(tree.threshold))
-            )
-            for tree in self.trees
-        )
-        return replace(self, trees=trees, rounds_inputs=False)
 
     def probabilities(self, X: Floats) -> Floats:
         """Return label shares at inputs, float for float as the forest computes them.

@@ -275,21 +275,10 @@ class Ledger:
 
     @contextmanager
     def move_on(self, at: Position, key: bytes | None = None) -> Iterator[tuple[Position, Seal]]:
-        """Move on to other models if the block succeeds.
+        """Move on to other models if the block succeeds, to a new epoch if there is a ``key``.
 
-        Yields their position, and the seal to write points with: the current one.
-
-        Parameters
-        ----------
-        at : Position
-            The caller's position.
-        key : bytes or None
-            The secret of a new epoch; None to stay in this one.
-
-        Raises
-        ------
-        MovedError
-            If another process has moved on already.
+        Yields their position, and the current seal to write points with. Raises MovedError if
+        another process has moved on from ``at``.
         """
         with self._transaction() as database:
             expect(database, at)

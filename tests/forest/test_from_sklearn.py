@@ -79,10 +79,6 @@ def test_answers_are_those_of_the_estimator(seed, make, labels, words, weights, 
     assert np.array_equal(forest.predict(at), estimator.predict(at))
     whole = rng.integers(-(10**6), 10**6, (50, 3))
     assert np.array_equal(forest.predict_proba(whole), estimator.predict_proba(whole))
-    # The same function without rounding, as a search over float64 inputs needs it.
-    plain = forest.scored.without_rounding()
-    assert not plain.rounds_inputs
-    assert np.array_equal(plain.probabilities(at), expected)
 
 
 def test_monotonic_constraints_and_threads_are_no_matter():

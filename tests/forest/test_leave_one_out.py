@@ -10,7 +10,7 @@ from tests.support.forest_families import family_by_deleting, member_by_deleting
 
 from leaveout.errors import ForestError
 from leaveout.models.forest import DareForestClassifier
-from leaveout.models.forest.leave_one_out import leave_one_out, leave_one_out_blocks
+from leaveout.models.forest.leave_one_out import leave_one_out
 
 
 @settings(max_examples=60, deadline=None)
@@ -61,26 +61,6 @@ def test_large_nodes_that_are_grown_anew() -> None:
     for member in [*np.argsort(-sizes)[:2].tolist(), *rng.integers(0, 3000, 6).tolist()]:
         left = forest.unlearn([int(family.removed[member])])
         assert np.array_equal(family.member(member).probabilities(X), left.predict_proba(X))
-
-
-def test_blocks_make_up_the_family() -> None:
-    rng = np.random.default_rng(4)
-    X, y = rng.integers(0, 5, (30, 3)).astype(float), rng.integers(0, 2, 30)
-    ensemble = DareForestClassifier(3, random_state=1).fit(X, y).delete([4, 7]).ensemble()
-    told: list[tuple[int, int]] = []
-    whole = leave_one_out(ensemble)
-    blocks = list(
-        leave_one_out_blocks(ensemble, 10, progress=lambda done, of: told.append((done, of)))
-    )
-    assert [len(block) for block in blocks] == [10, 10, 8]
-    assert np.concatenate([block.removed for block in blocks]).tolist() == whole.removed.tolist()
-    assert told[-1] == (3 * 28, 3 * 28)
-    assert sorted(told) == told
-    for member in range(len(whole)):
-        one, at = blocks[member // 10], member % 10
-        assert np.array_equal(
-            one.member(at).probabilities(X), whole.member(member).probabilities(X)
-        )
 
 
 def test_rows_that_are_not_held_are_refused(snapshot) -> None:

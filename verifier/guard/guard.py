@@ -340,15 +340,7 @@ class Guard:
     def reopen(self, turn: AbstractContextManager[None] | None = None) -> Guard:
         """Return an equal guard with the memory reopened, since forks cannot share one.
 
-        Parameters
-        ----------
-        turn : context manager, optional
-            Entered for each write to the memory; see `Memory`.
-
-        Raises
-        ------
-        GuardError
-            If the memory cannot be opened.
+        ``turn``, if any, is entered for each write. Raises GuardError if it cannot be opened.
         """
         path, epsilon = self._answering.memory.path, self.settings.epsilon
         subject = self.subject

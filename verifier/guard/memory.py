@@ -58,15 +58,7 @@ class Account:
         return sum((_decimal_fraction(each) * count for each, count in self.spent), Fraction(0))
 
     def afford(self, epsilon: float, cap: float | None, remember: int, path: Path) -> None:
-        """Raise if one more answer exceeds a limit.
-
-        Raises
-        ------
-        FullError
-            If no more answers may be kept.
-        SpentError
-            If it would cost more than the cap.
-        """
+        """Raise FullError or SpentError if one more answer exceeds a limit."""
         if self.answers >= remember:
             raise FullError(f"{path}: stores {self.answers:,} answers, its limit; raise the limit")
         if cap is not None and self.exact + _decimal_fraction(epsilon) > _decimal_fraction(cap):
