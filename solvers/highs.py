@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from leaveout.solvers.numerics import clip, finite_or
 from leaveout.solvers.outcomes import (
+    clip,
     failed_outcome,
+    finite_or,
     infeasible_outcome,
     run_prepared,
     settle_unbounded,
@@ -17,8 +18,7 @@ from leaveout.solvers.outcomes import (
     worthless,
 )
 from leaveout.solvers.problem import Problem
-from leaveout.solvers.protocol import Feature, Licence, Outcome, Settings, Solver, Status
-from leaveout.solvers.vendor import vendor
+from leaveout.solvers.protocol import Feature, Licence, Outcome, Settings, Solver, Status, vendor
 
 DROPPED = 1e-12
 TIGHTEST_TOLERANCE = 1e-10

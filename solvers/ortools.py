@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from leaveout.errors import SolverError
-from leaveout.solvers.numerics import clip, finite_or
 from leaveout.solvers.outcomes import (
     along_a_ray,
+    clip,
     failed_outcome,
+    finite_or,
     infeasible_outcome,
     run_prepared,
     settle_unbounded,
@@ -22,9 +23,8 @@ from leaveout.solvers.outcomes import (
 )
 from leaveout.solvers.problem import Problem
 from leaveout.solvers.process import SolverProcess, inside_worker
-from leaveout.solvers.protocol import Feature, Licence, Outcome, Settings, Solver, Status
+from leaveout.solvers.protocol import Feature, Licence, Outcome, Settings, Solver, Status, vendor
 from leaveout.solvers.scip import parameters
-from leaveout.solvers.vendor import vendor
 
 # MathOpt loads the model before it sets the thresholds of SCIP and HiGHS.
 DROPPED = 1e-9

@@ -10,10 +10,9 @@ from typing import Self
 
 from leaveout.children import Child, import_environment
 from leaveout.errors import SolverError
-from leaveout.solvers.messages import Reply, Request
 from leaveout.solvers.outcomes import failed_outcome, with_time_left
 from leaveout.solvers.problem import Problem
-from leaveout.solvers.protocol import Outcome, Settings
+from leaveout.solvers.protocol import Outcome, Reply, Request, Settings
 
 WORKER = "leaveout.solvers.worker"
 

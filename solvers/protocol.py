@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import importlib.util
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -202,3 +203,36 @@ class Solver(ABC):
             f"{problem.variables:,} variables and {problem.rows:,} rows: install a full licence "
             "or use --solver highs, which has no limit"
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """A problem to solve."""
+
+    problem: Problem
+    settings: Settings
+
+
+@dataclass(frozen=True, eq=False)
+class Reply:
+    """The result of a request; all fields ``None`` means that the child is ready."""
+
+    outcome: Outcome | None = None
+    error: str | None = None  # message of a `LeaveoutError`, which the parent raises again
+    failure: str | None = None  # any other exception, reported by the parent as a failed outcome
+
+
+def vendor(solver: type[Solver], module: str | None = None) -> Any:
+    """Import the package that ``solver`` needs."""
+    if not solver.is_available():
+        raise SolverError(
+            f"solver {solver.name!r} needs the package {solver.package!r}, which is not "
+            f"installed: pip install 'leaveout[{solver.name}]'"
+        )
+    try:
+        return importlib.import_module(module or solver.package)
+    except ImportError as error:
+        raise SolverError(
+            f"solver {solver.name!r} needs the package {solver.package!r}, which is installed but "
+            f"cannot be imported ({error}): pip install --force-reinstall {solver.distribution}"
+        ) from error

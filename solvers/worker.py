@@ -6,7 +6,7 @@ import queue
 import sys
 
 from leaveout.frames import follow, own_channel, write_frame
-from leaveout.solvers.messages import Reply, Request
+from leaveout.solvers.protocol import Reply, Request
 
 
 def main(spec: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leaveout.solvers.cbc_log import CbcLog
+from leaveout.solvers.pulp import CbcLog
 
 STOPPED = """
 Cbc0005I Partial search - best objective -20884 (best possible -21248.542), took 3 iterations

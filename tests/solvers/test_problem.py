@@ -9,7 +9,7 @@ import pytest
 
 from leaveout.solvers import Problem
 from leaveout.solvers.conformance_cases import problem
-from leaveout.solvers.numerics import without_tiny
+from leaveout.solvers.outcomes import without_tiny
 
 
 @pytest.fixture
