@@ -7,6 +7,7 @@ import math
 
 import pytest
 
+from leaveout.verifier.amounts import bound
 from leaveout.verifier.checker import check
 from leaveout.verifier.cli.app import run
 from leaveout.verifier.points import network_leaks
@@ -192,6 +193,6 @@ def test_a_bound_below_what_is_proved_says_what_it_rests_on(tmp_path, monkeypatc
     assert about_certificates(report)
     for note, each in zip(about_certificates(report), check(tmp_path / "p.cert"), strict=True):
         assert note == snapshot
-        assert f"{each.upper:.6g}" in note
+        assert bound(each.upper, up=True) in note
         assert note == snapshot
         assert math.isfinite(each.upper)

@@ -296,11 +296,7 @@ def make_tree(part: TreePart, shape: Shape, upper: float) -> Tree:
     _numbers(part, shape)
     _all(part, ~(part.target > upper), "cuts off more than the claimed bound allows")
     is_root = np.asarray(part.kind == ROOT)
-    _all(
-        part,
-        ((part.parent == -1) == is_root),
-        "is a root with a parent, or has no parent without being a root",
-    )
+    _all(part, (part.parent == -1) == is_root, "must have a parent, unless it is a root")
     # Parents come before children, so there is no cycle.
     _all(part, part.parent < np.arange(count), "does not come after its parent")
     order = np.argsort(part.parent, kind="stable")
@@ -310,7 +306,7 @@ def make_tree(part: TreePart, shape: Shape, upper: float) -> Tree:
     _all(
         part,
         (part.group >= 0) == owns,
-        "has its own set of members where it must not, or lacks one",
+        "must have members if it is a root or splits them, else none",
     )
     group, case = part.group.copy(), part.index.copy()
     for i in np.flatnonzero(~is_root):
