@@ -303,11 +303,7 @@ def make_tree(part: TreePart, shape: Shape, upper: float) -> Tree:
     order = order[np.searchsorted(part.parent[order], 0) :]
     first = np.searchsorted(part.parent[order], np.arange(count + 1)).astype(np.int64)
     owns = is_root | (part.kind == MEMBERS)
-    _all(
-        part,
-        (part.group >= 0) == owns,
-        "must have members if it is a root or splits them, else none",
-    )
+    _all(part, (part.group >= 0) == owns, "must list members only as a root or a split of them")
     group, case = part.group.copy(), part.index.copy()
     for i in np.flatnonzero(~is_root):
         case[i] = case[part.parent[i]]
@@ -318,11 +314,8 @@ def make_tree(part: TreePart, shape: Shape, upper: float) -> Tree:
     tree = Tree(part, shape, case, group, first, order)
     _roots(tree)
     may_tie = np.array(shape.ties)[case]
-    _all(
-        part,
-        np.asarray((part.kind != PHASE) | may_tie),
-        "ties a pair of neurons that several forms depend on",
-    )
+    tied_alone = np.asarray((part.kind != PHASE) | may_tie)
+    _all(part, tied_alone, "ties a pair of neurons that several forms depend on")
     _splits(tree)
     _multipliers(tree)
     return tree
