@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import sys
 
 import numpy as np
@@ -245,7 +246,8 @@ def test_bad_input_gives_one_clear_error_and_changes_nothing(
     other = ShardedClassifier(GaussianNB(), settings(epsilon=0.1), made.folder)
     assert refused(lambda: other.fit(X, y)) == snapshot
     wide = ShardedClassifier(KNeighborsClassifier(100), settings(), tmp_path / "wide")
-    assert refused(lambda: wide.fit(X, y)) == snapshot
+    # How many points a shard has is drawn anew.
+    assert re.sub(r"\b\d\d\b", "SOME", refused(lambda: wide.fit(X, y))) == snapshot
 
 
 def test_a_refit_in_another_process_is_followed_with_its_labels(service, table, snapshot):
