@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from unittest import mock
@@ -160,9 +161,12 @@ def test_statements_over_points_are_in_the_certificate(tmp_path, capsys, snapsho
     KINDS["equivalence"](tmp_path, np.random.default_rng(1))
     (tmp_path / "test.spec").write_text(SPEC)
     target = tmp_path / "c.cert"
+    found = tmp_path / "found.json"
     arguments = ["verify", str(tmp_path / "test.spec"), "--certificate", str(target)]
-    assert run([*arguments, "--time", "300"]) == 1
+    assert run([*arguments, "--time", "300", "--json", str(found)]) == 1
     assert "certificate" not in capsys.readouterr().out
+    most = json.loads(found.read_text())["results"][1]
+    assert most["upper"] - most["lower"] < 1e-3, most
     assert run(["check", str(target)]) == 0
     out = capsys.readouterr().out
     assert out.count("accepted") == 2
