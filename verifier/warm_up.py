@@ -107,7 +107,7 @@ def _forest_guard() -> None:
     from leaveout.models.forest.leave_one_out import leave_one_out
     from leaveout.verifier.guard.forests.leaks import ForestLeakTest
 
-    test, x = ForestLeakTest(leave_one_out(_trees().ensemble())), np.zeros(2)
+    test, x = ForestLeakTest(leave_one_out(_growth().ensemble())), np.zeros(2)
     test.leaks(x, test.glance(x))
     test.ask_all(x)
 
@@ -173,15 +173,23 @@ def _survival() -> None:
         learner.thresholds(part, "removals", 1)
 
 
-def _trees() -> DareForestClassifier:
-    """Compile forests: train one, evaluate it and delete a row."""
+_ROWS = np.arange(24.0).reshape(12, 2)
+
+
+def _growth() -> DareForestClassifier:
+    """Compile training and evaluation of forests."""
     from leaveout.models.forest import DareForestClassifier
 
-    X = np.arange(24.0).reshape(12, 2)
-    y = np.arange(12) % 2
-    forest = DareForestClassifier(2, k=2, max_depth=3, random_state=0).fit(X, y)
-    forest.predict_proba(X)
-    forest.unlearn([1]).predict_proba(X)
+    forest = DareForestClassifier(2, k=2, max_depth=3, random_state=0)
+    forest.fit(_ROWS, np.arange(12) % 2).predict_proba(_ROWS)
+    forest.ensemble()
+    return forest
+
+
+def _trees() -> DareForestClassifier:
+    """Compile forests: train one, evaluate it and delete a row."""
+    forest = _growth()
+    forest.unlearn([1]).predict_proba(_ROWS)
     return forest
 
 
@@ -210,15 +218,12 @@ def _forest_leaks() -> None:
     from leaveout.bab.forests import Question, search_forests
     from leaveout.bab.forests.box_trees import record_boxes
     from leaveout.encoders import Box
-    from leaveout.models.forest import DareForestClassifier
     from leaveout.models.forest.leave_one_out import leave_one_out
 
-    X = np.arange(24.0).reshape(12, 2)
-    forest = DareForestClassifier(2, k=2, max_depth=3, random_state=0).fit(X, np.arange(12) % 2)
-    family = leave_one_out(forest.ensemble(), threads=1)
-    box = Box(X.min(axis=0), X.max(axis=0))
+    family = leave_one_out(_growth().ensemble(), threads=1)
+    box = Box(_ROWS.min(axis=0), _ROWS.max(axis=0))
     for others in (family, family.member(0)):
-        search_forests(family.whole, others, box, 0, tries=X)
+        search_forests(family.whole, others, box, 0, tries=_ROWS)
         record_boxes(Question.of(family.whole, others, box), 0, 1.0, most=64)
 
 
@@ -267,6 +272,7 @@ KERNELS: Mapping[str, Callable[[], object]] = {
     ),
     "collective_accuracy": _collective,
     "survival": _survival,
+    "growth": _growth,
     "trees": _trees,
     "additions": _additions,
     "forest": _forest,

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab.forests.search import Question
-from leaveout.bab.forests.search_kernels import begin, bound, narrow, package_stamp
-from leaveout.bab.forests.tree_answers import OPTIONS, Listed, Scratch, Trees, copy_into, scratch
-from leaveout.compiling import cached_njit
+from leaveout.bab.forests.search_kernels import begin, bound, narrow
+from leaveout.bab.forests.tree_answers import Longs, Trees, borrow, copy_into, work_on
+from leaveout.compiling import kernel, stamp_of
 
 _LEVELS = 4
 """Open splits of a tree that the bound follows, as in the last rounds of the search."""
@@ -69,7 +69,7 @@ def _each(
 ) -> Iterator[BoxTrees]:  # fmt: skip
     """Yield the tree of each member."""
     cells = question.overlay.cells
-    room = scratch(question.features, len(trees.roots) - 1, trees.shares.shape[1])
+    work = work_on(trees, question.listed_rows)
     levels, size = 64, 4096
     for member in members.tolist():
         while True:
@@ -77,9 +77,8 @@ def _each(
             box = np.empty((levels, 2, question.features), np.int32)
             at = np.empty((levels, 2, len(trees.roots) - 1), np.int32)
             used = _record(
-                trees, question.listed_rows, cells.most, member, upper, padding, _LEVELS, room,
-                box, at, feature, cut,
-            )  # fmt: skip
+                work.words, cells.most, member, upper, padding, _LEVELS, box, at, feature, cut
+            )
             if used == _LEAK:
                 raise NotProvedError("the bound found is invalid")
             if used == _FULL and size > most:
@@ -107,17 +106,18 @@ def _join_trees(parts: list[BoxTrees]) -> BoxTrees:
 
 
 def _compile(stamp: int) -> Callable[..., Any]:
-    @cached_njit(**OPTIONS)
+    @kernel
     def record(
-        trees: Trees, listed: Listed, most: NDArray[np.int32], member: int, upper: float,
-        padding: float, depth: int, room: Scratch, box: NDArray[np.int32], at: NDArray[np.int32],
-        feature: NDArray[np.int32], cut: NDArray[np.int32],
+        work: Longs, most: NDArray[np.int32], member: int, upper: float, padding: float,
+        depth: int, box: NDArray[np.int32], at: NDArray[np.int32], feature: NDArray[np.int32],
+        cut: NDArray[np.int32],
     ) -> int:  # fmt: skip
         """Record a member's tree in preorder; return its size, or the reason for its absence.
 
         ``box`` and ``at`` have a row per level; see `leaveout.bab.forests.tree_answers.Frontier`.
         """
         _ = stamp
+        trees, listed, room = borrow(work)
         side = np.zeros(len(box), np.int64)
         chosen = np.zeros((len(box), 2), np.int32)
         begin(trees, member, room)
@@ -164,4 +164,4 @@ def _compile(stamp: int) -> Callable[..., Any]:
     return record
 
 
-_record = _compile(package_stamp())
+_record = _compile(stamp_of(__package__))

@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 from leaveout.arrays import Floats
 from leaveout.bab.forests.search_kernels import DONE, FOUND, FULL, ascend_near, explore, ranges
 from leaveout.bab.forests.tree_answers import (
+    FRONTIER,
     LAMBDAS,
     Frontier,
     Listed,
-    Scratch,
     Trees,
+    Work,
     frontier,
-    scratch,
+    work_on,
 )
 from leaveout.bab.result import EngineResult, Progress, ProgressCallback, agree
 from leaveout.bab.witness import Witness
@@ -286,17 +287,17 @@ class _Search:
         if not len(question.overlay.tree):
             return question.overlay.cells.codes(inside[:0])
         order = question.starts(inside, self.label, _STARTS)
-        room = self._room()
+        work = self._work()
         for x in inside[order]:
             self.add(x, 0)
             if self.stop[0] or self.deadline.over:
                 break
-            self._near(0, question.overlay.cells.codes(x[None]), room)
+            self._near(0, question.overlay.cells.codes(x[None]), work)
         if self.floor is not None and len(order):
-            self._wander(inside, order, room)
+            self._wander(inside, order, work)
         return question.overlay.cells.codes(inside)
 
-    def _wander(self, X: Floats, order: Longs, room: Scratch) -> None:
+    def _wander(self, X: Floats, order: Longs, work: Work) -> None:
         """Attack from mixtures of starting points and other inputs."""
         cells, rng = self.question.overlay.cells, np.random.default_rng(0)
         for turn in range(_MIXTURES):
@@ -305,7 +306,7 @@ class _Search:
             first, second = X[order[turn % len(order)]], X[rng.integers(len(X))]
             taken = rng.random(len(first)) < rng.choice((0.05, 0.1, 0.2))
             mixed = cells.box.nearest(np.where(taken, second, first))
-            self._near(0, cells.codes(mixed[None]), room)
+            self._near(0, cells.codes(mixed[None]), work)
 
     def run(
         self, start: float, threads: int, tries: Codes, progress: ProgressCallback | None
@@ -369,57 +370,56 @@ class _Search:
 
     def _ascend(self, members: list[np.int64], tries: Codes) -> None:
         """Attack near the changes of members while they can affect the result."""
-        room = self._room()
+        work = self._work()
         while not self.stop[0]:
             with self.lock:
                 if not members:
                     return
                 member = int(members.pop())
             if self.upper[member] > self.cutoff[0]:
-                self._near(member, tries, room)
+                self._near(member, tries, work)
 
-    def _near(self, member: int, cells: Codes, room: Scratch) -> None:
+    def _near(self, member: int, cells: Codes, work: Work) -> None:
         question = self.question
         found = np.zeros(question.features, np.int32)
         value = ascend_near(
-            self.trees, question.listed_rows, question.overlay.cells.most, member, _ROUNDS,
-            1.0 if self.floor is None or self.floor > 0 else 0.0, cells, room, found,
+            work.words, question.overlay.cells.most, member, _ROUNDS,
+            1.0 if self.floor is None or self.floor > 0 else 0.0, cells, found,
         )  # fmt: skip
         if value >= 0:
             self.add(question.overlay.cells.input(found), member)
 
-    def _room(self) -> Scratch:
-        question = self.question
-        return scratch(question.features, len(self.trees.roots) - 1, question.overlay.labels)
+    def _work(self) -> Work:
+        return work_on(self.trees, self.question.listed_rows)
 
     def _explore(self, queue: list[Longs], budget: int, levels: int) -> None:
         """Explore queued members until none is left that can affect the result."""
         front = frontier(_SLOTS, self.question.features, len(self.trees.roots) - 1)
-        room = self._room()
+        work = self._work()
         front.values[2] = self.padding
         while not self.stop[0]:
             with self.lock:
                 if not queue:
                     break
                 members = queue.pop()
-            front = self._part(members, budget, levels, front, room)
+            front = self._part(members, budget, levels, front, work)
         with self.lock:
             self.solved += int(front.state[3])
 
     def _part(
-        self, members: Longs, budget: int, levels: int, front: Frontier, room: Scratch
+        self, members: Longs, budget: int, levels: int, front: Frontier, work: Work
     ) -> Frontier:
         cells = self.question.overlay.cells
         front.state[5] = 0
         while True:
             said = explore(
-                self.trees, self.question.listed_rows, cells.most, members, budget, levels,
-                self.cutoff, self.stop, self.upper, front, room,
+                work.words, FRONTIER.words(front), cells.most, members, budget, levels,
+                self.cutoff, self.stop, self.upper,
             )  # fmt: skip
             if said == FOUND:
                 member = int(front.state[2])
                 self.add(cells.input(front.found), member)
-                self._near(member, front.found[None], room)
+                self._near(member, front.found[None], work)
             elif said == FULL:
                 front = frontier(2 * len(front.upper), self.question.features,
                                  len(self.trees.roots) - 1, front)  # fmt: skip

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab.forests.tree_answers import (
-    OPTIONS,
     Frontier,
     Listed,
+    Longs,
     Scratch,
     Trees,
+    borrow,
     bound_tree,
     copy_into,
+    frontier_at,
     settle,
-    subroutine,
 )
-from leaveout.compiling import cached_njit
+from leaveout.compiling import kernel, stamp_of, subroutine
 
 _STEEP = 3.0
 """Weight of the member's margin, while it answers the label, relative to the whole forest's."""
@@ -483,7 +482,7 @@ def _root(trees: Trees, most: Any, front: Frontier) -> int:
 def _compile(stamp: int) -> tuple[Callable[..., Any], ...]:
     """Recompile if any source of this package changes: the stamp is part of the cache key."""
 
-    @cached_njit(**OPTIONS)
+    @kernel
     def ranges(
         nodes: NDArray[np.int32], shares: NDArray[np.float64], first: NDArray[np.int64], label: int,
         low: NDArray[np.float64], high: NDArray[np.float64], done: NDArray[np.bool_],
@@ -514,14 +513,16 @@ def _compile(stamp: int) -> tuple[Callable[..., Any], ...]:
                     stack[count] = left if not done[left] else right
                     count += 1
 
-    @cached_njit(**OPTIONS)
+    @kernel
     def explore(
-        trees: Trees, listed: Listed, most: NDArray[np.int32], members: NDArray[np.int64],
+        work: Longs, open_boxes: Longs, most: NDArray[np.int32], members: NDArray[np.int64],
         budget: int, levels: int, cutoff: NDArray[np.float64], stop: NDArray[np.int64],
-        upper: NDArray[np.float64], front: Frontier, room: Scratch,
+        upper: NDArray[np.float64],
     ) -> int:  # fmt: skip
         """Search members in turn, each with a budget of boxes, until there is a result."""
         _ = stamp
+        trees, listed, room = borrow(work)
+        front = frontier_at(open_boxes, 0)
         state, values = front.state, front.values
         while True:
             found = False
@@ -556,13 +557,14 @@ def _compile(stamp: int) -> tuple[Callable[..., Any], ...]:
             state[2] = -1
             state[5] += 1
 
-    @cached_njit(**OPTIONS)
+    @kernel
     def ascend_near(
-        trees: Trees, listed: Listed, most: NDArray[np.int32], member: int, rounds: int,
-        reward: float, cells: NDArray[np.int32], room: Scratch, found: NDArray[np.int32],
+        work: Longs, most: NDArray[np.int32], member: int, rounds: int, reward: float,
+        cells: NDArray[np.int32], found: NDArray[np.int32],
     ) -> float:  # fmt: skip
         """Attack with a member near a cell, or near its changes."""
         _ = stamp
+        trees, listed, room = borrow(work)
         best = -np.inf
         begin(trees, member, room)
         box = np.empty((2, len(most)), np.int32)
@@ -589,11 +591,4 @@ def _compile(stamp: int) -> tuple[Callable[..., Any], ...]:
     return ranges, explore, ascend_near
 
 
-def package_stamp() -> int:
-    """Return a digest of this package's sources."""
-    sources = [each for each in files(__package__).iterdir() if each.name.endswith(".py")]
-    every = b"".join(each.read_bytes() for each in sorted(sources, key=lambda each: each.name))
-    return int.from_bytes(hashlib.sha256(every).digest()[:6], "big")
-
-
-ranges, explore, ascend_near = _compile(package_stamp())
+ranges, explore, ascend_near = _compile(stamp_of(__package__))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from numba.extending import register_jitable
 from numpy.typing import NDArray
 
 from leaveout.arrays import Floats, Ints
+from leaveout.compiling import subroutine
+from leaveout.handles import Handle
 
 Longs = NDArray[np.int64]
 
@@ -19,12 +20,12 @@ LAMBDAS = (0.25, 0.5, 0.75, 1.0, 1.5)
 class Trees(NamedTuple):
     """Trees, the members' replacement nodes, and one label's margins."""
 
-    nodes: Ints  # shape (nodes, 4)
-    shares: Floats  # shape (answers, labels)
+    nodes: Annotated[Ints, 2]  # shape (nodes, 4)
+    shares: Annotated[Floats, 2]  # shape (answers, labels)
     roots: Longs  # shape (trees + 1,)
     end: Ints  # shape (nodes of the whole,): the node after the last one below each
-    low: Floats  # shape (nodes, labels)
-    high: Floats  # shape (nodes, labels)
+    low: Annotated[Floats, 2]  # shape (nodes, labels)
+    high: Annotated[Floats, 2]  # shape (nodes, labels)
     start: Longs  # shape (members + 1,)
     tree: Ints  # shape (changes,)
     node: Longs  # shape (changes,)
@@ -46,10 +47,10 @@ class Listed(NamedTuple):
 class Frontier(NamedTuple):
     """Open boxes of one member, in slots that a heap orders by bound."""
 
-    box: Ints  # shape (slots, 2, features): least and greatest codes
-    at: Ints  # shape (slots, 2, trees)
+    box: Annotated[Ints, 3]  # shape (slots, 2, features): least and greatest codes
+    at: Annotated[Ints, 3]  # shape (slots, 2, trees)
     upper: Floats  # shape (slots,)
-    split: Ints  # shape (slots, 2): the feature to split, and the greatest code of its left part
+    split: Annotated[Ints, 2]  # shape (slots, 2): feature to split, greatest code of its left part
     heap: Longs  # shape (slots,)
     free: Longs  # shape (slots,): free slots, taken from the end
     state: Longs  # shape (6,)
@@ -60,14 +61,18 @@ class Frontier(NamedTuple):
 class Scratch(NamedTuple):
     """Work space for computing one bound."""
 
-    changed: Longs  # shape (2, trees)
-    parts: Floats  # shape (trees, 2, labels, 2 + multipliers)
+    changed: Annotated[Longs, 2]  # shape (2, trees)
+    parts: Annotated[Floats, 4]  # shape (trees, 2, labels, 2 + multipliers)
     worse: NDArray[np.bool_]  # shape (labels,): whether some tree may move towards this rival
-    stack: Longs  # shape (entries, 7)
-    drops: Floats  # shape (features, 4)
-    sums: Floats  # shape (labels, 2 + multipliers)
-    means: Floats  # shape (2, labels)
+    stack: Annotated[Longs, 2]  # shape (entries, 7)
+    drops: Annotated[Floats, 2]  # shape (features, 4)
+    sums: Annotated[Floats, 2]  # shape (labels, 2 + multipliers)
+    means: Annotated[Floats, 2]  # shape (2, labels)
     lambdas: Floats  # shape (multipliers,)
+
+
+FRONTIER = Handle(Frontier)
+frontier_at = FRONTIER.at
 
 
 def frontier(slots: int, features: int, trees: int, kept: Frontier | None = None) -> Frontier:
@@ -93,19 +98,37 @@ def frontier(slots: int, features: int, trees: int, kept: Frontier | None = None
     return made
 
 
-def scratch(features: int, trees: int, labels: int) -> Scratch:
-    """Return work space for bounds."""
-    kinds = 2 + len(LAMBDAS)
-    return Scratch(
-        np.empty((2, trees), np.int64), np.empty((trees, 2, labels, kinds)),
-        np.empty(labels, np.bool_), np.empty((4096, 7), np.int64), np.zeros((features, 4)),
+class Work(NamedTuple):
+    """What kernels work on besides a frontier; they get its words."""
+
+    trees: Trees
+    listed: Listed
+    scratch: Scratch
+    words: Longs
+
+
+def work_on(trees: Trees, listed: Listed) -> Work:
+    """Return what kernels work on, for one thread."""
+    count, labels, kinds = len(trees.roots) - 1, trees.shares.shape[1], 2 + len(LAMBDAS)
+    scratch = Scratch(
+        np.empty((2, count), np.int64), np.empty((count, 2, labels, kinds)),
+        np.empty(labels, np.bool_), np.empty((4096, 7), np.int64), np.zeros((len(listed.of), 4)),
         np.empty((labels, kinds)), np.empty((2, labels)), np.array(LAMBDAS),
     )  # fmt: skip
+    words = (_TREES.words(trees), _LISTED.words(listed), _SCRATCH.words(scratch))
+    return Work(trees, listed, scratch, np.concatenate(words))
 
 
-# No fast-math: sums must be those that a forest computes.
-OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-subroutine = register_jitable(**OPTIONS)
+_TREES, _LISTED, _SCRATCH = Handle(Trees), Handle(Listed), Handle(Scratch)
+_trees_at, _listed_at, _scratch_at = _TREES.at, _LISTED.at, _SCRATCH.at
+_SECOND = _TREES.length
+_THIRD = _SECOND + _LISTED.length
+
+
+@subroutine
+def borrow(words: Longs) -> tuple[Trees, Listed, Scratch]:
+    """Return a kernel's working data."""
+    return _trees_at(words, 0), _listed_at(words, _SECOND), _scratch_at(words, _THIRD)
 
 
 @subroutine

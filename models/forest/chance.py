@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.models.forest.compiling import kernel, scalar
+from leaveout.compiling import kernel, subroutine
 
 STEP = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
@@ -28,7 +28,7 @@ _THRESHOLD = np.uint64(0xF1357AEA2E62A9C5)
 _TRIES = 128
 
 
-@scalar
+@subroutine
 def mix(x: np.uint64) -> np.uint64:
     """Return 64 pseudorandom bits, a bijection of ``x``."""
     x = (x ^ (x >> np.uint64(30))) * _FIRST
@@ -36,31 +36,31 @@ def mix(x: np.uint64) -> np.uint64:
     return x ^ (x >> np.uint64(31))
 
 
-@scalar
+@subroutine
 def root_key(seed: int, tree: int) -> np.uint64:
     """Return the key of a tree's root."""
     return mix(mix(np.uint64(seed) + STEP) + np.uint64(tree + 1) * STEP)
 
 
-@scalar
+@subroutine
 def share_key(seed: int) -> np.uint64:
     """Return the key that decides which trees hold a row."""
     return mix(mix(np.uint64(seed) + STEP) ^ _SHARE)
 
 
-@scalar
+@subroutine
 def child_key(key: np.uint64, right: bool) -> np.uint64:
     """Return the key of a child, a function of seed, tree and path alone."""
     return mix(key + _RIGHT) if right else mix(key + _LEFT)
 
 
-@scalar
+@subroutine
 def attribute_key(key: np.uint64, attribute: int) -> np.uint64:
     """Return an attribute's priority at a node, which also keys its draws there."""
     return mix((key ^ _ATTRIBUTE) + np.uint64(attribute + 1) * STEP)
 
 
-@scalar
+@subroutine
 def midpoint(low: float, high: float) -> float:
     """Return a threshold t with low <= t < high despite rounding; -inf if ``low`` is missing."""
     if low == -np.inf:
@@ -71,7 +71,7 @@ def midpoint(low: float, high: float) -> float:
     return middle
 
 
-@scalar
+@subroutine
 def draw_between(key: np.uint64, low: float, high: float) -> float:
     """Return a threshold drawn uniformly from [low, high), where low < high.
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.arrays import Floats
+from leaveout.compiling import subroutine
 from leaveout.errors import ForestError
 from leaveout.models.archive import (
     MANIFEST,
@@ -25,12 +26,11 @@ from leaveout.models.archive import (
     read_manifest,
     write_archive,
 )
-from leaveout.models.forest.compiling import scalar
 from leaveout.models.forest.plain import Ensemble, forest_digest
 from leaveout.models.forest.scored import ScoredForest, ScoredTree
 
 
-@scalar
+@subroutine
 def of_tree(node: int) -> int:
     """Return the reference by which `Changes` names a node of the original tree."""
     return -1 - node

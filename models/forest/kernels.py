@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Integers
+from leaveout.compiling import kernel, stamp_of
 from leaveout.models.forest.chance import child_key, root_key
-from leaveout.models.forest.compiling import kernel, stamp
 from leaveout.models.forest.leaving import Todo, leave
 from leaveout.models.forest.paths import insert, record_words, records_on_path, restore, walk
 from leaveout.models.forest.subtrees import grow, pend
@@ -17,7 +18,6 @@ from leaveout.models.forest.tree_arrays import (
     PENDING,
     Rules,
     Tree,
-    Work,
     attribute_of,
     borrow,
     tree_at,
@@ -41,18 +41,17 @@ class Place(NamedTuple):
 def _compile(edition: int) -> tuple[Any, ...]:
     @kernel
     def revise(
-        work: Work, trees: NDArray[np.int64], rows: NDArray[np.int32], by: int, start: Place,
-        end: int,
+        work: Integers, trees: Integers, rows: NDArray[np.int32], by: int, start: Place, end: int
     ) -> Place:  # fmt: skip
         """Add rows to trees (``by`` 1), or probe the cost of deletions (0).
 
         Nodes to be split differently become pending. Probing writes nothing.
         """
         _ = edition
-        table, rules, scratch = borrow(work)
+        table, rules, scratch, seed = borrow(work)
         done, cost = start.done, start.rows
         for i in range(start.tree, end):
-            tree = tree_at(trees[i])
+            tree = tree_at(trees[i], 0)
             while done < len(rows):
                 row = rows[done]
                 place = tree.where[row]
@@ -66,7 +65,7 @@ def _compile(edition: int) -> tuple[Any, ...]:
                     insert(table, tree, row, tree.nodes[0].span)
                 else:
                     tree.rows[place], tree.where[row] = -1, -1
-                key = root_key(work.seed, i)
+                key = root_key(seed, i)
                 side = 1 if by > 0 else -1
                 node, depth, n, key = walk(table, rules, tree, scratch, row, side, key, by == 0)
                 if by == 0:
@@ -81,18 +80,18 @@ def _compile(edition: int) -> tuple[Any, ...]:
 
     @kernel
     def forget(
-        work: Work, trees: NDArray[np.int64], rows: NDArray[np.int32], begin: int, end: int,
+        work: Integers, trees: Integers, rows: NDArray[np.int32], begin: int, end: int,
         lazy: bool, todo: Todo,
     ) -> int:  # fmt: skip
         """Remove rows from trees ``begin`` to ``end``; return how many nodes are listed."""
         _ = edition
-        table, rules, scratch = borrow(work)
+        table, rules, scratch, seed = borrow(work)
         gone, spare = np.empty(len(rows), np.int32), np.empty(len(rows), np.int32)
         levels = len(scratch.path) + 2
         stack, keys = np.empty((levels, 4), np.int64), np.empty(levels, np.uint64)
         found = 0
         for i in range(begin, end):
-            tree = tree_at(trees[i])
+            tree = tree_at(trees[i], 0)
             many = 0
             for j in range(len(rows)):
                 place = tree.where[rows[j]]
@@ -103,28 +102,28 @@ def _compile(edition: int) -> tuple[Any, ...]:
             if many:
                 found = leave(
                     table, rules, tree, scratch, i, gone[:many], spare, stack, keys,
-                    root_key(work.seed, i), lazy, todo, found,
+                    root_key(seed, i), lazy, todo, found,
                 )  # fmt: skip
         return found
 
     @kernel
     def deepen(
-        work: Work, trees: NDArray[np.int64], todo: Todo, X: NDArray[np.float64], start: int,
+        work: Integers, trees: Integers, todo: Todo, X: NDArray[np.float64], start: int,
         budget: int,
     ) -> int:  # fmt: skip
         """Grow pending and open nodes; return the first left, or -1 - it if space ran out."""
         _ = edition
-        table, rules, scratch = borrow(work)
+        table, rules, scratch, seed = borrow(work)
         for t in range(start, len(todo.tree)):
             if budget <= 0:
                 return t
-            tree = tree_at(trees[todo.tree[t]])
+            tree = tree_at(trees[todo.tree[t]], 0)
             nodes = tree.nodes
             whole = len(X) == 0 and (budget == UNLIMITED or todo.rows[t] <= WHOLE)
             for j in range(max(len(X), 1)):
                 node, depth, key = todo.node[t], todo.depth[t], todo.key[t]
                 if len(X):
-                    node, depth, key = 0, 0, root_key(work.seed, todo.tree[t])
+                    node, depth, key = 0, 0, root_key(seed, todo.tree[t])
                 while True:
                     while nodes[node].feature >= 0 and len(X):
                         right = X[j, nodes[node].feature] > nodes[node].threshold
@@ -140,10 +139,10 @@ def _compile(edition: int) -> tuple[Any, ...]:
         return len(todo.tree)
 
     @kernel
-    def list_pending(trees: NDArray[np.int64], at: int, index: int, seed: int, todo: Todo) -> int:
+    def list_pending(trees: Integers, at: int, index: int, seed: int, todo: Todo) -> int:
         """List as many pending and open nodes of a tree as fit; return their number."""
         _ = edition
-        tree = tree_at(trees[at])
+        tree = tree_at(trees[at], 0)
         nodes, room = tree.nodes, tree.used[0] + 1
         stack, keys = np.empty((room, 2), np.int64), np.empty(room, np.uint64)
         stack[0, 0], stack[0, 1], keys[0] = 0, 0, root_key(seed, index)
@@ -205,11 +204,11 @@ def _compile(edition: int) -> tuple[Any, ...]:
         out.used[0], out.used[1], out.used[2] = used, words, tree.used[2]
 
     @kernel
-    def vote(trees: NDArray[np.int64], X: NDArray[np.float64], out: NDArray[np.float64]) -> bool:
+    def vote(trees: Integers, X: NDArray[np.float64], out: NDArray[np.float64]) -> bool:
         """Add each row's label shares, tree by tree; False at a pending or open node."""
         _ = edition
         for i in range(len(trees)):
-            tree = tree_at(trees[i])
+            tree = tree_at(trees[i], 0)
             nodes, counts = tree.nodes, tree.counts
             labels = counts.shape[1]
             for j in range(len(X)):
@@ -229,4 +228,4 @@ def _compile(edition: int) -> tuple[Any, ...]:
     return revise, forget, deepen, list_pending, pack, vote
 
 
-revise, forget, deepen, pending, pack, vote = _compile(stamp())
+revise, forget, deepen, pending, pack, vote = _compile(stamp_of(__package__))

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from threading import Event
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Integers
+from leaveout.compiling import kernel, stamp_of, subroutine
 from leaveout.cores import cores
 from leaveout.errors import ForestError
+from leaveout.handles import Handle
 from leaveout.models.forest.chance import emptied_slots, root_key
-from leaveout.models.forest.compiling import kernel, stamp, subroutine
 from leaveout.models.forest.family import Changes, ForestFamily, of_tree
 from leaveout.models.forest.paths import restore, walk
 from leaveout.models.forest.plain import Ensemble, tree_from
@@ -23,14 +25,14 @@ from leaveout.models.forest.table import Table, encode
 from leaveout.models.forest.tree_arrays import (
     NODE,
     PENDING,
+    TREE,
     Scratch,
     Tree,
-    Work,
-    address_of,
     borrow,
     record_length,
     scratch_for,
     tree_at,
+    work_on,
 )
 from leaveout.models.forest.trees import index_of
 
@@ -48,8 +50,12 @@ class Differences(NamedTuple):
     threshold: NDArray[np.float64]  # shape (nodes,)
     left: NDArray[np.int64]  # shape (nodes,)
     right: NDArray[np.int64]  # shape (nodes,)
-    counts: NDArray[np.int32]  # shape (nodes, labels): rows of each label in a leaf
+    counts: Annotated[NDArray[np.int32], 2]  # shape (nodes, labels): rows of each label in a leaf
     used: NDArray[np.int64]  # shape (2,): changes and nodes in use
+
+
+DIFFERENCES = Handle(Differences)
+differences_at = DIFFERENCES.at
 
 
 @subroutine
@@ -115,13 +121,13 @@ def _write(
 def _compile(edition: int) -> Any:
     @kernel
     def find_differences(
-        work: Work, address: NDArray[np.int64], index: int, rows: NDArray[np.int32], begin: int,
-        only: NDArray[np.bool_], spare: Tree, out: Differences,
+        work: Integers, address: Integers, index: int, rows: NDArray[np.int32], begin: int,
+        only: NDArray[np.bool_], beside: Integers, changes: Integers,
     ) -> tuple[int, int, int]:  # fmt: skip
         """List how each deletion changes a tree, until done or out of space."""
         _ = edition
-        table, rules, scratch = borrow(work)
-        tree = tree_at(address)
+        table, rules, scratch, seed = borrow(work)
+        tree, spare, out = tree_at(address, 0), tree_at(beside, 0), differences_at(changes, 0)
         labels = tree.counts.shape[1]
         for i in range(begin, len(rows)):
             row = rows[i]
@@ -129,7 +135,7 @@ def _compile(edition: int) -> Any:
             if place < 0:
                 continue
             tree.rows[place], tree.where[row] = -1, -1
-            key = root_key(work.seed, index)
+            key = root_key(seed, index)
             grown, depth, n, key = walk(table, rules, tree, scratch, row, -1, key, True)
             end = scratch.path[depth]
             fits, size = True, 0
@@ -169,7 +175,7 @@ def _compile(edition: int) -> Any:
     return find_differences
 
 
-find_differences = _compile(stamp())
+find_differences = _compile(stamp_of(__package__))
 
 
 Names = NDArray[np.int64]
@@ -251,8 +257,9 @@ class _Family:
         """Return how deletions change one tree."""
         table, rules, labels = self._table, self._rules, len(self._ensemble.classes)
         tree = tree_from(table, rules, self._ensemble.trees[index], slack=0)
-        work = Work(table, rules, scratch_for(table, rules, labels), self._ensemble.settings.seed)
-        address = np.array(address_of(tree), np.int64)
+        work = work_on(
+            table, rules, scratch_for(table, rules, labels), self._ensemble.settings.seed
+        )
         if not len(tree.rows):
             return self._of_empty(labels)
         most, words = 64, 1
@@ -262,8 +269,9 @@ class _Family:
         while at < len(self._slots) and not self.stopped.is_set():
             end = min(at + _AT_ONCE, len(self._slots))
             at, why, n = find_differences(
-                work, address, index, self._slots[:end], at, self._only, spare, out
-            )
+                work.words, TREE.words(tree), index, self._slots[:end], at, self._only,
+                TREE.words(spare), DIFFERENCES.words(out),
+            )  # fmt: skip
             if why == SHORT:
                 out = _resize(out, 2 * len(out.node), 2 * len(out.feature))
             elif why == SPARE:

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.compiling import subroutine
 from leaveout.models.forest.chance import attribute_key, child_key, draw_between
-from leaveout.models.forest.compiling import subroutine
 from leaveout.models.forest.paths import (
     is_valid_threshold,
     record_words,

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from leaveout.compiling import subroutine
 from leaveout.models.forest.chance import attribute_key, child_key, draw_between, mix
-from leaveout.models.forest.compiling import subroutine
 from leaveout.models.forest.splits import best_of, decide, is_leaf
 from leaveout.models.forest.subtrees import by_label, goes_right, same_parts
 from leaveout.models.forest.table import Table

@@ -13,8 +13,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.compiling import kernel
 from leaveout.models.forest.chance import trees_a_row
-from leaveout.models.forest.compiling import kernel
 from leaveout.models.forest.table import Table
 from leaveout.models.forest.tree_arrays import NODE, SMALL, Rules, Tree, attribute_of
 

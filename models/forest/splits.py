@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from leaveout.compiling import subroutine
 from leaveout.models.forest.chance import attribute_key, draw_between, midpoint
-from leaveout.models.forest.compiling import scalar, subroutine
 from leaveout.models.forest.table import Table
 from leaveout.models.forest.thresholds import sample
 from leaveout.models.forest.tree_arrays import SMALL, Rules, Scratch
@@ -99,7 +99,7 @@ _INVERSE_LN2 = 1.4426950408889634
 _TERMS = 13
 
 
-@scalar
+@subroutine
 def _times_log2(count: int) -> float:
     """Return count * log2(count), the same float on every machine.
 

@@ -18,7 +18,7 @@ from leaveout.models.forest.chance import Bits, emptied_slots, in_tree
 from leaveout.models.forest.kernels import UNLIMITED, vote
 from leaveout.models.forest.plain import Ensemble, Settings, tree_from
 from leaveout.models.forest.table import Table, encode, extend
-from leaveout.models.forest.tree_arrays import Tree, Work, scratch_for
+from leaveout.models.forest.tree_arrays import Tree, Work, scratch_for, work_on
 from leaveout.models.forest.trees import (
     Held,
     Names,
@@ -114,7 +114,7 @@ class ForestState:
         found: Work | None = getattr(held.local, "work", None)
         if found is None:
             scratch = scratch_for(held.table, self.rules, len(held.classes))
-            found = Work(held.table, self.rules, scratch, self.settings.seed)
+            found = work_on(held.table, self.rules, scratch, self.settings.seed)
             held.local.work = found
         return found
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from leaveout.compiling import subroutine
 from leaveout.models.forest.chance import child_key
-from leaveout.models.forest.compiling import subroutine
 from leaveout.models.forest.splits import decide, is_leaf
 from leaveout.models.forest.table import Table
 from leaveout.models.forest.tree_arrays import LEAF, OPEN, PENDING, Rules, Scratch, Tree

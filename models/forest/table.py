@@ -6,19 +6,19 @@ themselves, and only from those of rows a node holds, so no result depends on th
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.models.forest.compiling import kernel
+from leaveout.compiling import kernel
 
 
 class Table(NamedTuple):
     """Rows by slot, their place here; names are kept elsewhere."""
 
-    bits: NDArray[np.uint64]  # shape (slots, words)
-    codes: NDArray[np.int32]  # shape (general, slots)
+    bits: Annotated[NDArray[np.uint64], 2]  # shape (slots, words)
+    codes: Annotated[NDArray[np.int32], 2]  # shape (general, slots)
     labels: NDArray[np.int32]  # shape (slots,): -1 where the row was deleted
     kind: NDArray[np.int32]  # shape (attributes,)
     bit_attribute: NDArray[np.int32]  # shape (64 words,): which attribute a bit is; -1 for none
@@ -28,7 +28,7 @@ class Table(NamedTuple):
     levels: NDArray[np.float64]  # shape (all values,)
     level_bits: NDArray[np.uint64]  # the same memory, as bits
     level_start: NDArray[np.int64]  # shape (general + 1,)
-    order: NDArray[np.int32]  # shape (general, slots): slots by code
+    order: Annotated[NDArray[np.int32], 2]  # shape (general, slots): slots by code
     group: NDArray[np.int64]  # shape (all values + general,)
 
 

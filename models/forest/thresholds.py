@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from leaveout.compiling import subroutine
 from leaveout.models.forest.chance import mix
-from leaveout.models.forest.compiling import subroutine
 from leaveout.models.forest.table import Table
 from leaveout.models.forest.tree_arrays import Scratch
 

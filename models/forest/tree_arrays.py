@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from numba import carray, types  # type: ignore[attr-defined]
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from leaveout.models.forest.compiling import scalar, subroutine
+from leaveout.compiling import subroutine
+from leaveout.handles import Handle
 from leaveout.models.forest.table import Table
 
 SMALL = 64
@@ -54,8 +52,10 @@ class Rules(NamedTuple):
 class Tree(NamedTuple):
     """The arrays of a tree."""
 
-    nodes: NDArray[Any]  # the root is node 0
-    counts: NDArray[np.int32]  # shape (nodes, labels): rows of each label in each node
+    nodes: Annotated[NDArray[Any], NODE]  # the root is node 0
+    counts: Annotated[
+        NDArray[np.int32], 2
+    ]  # shape (nodes, labels): rows of each label in each node
     arena: NDArray[np.int32]  # records of cached statistics
     rows: NDArray[np.int32]
     where: NDArray[np.int32]  # shape (slots,)
@@ -65,7 +65,9 @@ class Tree(NamedTuple):
 class Scratch(NamedTuple):
     """Working memory of one thread, valid for one node."""
 
-    words: NDArray[np.uint64]  # shape (words, slots): bits of the node's rows, side by side
+    words: Annotated[
+        NDArray[np.uint64], 2
+    ]  # shape (words, slots): bits of the node's rows, side by side
     mask: NDArray[np.uint64]  # shape (words,): which two-valued attributes vary
     rows: NDArray[np.int32]  # shape (slots,)
     live: NDArray[np.int32]  # shape (slots,)
@@ -80,7 +82,9 @@ class Scratch(NamedTuple):
     pick: NDArray[np.int32]  # shape (attributes,): these attributes
     constant: NDArray[np.int8]  # shape (general,)
     low: NDArray[np.int32]  # shape (labels,): counts on the left
-    chosen: NDArray[np.int32]  # shape (k + 1, 2 + 3 labels): thresholds kept, and a spare one
+    chosen: Annotated[
+        NDArray[np.int32], 2
+    ]  # shape (k + 1, 2 + 3 labels): thresholds kept, and a spare one
     priority: NDArray[np.uint64]  # shape (k,): their priorities
     record: NDArray[np.int32]  # the record just decided
     size: NDArray[np.int64]  # shape (1,): its length in words
@@ -92,16 +96,7 @@ class Scratch(NamedTuple):
     path_threshold: NDArray[np.float64]  # shape (levels,)
 
 
-class Work(NamedTuple):
-    """What kernels work on besides trees."""
-
-    table: Table
-    rules: Rules
-    scratch: Scratch
-    seed: int  # of the forest
-
-
-@scalar
+@subroutine
 def attribute_of(feature: int) -> int:
     """Return the attribute a node splits on, decided or not, or a negative number."""
     return OPEN - feature if feature <= OPEN else feature
@@ -149,63 +144,36 @@ def scratch_for(table: Table, rules: Rules, labels: int) -> Scratch:
     )
 
 
-ADDRESS = 11
-"""Whole numbers that say where a tree is."""
+TREE, TABLE, SCRATCH = Handle(Tree), Handle(Table), Handle(Scratch)
+tree_at, _table_at, _scratch_at = TREE.at, TABLE.at, SCRATCH.at
+_SCRATCH = TABLE.length
+_RULES = _SCRATCH + SCRATCH.length
 
 
-def address_of(tree: Tree) -> tuple[int, ...]:
-    """Return a tree's array addresses and its capacities."""
-    sizes = (
-        len(tree.nodes), tree.counts.shape[1], len(tree.arena), len(tree.rows), len(tree.where),
-    )  # fmt: skip
-    return (*(part.ctypes.data for part in tree), *sizes)
+class Work(NamedTuple):
+    """What kernels work on besides trees; they get its words."""
+
+    table: Table
+    rules: Rules
+    scratch: Scratch
+    seed: int  # of the forest
+    words: NDArray[np.int64]
 
 
-def _to_pointer(_typing: Any, _address: Any) -> tuple[Any, Callable[..., Any]]:
-    """Convert an address to a pointer, as numba's manual shows for intrinsics."""
-
-    def cast(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
-
-    return types.voidptr(types.uintp), cast
-
-
-_pointer: Any = intrinsic(_to_pointer)
+def work_on(table: Table, rules: Rules, scratch: Scratch, seed: int) -> Work:
+    """Return what kernels work on."""
+    numbers = np.array([*rules, seed], np.int64)
+    words = np.concatenate((TABLE.words(table), SCRATCH.words(scratch), numbers))
+    return Work(table, rules, scratch, seed, words)
 
 
 @subroutine
-def tree_at(at: NDArray[np.int64]) -> Tree:
-    """Return the tree at an address, shape (``ADDRESS``,)."""
-    return Tree(
-        carray(_pointer(at[0]), (at[6],), NODE),
-        carray(_pointer(at[1]), (at[6], at[7]), np.int32),
-        carray(_pointer(at[2]), (at[8],), np.int32),
-        carray(_pointer(at[3]), (at[9],), np.int32),
-        carray(_pointer(at[4]), (at[10],), np.int32),
-        carray(_pointer(at[5]), (3,), np.int64),
+def borrow(words: NDArray[np.int64]) -> tuple[Table, Rules, Scratch, int]:
+    """Return a kernel's working data, and the forest's seed."""
+    rules = words[_RULES:]
+    return (
+        _table_at(words, 0),
+        Rules(rules[0], rules[1], rules[2], rules[3], rules[4], rules[5] != 0),
+        _scratch_at(words, _SCRATCH),
+        rules[6],
     )
-
-
-@subroutine
-def _view(array: Any) -> Any:
-    return carray(_pointer(array.ctypes.data), array.shape, array.dtype)
-
-
-@subroutine
-def borrow(work: Work) -> tuple[Table, Rules, Scratch]:
-    """Return a kernel's working data as views; all arrays are in C order."""
-    t, s = work.table, work.scratch
-    table = Table(
-        _view(t.bits), _view(t.codes), _view(t.labels), _view(t.kind), _view(t.bit_attribute),
-        _view(t.general_attribute), _view(t.lows), _view(t.highs), _view(t.levels),
-        _view(t.level_bits), _view(t.level_start), _view(t.order), _view(t.group),
-    )  # fmt: skip
-    scratch = Scratch(
-        _view(s.words), _view(s.mask), _view(s.rows), _view(s.live), _view(s.keys),
-        _view(s.spare), _view(s.starts), _view(s.histogram), _view(s.group_code),
-        _view(s.group_label), _view(s.group_counts), _view(s.pick_hash), _view(s.pick),
-        _view(s.constant), _view(s.low), _view(s.chosen), _view(s.priority), _view(s.record),
-        _view(s.size), _view(s.stack_node), _view(s.stack_key), _view(s.stack_depth),
-        _view(s.path), _view(s.path_feature), _view(s.path_threshold),
-    )  # fmt: skip
-    return table, work.rules, scratch

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.compiling import kernel
 from leaveout.errors import ForestError
 from leaveout.models.forest import kernels
 from leaveout.models.forest.chance import (
@@ -22,19 +23,17 @@ from leaveout.models.forest.chance import (
     no_copies,
     root_key,
 )
-from leaveout.models.forest.compiling import kernel
 from leaveout.models.forest.kernels import UNLIMITED, Place
 from leaveout.models.forest.leaving import Todo
 from leaveout.models.forest.plain import Ensemble, Settings, plain_tree, recode
 from leaveout.models.forest.table import Table, decode, erase, public
 from leaveout.models.forest.tree_arrays import (
-    ADDRESS,
     NODE,
     PENDING,
+    TREE,
     Rules,
     Tree,
     Work,
-    address_of,
     record_length,
 )
 
@@ -51,7 +50,7 @@ class Trees:
 
     def __init__(self, trees: Iterable[Tree]) -> None:
         self._trees = list(trees)
-        self.addresses = np.empty((len(self._trees), ADDRESS), np.int64)
+        self.addresses = np.empty((len(self._trees), TREE.length), np.int64)
         for i, tree in enumerate(self._trees):
             self[i] = tree
 
@@ -66,7 +65,7 @@ class Trees:
 
     def __setitem__(self, i: int, tree: Tree) -> None:
         self._trees[i] = tree
-        self.addresses[i] = address_of(tree)
+        self.addresses[i] = TREE.words(tree)
 
     def with_trees(self, new: Mapping[int, Tree]) -> Trees:
         """Return these trees with some replaced."""
@@ -131,7 +130,7 @@ def grow(work: Work, labels: int, index: int, live: NDArray[np.int32]) -> Tree:
     with np.errstate(over="ignore"):
         todo.key[0] = root_key(work.seed, index)
     todo.node[0], todo.tree[0], todo.depth[0], todo.rows[0] = 0, 0, 0, len(live)
-    if kernels.deepen(work, Trees([tree]).addresses, todo, _NO_INPUTS, 0, UNLIMITED) < 0:
+    if kernels.deepen(work.words, Trees([tree]).addresses, todo, _NO_INPUTS, 0, UNLIMITED) < 0:
         tree = _settle_fully(work, tree, index)
     tree.used[2] = 0
     return pack(work.table, work.rules, tree)
@@ -158,7 +157,7 @@ def settle(
     if not found:
         return True, None
     listed = _first(todo, found)
-    if kernels.deepen(work, trees.addresses, listed, _NO_INPUTS, 0, budget) < 0:
+    if kernels.deepen(work.words, trees.addresses, listed, _NO_INPUTS, 0, budget) < 0:
         return False, _roomier(work, trees[at])
     return False, None
 
@@ -173,7 +172,7 @@ def ask(work: Work, trees: Trees, X: NDArray[np.float64]) -> dict[int, Tree]:
     found = pending_trees(trees)
     todo = _todo(len(found))
     todo.tree[:] = found
-    stopped = int(kernels.deepen(work, trees.addresses, todo, X, 0, UNLIMITED))
+    stopped = int(kernels.deepen(work.words, trees.addresses, todo, X, 0, UNLIMITED))
     if stopped >= 0:
         return {}
     at = found[-1 - stopped]
@@ -209,13 +208,13 @@ def forget(
 ) -> None:
     """Remove rows from trees ``begin`` to ``end``, all at once."""
     if lazy:
-        kernels.forget(work, trees.addresses, slots, begin, end, True, _NOTHING)
+        kernels.forget(work.words, trees.addresses, slots, begin, end, True, _NOTHING)
         return
     todo = _todo(2 * len(slots) * (end - begin))
-    found = int(kernels.forget(work, trees.addresses, slots, begin, end, False, todo))
+    found = int(kernels.forget(work.words, trees.addresses, slots, begin, end, False, todo))
     listed, at = _first(todo, found), 0
     while at < found:
-        at = int(kernels.deepen(work, trees.addresses, listed, _NO_INPUTS, at, UNLIMITED))
+        at = int(kernels.deepen(work.words, trees.addresses, listed, _NO_INPUTS, at, UNLIMITED))
         if at < 0:
             at = -1 - at
             tree = int(listed.tree[at])
@@ -227,7 +226,7 @@ def learn(work: Work, trees: Trees, slots: NDArray[np.int32], at: int, lazy: boo
     """Add rows to a tree."""
     place = _BEGIN._replace(tree=at)
     while True:
-        place = kernels.revise(work, trees.addresses, slots, by=1, start=place, end=at + 1)
+        place = kernels.revise(work.words, trees.addresses, slots, by=1, start=place, end=at + 1)
         if place.tree > at:
             break
         trees[at] = _move(work.table, work.rules, trees[at], (0, place.words))
@@ -238,7 +237,7 @@ def learn(work: Work, trees: Trees, slots: NDArray[np.int32], at: int, lazy: boo
 def cost_of(work: Work, trees: Trees, slot: int) -> int:
     """Return how many rows, over all trees, a row's deletion would regrow."""
     rows, end = np.array([slot], np.int32), len(trees)
-    return int(kernels.revise(work, trees.addresses, rows, by=0, start=_BEGIN, end=end).rows)
+    return int(kernels.revise(work.words, trees.addresses, rows, by=0, start=_BEGIN, end=end).rows)
 
 
 Names = Sequence[int] | NDArray[np.int64]

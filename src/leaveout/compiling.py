@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any, TypeVar, cast
 
 from numba import njit
 from numba.core import event
+from numba.extending import register_jitable
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -31,6 +34,20 @@ def cached_njit(**options: Any) -> Callable[[Function], Function]:
             return cast(Function, njit(**options)(function))
 
     return decorate
+
+
+# No fast mathematics: a score must be the same number wherever it is computed.
+_EXACT: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+
+
+def subroutine(function: Function) -> Function:
+    """Compile a function for use in kernels; plain Python elsewhere."""
+    return cast(Function, register_jitable(**_EXACT)(function))
+
+
+def kernel(function: Function) -> Function:
+    """Compile an exact function that is called from Python and cache it on disk."""
+    return cached_njit(**_EXACT)(function)
 
 
 def can_keep() -> bool:
@@ -77,3 +94,11 @@ def watch_compiling(first: Callable[[], None] = lambda: None) -> Iterator[Compil
         yield found
     if found.functions:
         found.seconds = time.perf_counter() - listener.begun
+
+
+def stamp_of(package: str) -> int:
+    """Return a digest of a package's sources, which invalidates its stale kernels."""
+    sources = [each for each in files(package).iterdir() if each.name.endswith(".py")]
+    sources.append(files("leaveout") / "handles.py")
+    every = b"".join(each.read_bytes() for each in sorted(sources, key=lambda each: each.name))
+    return int.from_bytes(hashlib.sha256(every).digest()[:6], "big")

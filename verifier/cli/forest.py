@@ -113,7 +113,7 @@ def train(
     from leaveout.models.forest import DareForestClassifier
     from leaveout.models.forest.folders import train_forest
 
-    _compile()
+    _compile("growth")
     settings = DareForestClassifier(
         trees, max_depth=depth, k=thresholds, random_state=seed, n_jobs=-1
     )
