@@ -58,12 +58,12 @@ class Reading:
         Columns to leave out.
     group : str
         The column of those whose rows leave together, such as ``patient``; empty: each row alone.
-    fixed : bool
-        Whether the table must be written as an earlier one was, so that no option can help.
     missing : tuple of str
         What becomes of missing values: ``drop`` leaves their rows out, ``mark`` makes a word the
         category ``(missing)`` and a number the column's least, with a column that says so. Each
         for all columns, or as ``COLUMN=MODE`` for one. Without any they are refused.
+    fixed : bool
+        Whether the table must be written as an earlier one was, so that no option can help.
 
     Raises
     ------
@@ -95,7 +95,6 @@ class Reading:
                 raise TrainingError(
                     f"--charset {self.charset}: unknown; expected e.g. cp1252, latin-1 or utf-16"
                 )
-
         for text in self.missing:
             if text.rpartition("=")[2] not in _MODES:
                 raise TrainingError(

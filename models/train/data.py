@@ -195,7 +195,7 @@ def read_columns(
 class _Left:
     """The rows left of a table."""
 
-    names: tuple[str, ...] = ()  # their numbers in the file, where some were left out
+    names: tuple[str, ...] = ()  # their lines in the file, if some were left out
     words: tuple[str, ...] = ()
 
 

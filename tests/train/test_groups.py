@@ -130,7 +130,7 @@ def test_what_is_proved_is_said_of_persons(tmp_path, capsys, snapshot):
     capsys.readouterr()
     result = str(tmp_path / "r.json")
     words = ["verify", str(folder / "idp.spec"), "--bounds", str(folder / "bounds.npz")]
-    assert run([*words, "--time", "36000", "--json", result]) in {0, 3}
+    assert run([*words, "--time", "36000", "--json", result]) == 0
     out = capsys.readouterr().out
     assert "over 5 members" in out and "without patient P" in out
     assert "a row or record is here all rows of the table with one 'patient'" in out

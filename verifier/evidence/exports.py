@@ -19,7 +19,8 @@ from leaveout.files import RESULTS, read_whole, write_whole
 from leaveout.verifier.amounts import bound, span
 from leaveout.verifier.evidence.parts import Given
 from leaveout.verifier.evidence.statement import EvidenceError, read_bytes, read_report
-from leaveout.verifier.evidence.topics import TOPICS, Topic, group_sentences, topic_of
+from leaveout.verifier.evidence.topics import TOPICS, Topic, topic_of
+from leaveout.verifier.points.sentences import group_notes
 from leaveout.verifier.records import FileRecord, StatementRecord, TrainingRecord
 from leaveout.verifier.report import Report, Result
 from leaveout.written import printable
@@ -227,7 +228,7 @@ def _run(report: Report) -> Json:
         for result, topic in zip(report.results, topics, strict=True)
         if result.verdict in _LEVEL
     ]
-    groups = " ".join(group_sentences(report))
+    groups = " ".join(f"{note[:1].upper()}{note[1:]}." for note in group_notes(report.training))
     run: Json = {
         "tool": {
             "driver": {

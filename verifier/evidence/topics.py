@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from leaveout.verifier.points.sentences import group_note
 from leaveout.verifier.report import Report, Result
 
 _CALLED = re.compile(r"\b([a-z_]+)\(")
@@ -106,12 +105,6 @@ TOPICS: tuple[Topic, ...] = (
     ),
 )
 """In order of preference: a guard depends on a family, too."""
-
-
-def group_sentences(report: Report) -> tuple[str, ...]:
-    """Return what a row is, a sentence for each column whose rows leave together."""
-    groups = dict.fromkeys(each.group for each in report.training if each.group)
-    return tuple(f"{note[:1].upper()}{note[1:]}." for note in map(group_note, groups))
 
 
 def topic_of(result: Result, report: Report) -> Topic:

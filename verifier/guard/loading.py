@@ -50,10 +50,10 @@ class NetworkSubject(Subject):
         )
         self.earlier = earlier_digest(instance.network)
         self.encoding = encoding_of(family.manifest)
+        self.notes = () if missing is None else (missing,)
         if facts is not None and facts.group:
             self.group = group_words(facts.group)
-        notes = (group_note(facts.group) if self.group and facts is not None else None, missing)
-        self.notes = tuple(each for each in notes if each is not None)
+            self.notes = (group_note(facts.group), *self.notes)
 
     def encode(self, rows: Sequence[Mapping[str, str | float]]) -> NDArray[np.float32]:
         """See `Subject.encode`."""

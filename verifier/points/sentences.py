@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Literal
 
 import numpy as np
@@ -28,6 +29,7 @@ from leaveout.verifier.records import (
     ChoicesRecord,
     GroupRecord,
     GroupsRecord,
+    TrainingRecord,
     WitnessRecord,
 )
 
@@ -235,6 +237,12 @@ def counted_rows(family: Family) -> str | None:
 def group_note(group: str) -> str:
     """Return what a row is where the rows of a group leave together."""
     return f"a row or record is here {group_words(group)}"
+
+
+def group_notes(training: Iterable[TrainingRecord]) -> tuple[str, ...]:
+    """Return what rows are in training data whose rows leave together, a note a column."""
+    groups = dict.fromkeys(each.group for each in training if each.group)
+    return tuple(map(group_note, groups))
 
 
 def group_words(group: str) -> str:

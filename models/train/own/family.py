@@ -96,9 +96,9 @@ def refuse_irreproducible(
     )
 
 
-def learned_nothing(accuracy: float, data: TrainingData) -> tuple[str, ...]:
+def learned_nothing(report: TrainingReport) -> tuple[str, ...]:
     """Return a warning if the network is no better than always answering one label."""
-    share = float(np.bincount(data.y).max() / len(data.y))
+    accuracy, share = report.train_accuracy, report.quality.majority
     if accuracy > share:
         return ()
     return (
@@ -317,7 +317,7 @@ def leave_one_out(
     except OSError as error:
         place = error.filename or target
         raise TrainingError(f"{place}: cannot write: {error.strerror or error}") from None
-    warnings = (*data.cautions, *learned_nothing(report.train_accuracy, data), *found)
+    warnings = (*data.cautions, *learned_nothing(report), *found)
     for each in warnings:
         python_warnings.warn(each, TrainingWarning, stacklevel=2)
     return replace(report, warnings=warnings)
