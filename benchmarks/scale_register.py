@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from leaveout.models.table import read_table
+from leaveout.models.reading import read_table
 from leaveout.models.train.data import table_data
 
 from scale_tables import print_table

@@ -30,8 +30,10 @@ class DataFacts(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     sha256 : str
-        Digest of the training arrays (features then labels, little-endian, C order).
+        Digest of the training arrays: features, labels and, if there are groups, the group of each
+        row; little-endian, C order.
     rows : int
+        Number of rows, or of groups of rows that leave together.
     minimum, maximum : tuple of float
         Smallest and largest value of each feature in training.
     features : tuple of str
@@ -39,9 +41,11 @@ class DataFacts(msgspec.Struct, frozen=True, kw_only=True):
     labels : tuple of str
         One name per label.
     ids : tuple of str
-        One name per training row; empty if rows have none.
+        One name per training row or group; empty if rows have none.
     units : dict of str to str
         Units of measurement, by columns of the table, or by features if there is no table.
+    group : str
+        The column that names the groups, such as ``patient``; empty if each row leaves alone.
     """
 
     sha256: str
@@ -52,6 +56,7 @@ class DataFacts(msgspec.Struct, frozen=True, kw_only=True):
     labels: tuple[str, ...] = ()
     ids: tuple[str, ...] = ()
     units: dict[str, str] = msgspec.field(default_factory=dict)
+    group: str = ""
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

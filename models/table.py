@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import numbers
-import os
-from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
-from leaveout.files import TABLE, open_text_file, why_unread
 from leaveout.names import hint
 
 
@@ -92,15 +88,6 @@ class _Places(dict[str, int]):
         return place
 
 
-OnRead = Callable[[float], None]
-"""Receives the share of a file read so far, from time to time."""
-
-OnHeader = Callable[["Table"], object]
-"""Receives the table without rows after reading the header; an exception ends the reading."""
-
-_CHUNK = 2**10
-"""Rows converted to columns at once."""
-
 _SHOWN = 8
 _MOST_FRACTIONAL_LABELS = 20
 
@@ -165,23 +152,12 @@ class Table:
 
     def require(self, name: str, why: str) -> None:
         """Refuse a table without this column, for the given reason."""
-        if name not in self.header:
-            shown = ", ".join(self.header[:_SHOWN])
-            more = f", ... ({len(self.header)} columns)" if len(self.header) > _SHOWN else ""
-            raise TrainingError(
-                f"{self.path}, line 1: no column {name!r}{hint(name, self.header)}; {why}; it "
-                f"has {shown}{more}"
-            )
+        require_column(self.path, self.header, name, why)
 
     def label_and_features(
         self, label: str | None, identity: str | None = None
     ) -> tuple[str, list[str]]:
         """Return the label column and the feature columns in order."""
-        if len(self.header) == 1 and ";" in self.header[0]:
-            raise TrainingError(
-                f"{self.path}, line 1: only one column, with ';' in its name; separate columns "
-                "with commas"
-            )
         if label is None:
             raise TrainingError(
                 f"{self.path}: name the label column, e.g. --label {self.header[-1]!r}"
@@ -224,73 +200,14 @@ def number(cell: str) -> float | None:
         return None
 
 
-def read_table(
-    path: Path, on_read: OnRead | None = None, on_header: OnHeader | None = None
-) -> Table:
-    """Read a table."""
-    lines = array("q")
-    last = 0
-    try:
-        with open_text_file(path, TABLE) as stream:
-            size = path.stat().st_size
-            reader = csv.reader(stream, skipinitialspace=True, strict=True)
-            header = [name.strip() for name in next(reader, [])]
-            check_header(path, header)
-            if on_header is not None:
-                on_header(Table.of_rows(path, header, [], []))
-            columns = [CellsReader() for _ in header]
-            rows: list[list[str]] = []
-            last = reader.line_num
-            for row in reader:
-                first, last = last + 1, reader.line_num
-                if len(row) != len(header):
-                    if _is_blank(row):
-                        continue
-                    raise TrainingError(
-                        f"{path}, {_lines(first, last)}: {len(row)} cells; expected "
-                        f"{len(header)} as in the header; fix the line"
-                    )
-                rows.append(row)
-                lines.append(last)
-                if len(rows) == _CHUNK:
-                    _take(columns, rows)
-                    if on_read is not None:
-                        on_read(os.lseek(stream.fileno(), 0, os.SEEK_CUR) / size)
-            _take(columns, rows)
-    except OSError as error:
-        raise TrainingError(f"{path}: {why_unread(error)}") from None
-    except UnicodeDecodeError as error:
+def require_column(path: Path, header: Sequence[str], name: str, why: str) -> None:
+    """Refuse a header without a column of this name, giving the reason."""
+    if name not in header:
+        shown = ", ".join(header[:_SHOWN])
+        more = f", ... ({len(header)} columns)" if len(header) > _SHOWN else ""
         raise TrainingError(
-            f"{path}: byte {error.start} is not UTF-8 text; save the table as UTF-8"
-        ) from None
-    except csv.Error as error:
-        raise TrainingError(f"{path}, {_flaw(error, last + 1, reader.line_num)}") from None
-    return Table(path, header, tuple(each.cells() for each in columns), lines)
-
-
-def _take(columns: Sequence[CellsReader], rows: list[list[str]]) -> None:
-    """Move rows into columns, leaving an empty list."""
-    for column, cells in zip(columns, zip(*rows, strict=True), strict=False):
-        column.take(cells)
-    rows.clear()
-
-
-def _is_blank(row: Sequence[str]) -> bool:
-    """Return whether a row is blank and the table has several columns."""
-    return not row or (len(row) == 1 and not row[0].strip())
-
-
-def _lines(first: int, last: int) -> str:
-    return f"line {last}" if first == last else f"lines {first} to {last}"
-
-
-def _flaw(error: csv.Error, first: int, last: int) -> str:
-    if first == last:
-        return f"line {last}: not CSV: {error}"
-    return (
-        f"line {first}: not CSV: a quote opened in this row is not closed properly (reading "
-        f"continued to line {last}: {error}); close it, or double it inside a cell"
-    )
+            f"{path}, line 1: no column {name!r}{hint(name, header)}; {why}; it has {shown}{more}"
+        )
 
 
 def check_header(path: Path, header: list[str]) -> None:

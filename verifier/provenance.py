@@ -171,6 +171,7 @@ def of_family(file: Path, path: str) -> TrainingRecord | None:
         rows=facts.rows,
         features=len(facts.minimum),
         labels=facts.labels,
+        group=facts.group,
     )
 
 

@@ -36,6 +36,7 @@ class WitnessRecord(msgspec.Struct, frozen=True, kw_only=True):
     cells: tuple[CellRecord, ...] = ()
     other: bool = False  # whether the member is another network, which lacks no row
     removed_id: str = ""
+    group: str = ""  # the column whose cell ``removed_id`` is, if the rows of a group are lacking
     label_names: tuple[str, ...] = ()  # a name a label; empty where labels have none
     model: Literal["network", "forest"] = "network"
 
@@ -226,6 +227,7 @@ class TrainingRecord(msgspec.Struct, frozen=True, kw_only=True):
     rows: int
     features: int
     labels: tuple[str, ...] = ()  # their names; empty where they have none
+    group: str = ""  # the column whose equal cells name rows that leave together, as one
 
 
 class StatementRecord(msgspec.Struct, frozen=True, kw_only=True):

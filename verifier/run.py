@@ -28,6 +28,7 @@ from leaveout.verifier.options import ENGINES, VerifyOptions
 from leaveout.verifier.points.given import GivenAnswers, GivenPoints
 from leaveout.verifier.points.network_leaks import NetworkJob, NetworkLeaks
 from leaveout.verifier.points.proofs import CertificateTarget
+from leaveout.verifier.points.sentences import group_notes
 from leaveout.verifier.provenance import Origin
 from leaveout.verifier.records import ByRowRecord, FileRecord
 from leaveout.verifier.report import Report, Result
@@ -186,19 +187,25 @@ def verify(
         )
     if guarded is not None:
         context.notes.append(guarded.write(cast("NetworkLeaks", networks[0].engine)))
-    files = origin.files()
+    files, training = origin.files(), origin.training()
     return Report(
         leaveout=VERSION,
         spec=reading.text if isinstance(spec, Spec) else str(spec),
         results=tuple(results),
-        notes=(*reading.notes, *resolver.notes, *statements.notes, *_changed_files(files)),
+        notes=(
+            *group_notes(training),
+            *reading.notes,
+            *resolver.notes,
+            *statements.notes,
+            *_changed_files(files),
+        ),
         spec_sha256=reading.digest,
         answers=() if rows is None else rows.records(results),
         date=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         folder=str(reading.folder),
         files=files,
         statements=origin.statements(),
-        training=origin.training(),
+        training=training,
         by_row=by_row,
         models=statements.models,
     )

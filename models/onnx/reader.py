@@ -108,7 +108,13 @@ _RECURRENT = (
     "the series"
 )
 _QUANTISED = "quantised networks compute in another arithmetic; export the float32 model"
-_TREES = "it is not a network; train MLPClassifier, or DareForestClassifier if you want trees"
+TREES = (
+    "trees are not a network; for what one row changes, train a forest that forgets exactly, with "
+    "'leaveout forest train' or DareForestClassifier; random forests, extra trees and single trees "
+    "of scikit-learn are read as they are, for claims without rows, by "
+    "leaveout.models.forest.from_sklearn; boosted trees are not supported"
+)
+_VECTORS = "it is not a network; train MLPClassifier instead"
 _JUMPS = "it is discontinuous; train with ReLU instead"
 _RESIZE = "resizing images inside a network is not supported; resize the data before the network"
 _FLOW = "branches and loops are not supported; export one case of the model"
@@ -134,7 +140,8 @@ _BY_KIND: Mapping[str, str] = {
     _RECURRENT: "GRU LSTM RNN Scan",
     _QUANTISED: "ConvInteger DequantizeLinear DynamicQuantizeLinear MatMulInteger QLinearConv "
     "QLinearMatMul QuantizeLinear",
-    _TREES: "SVMClassifier SVMRegressor TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor",
+    TREES: "TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor",
+    _VECTORS: "SVMClassifier SVMRegressor",
     _JUMPS: "And ArgMax ArgMin Ceil Equal Floor Greater GreaterOrEqual Less LessOrEqual Mod Not Or "
     "Round Sign ThresholdedRelu TopK Where Xor",
     _RESIZE: "Resize Upsample GridSample",
@@ -149,7 +156,7 @@ _CURES = {name: text for text, names in _BY_KIND.items() for name in names.split
 
 TELLING = frozenset(
     name
-    for text in (_NORMAL, _ATTENTION, _RECURRENT, _QUANTISED, _TREES, _FLOW)
+    for text in (_NORMAL, _ATTENTION, _RECURRENT, _QUANTISED, TREES, _VECTORS, _FLOW)
     for name in _BY_KIND[text].split()
 )
 """Operators that reveal the kind of network; none of them computes on constants."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
@@ -17,20 +17,25 @@ from leaveout.cores import memory_size
 from leaveout.errors import TrainingError
 from leaveout.models.archive import archive_names, expect_arrays, holds_archive, read_archive
 from leaveout.models.family import DataFacts
-from leaveout.models.table import (
-    Cells,
+from leaveout.models.reading import (
+    PLAIN,
     OnRead,
-    Table,
-    number,
+    Reading,
+    comma_cure,
+    comma_number,
     read_table,
-    rows_and_labels,
-    same_features,
+    refuse_for_archive,
 )
+from leaveout.models.table import Cells, Table, number, rows_and_labels, same_features
 from leaveout.models.train.encoding import (
+    INDICATED,
+    MISSING,
     CategoryColumn,
     Encoding,
     NumberColumn,
     encode_columns,
+    indicator_name,
+    is_missing_value,
     number_column,
 )
 from leaveout.names import hint
@@ -45,30 +50,41 @@ class TrainingData:
     labels: tuple[str, ...]  # one name per label
     features: tuple[str, ...] = ()  # one name per feature; empty if unknown
     encoding: Encoding | None = None  # how the features were encoded from a table
-    ids: tuple[str, ...] = ()  # one name per row; empty if rows have none
+    ids: tuple[str, ...] = ()  # one name per row or group; empty if rows have none
     units: Mapping[str, str] = field(default_factory=dict)  # units of measurement, by columns
+    group: str = ""  # the column that names the groups
+    groups: NDArray[np.int64] | None = None  # shape (rows,): place in ``ids``; None: rows alone
     X_test: NDArray[np.float32] | None = None  # like ``X``; None without a test part
     y_test: NDArray[np.int64] | None = None  # like ``y``; None without a test part
+    cautions: tuple[str, ...] = ()  # what looks like a mistake in the table, one line each
+
+    @property
+    def removable(self) -> int:
+        """How many rows or groups can be left out."""
+        return len(self.X) if self.groups is None else len(self.ids)
 
     def facts(self) -> DataFacts:
         """Return the facts about training rows stored in the family's manifest."""
         digest = hashlib.sha256(np.ascontiguousarray(self.X, dtype="<f4").reshape(-1).data)
         digest.update(np.ascontiguousarray(self.y, dtype="<i8").data)
+        if self.groups is not None:
+            digest.update(np.ascontiguousarray(self.groups, dtype="<i8").data)
         return DataFacts(
             sha256=digest.hexdigest(),
-            rows=len(self.X),
+            rows=self.removable,
             minimum=tuple(self.X.min(axis=0).tolist()),
             maximum=tuple(self.X.max(axis=0).tolist()),
             features=self.features,
             labels=self.labels,
             ids=self.ids,
             units=dict(self.units),
+            group=self.group,
         )
 
 
-_MISSING = {"na", "n/a", "nan", "null", "none", "?", "-"}
 _MOST_CATEGORIES = 50
 _NAMED = "--id names one of its columns"
+_FILL = "add --missing drop or --missing mark, fill it in, or --drop the column"
 _FEW_ROWS = 20
 """With fewer rows, words unique to each row do not suggest names."""
 
@@ -80,8 +96,11 @@ class ReadColumns:
     encoding: Encoding  # all columns except the label and the one that names rows
     labels: tuple[str, ...]  # in numeric order if all are numbers
     y: NDArray[np.int64]  # shape (rows,): index into the labels
-    ids: tuple[str, ...]  # one name per row; empty if rows have none
+    ids: tuple[str, ...]  # one name per row or group; empty if rows have none
+    groups: NDArray[np.int64] | None  # shape (rows,): place in ``ids``
     units: Mapping[str, str]  # units of measurement, by columns
+    table: Table  # whose cells are encoded: missing values marked and filled
+    cautions: tuple[str, ...]
 
 
 def read_csv(
@@ -90,10 +109,14 @@ def read_csv(
     identity: str | None = None,
     units: Mapping[str, str] | None = None,
     on_read: OnRead | None = None,
+    reading: Reading = PLAIN,
 ) -> TrainingData:
-    """Read a UTF-8 CSV file with a header as `table_data` does."""
-    check = partial(refuse_wrong_names, label=label, identity=identity, units=units)
-    return table_data(read_table(path, on_read, check), label, identity, units)
+    """Read a CSV file with a header as `table_data` does."""
+    check = partial(
+        refuse_wrong_names, label=label, identity=identity, units=units, group=reading.group
+    )
+    table = read_table(path, on_read, check, reading)
+    return table_data(table, label, identity, units, reading)
 
 
 def table_data(
@@ -101,22 +124,26 @@ def table_data(
     label: str | None,
     identity: str | None = None,
     units: Mapping[str, str] | None = None,
+    reading: Reading = PLAIN,
 ) -> TrainingData:
     """Encode a table.
 
     Numbers are scaled to [0, 1] by column (constants give 0); words give one feature per sorted
     category; labels are sorted (as numbers if all are) and numbered from 0.
     """
-    read = read_columns(table, label, identity, units)
-    _refuse_too_wide(table, read.encoding)
+    read = read_columns(table, label, identity, units, reading)
+    _refuse_too_wide(read.table, read.encoding)
     return TrainingData(
-        X=encode_columns(read.encoding, table.cells, len(table)),
+        X=encode_columns(read.encoding, read.table.cells, len(read.table), np.float32),
         y=read.y,
         features=read.encoding.features,
         labels=read.labels,
         encoding=read.encoding,
         ids=read.ids,
         units=read.units,
+        group=reading.group,
+        groups=read.groups,
+        cautions=read.cautions,
     )
 
 
@@ -125,20 +152,184 @@ def read_columns(
     label: str | None,
     identity: str | None = None,
     units: Mapping[str, str] | None = None,
+    reading: Reading = PLAIN,
     scaled: bool = True,
 ) -> ReadColumns:
     """Return the columns of a table and their encoding."""
+    label, names = refuse_wrong_names(table, label, identity, units, reading.group)
+    table, fills, left = _without_gaps(table, label, names, reading, scaled)
     if len(table) < 2:
         raise TrainingError(
             f"{table.path}: {len(table)} row{'s' * (len(table) != 1)} below the header; expected "
             "at least 2, so that one can be left out"
         )
-    label, names = refuse_wrong_names(table, label, identity, units)
-    ids = () if identity is None else row_ids(table, identity)
-    refuse_empty_cells(table)
+    ids = left.names if identity is None else row_ids(table, identity)
+    groups = None
+    if reading.group:
+        people = table.cells(reading.group)
+        for code, word in enumerate(people.words):
+            if is_missing_value(word, among_numbers=True):
+                at = table.at(people.first(code), reading.group)
+                raise TrainingError(f"{at}: missing value; add --missing {reading.group}=drop")
+        ids, groups = tuple(people.words), people.codes.astype(np.int64)
+        if len(ids) < 2:
+            raise TrainingError(
+                f"{table.path}, column {reading.group!r}: every row has {ids[0]!r}; expected at "
+                "least 2, so that one can be left out"
+            )
+    refuse_empty_cells(table, (label,), _FILL)
     labels, y = labels_of(table, label)
-    encoding = Encoding(label, tuple(_column(table, name, scaled) for name in names))
-    return ReadColumns(encoding, labels, y, ids, units or {})
+    named = [
+        each
+        for name in names
+        for each in ((name,) if fills.get(name) is None else (name, indicator_name(name)))
+    ]
+    columns = tuple(_column(table, name, scaled) for name in named)
+    written = (reading.separator, reading.decimal, reading.charset)
+    encoding = Encoding(label, columns, fills, *written)
+    cautions = (*left.words, *_cautions(table, encoding, y, labels))
+    return ReadColumns(encoding, labels, y, ids, groups, units or {}, table, cautions)
+
+
+@dataclass(frozen=True)
+class _Left:
+    """The rows left of a table."""
+
+    names: tuple[str, ...] = ()  # their lines in the file, if some were left out
+    words: tuple[str, ...] = ()
+
+
+def _without_gaps(
+    table: Table, label: str, names: Sequence[str], reading: Reading, scaled: bool
+) -> tuple[Table, dict[str, float | None], _Left]:
+    """Return a table without missing values, what was filled by column, and the rows left.
+
+    What is not scaled depends on no row, so a number is filled by 0 there.
+    """
+    for text in reading.missing:
+        name = text.rpartition("=")[0]
+        if name:
+            table.require(name, "--missing names one of its columns")
+    gone = np.zeros(len(table), dtype=bool)
+    for name in [label, *filter(None, [reading.group]), *names]:
+        if reading.missing_mode(name) == "drop":
+            cells = table.cells(name)
+            if name == label:
+                lacking = _find_unlabelled(cells)
+            else:
+                lacking = _find_missing(cells, among_numbers=name == reading.group)
+            gone |= lacking[cells.codes]
+    left = _Left()
+    if gone.any():
+        kept = np.flatnonzero(~gone).tolist()
+        words = f"{int(gone.sum()):,} of {len(table):,} rows lack a value and are left out"
+        names_of = [f"{table.unit} {table.lines[at]}" for at in kept]
+        table, left = table.take_rows(kept), _Left(tuple(names_of), (words,))
+    for name in names:
+        if reading.missing and _find_missing(table.cells(name)).all():
+            raise TrainingError(f"{table.path}, column {name!r}: is empty; add --drop {name}")
+    fills: dict[str, float | None] = {}
+    columns = dict(zip(table.header, table.columns, strict=True))
+    for name in names:
+        cells = columns[name]
+        lacking = _find_missing(cells)
+        if reading.missing_mode(name) != "mark" or not lacking.any():
+            continue
+        fills[name] = fill = _fill(cells, lacking, scaled)
+        word = MISSING if fill is None else repr(fill)
+        columns[name] = Cells.of(
+            word if lacking[code] else cells.words[code] for code in cells.codes.tolist()
+        )
+        if fill is not None:
+            mark = indicator_name(name)
+            if mark in columns:
+                raise TrainingError(
+                    f"{table.path}: --missing mark adds a column {mark!r}, which exists; rename it"
+                )
+            columns[mark] = Cells.of(INDICATED[lacks] for lacks in lacking[cells.codes].tolist())
+    return replace(table, header=list(columns), columns=tuple(columns.values())), fills, left
+
+
+def _find_missing(cells: Cells, among_numbers: bool = False) -> NDArray[np.bool_]:
+    """Return which words of a column are missing values."""
+    numeric = among_numbers or _is_numeric(cells)
+    return np.array([is_missing_value(w, among_numbers=numeric) for w in cells.words], bool)
+
+
+def _find_unlabelled(cells: Cells) -> NDArray[np.bool_]:
+    """Return which words of the label column are missing labels."""
+    values = [number(word) for word in cells.words]
+    return np.array(
+        [
+            (value is not None and not math.isfinite(value))
+            or is_missing_value(word, among_numbers=word.lower() not in {"-", "none"})
+            for word, value in zip(cells.words, values, strict=True)
+        ],
+        bool,
+    )
+
+
+def _fill(cells: Cells, lacking: NDArray[np.bool_], scaled: bool) -> float | None:
+    """Return what stands for a column's missing numbers; None for words."""
+    if not _is_numeric(cells):
+        return None
+    if not scaled:
+        return 0.0
+    words = (word for word, lacks in zip(cells.words, lacking, strict=True) if not lacks)
+    return min(value for value in map(number, words) if value is not None)
+
+
+def _is_numeric(cells: Cells) -> bool:
+    """Return whether all words of a column that are not missing are numbers."""
+    known = [w for w in cells.words if not is_missing_value(w, among_numbers=True)]
+    return bool(known) and all(number(word) is not None for word in known)
+
+
+_MOST_LABELS = 20
+
+
+def _cautions(
+    table: Table, encoding: Encoding, y: NDArray[np.int64], labels: Sequence[str]
+) -> Iterator[str]:
+    """Yield what looks like a mistake in a table."""
+    for column in encoding.columns:
+        cells, name = table.cells(column.name), column.name
+        if len(cells.words) == 1:
+            yield f"column {name!r} is {cells.words[0]!r} in every row; --drop it"
+        elif isinstance(column, CategoryColumn) and (odd := _odd_word(cells)):
+            yield f"column {name!r} is read as words, since {odd!r} is not a number"
+        elif isinstance(column, NumberColumn) and _counts_rows(column, cells):
+            yield (
+                f"column {name!r} has its own whole number in every row, like a row id: pass "
+                f"--id {name}, or --drop {name}"
+            )
+        elif len(cells.words) == len(labels):
+            pairs = {*zip(cells.codes.tolist(), y.tolist(), strict=True)}
+            if len(pairs) == len(labels):
+                yield (
+                    f"column {name!r} gives the label {encoding.label!r} away in every row; "
+                    f"--drop {name} unless it is known before the label is"
+                )
+    if len(labels) > _MOST_LABELS and all(number(each) is not None for each in labels):
+        yield (
+            f"column {encoding.label!r} has {len(labels)} different numbers as labels; if it is a "
+            "measurement, cut it into ranges"
+        )
+
+
+def _odd_word(cells: Cells) -> str:
+    """Return a word of a column in which most rows have numbers; empty if it is not one."""
+    odd = [number(word) is None for word in cells.words]
+    if not any(odd) or 2 * int(cells.counts()[odd].sum()) >= len(cells):
+        return ""
+    return cells.words[odd.index(True)]
+
+
+def _counts_rows(column: NumberColumn, cells: Cells) -> bool:
+    """Return whether a column numbers the rows, perhaps with gaps."""
+    rows = len(cells)
+    is_dense = column.maximum - column.minimum < 2 * rows
+    return column.whole and is_dense and rows >= _FEW_ROWS and len(cells.words) == rows
 
 
 def refuse_wrong_names(
@@ -146,11 +337,19 @@ def refuse_wrong_names(
     label: str | None,
     identity: str | None = None,
     units: Mapping[str, str] | None = None,
+    group: str = "",
 ) -> tuple[str, list[str]]:
     """Raise on column names that are missing from a table's header."""
     if identity is not None:
         table.require(identity, _NAMED)
-    label, names = table.label_and_features(label, identity)
+    if group:
+        table.require(group, "--group names one of its columns")
+        if identity is not None:
+            raise TrainingError(
+                f"{table.path}: --group {group} names what leaves together, so rows need no "
+                f"--id; replace --id {identity} by --drop {identity}"
+            )
+    label, names = table.label_and_features(label, identity or group or None)
     for name in units or {}:
         if name not in names:
             raise TrainingError(
@@ -190,13 +389,17 @@ def row_ids(table: Table, column: str) -> tuple[str, ...]:
     return tuple(names.words)
 
 
-def refuse_empty_cells(table: Table) -> None:
-    """Raise TrainingError if a value is missing, with its position."""
+def refuse_empty_cells(
+    table: Table, but: Container[str], cure: str = "fill it in, or drop the row"
+) -> None:
+    """Raise TrainingError if a value is missing, except in some columns."""
     for name in table.header:
+        if name in but:
+            continue
         cells = table.cells(name)
         if "" in cells.words:
             at = table.at(cells.first(cells.words.index("")), name)
-            raise TrainingError(f"{at}: missing value; fill it in, or drop the row or the column")
+            raise TrainingError(f"{at}: missing value; {cure}")
 
 
 def _column(table: Table, name: str, scaled: bool) -> NumberColumn | CategoryColumn:
@@ -205,13 +408,25 @@ def _column(table: Table, name: str, scaled: bool) -> NumberColumn | CategoryCol
     values = [number(word) for word in words]
     wrong = np.array([value is None for value in values])
     if wrong.any():
-        first = int(np.argmax(wrong))
+        others = [
+            at
+            for at in np.flatnonzero(wrong).tolist()
+            if words[at] != MISSING and not is_missing_value(words[at], among_numbers=True)
+        ]
+        first = others[0] if others else int(np.argmax(wrong))
         word, at = words[first], table.at(cells.first(first), name)
         mostly_numbers = 2 * int(cells.counts()[wrong].sum()) < len(cells)
-        if mostly_numbers and word.lower() in _MISSING:
+        if mostly_numbers and not others and word != MISSING:
+            raise TrainingError(f"{at}: missing value ({word!r} among numbers); {_FILL}")
+        commas = [each for each in others if comma_number(words[each])]
+        if commas and 2 * int(cells.counts()[commas].sum()) >= int(cells.counts()[others].sum()):
+            word, at = words[commas[0]], table.at(cells.first(commas[0]), name)
+            cure = "write a point" if any("." in w for w in words) else comma_cure(word)
+            raise TrainingError(f"{at}: {word!r} is a number with a comma; {cure}")
+        if mostly_numbers and len(others) < int(wrong.sum()):
             raise TrainingError(
-                f"{at}: missing value ({word!r} among numbers); fill it in, or drop the row or "
-                "the column"
+                f"{at}: {word!r} is not a number, but most of the column is, and values are "
+                "missing; fix it, or drop the row or the column"
             )
         if mostly_numbers and len(words) > _MOST_CATEGORIES:
             raise TrainingError(
@@ -245,7 +460,7 @@ def _refuse_names(table: Table, name: str, cells: Cells) -> None:
         raise TrainingError(
             f"{table.at(cells.first(first), name)}: {len(alone):,} of {len(cells):,} rows have a "
             f"unique word, e.g. {cells.words[first]!r}: each would become a feature that "
-            "identifies its row; drop the column, use it as the row id, or replace the words by "
+            f"identifies its row; add --drop {name} or --id {name}, or replace the words by "
             "numbers or a few categories"
         )
 
@@ -255,12 +470,10 @@ def labels_of(
 ) -> tuple[tuple[str, ...], np.ndarray[tuple[int], np.dtype[np.int64]]]:
     """Return the label names, and each row's label as an index into them."""
     cells = table.cells(label)
-    for code, word in enumerate(cells.words):
-        value = number(word)
-        is_finite = value is None or math.isfinite(value)
-        if not is_finite or word.lower() in _MISSING - {"-", "none"}:
-            at = table.at(cells.first(code), label)
-            raise TrainingError(f"{at}: missing label; drop the row")
+    unlabelled = _find_unlabelled(cells)
+    if unlabelled.any():
+        at = table.at(cells.first(int(unlabelled.argmax())), label)
+        raise TrainingError(f"{at}: missing label; add --missing {label}=drop, or drop the row")
     names = table.labels(label)
     if len(names) < 2:
         raise TrainingError(
@@ -360,18 +573,10 @@ def read_data(
     identity: str | None = None,
     units: Mapping[str, str] | None = None,
     on_read: OnRead | None = None,
+    reading: Reading = PLAIN,
 ) -> TrainingData:
     """Read a CSV or NPZ file, distinguished by its content."""
     if not holds_archive(path, TrainingError):
-        return read_csv(path, label, identity, units, on_read)
-    refuse_column_names(path, identity, units)
+        return read_csv(path, label, identity, units, on_read, reading)
+    refuse_for_archive(path, [("--id", identity), ("--unit", units), *reading.set_options])
     return read_npz(path, label)
-
-
-def refuse_column_names(path: Path, identity: str | None, units: Mapping[str, str] | None) -> None:
-    """Raise on column names given for a file without columns."""
-    for flag, given in (("--id", identity), ("--unit", units)):
-        if given:
-            raise TrainingError(
-                f"{path}: {flag} names a column, but an NPZ has no columns: drop {flag}"
-            )

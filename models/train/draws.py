@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -64,20 +65,29 @@ class Rows:
     total : int
         Number of rows of the whole data.
     removed : int or None
-        The missing row.
+        The missing row or group.
+    groups : ndarray of int64, shape (total,), or None
+        The group of each row; None if each row is missing alone.
     """
 
     total: int
     removed: int | None = None
+    groups: NDArray[np.int64] | None = None
 
     @property
     def numbers(self) -> NDArray[np.int64]:
         """Each row of ``X`` as its number in the whole data, shape (rows,)."""
-        every = np.arange(self.total)
-        return every if self.removed is None else np.delete(every, self.removed)
+        return np.flatnonzero(self._present)
+
+    @cached_property
+    def _present(self) -> NDArray[np.bool_]:
+        """Whether each row of the whole data is in ``X``."""
+        units = np.arange(self.total) if self.groups is None else self.groups
+        present: NDArray[np.bool_] = units != (-1 if self.removed is None else self.removed)
+        return present
 
     def __len__(self) -> int:
-        return self.total - (self.removed is not None)
+        return int(self._present.sum())
 
     def __array__(
         self, dtype: DTypeLike | None = None, copy: bool | None = None
@@ -87,21 +97,20 @@ class Rows:
     def order(self, seed: int, epoch: int) -> NDArray[np.int64]:
         """Return positions in ``X`` in the order an epoch visits them, shape (rows,).
 
-        It is one shuffle of all rows, the same for all networks, with the missing one skipped.
+        It is one shuffle of all rows, the same for all networks, with missing ones skipped.
         """
         return np.concatenate(list(self._cut(seed, epoch, self.total)))
 
     def batches(self, size: int, seed: int) -> OrderedBatches:
-        """Return batches that differ from those of all rows only by the missing row."""
+        """Return batches that differ from those of all rows only by missing rows."""
         return OrderedBatches(self, size, seed)
 
     def _cut(self, seed: int, epoch: int, size: int) -> Iterator[NDArray[np.int64]]:
         drawn = shuffle(seed, epoch, self.total)
+        places = np.cumsum(self._present) - 1
         for start in range(0, self.total, size):
             batch = drawn[start : start + size]
-            if self.removed is not None:
-                batch = batch[batch != self.removed]
-                batch = batch - (batch > self.removed)
+            batch = places[batch[self._present[batch]]]
             if len(batch):
                 yield batch
 
@@ -110,9 +119,9 @@ class OrderedBatches:
     """Batches of positions in ``X``; each pass over them is one epoch.
 
     Each epoch shuffles all rows, by seed and epoch alone, and divides them into batches; then the
-    missing row is removed. So one batch per epoch is a row shorter, and the others equal those of
-    the network on all rows. (A batch of the missing row alone is skipped.) Pass it to a
-    `torch.utils.data.DataLoader` as ``batch_sampler``.
+    missing rows are removed. So batches without one equal those of the network on all rows. (A
+    batch of missing rows alone is skipped.) Pass it to a `torch.utils.data.DataLoader` as
+    ``batch_sampler``.
 
     Parameters
     ----------
@@ -135,5 +144,5 @@ class OrderedBatches:
             yield batch.tolist()
 
     def __len__(self) -> int:
-        # The count for all rows: in some epochs the missing row may be a batch by itself.
+        # The count for all rows: in some epochs missing rows may be a batch by themselves.
         return -(-self._rows.total // self._size)

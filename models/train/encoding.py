@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
 from leaveout.models.family import Manifest
+from leaveout.models.reading import Reading
 from leaveout.models.table import Cells, number
 from leaveout.names import hint
 
@@ -49,16 +51,79 @@ class CategoryColumn(msgspec.Struct, frozen=True, tag="category"):
         return tuple(f"{self.name}={category}" for category in self.categories)
 
 
-class Encoding(msgspec.Struct, frozen=True):
-    """How the table's columns, in order, become features, and which column is the label."""
+MISSING = "(missing)"
+"""The category of a missing word."""
+
+INDICATED = ("no", "yes")
+"""Whether a number is missing, in words."""
+
+
+def indicator_name(column: str) -> str:
+    """Return the name of the column that says whether a number is missing."""
+    return f"{column} missing"
+
+
+class Encoding(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How the table's columns, in order, become features, and which column is the label.
+
+    ``fills`` has the columns that may have missing values, with the number that stands for one
+    (`indicator_name` names the column that marks it), or None where it is a category.
+    ``separator``, ``decimal`` and ``charset`` are how the table is written, as in `Reading`.
+    """
 
     label: str
     columns: tuple[NumberColumn | CategoryColumn, ...]
+    fills: dict[str, float | None] = {}
+    separator: str = ""
+    decimal: str = "."
+    charset: str = ""
 
     @property
     def features(self) -> tuple[str, ...]:
         """Names of all features, in order."""
         return tuple(name for column in self.columns for name in column.features)
+
+    @property
+    def needed_columns(self) -> tuple[str, ...]:
+        """Names of the columns that a row must have."""
+        marks = {indicator_name(name) for name, fill in self.fills.items() if fill is not None}
+        return tuple(column.name for column in self.columns if column.name not in marks)
+
+    @property
+    def to_reading(self) -> Reading:
+        """How further tables of its kind are read."""
+        return Reading(self.separator, self.decimal, self.charset, fixed=True)
+
+    @property
+    def columns_read(self) -> frozenset[str]:
+        """Names of the columns that are read of further tables: features and the label."""
+        return frozenset((*self.needed_columns, self.label))
+
+    def complete_row(self, row: Mapping[str, str | float]) -> Mapping[str, str | float]:
+        """Return a row with missing values marked and filled."""
+        changed: dict[str, str | float] = {}
+        for name, fill in self.fills.items():
+            if name not in row:
+                continue
+            is_missing = is_missing_value(row[name], among_numbers=fill is not None)
+            if fill is not None:
+                changed[indicator_name(name)] = INDICATED[is_missing]
+            if is_missing:
+                changed[name] = MISSING if fill is None else fill
+        return {**row, **changed}
+
+
+_WORDS_FOR_NONE = {"na", "n/a", "nan", "null", "none", "?", "-"}
+
+
+def is_missing_value(value: object, *, among_numbers: bool) -> bool:
+    """Return whether a cell has no value; among numbers, words such as ``NA`` are none."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return True
+    if not isinstance(value, str):
+        return False
+    word = value.strip()
+    return not word or (among_numbers and word.lower() in _WORDS_FOR_NONE)
 
 
 def number_column(name: str, values: NDArray[np.float64], scaled: bool) -> NumberColumn:
@@ -110,7 +175,7 @@ def encode_values(
     places: Sequence[str] | None = None,
 ) -> NDArray[np.float64]:
     """Encode rows as `encode_rows` does, in float64, as forests read them."""
-    table = list(rows)
+    table = [encoding.complete_row(row) for row in rows] if encoding.fills else list(rows)
     named = [f"row {index}" for index in range(len(table))] if places is None else places
     encoded = np.zeros((len(table), len(encoding.features)))
     first = 0
@@ -122,28 +187,31 @@ def encode_values(
     return encoded
 
 
+F = TypeVar("F", np.float32, np.float64)
+
+
 def encode_columns(
-    encoding: Encoding, cells: Callable[[str], Cells], rows: int
-) -> NDArray[np.float32]:
+    encoding: Encoding, cells: Callable[[str], Cells], rows: int, kind: type[F]
+) -> NDArray[F]:
     """Encode a table column by column as `encode_rows` does, in less memory.
 
-    ``cells`` returns a column's cells by name.
+    ``cells`` returns a column's cells by name, missing values marked and filled.
     """
-    encoded = np.zeros((rows, len(encoding.features)), dtype=np.float32)
+    encoded = np.zeros((rows, len(encoding.features)), dtype=kind)
     first = 0
     with np.errstate(over="ignore"):  # readers of the features refuse it
         for column in encoding.columns:
-            found = cells(column.name)
+            found: Cells = cells(column.name)
 
             def place_of(word: int, found: Cells = found) -> str:
                 return f"row {found.first(word)}"
 
             if isinstance(column, CategoryColumn):
-                places = np.array(_places(column, found.words, place_of), dtype=np.int64)
+                places = np.asarray(_places(column, found.words, place_of), dtype=np.int64)
                 encoded[np.arange(rows), first + places[found.codes]] = 1
             else:
                 values = encode_numbers(column, _numbers(column, found.words, place_of))
-                encoded[:, first] = values.astype(np.float32)[found.codes]
+                encoded[:, first] = values.astype(kind)[found.codes]
             first += len(column.features)
     return encoded
 
@@ -159,7 +227,12 @@ def encode_numbers(column: NumberColumn, values: NDArray[np.float64]) -> NDArray
 def _cell(row: Mapping[str, str | float], name: str, place: str) -> str | float:
     if name not in row:
         raise TrainingError(f"{place}: column {name!r} is missing{hint(name, row)}")
-    return row[name]
+    value = row[name]
+    if is_missing_value(value, among_numbers=False):
+        raise TrainingError(
+            f"{place}, column {name!r}: the value is missing; fill it in (no training row lacks it)"
+        )
+    return value
 
 
 def _encode_column(
@@ -179,9 +252,12 @@ def _places(
 ) -> list[int]:
     """Return the category of each cell."""
     position = {category: place for place, category in enumerate(column.categories)}
+    truths = {category.lower(): place for category, place in position.items()}
     places = []
     for index, cell in enumerate(cells):
         place = position.get(str(cell).strip())
+        if place is None and isinstance(cell, bool):
+            place = truths.get(str(cell).lower())
         if place is None:
             raise TrainingError(
                 f"{place_of(index)}, column {column.name!r}: {cell!r} is not a category of the "
@@ -197,7 +273,10 @@ def _numbers(
     """Return the cells as finite numbers."""
     values = np.empty(len(cells))
     for index, cell in enumerate(cells):
-        value = number(cell.strip()) if isinstance(cell, str) else float(cell)
+        if isinstance(cell, bool):
+            value = None
+        else:
+            value = number(cell.strip()) if isinstance(cell, str) else float(cell)
         if value is None or not math.isfinite(value):
             raise TrainingError(
                 f"{place_of(index)}, column {column.name!r}: {cell!r} is not a finite number"

@@ -240,7 +240,8 @@ def spec_text(
         but = f" but {_share(sample.size, len(facts.labels) * sample.draws)}"
         sure = f"\n    with confidence {_CONFIDENCE}"
     return (
-        f"# what any one record of {about} can change\n"
+        f"# what any one {'record' if facts is None else facts.group or 'record'} of {about} can "
+        "change\n"
         f'let N = network("{NETWORK}")\n'
         f'let F = family("{FAMILY}")\n'
         f"{box}\n"

@@ -19,7 +19,7 @@ from leaveout.models.train.encoding import CategoryColumn
 from leaveout.models.train.export import NETWORK, SPEC, write_family
 from leaveout.models.train.job import PARTIAL, Job, finished_networks, is_complete
 from leaveout.models.train.pool import Block, Failed, Noted, OpenPool, Step, Trained
-from leaveout.models.train.report import TrainingProgress, TrainingReport
+from leaveout.models.train.report import Quality, TrainingProgress, TrainingReport
 
 _MEASURED = 5.0
 """Seconds of training before a forecast."""
@@ -201,6 +201,8 @@ def report_of(job: Job, started: float, complete: bool) -> TrainingReport:
     test = None
     if data.X_test is not None and data.y_test is not None and len(data.y_test):
         test = float(np.mean(label(data.X_test) == data.y_test))
+    answers = label(data.X)
+    quality = Quality.of(answers, data.y, data.labels)
     files = tuple(job.directory / name for name in (NETWORK, FAMILY, SPEC))
     return TrainingReport(
         directory=job.directory,
@@ -208,7 +210,9 @@ def report_of(job: Job, started: float, complete: bool) -> TrainingReport:
         features=data.X.shape[1],
         labels=len(data.labels),
         members=job.members,
-        train_accuracy=float(np.mean(label(data.X) == data.y)),
+        train_accuracy=float(np.mean(answers == data.y)),
+        quality=quality,
+        warnings=(*data.cautions, *quality.caution),
         test_accuracy=test,
         seconds=time.monotonic() - started,
         complete_before=complete,

@@ -81,7 +81,10 @@ def settings_of(manifest: Manifest, members: int) -> Settings:
 
 
 def _names(facts: DataFacts | None) -> object:
-    return None if facts is None else [facts.features, facts.labels, facts.ids, facts.units]
+    if facts is None:
+        return None
+    names = [facts.features, facts.labels, facts.ids, facts.units]
+    return [*names, facts.group] if facts.group else names
 
 
 PARTIAL = ".partial"

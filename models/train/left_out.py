@@ -35,8 +35,7 @@ def left_out(
             )
         if count is not None and count > rows and name != "draws":
             raise TrainingError(
-                f"{said.format(name)}{count}: the data has {rows:,} rows; leave out at most that "
-                "many"
+                f"{said.format(name)}{count}: more than the {rows:,} rows or groups of the data"
             )
     if sample is None:
         for name, given in (("draws", draws), ("fresh", earlier)):

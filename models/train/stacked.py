@@ -325,15 +325,17 @@ class Stack:
         y: NDArray[np.int64],
         removed: NDArray[np.int64],
         device: str = "cpu",
-        group: int | None = None,
+        product: int | None = None,
+        groups: NDArray[np.int64] | None = None,
     ) -> None:
         import torch
 
         self._layers = layers
         self._recipe = recipe
         self._device = torch.device(device)
-        self._products = Products(group)
-        first = _first_places(removed, recipe, len(y))
+        self._products = Products(product)
+        units = np.arange(len(y)) if groups is None else groups
+        first = _first_places(removed, recipe, units)
         # First the network that stays with all others longest, then in the order in which they
         # part.
         order = np.argsort(first, kind="stable")
@@ -342,6 +344,8 @@ class Stack:
         self._parting = np.concatenate([[0], first[order[1:]]])
         filler = np.full(self._products.fill_size(len(removed)) - len(removed), NOTHING)
         self._removed = np.concatenate([removed[order], filler])
+        # Each network paired with each row it lacks.
+        self._lacking = _lacking_rows(self._removed, units)
         self._apart = self._products.fill_size(1)
         self._x = self._resident(X)
         self._y = self._resident(y)
@@ -419,12 +423,14 @@ class Stack:
         order = shuffle(recipe.seed, epoch, rows)
         where = np.empty_like(order)
         where[order] = np.arange(rows)
-        place = np.where(self._removed == NOTHING, -1, where[self._removed])
+        networks, lacked = self._lacking
+        place = where[lacked]
         generator = epoch_generator(recipe.seed, epoch)
         self._stepper.rate = learning_rate(recipe, epoch)
         for start, x, truth in self._batches(order):
             stop = start + x.shape[1]
-            members = np.flatnonzero((place >= start) & (place < stop))
+            here = np.flatnonzero((place >= start) & (place < stop))
+            members = networks[here]
             if len(members):
                 self._part(int(members[-1]) + 1)
             self._step(
@@ -434,7 +440,7 @@ class Stack:
                     self._masks(generator, stop - start),
                     self._shares[order[start:stop]],
                     members,
-                    place[members] - start,
+                    place[here] - start,
                 )
             )
             yield self._apart * (stop - start)
@@ -477,8 +483,9 @@ class Stack:
         buffers = self._buffers[size]
         if self._apart < len(self._removed):
             buffers = buffers.first(self._apart)
-        # A batch of only the removed row is skipped: that member rests.
-        rests = batch.members if batch.size == 1 else batch.members[:0]
+        # A batch of only removed rows is skipped: that member rests.
+        members, counts = np.unique(batch.members, return_counts=True)
+        rests = members[counts == batch.size]
         state = self._stepper.state() if len(rests) else []
         resting = [each[rests] for each in state]
         self._stepper.begin(rests)
@@ -519,10 +526,15 @@ class Stack:
         total = batch.shares.sum()
         share[..., : batch.size] = self._float32(batch.shares / total)
         if len(batch.members):
-            # A batch of only the missing row has no weight, so any divisor will do.
-            rest = np.full(1, 1.0) if batch.size == 1 else total - batch.shares[batch.columns]
+            members, place, counts = np.unique(
+                batch.members, return_inverse=True, return_counts=True
+            )
+            # A batch of only missing rows has no weight, so any divisor will do.
+            rest = np.where(
+                counts == batch.size, 1.0, total - np.bincount(place, batch.shares[batch.columns])
+            )
             parts = batch.shares[None, None] / rest[:, None, None]
-            share[batch.members, :, : batch.size] = self._float32(parts)
+            share[members, :, : batch.size] = self._float32(parts)
             share[batch.members, :, batch.columns] = 0
         gradient = torch.softmax(scores, 1)
         gradient[..., : batch.size].sub_(batch.truth)
@@ -580,8 +592,23 @@ class Stack:
         return allocate(self._layers, members=members, batch=batch, device=self._device)
 
 
-def _first_places(removed: NDArray[np.int64], recipe: Recipe, rows: int) -> NDArray[np.int64]:
-    """Return each row's place in the first epoch; past the end for `NOTHING`."""
-    where = np.empty(rows, dtype=np.int64)
-    where[shuffle(recipe.seed, 0, rows)] = np.arange(rows)
-    return np.where(removed == NOTHING, rows, where[removed])
+def _first_places(
+    removed: NDArray[np.int64], recipe: Recipe, units: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the first place of each unit's rows in the first epoch; past the end for `NOTHING`."""
+    rows = len(units)
+    first = np.full(int(units.max()) + 1, rows, dtype=np.int64)
+    np.minimum.at(first, units[shuffle(recipe.seed, 0, rows)], np.arange(rows))
+    return np.where(removed == NOTHING, rows, first[removed])
+
+
+def _lacking_rows(
+    removed: NDArray[np.int64], units: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return pairs of a network and a row that it lacks, by network."""
+    order = np.argsort(units, kind="stable")
+    starts = np.searchsorted(units[order], np.arange(int(units.max()) + 2))
+    counts = np.where(removed == NOTHING, 0, np.diff(starts)[removed])
+    networks = np.repeat(np.arange(len(removed)), counts)
+    inside = np.arange(len(networks)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return networks, order[starts[removed[networks]] + inside]

@@ -17,7 +17,7 @@ from leaveout.errors import TrainingError
 from leaveout.files import lock
 from leaveout.models.family import Manifest, Sample
 from leaveout.models.onnx.signature import stated_architecture
-from leaveout.models.table import OnRead
+from leaveout.models.reading import PLAIN, OnRead, Reading
 from leaveout.models.train.architecture import Layer, Signature, layers_of, parameter_shapes
 from leaveout.models.train.data import TrainingData, read_data
 from leaveout.models.train.export import network_model, spec_text
@@ -151,7 +151,8 @@ class StackedTask(Task):
     X: NDArray[np.float32]  # shape (rows, features)
     y: NDArray[np.int64]  # shape (rows,)
     labels: int  # number of labels
-    removed: NDArray[np.int64]  # shape (members,): the row each member lacks
+    removed: NDArray[np.int64]  # shape (members,): the row or group each member lacks
+    groups: NDArray[np.int64] | None = None  # shape (rows,): the group of each row
     reference: str = ""  # see `Task.reference`
     room: DeviceMemory = field(default_factory=DeviceMemory)  # the process's findings; not pickled
 
@@ -238,8 +239,8 @@ class StackedTask(Task):
         layers = layers_of(self.recipe, self.X.shape[1], self.labels)
         # Network 0 lacks no row.
         removed = np.append(NOTHING, self.removed)[networks.start : networks.stop]
-        group = None if device == "meta" else GROUP[self.device]
-        return Stack(layers, self.recipe, self.X, self.y, removed, device, group)
+        product = None if device == "meta" else GROUP[self.device]
+        return Stack(layers, self.recipe, self.X, self.y, removed, device, product, self.groups)
 
     def _free_for(self) -> int:
         """Return how many networks fit into the device's free memory."""
@@ -287,6 +288,7 @@ def run(
     label: str | None = None,
     identity: str | None = None,
     units: Mapping[str, str] | None = None,
+    reading: Reading = PLAIN,
     recipe: Recipe | None = None,
     members: int | None = None,
     sample: int | None = None,
@@ -318,6 +320,8 @@ def run(
         The column that names the rows, which is not a feature; for CSV.
     units : mapping of str to str or None
         Units of measurement, by column.
+    reading : Reading
+        How a CSV is read.
     recipe : Recipe or None
         None for LUCID's, a 2x50 network.
     members : int or None
@@ -362,10 +366,10 @@ def run(
                 raise TrainingError(f"{flag} {count}: expected a whole number of at least 1")
         check_executor(executor, f"--executor {executor}")
         recipe = recipe or Recipe()
-        data = read_data(Path(source), label, identity, units, on_read)
+        data = read_data(Path(source), label, identity, units, on_read, reading)
         earlier = None if fresh is None else earlier_sample(Path(fresh))
         removed, drawn = left_out(
-            len(data.X), recipe.seed,
+            data.removable, recipe.seed,
             members=members, sample=sample, draws=draws, earlier=earlier, said="--{} ",
         )  # fmt: skip
         _check_class_weights(recipe, data)
@@ -386,6 +390,7 @@ def run(
                     y=np.ascontiguousarray(data.y, dtype=np.int64),
                     labels=len(data.labels),
                     removed=removed,
+                    groups=data.groups,
                 )
                 train_family(
                     job,

@@ -39,6 +39,20 @@ _CHANGES: dict[Against, str] = {
 }
 
 
+def _refuse_groups(samples: Samples, recipe: PartRecipe) -> None:
+    """Refuse groups of rows with settings that are about single rows."""
+    for flag, is_set in (
+        ("--method ss_dpa", recipe.method == "ss_dpa"),
+        ("hash_reads_label", recipe.hash_reads_label),
+        ("--survive", recipe.survive is not None),
+    ):
+        if samples.group and is_set:
+            raise TrainingError(
+                f"{samples.source}: {flag} is about single rows, but --group {samples.group} moves "
+                "rows together; drop one"
+            )
+
+
 def refuse_unfit(samples: Samples, recipe: PartRecipe, rows: tuple[NDArray[np.int64], ...]) -> None:
     """Refuse samples whose thresholds would be invalid, or too slow to compute."""
     learner, against = recipe.learner.surviving, recipe.survive
@@ -143,13 +157,13 @@ def origin_of(
         seed=recipe.seed,
         data_sha256=samples.sha256(),
         label_names=samples.labels,
-        hash=_hash(recipe),
+        hash=_hash(recipe, samples.group),
         undefended_right=findings.undefended_right,
         versions=_versions(recipe),
         notes=tuple(_notes(samples, recipe, partition, findings)),
         assumptions=(
             *samples.assumptions,
-            *_assumptions(recipe, partition),
+            *_assumptions(recipe, partition, samples.group),
             *survival_assumptions(recipe),
         ),
         thresholds_against=recipe.survive,
@@ -162,10 +176,11 @@ def _transformer(recipe: PartRecipe, name: str) -> str:
     return f"{name}({', '.join(settings)})"
 
 
-def _hash(recipe: PartRecipe) -> str:
+def _hash(recipe: PartRecipe, group: str) -> str:
     if recipe.method == "ss_dpa":
         return "rank of the sample among the distinct samples in sorted order"
-    return hash_text(recipe.hash_key, recipe.hash_reads_label, recipe.families)
+    of = f"sample's {group!r}" if group else "sample's values"
+    return hash_text(recipe.hash_key, recipe.hash_reads_label, recipe.families, of)
 
 
 def _versions(recipe: PartRecipe) -> tuple[str, ...]:
@@ -220,7 +235,7 @@ def _notes(
     return notes
 
 
-def _assumptions(recipe: PartRecipe, partition: Partition) -> list[Assumption]:
+def _assumptions(recipe: PartRecipe, partition: Partition, group: str) -> list[Assumption]:
     def checked_assumption(text: str) -> Assumption:
         """Return an assumption that was checked."""
         return Assumption(text=text, checked=True)
@@ -265,6 +280,7 @@ def _assumptions(recipe: PartRecipe, partition: Partition) -> list[Assumption]:
             ),
         ]
     reads = "values and label" if recipe.hash_reads_label else "values, without its label"
+    reads = f"{group!r}" if group else reads
     return [
         *shared,
         checked_assumption(f"the members that a row reaches are a hash of its own {reads}"),
@@ -326,6 +342,7 @@ def hold_election(
     if workers < 1:
         raise TrainingError(f"--workers {workers}: expected a whole number of at least 1")
     recipe = recipe or PartRecipe()
+    _refuse_groups(samples, recipe)
     partition = divide(samples, recipe)
     rows = partition.rows(samples.y)
     refuse_unfit(samples, recipe, rows)

@@ -13,6 +13,7 @@ from leaveout.errors import BallotError, TrainingError
 from leaveout.exit_codes import ExitCode
 from leaveout.files import clear_partials, make_folder, partial_folder, put_folder, settle
 from leaveout.models.ballots import Ballots, write_ballots
+from leaveout.models.reading import PLAIN, Reading
 from leaveout.models.votes.cautions import (
     Accuracy,
     accuracy_of,
@@ -197,6 +198,7 @@ def partition(
     onnx: bool = True,
     undefended: bool = True,
     bad_rows: BadRows = "refuse",
+    reading: Reading = PLAIN,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> PartitionReport:
     """Train a member on each part and write all members' labels of the test rows.
@@ -210,7 +212,7 @@ def partition(
     directory : Path or str
         New or empty; receives ``ballots.npz``, ``parts.csv`` and ``poisoning.spec``, and ``models``
         if a member was written as ONNX.
-    label, test, test_share, labels, encoding, bad_rows
+    label, test, test_share, labels, encoding, bad_rows, reading
         As in `read_samples`.
     recipe : PartRecipe or None
         None for DPA with 50 parts and a small forest.
@@ -245,6 +247,7 @@ def partition(
             hash_key=recipe.hash_key,
             encoding=encoding,
             bad_rows=bad_rows,
+            reading=reading,
         )
         models = recipe.members + undefended
         tell(0, models)

@@ -306,11 +306,12 @@ def divide(samples: Samples, recipe: PartRecipe) -> Partition:
         base = ranks % recipe.parts
     else:
         words = samples.words if recipe.hash_reads_label else None
-        hashes = hash_samples(samples.keys, recipe.hash_key, words)
+        contents = samples.homes or samples.keys
+        hashes = hash_samples(contents, recipe.hash_key, words)
         width = recipe.parts if recipe.method == "hash_bagging" else recipe.members
         base = (hashes % np.uint64(width)).astype(np.int64)
         for family in range(1, recipe.families):
-            hashes = hash_samples(samples.keys, recipe.hash_key, words, family)
+            hashes = hash_samples(contents, recipe.hash_key, words, family)
             own = (hashes % np.uint64(width)).astype(np.int64)
             further[:, family - 1] = family * width + own
     base = np.where(samples.y == NO_LABEL, ABSENT, base)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -72,6 +72,10 @@ class Samples:
         Assumptions of a certificate about how the samples were made.
     left_aside : tuple of str
         Sentences about rows that were read but left out.
+    group : str
+        The column whose equal cells name rows that are in one part; empty if there is none.
+    homes : list of bytes
+        Its cell in each training row, hashed in place of ``keys``; empty if there is none.
     """
 
     keys: list[bytes]
@@ -83,6 +87,8 @@ class Samples:
     source: str = "samples"
     assumptions: tuple[Assumption, ...] = ()
     left_aside: tuple[str, ...] = ()
+    group: str = ""
+    homes: list[bytes] = field(default_factory=list)
 
     @property
     def rows(self) -> int:
@@ -237,15 +243,15 @@ def hash_samples(
     return np.array([_digest(content, secret, person) for content in keys], dtype=np.uint64)
 
 
-def hash_text(key: str, reads_label: bool, families: int = 1) -> str:
+def hash_text(key: str, reads_label: bool, families: int = 1, of: str = "sample's values") -> str:
     """Return a description of `hash_samples` for a manifest."""
     several = ""
     if families > 1:
         several = f" of a family; in family f from 1 on the person is {_FAMILY.decode()!r} and f"
     label = " and its label" if reads_label else ", without its label"
     return (
-        f"BLAKE2b (8 bytes, little-endian; person {_PART.decode()!r}, key {key!r}) of the sample's "
-        f"values{label}, modulo the number of members{several}"
+        f"BLAKE2b (8 bytes, little-endian; person {_PART.decode()!r}, key {key!r}) of the "
+        f"{of}{label}, modulo the number of members{several}"
     )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import csv
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -16,7 +17,16 @@ from leaveout.errors import TrainingError
 from leaveout.files import TABLE, open_file, why_unread
 from leaveout.models.archive import expect_arrays, holds_archive, read_archive
 from leaveout.models.ballots import MOST_LABELS, Assumption
-from leaveout.models.table import Table, check_header, read_table, rows_and_labels, same_features
+from leaveout.models.reading import (
+    PLAIN,
+    Reading,
+    Rows,
+    drop_columns,
+    is_blank,
+    read_table,
+    refuse_for_archive,
+)
+from leaveout.models.table import Table, check_header, rows_and_labels, same_features
 from leaveout.models.votes.features import ArrayFeatures, TableFeatures, column_of
 from leaveout.models.votes.samples import (
     BadRows,
@@ -216,23 +226,25 @@ def _names(
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-def read_lines(path: Path) -> tuple[Table, tuple[str, ...]]:
+def read_lines(path: Path, reading: Reading = PLAIN) -> tuple[Table, tuple[str, ...]]:
     """Read a table line by line, skipping lines that are not rows.
 
     Each line is read separately, so cells cannot span lines: an open quote would swallow the lines
     below. For tables of valid lines it equals `read_table`.
     """
-    header: list[str] | None = None
+    every: list[str] | None = None
+    kept: list[int] = []
     rows: list[list[str]] = []
     lines: list[int] = []
     reasons: Counter[str] = Counter()
     first: dict[str, int] = {}
     try:
         for number, content in enumerate(_contents(path), start=1):
-            if header is None:
-                header = _header(path, content)
+            if every is None:
+                every, reading = _header(path, content, reading)
+                header, kept = drop_columns(path, every, reading.drop)
             else:
-                found = _cells(content, len(header))
+                found = _cells(content, len(every), kept, reading)
                 if isinstance(found, str):
                     reasons[found] += 1
                     first.setdefault(found, number)
@@ -241,8 +253,8 @@ def read_lines(path: Path) -> tuple[Table, tuple[str, ...]]:
                     lines.append(number)
     except OSError as error:
         raise TrainingError(f"{path}: {why_unread(error)}") from None
-    if header is None:
-        header = _header(path, b"")
+    if every is None:
+        header = _header(path, b"", reading)[0]
     return Table.of_rows(path, header, rows, lines), tuple(
         f"{count} line{'s' * (count != 1)} skipped: {why} (the first is line {first[why]})"
         for why, count in sorted(reasons.items())
@@ -257,35 +269,46 @@ def _contents(path: Path) -> Iterator[bytes]:
             yield from content.splitlines()
 
 
-def _header(path: Path, content: bytes) -> list[str]:
-    found = _parse_line(content)
+def _header(path: Path, content: bytes, reading: Reading) -> tuple[list[str], Reading]:
+    """Return the header, and how the lines below it are read."""
+    text = content.decode(reading.charset or "utf-8", errors="replace")
+    reading = replace(reading, separator=reading.separator_of(text))
+    if text.startswith("\ufeff") or "\0" in text:
+        raise TrainingError(
+            f"{path}: looks like UTF-16, whose lines cannot be skipped one by one; convert it to "
+            "UTF-8"
+        )
+    found = _parse_line(content, reading)
     if isinstance(found, str):
         raise TrainingError(f"{path}, line 1: cannot read the header: {found}")
     header = [name.strip() for name in found]
     check_header(path, header)
-    return header
+    return header, reading
 
 
-def _cells(content: bytes, columns: int) -> list[str] | str:
+def _cells(content: bytes, columns: int, kept: list[int], reading: Reading) -> list[str] | str:
     """Return a line's cells, empty for a blank line, or why it is not a row."""
-    found = _parse_line(content)
+    found = _parse_line(content, reading)
     if isinstance(found, str):
         return found
-    if not found or (len(found) == 1 and not found[0].strip() and columns > 1):
+    if not found or (is_blank(found) and columns > 1):
         return []
     if len(found) != columns:
         return f"not {columns} cells as in the header"
-    return [cell.strip() for cell in found]
+    try:
+        return [reading.number_text(found[at].strip()) for at in kept]
+    except ValueError:
+        return "a number with a decimal point"
 
 
-def _parse_line(content: bytes) -> list[str] | str:
+def _parse_line(content: bytes, reading: Reading) -> list[str] | str:
     """Return the cells of a line, or why it cannot be read."""
     try:
-        text = content.decode()
+        text = content.decode(reading.charset or "utf-8")
     except UnicodeDecodeError:
-        return "not UTF-8 text"
+        return f"not {reading.charset or 'UTF-8'} text"
     try:
-        return next(csv.reader([text], skipinitialspace=True, strict=True), [])
+        return next(iter(Rows(iter([text]), reading.separator or ",")), [])
     except csv.Error as error:
         return f"not CSV: {error}"
 
@@ -299,6 +322,7 @@ def table_samples(
     hash_key: str,
     bad_rows: BadRows,
     encoding: Path | None = None,
+    reading: Reading = PLAIN,
 ) -> Samples:
     """Read training rows, and test rows from another table or held out by hash.
 
@@ -306,19 +330,21 @@ def table_samples(
     ``bad_rows="skip"`` skips only unreadable lines; the test table must be readable completely.
     """
     skip = bad_rows == "skip"
-    table, left_aside = read_lines(path) if skip else (_whole(path), ())
+    table, left_aside = read_lines(path, reading) if skip else (_whole(path, reading), ())
     if not len(table):
         raise TrainingError(f"{path}: no rows below the header{_of(left_aside)}")
-    label, features = table.label_and_features(label)
+    if reading.group:
+        table.require(reading.group, "--group names one of its columns")
+    label, features = table.label_and_features(label, reading.group or None)
     keys = cell_keys(zip(*(table.column(name) for name in features), strict=True))
     names, assumption = _label_names(table, label, labels, skip)
     train, tests = table, None
     if test is not None:
-        tests = _read(test)
-        for name in table.header:
+        tests = _read(test, replace(reading, drop=()), {label, *features})
+        for name in [label, *features]:
             tests.require(name, "the test table needs every column of the training table")
     elif test_share is not None:
-        out = held_out(keys, test_share, hash_key)
+        out = held_out(_homes(table, reading) or keys, test_share, hash_key)
         # Sorted, so that test rows do not depend on the order of the file, either.
         cells = table.column(label)
         held = sorted((keys[row], cells[row], int(row)) for row in np.flatnonzero(out))
@@ -336,7 +362,7 @@ def table_samples(
     for each in (train, tests):
         if not len(each):
             raise TrainingError(f"{each.path}: no rows left for training or testing; add rows")
-    basis = None if encoding is None else _basis(encoding, features)
+    basis = None if encoding is None else _basis(encoding, features, reading)
     words, answers = train.column(label), tests.column(label)
     header = Assumption(
         text=f"a change of the training set adds or removes rows of {file_name(path)}, but does "
@@ -356,19 +382,37 @@ def table_samples(
             bad_row_assumption(bad_rows, "line"),
             assumption,
             *_basis_assumption(basis),
+            *_group_assumption(reading.group),
         ),
         left_aside=left_aside,
+        group=reading.group,
+        homes=_homes(train, reading),
     )
 
 
-def _whole(path: Path) -> Table:
+def _homes(table: Table, reading: Reading) -> list[bytes]:
+    """Return the group of each row; nothing if rows have none."""
+    return cell_keys((cell,) for cell in table.column(reading.group)) if reading.group else []
+
+
+def _group_assumption(group: str) -> tuple[Assumption, ...]:
+    if not group:
+        return ()
+    text = (
+        f"rows with the same {group!r} are in the same part, so that all changes of them together "
+        "count as one edit"
+    )
+    return (Assumption(text=text, checked=True),)
+
+
+def _whole(path: Path, reading: Reading) -> Table:
     """Read a table; if it is refused, mention that bad lines can be skipped."""
     try:
-        return read_table(path)
+        return read_table(path, reading=reading)
     except TrainingError as error:
         refused = error
     with contextlib.suppress(TrainingError):
-        found, left_aside = read_lines(path)
+        found, left_aside = read_lines(path, reading)
         if len(found) and left_aside:
             refused = TrainingError(f"{refused}, or skip such lines with --bad-rows skip")
     raise refused
@@ -378,8 +422,8 @@ def _of(left_aside: tuple[str, ...]) -> str:
     return "".join(f"; {each}" for each in left_aside)
 
 
-def _basis(path: Path, features: Sequence[str]) -> Table:
-    table = _read(path)
+def _basis(path: Path, features: Sequence[str], reading: Reading) -> Table:
+    table = _read(path, replace(reading, drop=()), set(features))
     for name in features:
         table.require(name, "the --encoding table needs every column but the label")
     return table
@@ -408,9 +452,9 @@ def _basis_assumption(basis: Table | None) -> tuple[Assumption, ...]:
     return (Assumption(text=text, checked=False),)
 
 
-def _read(path: Path) -> Table:
+def _read(path: Path, reading: Reading, only: Container[str]) -> Table:
     """Read a table that the attacker cannot change; every line must be readable."""
-    table = read_table(path)
+    table = read_table(path, reading=reading, only=only)
     if not len(table):
         raise TrainingError(f"{path}: no rows below the header")
     return table
@@ -446,6 +490,7 @@ def read_samples(
     hash_key: str = "",
     encoding: Path | str | None = None,
     bad_rows: BadRows = "refuse",
+    reading: Reading = PLAIN,
 ) -> Samples:
     """Read a CSV or an NPZ file, distinguished by content.
 
@@ -473,6 +518,9 @@ def read_samples(
         not a whole number. ``"skip"`` skips only these, so that inserting one reaches no member;
         each line of a CSV is then one row.
 
+    reading : Reading
+        How a CSV is read; nothing of it is guessed from rows, which may be the attacker's.
+
     Raises
     ------
     TrainingError
@@ -492,6 +540,7 @@ def read_samples(
             )
         if encoding is not None:
             raise TrainingError(f"{source}: an NPZ is used unchanged; drop --encoding")
+        refuse_for_archive(source, reading.set_options)
         if label is not None:
             raise TrainingError(f"{source}: an NPZ keeps its labels in y_train; drop --label")
         try:
@@ -500,7 +549,9 @@ def read_samples(
             raise TrainingError(f"{source}: the samples do not fit in memory") from None
     tests = None if test is None else Path(test)
     basis = None if encoding is None else Path(encoding)
-    return table_samples(source, label, tests, test_share, labels, hash_key, bad_rows, basis)
+    return table_samples(
+        source, label, tests, test_share, labels, hash_key, bad_rows, basis, reading
+    )
 
 
 def _read_npz(

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leaveout.errors import TrainingError
-from leaveout.models.table import Cells, Table, number, read_table, rows_and_labels
+from leaveout.models.reading import Reading, read_table
+from leaveout.models.table import Cells, Table, number, rows_and_labels
 from leaveout.models.votes.source import samples_from_arrays
 
 CELLS = st.text("ab1.,\"'; \n-_é", max_size=4)
@@ -31,7 +32,7 @@ def test_every_cell_comes_back_without_the_blanks_around_it(tmp_path_factory, ta
     path = tmp_path_factory.mktemp("tables") / "t.csv"
     with path.open("w", newline="", encoding="utf-8") as stream:
         csv.writer(stream).writerows([header, *rows])
-    found = read_table(path)
+    found = read_table(path, reading=Reading(separator=","))
     assert found.header == [name.strip() for name in header]
     assert found.rows == [[cell.strip() for cell in row] for row in rows]
     lines = path.read_text(encoding="utf-8").count("\n")

@@ -42,7 +42,7 @@ def test_what_the_encoding_does_not_know_is_refused_by_its_row(tmp_path, column,
     rows[1][["age", "word", "flat", "far"].index(column)] = cell
     other = table(tmp_path, rows)
     with pytest.raises(TrainingError) as told:
-        encode_columns(encoding, other.cells, 2)
+        encode_columns(encoding, other.cells, 2, np.float32)
     assert str(told.value) == snapshot
 
 

@@ -116,7 +116,7 @@ def test_what_is_behind_after_each_step_is_a_share_of_all_that_networks_step_thr
     recipe = msgspec.structs.replace(RECIPES["sgd"], batch=batch, epochs=2)
     X, y = data()
     layers = layers_of(recipe, FEATURES, LABELS)
-    stack = Counting(layers, recipe, X, y, np.array(removed), group=group)
+    stack = Counting(layers, recipe, X, y, np.array(removed), product=group)
     shares = []
     stack.train(shares.append)
     sizes = [len(part) for part in np.split(X, range(batch, ROWS, batch))] * 2

@@ -70,9 +70,9 @@ def data(rows=31, features=7, labels=3, seed=0):
     return rng.random((rows, features)).astype(np.float32), y.astype(np.int64)
 
 
-def train(recipe, X, y, removed, labels=3):
+def train(recipe, X, y, removed, labels=3, groups=None):
     layers = layers_of(recipe, X.shape[1], labels)
-    stack = Stack(layers, recipe, X, y, np.asarray(removed))
+    stack = Stack(layers, recipe, X, y, np.asarray(removed), groups=groups)
     stack.train()
     return stack.parameters()
 
@@ -140,7 +140,7 @@ def plain_class_weights(recipe, y, labels):
 
 
 def plain_training(recipe, X, y, removed, labels=3):
-    """Train one network with torch's own modules, its row taken out of its batch."""
+    """Train one network with torch's own modules, its rows taken out of their batches."""
     layers, network = plain_network(recipe, X.shape[1], labels)
     optimizer, schedule = plain_optimizer(recipe, network)
     weights = plain_class_weights(recipe, y, labels)
@@ -149,7 +149,7 @@ def plain_training(recipe, X, y, removed, labels=3):
         order, generator = shuffle(recipe.seed, epoch, len(X)), epoch_generator(recipe.seed, epoch)
         for start in range(0, len(X), recipe.batch):
             batch = order[start : start + recipe.batch]
-            kept = batch != removed
+            kept = ~np.isin(batch, removed)
             if recipe.dropout_rate:
                 for layer, module in zip(layers, dropouts, strict=False):
                     shape = (layer.outputs, layer.positions, len(batch))
@@ -182,6 +182,47 @@ def test_each_member_is_a_network_trained_alone_without_its_row(recipe):
     for row, parameters in zip(removed, stacked, strict=True):
         alone = flat(plain_training(recipe, X, y, row))
         np.testing.assert_allclose(parameters, alone, atol=2e-5, rtol=1e-5)
+
+
+@every_recipe
+def test_each_member_without_a_group_is_a_network_trained_alone_without_its_rows(recipe):
+    X, y = data()
+    groups = np.random.default_rng(2).permutation(np.minimum(np.arange(31) // 4, 6))
+    for row in shuffle(recipe.seed, 0, 31)[: recipe.batch]:
+        groups[row] = 7  # A whole batch, which its member skips in the first epoch.
+    removed = np.array([NOTHING, 0, 6, 7])
+    stacked = train(recipe, X, y, removed, groups=groups)
+    for group, parameters in zip(removed, stacked, strict=True):
+        alone = flat(plain_training(recipe, X, y, np.flatnonzero(groups == group)))
+        np.testing.assert_allclose(parameters, alone, atol=2e-5, rtol=1e-5)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.integers(3, 60),
+    people=st.integers(2, 20),
+    batch=st.integers(1, 40),
+    seed=st.integers(0, 99),
+    steps=st.sampled_from(
+        [{}, {"optimizer": "adam"}, {"momentum": 0.9, "class_weights": "balanced"}]
+    ),
+)
+def test_groups_of_one_row_are_rows_and_bits_do_not_depend_on_neighbours(
+    rows, people, batch, seed, steps
+):
+    recipe = Recipe(layers=(7,), epochs=2, batch=max(batch, rows // 12 + 1), seed=seed, **steps)
+    X, y = data(rows, 5)
+    rng = np.random.default_rng(seed)
+    names = rng.permutation(rows)
+    removed = np.arange(-1, rows)
+    alone = np.concatenate([[NOTHING], names])
+    together = train(recipe, X, y, removed, groups=names.argsort())
+    assert np.array_equal(together, train(recipe, X, y, alone))
+    groups = rng.integers(0, people, rows)
+    own = np.unique(groups)
+    together = train(recipe, X, y, own, groups=groups)
+    place = seed % len(own)
+    assert np.array_equal(together[place], train(recipe, X, y, own[[place]], groups=groups)[0])
 
 
 def test_the_shortest_signal_trains_alike():

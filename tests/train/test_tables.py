@@ -60,7 +60,6 @@ def test_a_bom_blank_lines_and_quoted_cells_are_read(tmp_path):
         ("", "b"),
         ("\n", "b"),
         ("a,b\n", "b"),
-        ("a;b\n1;0\n2;1\n", "b"),
         ("a,b\n1,0\n", "b"),
         ("a,b\n1,0\n2\n", "b"),
         ("a,b\n1,0\n2,1,9\n", "b"),

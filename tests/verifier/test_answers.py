@@ -265,7 +265,6 @@ def test_a_data_frame_an_array_and_files_give_the_same(clinic, tmp_path):
         "ward,age,age\na,1,2\n",
         "ward,age\na\n",
         "PK\x03\x04",
-        "ward;age\na;30\n",
     ],
 )
 def test_tables_that_do_not_fit_are_refused_in_a_line_before_the_search(

@@ -33,9 +33,9 @@ from leaveout.models.ballots import read_ballots
 from leaveout.models.family import load_family_file
 from leaveout.models.forest.files import load_ensemble
 from leaveout.models.forest.folders import load_columns
+from leaveout.models.reading import read_table
 from leaveout.models.sharded.classifier import read_state
 from leaveout.models.sharded.settings import read_settings
-from leaveout.models.table import read_table
 from leaveout.models.train.data import read_data
 from leaveout.models.votes.source import read_samples
 from leaveout.specs import load

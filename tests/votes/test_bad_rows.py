@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer, load_iris
 
 from leaveout.errors import TrainingError
-from leaveout.models.table import read_table
+from leaveout.models.reading import read_table
 from leaveout.models.votes import (
     PartRecipe,
     hold_election,

@@ -18,7 +18,6 @@ from support.parts import invoke
         ("a,b\n", []),
         ("a,b\n1,x\n2,y\n", []),
         ("a,b\n1,x\n2,y\n", ["--label", "bb"]),
-        ("a;b\n1;x\n", ["--label", "b"]),
         ("b\nx\ny\n", ["--label", "b"]),
         ("a,b\n1,x\n2,y\n", ["--label", "b"]),
         ("a,b\n1,x\n2\n", ["--label", "b"]),

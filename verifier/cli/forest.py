@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leaveout.verifier.cli.options import LabelColumn, Units, read_units
+from leaveout.verifier.cli.options import (
+    Charset,
+    Decimal,
+    Drop,
+    LabelColumn,
+    Missing,
+    Separator,
+    Units,
+    read_reading,
+    read_units,
+)
 
 if TYPE_CHECKING:
     from leaveout.models.forest.folders import Addition, Deletion, ForestReport
@@ -66,6 +76,11 @@ def train(
         ),
     ] = None,
     unit: Units = None,
+    sep: Separator = "",
+    decimal: Decimal = ".",
+    charset: Charset = "",
+    drop: Drop = None,
+    missing: Missing = None,
     trees: Annotated[
         int,
         typer.Option(
@@ -125,9 +140,12 @@ def train(
         label=label,
         identity=identity,
         units=read_units(unit or []),
+        reading=read_reading(sep, decimal, charset, drop, missing),
         forest=settings,
         test_share=test_share,
     )
+    for each in report.warnings:
+        typer.echo(f"note: {each}", err=True)
     typer.echo(_training_table(report))
 
 
@@ -241,6 +259,7 @@ def _training_table(report: ForestReport) -> str:
     if report.test_accuracy is not None:
         said = f" (of a forest trained without {report.tested:,} of the rows, measured on these)"
         rows.append(("test accuracy", f"{report.test_accuracy:.2%}{said * report.held_out}"))
+        rows += [] if report.quality is None else report.quality.lines
     rows += [("seconds", f"{report.seconds:.1f}"), *_files(report.files)]
     rows.append(("next", f"leaveout verify {report.directory / 'forest.spec'}"))
     rows.append(("", f"leaveout guard {report.directory} --epsilon 0.2 ROWS.csv"))

@@ -15,6 +15,7 @@ from leaveout.errors import GuardError
 from leaveout.verifier.cli.progress import counter_bar
 
 if TYPE_CHECKING:
+    from leaveout.models.reading import Reading
     from leaveout.verifier.guard import Guard
 
 
@@ -302,7 +303,7 @@ def guard(
 def _answer(guard: Guard, rows: Path | None, output: Path | None) -> list[int]:
     """Write one label per row; return the line numbers of refused rows."""
     from leaveout.verifier.cli.options import reader_may_leave
-    from leaveout.verifier.guard.rows import answer_arrays, answer_rows
+    from leaveout.verifier.guard.rows import answer_arrays, answer_rows, reading_of
     from leaveout.written import TableWriter
 
     refused = []
@@ -312,7 +313,7 @@ def _answer(guard: Guard, rows: Path | None, output: Path | None) -> list[int]:
             batch = _BATCH
             every = answer_arrays(guard, rows, batch)
         else:
-            source, stream = stack.enter_context(_open_rows(rows))
+            source, stream = stack.enter_context(_open_rows(rows, reading_of(guard)))
             batch = 1 if stream is sys.stdin else _BATCH
             every = answer_rows(guard, stream, source, batch)
         target = stack.enter_context(_target(output))
@@ -351,15 +352,15 @@ def _refuse_to_replace(
 
 
 @contextmanager
-def _open_rows(rows: Path | None) -> Iterator[tuple[str, TextIO]]:
+def _open_rows(rows: Path | None, reading: Reading) -> Iterator[tuple[str, TextIO]]:
     """Yield the name and stream of the rows."""
     if rows is None or str(rows) == "-":
-        yield "standard input", sys.stdin
+        charset, binary = reading.charset, getattr(sys.stdin, "buffer", None)
+        text = io.TextIOWrapper(binary, charset, newline="") if charset and binary else sys.stdin
+        yield "standard input", text
         return
-    from leaveout.files import TABLE, open_text_file
-
     try:
-        with open_text_file(rows, TABLE) as stream:
+        with reading.open(rows) as stream:
             yield str(rows), stream
     except OSError as error:
         raise GuardError(f"{rows}: cannot read: {error.strerror}") from None

@@ -18,6 +18,7 @@ from leaveout.errors import SpecError, TrainingError
 from leaveout.files import RESULTS, read_whole
 
 if TYPE_CHECKING:
+    from leaveout.models.reading import Reading
     from leaveout.verifier.report import Report
 
 LabelColumn: TypeAlias = Annotated[
@@ -33,6 +34,75 @@ Units: TypeAlias = Annotated[
     ),
 ]
 """Read by `read_units`."""
+
+Separator: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--sep",
+        metavar="CHAR",
+        help="CSV: what separates cells, e.g. ';' or tab.",
+        show_default="a comma, or what the header has instead",
+    ),
+]
+Decimal: TypeAlias = Annotated[
+    str, typer.Option(metavar=".|,", help="CSV: decimal separator of numbers.")
+]
+Charset: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME", help="CSV: character set, e.g. cp1252.", show_default="UTF-8, or UTF-16"
+    ),
+]
+Drop: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN", help="CSV column to leave out. May be repeated.", show_default=False
+    ),
+]
+Missing: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="drop|mark",
+        help="CSV: what becomes of missing values. drop leaves their rows out; mark makes a "
+        "missing word a category, and adds a column that says which numbers are missing. "
+        "COLUMN=drop or COLUMN=mark is for one column. May be repeated.",
+        show_default="refused",
+    ),
+]
+Group: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        metavar="COLUMN",
+        help="CSV column, such as patient, whose equal cells name rows that belong together: they "
+        "leave together, and are in one part of a vote.",
+        show_default="each row leaves alone",
+    ),
+]
+"""The six are read by `read_reading`."""
+
+_SEPARATORS = {"tab": "\t", r"\t": "\t"}
+
+
+def read_reading(
+    separator: str,
+    decimal: str,
+    charset: str,
+    drop: Sequence[str] | None,
+    missing: Sequence[str] | None = None,
+    group: str = "",
+) -> Reading:
+    """Return how a CSV is to be read."""
+    from leaveout.models.reading import Reading
+
+    return Reading(
+        _SEPARATORS.get(separator, separator),
+        decimal,
+        charset,
+        tuple(name.strip() for name in drop or ()),
+        group.strip(),
+        tuple(text.strip() for text in missing or ()),
+    )
+
 
 LeaderSteps: TypeAlias = Annotated[
     int, typer.Option(help="Steps per round towards retraining and accuracy.")

@@ -8,7 +8,15 @@ from typing import Annotated
 import typer
 
 from leaveout.errors import TrainingError
-from leaveout.verifier.cli.options import LabelColumn
+from leaveout.verifier.cli.options import (
+    Charset,
+    Decimal,
+    Drop,
+    Group,
+    LabelColumn,
+    Separator,
+    read_reading,
+)
 from leaveout.verifier.cli.progress import counter_bar, interruptible
 
 _SPREAD = 4
@@ -72,6 +80,11 @@ def partition(
         ),
     ] = None,
     label: LabelColumn = None,
+    sep: Separator = "",
+    decimal: Decimal = ".",
+    charset: Charset = "",
+    drop: Drop = None,
+    group: Group = "",
     test: Annotated[
         Path | None,
         typer.Option(metavar="CSV", help="Test rows, with the same columns.", show_default=False),
@@ -265,6 +278,7 @@ def partition(
                 data,
                 output,
                 label=label,
+                reading=read_reading(sep, decimal, charset, drop, None, group),
                 test=test,
                 test_share=test_share,
                 labels=None if labels is None else labels.split(","),

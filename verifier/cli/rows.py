@@ -125,6 +125,10 @@ def rows(
     as_json, as_csv = TextTarget.open("--json", json), TextTarget.open("--csv", csv)
     (run,) = load([str(result)])
     report, folder = run.report, result.parent
+    from leaveout.verifier.points.sentences import group_notes
+
+    for note in group_notes(report.training):
+        typer.echo(f"note: {note}", err=True)
     if time is not None:
         report = _search(report, time, network, family, folder)
         if update:

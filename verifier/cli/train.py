@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leaveout.verifier.cli.options import LabelColumn, Units, WeightDecay, read_units
+from leaveout.verifier.cli.options import (
+    Charset,
+    Decimal,
+    Drop,
+    Group,
+    LabelColumn,
+    Missing,
+    Separator,
+    Units,
+    WeightDecay,
+    read_reading,
+    read_units,
+)
 
 if TYPE_CHECKING:
     from leaveout.models.train import TrainingReport
@@ -45,6 +57,12 @@ def train(
         ),
     ] = None,
     unit: Units = None,
+    sep: Separator = "",
+    decimal: Decimal = ".",
+    charset: Charset = "",
+    drop: Drop = None,
+    missing: Missing = None,
+    group: Group = "",
     layers: Annotated[
         str | None,
         typer.Option(
@@ -197,6 +215,7 @@ def train(
             label=label,
             identity=identity,
             units=read_units(unit or []),
+            reading=read_reading(sep, decimal, charset, drop, missing, group),
             recipe=recipe,
             members=members,
             sample=sample,
@@ -211,6 +230,8 @@ def train(
         )
     if report.complete_before:
         typer.echo(f"{output} is already complete; nothing was trained", err=True)
+    for each in report.warnings:
+        typer.echo(f"note: {each}", err=True)
     typer.echo(_table(report))
 
 
@@ -221,6 +242,7 @@ def _table(report: TrainingReport) -> str:
         ("labels", f"{report.labels:,}"),
         ("members", f"{report.members:,}"),
         ("train accuracy", f"{report.train_accuracy:.2%}"),
+        *report.quality.lines,
     ]
     if report.test_accuracy is not None:
         rows.append(("test accuracy", f"{report.test_accuracy:.2%}"))

@@ -20,6 +20,7 @@ from leaveout.verifier.amounts import bound, span
 from leaveout.verifier.evidence.parts import Given
 from leaveout.verifier.evidence.statement import EvidenceError, read_bytes, read_report
 from leaveout.verifier.evidence.topics import TOPICS, Topic, topic_of
+from leaveout.verifier.points.sentences import group_notes
 from leaveout.verifier.records import FileRecord, StatementRecord, TrainingRecord
 from leaveout.verifier.report import Report, Result
 from leaveout.written import printable
@@ -227,12 +228,13 @@ def _run(report: Report) -> Json:
         for result, topic in zip(report.results, topics, strict=True)
         if result.verdict in _LEVEL
     ]
+    groups = " ".join(f"{note[:1].upper()}{note[1:]}." for note in group_notes(report.training))
     run: Json = {
         "tool": {
             "driver": {
                 "name": "leaveout",
                 "version": report.leaveout,
-                "rules": [_rule(each) for each in TOPICS],
+                "rules": [_rule(each, groups) for each in TOPICS],
             }
         },
         "columnKind": "unicodeCodePoints",
@@ -254,17 +256,18 @@ def _run(report: Report) -> Json:
     return run
 
 
-def _rule(topic: Topic) -> Json:
-    text = f"{topic.says} {topic.limit} {topic.refuted}"
+def _rule(topic: Topic, groups: str) -> Json:
+    says = f"{topic.says} {groups}".rstrip()
+    text = f"{says} {topic.limit} {topic.refuted}"
     return {
         "id": f"leaveout/{topic.name}",
         "name": "".join(word.capitalize() for word in topic.name.split("-")),
         "shortDescription": {"text": topic.title},
-        "fullDescription": {"text": topic.says},
+        "fullDescription": {"text": says},
         "help": {
             "text": text,
             "markdown": (
-                f"**Proved** means: {topic.says}\n\n**Not covered:** {topic.limit}\n\n"
+                f"**Proved** means: {says}\n\n**Not covered:** {topic.limit}\n\n"
                 f"**What to do:** {topic.refuted}"
             ),
         },

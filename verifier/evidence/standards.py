@@ -8,6 +8,7 @@ from typing import Literal
 
 from leaveout.verifier.evidence.parts import Given
 from leaveout.verifier.evidence.topics import topic_of
+from leaveout.verifier.points.sentences import group_note
 from leaveout.verifier.report import Report, Result
 
 NIST = "NIST SP 800-226"
@@ -227,6 +228,7 @@ def _facts(report: Report) -> dict[Fact, str]:
     if report.training:
         told = (
             f"{each.rows:,} training rows of `{each.path}`, digest {each.sha256[:12]}"
+            + (f" ({group_note(each.group)})" if each.group else "")
             for each in report.training
         )
         rows = ", ".join(told)

@@ -25,7 +25,7 @@ from leaveout.verifier.guard.inputs import BoxDomain, Point, plain_rows
 from leaveout.verifier.guard.leaks import LeakTest
 from leaveout.verifier.guard.subject import Identity, Subject
 from leaveout.verifier.points.given import GivenPoints, leaves_box
-from leaveout.verifier.points.sentences import without_member
+from leaveout.verifier.points.sentences import group_note, group_words, without_member
 
 
 class NetworkSubject(Subject):
@@ -51,6 +51,9 @@ class NetworkSubject(Subject):
         self.earlier = earlier_digest(instance.network)
         self.encoding = encoding_of(family.manifest)
         self.notes = () if missing is None else (missing,)
+        if facts is not None and facts.group:
+            self.group = group_words(facts.group)
+            self.notes = (group_note(facts.group), *self.notes)
 
     def encode(self, rows: Sequence[Mapping[str, str | float]]) -> NDArray[np.float32]:
         """See `Subject.encode`."""

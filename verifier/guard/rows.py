@@ -10,7 +10,8 @@ from typing import TextIO
 
 import numpy as np
 
-from leaveout.errors import GuardError
+from leaveout.errors import GuardError, TrainingError
+from leaveout.models.reading import FURTHER, Reading, is_blank
 from leaveout.names import hint
 from leaveout.verifier.guard.guard import Guard
 from leaveout.verifier.guard.inputs import Point
@@ -71,31 +72,49 @@ def _batch(guard: Guard, rows: list[_Row], source: str) -> Iterator[Answer]:
 
 
 def _rows(guard: Guard, stream: TextIO, source: str) -> Iterator[_Row]:
-    reader = csv.reader(stream, skipinitialspace=True, strict=True)
+    reading = reading_of(guard)
+    line = 1
     try:
-        header = [name.strip().removeprefix("\ufeff") for name in next(reader, [])]
+        reader = reading.rows(stream, source)
+        header = reader.header()
         wanted = _check_header(guard, header, source)
         for cells in reader:
-            if not cells or (len(cells) == 1 and not cells[0].strip() and len(header) > 1):
+            if is_blank(cells) and len(header) > 1:
                 continue
-            line = reader.line_num
+            line = reader.line
             if len(cells) != len(header):
                 raise GuardError(
                     f"{source}, line {line}: {len(cells)} cells, expected {len(header)} as in "
                     "the header; correct the line"
                 )
-            named = dict(zip(wanted, (cell.strip() for cell in cells), strict=True))
             try:
-                yield _Row(line, guard.encode([named])[0])
+                yield _Row(line, guard.encode([_row_cells(guard, wanted, cells)])[0])
             except GuardError as error:
                 wrong = str(error).removeprefix("row 0, ").removeprefix("row 0: ")
                 raise GuardError(f"{source}, line {line}, {wrong}") from None
     except csv.Error as error:
-        raise GuardError(f"{source}, line {reader.line_num}: not CSV: {error}") from None
+        raise GuardError(f"{source}, line {line}: not CSV: {error}") from None
     except UnicodeDecodeError as error:
-        raise GuardError(
-            f"{source}: byte {error.start} is not UTF-8 text; save the table as UTF-8"
-        ) from None
+        raise GuardError(f"{source}: {reading.why_not_text(error)}") from None
+    except TrainingError as error:
+        raise GuardError(str(error)) from None
+
+
+def _row_cells(guard: Guard, header: list[str], cells: list[str]) -> dict[str, str]:
+    """Return a row's cells by column, with decimal points in those that the model reads."""
+    named = dict(zip(header, (cell.strip() for cell in cells), strict=True))
+    if guard.encoding is not None:
+        for name in guard.encoding.needed_columns:
+            try:
+                named[name] = guard.encoding.to_reading.number_text(named[name])
+            except ValueError as error:
+                raise GuardError(f"column {name!r}: {error}") from None
+    return named
+
+
+def reading_of(guard: Guard) -> Reading:
+    """Return how tables are read: like the training table."""
+    return FURTHER if guard.encoding is None else guard.encoding.to_reading
 
 
 def _check_header(guard: Guard, header: list[str], source: str) -> list[str]:
@@ -103,7 +122,7 @@ def _check_header(guard: Guard, header: list[str], source: str) -> list[str]:
     if not any(header):
         raise GuardError(f"{source}: is empty; expected a header line with the column names")
     encoding = guard.encoding
-    columns = guard.features if encoding is None else tuple(c.name for c in encoding.columns)
+    columns = guard.features if encoding is None else encoding.needed_columns
     unnamed = encoding is None and columns == tuple(map(str, range(guard.inputs)))
     if unnamed and set(columns) - set(header):
         if len(header) != len(columns):

@@ -12,7 +12,7 @@ from leaveout.version import VERSION
 _WHOLE = 2**53
 """Whole numbers from here on are not exact as a float."""
 
-Cell = Annotated[int, Meta(ge=-_WHOLE, le=_WHOLE)] | float | str
+Cell = Annotated[int, Meta(ge=-_WHOLE, le=_WHOLE)] | float | str | bool | None
 
 Inputs = Annotated[list[float], Meta(description="As the model reads them, one per feature.")]
 

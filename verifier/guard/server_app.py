@@ -156,7 +156,7 @@ def _columns(guard: Guard) -> frozenset[str]:
     encoding = guard.encoding
     if encoding is None:
         return frozenset(guard.features)
-    return frozenset(column.name for column in encoding.columns)
+    return frozenset(encoding.needed_columns)
 
 
 _ARRIVAL = 30.0
@@ -227,6 +227,7 @@ def about(guard: Guard) -> About:
             if isinstance(each, CategoryColumn)
             else Column(each.name, "number")
             for each in encoding.columns
+            if each.name in encoding.needed_columns
         ],
         labels=guard.subject.labels,
         names=list(guard.names),
@@ -266,6 +267,11 @@ def start_line(
     )
 
 
+def _which(guard: Guard) -> str:
+    """Return what a training point is, if it is all rows of a group."""
+    return f" (each is {guard.subject.group})" if guard.subject.group else ""
+
+
 def _promise(guard: Guard) -> str:
     noised = (
         f"drawn so that none of them changes the chance of any label by more than a factor of "
@@ -280,9 +286,9 @@ def _promise(guard: Guard) -> str:
             else "; inputs outside the box are refused"
         )
     return (
-        f"{which}, the answer is the same if any one of {guard.members:,} training points is "
-        f"left out, or it is {noised}; drawn answers are stored and repeated, and the epsilons "
-        f"of different ones add up{outside}."
+        f"{which}, the answer is the same if any one of {guard.members:,} training points"
+        f"{_which(guard)} is left out, or it is {noised}; drawn answers are stored and "
+        f"repeated, and the epsilons of different ones add up{outside}."
     )
 
 

@@ -39,6 +39,7 @@ class Subject(ABC):
     earlier: str = ""  # digest that earlier versions gave the model; empty where it was the same
     encoding: Encoding | None
     notes: tuple[str, ...]  # sentences for the owner
+    group: str = ""  # what a row is, if many rows of the table leave together
 
     @abstractmethod
     def encode(self, rows: Sequence[Mapping[str, str | float]]) -> NDArray[Any]:

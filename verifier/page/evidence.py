@@ -101,7 +101,7 @@ def _witness(witness: WitnessRecord, box: BoxRecord) -> Html:
     ]
     answers = (_label(witness, each) for each in (witness.label, witness.member_label))
     rows.append(["answer", *(f"label {each}" for each in answers)])
-    removed = row_name(witness.removed, witness.removed_id)
+    removed = row_name(witness.removed, witness.removed_id, witness.group)
     member = f"member {witness.member} (lacks {removed})"
     member = f"the other {model}" if witness.other else member
     whole = f"{model} {LETTERS[model]}"
@@ -148,7 +148,9 @@ def _units(witness: WitnessRecord) -> Html | None:
     ]
     title = "x, in the units of the data"
     if not witness.other:
-        title += f"; the member lacks {row_name(witness.removed, witness.removed_id)}"
+        title += (
+            f"; the member lacks {row_name(witness.removed, witness.removed_id, witness.group)}"
+        )
     columns = [Column("Column"), Column("Value", number=True)]
     columns.append(Column(f"As the {witness.model} reads it", number=True))
     shown = table(title, columns, rows, seen=len(known) <= _OPEN)

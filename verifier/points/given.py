@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,8 @@ from leaveout.errors import LeaveoutError
 from leaveout.files import ARCHIVE, open_file
 from leaveout.models import Manifest
 from leaveout.models.archive import read_archive
-from leaveout.models.table import Table, frame_table, is_frame, number, read_table
+from leaveout.models.reading import FURTHER, Reading, read_table
+from leaveout.models.table import Table, frame_table, is_frame, number
 from leaveout.models.train.encoding import (
     CategoryColumn,
     Encoding,
@@ -70,6 +71,8 @@ class GivenPoints:
     place: str  # what messages begin with
     arrays: _Arrays | None = None
     table: Table | None = None  # which a family's encoding turns into points
+    file: Path | None = None  # the CSV
+    flaw: DataError | None = None  # why the CSV is not a plain table
 
     @staticmethod
     def of(given: Any) -> GivenPoints:
@@ -106,16 +109,30 @@ class GivenPoints:
         if path.suffix.lower() == ".npz":
             raise DataError(f"{place}: not an NPZ file; write it with numpy.savez")
         try:
-            table = read_table(path)
-        except LeaveoutError as error:
-            raise DataError(f"{option}{error}{_expected_kinds(path)}") from None
-        if not len(table):
-            raise DataError(f"{place}: no rows below the header{_expected_kinds(path)}")
-        return GivenPoints(path.name, place, table=table)
+            return GivenPoints(path.name, place, table=_read(path, FURTHER, option), file=path)
+        except DataError as error:
+            return GivenPoints(path.name, place, file=path, flaw=error)
+
+    def table_like(self, encoding: Encoding | None) -> Table | None:
+        """Return the table, read as the training table was; None if there are only arrays."""
+        reading = FURTHER if encoding is None else encoding.to_reading
+        if self.file is not None and reading != FURTHER:
+            assert encoding is not None
+            option = self.place.removesuffix(str(self.file))
+            return _read(self.file, reading, option, encoding.columns_read)
+        if self.flaw is not None:
+            raise self.flaw
+        return self.table
 
     def points(self, manifest: Manifest, inputs: int, source: str) -> NDArray[np.float32]:
         """Return the points encoded for a network, shape (points, features)."""
-        x = self._encode_table(manifest, source) if self.arrays is None else self.arrays.x
+        encoding = encoding_of(manifest)
+        table = self.table_like(encoding)
+        if table is not None:
+            x = self._encode_table(table, encoding, manifest, source)
+        else:
+            assert self.arrays is not None
+            x = self.arrays.x
         if x.shape[1] != inputs:
             raise DataError(
                 f"{self.place}: a point has {x.shape[1]} features, {source} reads {inputs}"
@@ -124,15 +141,16 @@ class GivenPoints:
 
     def labels(self, manifest: Manifest) -> NDArray[np.int64] | None:
         """Return the true labels of the points, shape (points,), or None."""
-        if self.table is None:
-            return None if self.arrays is None else self.arrays.y
         encoding = encoding_of(manifest)
-        if encoding is None or encoding.label not in self.table.header:
+        table = self.table_like(encoding)
+        if table is None:
+            return None if self.arrays is None else self.arrays.y
+        if encoding is None or encoding.label not in table.header:
             return None
         known = manifest.data.labels if manifest.data is not None else ()
         place = {label: at for at, label in enumerate(known)}
         found = []
-        for row, cell in enumerate(self.table.column(encoding.label)):
+        for row, cell in enumerate(table.column(encoding.label)):
             if cell not in place:
                 shown = ", ".join(map(repr, known[:8])) or "none is known"
                 raise DataError(
@@ -148,24 +166,24 @@ class GivenPoints:
 
     def row_name(self, row: int) -> str:
         """Return a point's name in the file: its line, or its number from 0."""
-        if self.table is None:
+        if self.table is None or row >= len(self.table.lines):
             return f"row {row}"
         return f"{self.table.unit} {self.table.lines[row]}"
 
-    def _encode_table(self, manifest: Manifest, source: str) -> NDArray[np.float32]:
+    def _encode_table(
+        self, table: Table, encoding: Encoding | None, manifest: Manifest, source: str
+    ) -> NDArray[np.float32]:
         """Encode the table for a network."""
-        assert self.table is not None
-        encoding = encoding_of(manifest)
-        rows = list(self.table.records())
+        rows = list(table.records())
         places = [self.row_name(row) for row in range(len(rows))]
         if encoding is not None:
-            self._refuse_missing(encoding)
+            self._refuse_missing(table, encoding)
             try:
                 return encode_rows(encoding, rows, places)
             except LeaveoutError as error:
                 raise DataError(f"{self.place}, {error}") from None
         features = manifest.data.features if manifest.data is not None else ()
-        if not features or not set(features) <= set(self.table.header):
+        if not features or not set(features) <= set(table.header):
             instead = "an array" if self.place == _MEMORY else "an NPZ with X_test (or X)"
             raise DataError(
                 f"{self.place}: is a table, but the family of {source} has no table encoding; "
@@ -173,19 +191,17 @@ class GivenPoints:
             )
         return self._plain(rows, features)
 
-    def _refuse_missing(self, encoding: Encoding) -> None:
-        """Raise if the table lacks a column or a value of one."""
-        assert self.table is not None
-        header = self.table.header
-        for column in encoding.columns:
-            if column.name not in header:
-                commas = len(header) == 1 and ";" in header[0]
-                cure = "; separate columns by commas" if commas else hint(column.name, header)
-                raise DataError(f"{self.place}: column {column.name!r} is missing{cure}")
-            cells = self.table.column(column.name)
-            if "" in cells:
+    def _refuse_missing(self, table: Table, encoding: Encoding) -> None:
+        """Raise if the table lacks a column, or a value of one that lacked none in training."""
+        for name in encoding.needed_columns:
+            if name not in table.header:
                 raise DataError(
-                    f"{self.at(cells.index(''))}, column {column.name!r}: the value is missing; "
+                    f"{self.place}: column {name!r} is missing{hint(name, table.header)}"
+                )
+            cells = table.column(name)
+            if "" in cells and name not in encoding.fills:
+                raise DataError(
+                    f"{self.at(cells.index(''))}, column {name!r}: the value is missing; "
                     "fill it in, or drop the row"
                 )
 
@@ -203,6 +219,16 @@ class GivenPoints:
                     )
                 values[at, column] = value
         return _features(self.place, "the table", values)
+
+
+def _read(path: Path, reading: Reading, option: str, only: Container[str] | None = None) -> Table:
+    try:
+        table = read_table(path, reading=reading, only=only)
+    except LeaveoutError as error:
+        raise DataError(f"{option}{error}{_expected_kinds(path)}") from None
+    if not len(table):
+        raise DataError(f"{option}{path}: no rows below the header{_expected_kinds(path)}")
+    return table
 
 
 def _expected_kinds(path: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Literal
 
 import numpy as np
@@ -28,6 +29,7 @@ from leaveout.verifier.records import (
     ChoicesRecord,
     GroupRecord,
     GroupsRecord,
+    TrainingRecord,
     WitnessRecord,
 )
 
@@ -46,8 +48,10 @@ def row_id(facts: DataFacts | None, row: int) -> str:
     return facts.ids[row] if facts is not None and known else ""
 
 
-def row_name(row: int, name: str = "") -> str:
-    """Return the phrase for a training row with the name from `row_id`."""
+def row_name(row: int, name: str = "", group: str = "") -> str:
+    """Return the phrase for a training row, or a group's rows, with the name from `row_id`."""
+    if group:
+        return f"{group} {name}"
     return f"{name} (row {row})" if name else f"row {row}"
 
 
@@ -105,6 +109,7 @@ def record(instance: Instance, witness: Witness, pair: bool) -> WitnessRecord:
         other=pair,
         removed_id="" if pair else row_id(facts, witness.removed),
         label_names=facts.labels if facts is not None else (),
+        group=facts.group if facts is not None and not pair else "",
     )
 
 
@@ -174,7 +179,8 @@ def groups_record(
 def _sentence(instance: Instance, witness: Witness, answer: int, pair: bool) -> str:
     facts = instance.family.manifest.data
     own, other = (label_phrase(each, label_name(facts, each)) for each in (witness.label, answer))
-    row = row_name(witness.removed, row_id(facts, witness.removed))
+    group = "" if facts is None else facts.group
+    row = row_name(witness.removed, row_id(facts, witness.removed), group)
     without = "in the other network" if pair else f"without {row}"
     if answer == witness.label:
         change = f"becomes a tie instead of {own}"
@@ -226,6 +232,22 @@ def counted_rows(family: Family) -> str | None:
         "rows are numbered from 0 below the header: row k is line k + 2 of a table without "
         "blank lines"
     )
+
+
+def group_note(group: str) -> str:
+    """Return what a row is where the rows of a group leave together."""
+    return f"a row or record is here {group_words(group)}"
+
+
+def group_notes(training: Iterable[TrainingRecord]) -> tuple[str, ...]:
+    """Return what rows are in training data whose rows leave together, a note a column."""
+    groups = dict.fromkeys(each.group for each in training if each.group)
+    return tuple(map(group_note, groups))
+
+
+def group_words(group: str) -> str:
+    """Return the phrase for the rows of a group."""
+    return f"all rows of the table with one {group!r}, which leave together"
 
 
 def without_member(family: Family) -> str | None:

@@ -268,10 +268,9 @@ def _points(path: Path, ensemble: Ensemble, family: Any, given: GivenPoints, dat
     if columns is not None and columns.encoding is None:
         columns = None
     subject = ForestSubject(ForestAccess(path.parent, ensemble, columns, family, ()))
-    if given.table is not None:
-        header = given.table.header
-        rows = [dict(zip(header, row, strict=True)) for row in given.table.rows]
-        x = subject.encode(rows)
+    table = given.table_like(None if columns is None else columns.encoding)
+    if table is not None:
+        x = subject.encode(list(table.records()))
     elif given.name != given.place:
         x = subject.read_arrays(Path(data))
     else:

@@ -26,7 +26,8 @@ from leaveout.models.forest.folders.folder import (
     put_forest,
 )
 from leaveout.models.forest.folders.training import label_values
-from leaveout.models.table import Table, read_table
+from leaveout.models.reading import FURTHER, read_table
+from leaveout.models.table import Table
 from leaveout.models.train.data import refuse_empty_cells, row_ids
 
 _SHOWN = 3
@@ -157,9 +158,17 @@ def add_rows(
         columns, forest = folder.columns, folder.forest
         if columns.encoding is None:
             raise ForestError(f"{directory}: trained on plain arrays, so no table can be added")
-        table, label = read_table(Path(source)), columns.encoding.label
+        encoding = columns.encoding
+        table, label = (
+            read_table(
+                Path(source),
+                reading=encoding.to_reading,
+                only={*encoding.columns_read, columns.identity or ""},
+            ),
+            encoding.label,
+        )
         table.require(label, "it contains the forest's labels")
-        refuse_empty_cells(table)
+        refuse_empty_cells(table, encoding.fills)
         if not len(table):
             raise ForestError(f"{source}: no rows below the header")
         places = [f"{source}, line {line}" for line in table.lines]
@@ -203,8 +212,11 @@ def change_forest(directory: Path, change: Callable[[DareForestClassifier], T]) 
 
 def rows_of_table(path: Path, directory: Path) -> tuple[str, ...]:
     """Return the rows listed in a CSV's naming column, or else in ``row``."""
-    identity = ForestFolder.read(directory).columns.identity or "row"
-    table = read_table(path)
+    columns = ForestFolder.read(directory).columns
+    identity = columns.identity or "row"
+    table = read_table(
+        path, reading=FURTHER if columns.encoding is None else columns.encoding.to_reading
+    )
     table.require(identity, "it names the rows to delete")
     return tuple(table.column(identity))
 

@@ -18,13 +18,14 @@ from leaveout.models.archive import holds_archive
 from leaveout.models.forest.classifier import DareForestClassifier
 from leaveout.models.forest.columns import FOREST, ForestColumns
 from leaveout.models.forest.folders.folder import ForestFolder, lock_folder
-from leaveout.models.table import read_table
+from leaveout.models.reading import PLAIN, Reading, read_table, refuse_for_archive
 from leaveout.models.train.data import (
     read_arrays,
     read_columns,
-    refuse_column_names,
     refuse_wrong_names,
 )
+from leaveout.models.train.encoding import encode_columns
+from leaveout.models.train.report import Quality
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +37,7 @@ class ForestData:
     columns: ForestColumns
     X_test: NDArray[np.float64] | None = None
     y_test: NDArray[Any] | None = None
+    cautions: tuple[str, ...] = ()  # what looks like a mistake in the table, a line each
 
 
 def read_forest_data(
@@ -43,16 +45,22 @@ def read_forest_data(
     label: str | None,
     identity: str | None = None,
     units: Mapping[str, str] | None = None,
+    reading: Reading = PLAIN,
 ) -> ForestData:
     """Read a CSV with a header, or an NPZ with ``X_train, y_train`` or ``X, y``."""
     if holds_archive(path, TrainingError):
-        refuse_column_names(path, identity, units)
+        refuse_for_archive(path, [("--id", identity), ("--unit", units), *reading.set_options])
         found = read_arrays(path, label, np.float64)
         plain = ForestColumns(source=path.name)
         return ForestData(found.X, found.y, plain, found.X_test, found.y_test)
     check = partial(refuse_wrong_names, label=label, identity=identity, units=units)
-    table = read_table(path, on_header=check)
-    read = read_columns(table, label, identity, units, scaled=False)
+    table = read_table(path, on_header=check, reading=reading)
+    read = read_columns(table, label, identity, units, reading, scaled=False)
+    if read.ids and identity is None:
+        raise TrainingError(
+            f"{path}: --missing drop would shift the numbers that name the rows; name them with "
+            "--id COLUMN, or remove the rows from the file"
+        )
     columns = ForestColumns(
         source=path.name,
         encoding=read.encoding,
@@ -60,7 +68,9 @@ def read_forest_data(
         identity=identity,
         ids=dict(enumerate(read.ids)),
     )
-    return ForestData(columns.encode(table.records()), label_values(read.labels)[read.y], columns)
+    X = encode_columns(read.encoding, read.table.cells, len(read.table), np.float64)
+    y = label_values(read.labels)[read.y]
+    return ForestData(X, y, columns, cautions=read.cautions)
 
 
 def label_values(names: Sequence[str]) -> NDArray[Any]:
@@ -93,8 +103,12 @@ class ForestReport:
     held_out : bool
         Whether the test rows are rows of the forest too, so that another forest, trained without
         them, was tested.
+    quality : Quality or None
+        How accurate it is on these rows; None if there are none.
     seconds : float
     files : tuple of Path
+    warnings : tuple of str
+        What looks like a mistake in the table.
     """
 
     directory: Path
@@ -106,8 +120,10 @@ class ForestReport:
     test_accuracy: float | None
     tested: int
     held_out: bool
+    quality: Quality | None
     seconds: float
     files: tuple[Path, ...]
+    warnings: tuple[str, ...] = ()
 
 
 def train_forest(
@@ -117,6 +133,7 @@ def train_forest(
     label: str | None = None,
     identity: str | None = None,
     units: Mapping[str, str] | None = None,
+    reading: Reading = PLAIN,
     forest: DareForestClassifier | None = None,
     test_share: float = 0.2,
 ) -> ForestReport:
@@ -131,7 +148,7 @@ def train_forest(
         CSV with a header, or NPZ with ``X_train, y_train`` or ``X, y``.
     directory : Path or str
         Where ``forest.npz``, ``forest.json`` and ``forest.spec`` go; it holds no forest yet.
-    label, identity, units
+    label, identity, units, reading
         As `leaveout.models.train.run` takes them.
     forest : DareForestClassifier or None
         The settings; None: 50 trees of depth 10, seed 0.
@@ -151,10 +168,10 @@ def train_forest(
             f"--test-share {test_share:g}: expected a number of at least 0 and below 1"
         )
     _refuse_taken(target)
-    data = read_forest_data(Path(source), label, identity, units)
+    data = read_forest_data(Path(source), label, identity, units, reading)
     settings = DareForestClassifier(50, max_depth=10, random_state=0) if forest is None else forest
     trained = DareForestClassifier(**settings.get_params(deep=False)).fit(data.X, data.y)
-    accuracy, tested, held_out = _test_accuracy(data, trained, test_share)
+    tested = _answer_tests(data, trained, test_share)
     folder = ForestFolder(target, trained, data.columns)
     try:
         make_folder(target)
@@ -163,6 +180,7 @@ def train_forest(
     with lock_folder(target):
         _refuse_taken(target)
         folder.write()
+    quality = _quality(tested, trained.classes_)
     return ForestReport(
         directory=target,
         rows=len(data.X),
@@ -170,11 +188,13 @@ def train_forest(
         labels=len(trained.classes_),
         trees=trained.n_estimators,
         depth=trained.max_depth,
-        test_accuracy=accuracy,
-        tested=tested,
-        held_out=held_out,
+        test_accuracy=None if tested is None else float(np.mean(tested.answers == tested.y)),
+        tested=0 if tested is None else len(tested.y),
+        held_out=tested is not None and tested.held_out,
+        quality=quality,
         seconds=time.monotonic() - began,
         files=folder.files,
+        warnings=(*data.cautions, *(() if quality is None else quality.caution)),
     )
 
 
@@ -195,19 +215,34 @@ def _refuse_taken(directory: Path) -> None:
         raise ForestError(f"{directory}: contains a network and its family; choose another folder")
 
 
-def _test_accuracy(
-    data: ForestData, trained: DareForestClassifier, share: float
-) -> tuple[float | None, int, bool]:
-    """Return test accuracy, the number of test rows, and whether the forest holds them."""
+@dataclass(frozen=True, eq=False)
+class _Tested:
+    """Answers to test rows, and their labels."""
+
+    answers: NDArray[Any]
+    y: NDArray[Any]
+    held_out: bool  # whether the forest itself was trained on the rows
+
+
+def _answer_tests(data: ForestData, trained: DareForestClassifier, share: float) -> _Tested | None:
+    """Answer the test rows, or rows that another forest is trained without."""
     if data.X_test is not None and data.y_test is not None and len(data.X_test):
-        right = trained.predict(data.X_test) == data.y_test
-        return float(np.mean(right)), len(right), False
+        return _Tested(trained.predict(data.X_test), data.y_test, False)
     rows = len(data.X)
     tested = min(round(share * rows), rows - 1)
     if not tested:
-        return None, 0, False
+        return None
     order = np.random.default_rng(trained.seed_).permutation(rows)
     out, others = order[:tested], np.sort(order[tested:])
     smaller = DareForestClassifier(**trained.get_params(deep=False))
     smaller.set_params(random_state=trained.seed_).fit(data.X[others], data.y[others])
-    return float(np.mean(smaller.predict(data.X[out]) == data.y[out])), tested, True
+    return _Tested(smaller.predict(data.X[out]), data.y[out], True)
+
+
+def _quality(tested: _Tested | None, classes: NDArray[Any]) -> Quality | None:
+    """Measure a forest by the test rows whose labels it knows."""
+    known = None if tested is None else np.isin(tested.y, classes)
+    if tested is None or known is None or not known.any():
+        return None
+    answers, y = (np.searchsorted(classes, each[known]) for each in (tested.answers, tested.y))
+    return Quality.of(answers, y, tuple(map(str, classes)))

@@ -153,8 +153,9 @@ class FitTask(Task):
     X: NDArray[np.float32]  # shape (rows, features)
     y: NDArray[np.int64]  # shape (rows,)
     labels: int
-    removed: NDArray[np.int64]  # shape (members,): the row each member lacks
+    removed: NDArray[np.int64]  # shape (members,): the row or group each member lacks
     seed: int
+    groups: NDArray[np.int64] | None = None  # shape (rows,): the group of each row
     folder: str = ""
     reference: str = ""  # digest of the full network's parameters
 
@@ -204,7 +205,7 @@ class FitTask(Task):
 
     def _network(self, network: int, seed: int) -> bytes:
         lacks = int(self.removed[network - 1]) if network else None
-        rows = Rows(len(self.X), lacks)
+        rows = Rows(len(self.X), lacks, self.groups)
         name = name_of(network, self.removed)
         trained = call(self.fit, self.X, self.y, seed, rows, name)
         return model_of(trained, self.X, self.labels, name)

@@ -68,13 +68,15 @@ class TrainingWarning(UserWarning):
 
 
 def refuse_lone_labels(data: TrainingData, removed: NDArray[np.int64]) -> None:
-    """Raise TrainingError if a member lacks the only row of a label."""
-    for label, count in enumerate(np.bincount(data.y, minlength=len(data.labels))):
-        row = int(np.argmax(data.y == label))
-        if count == 1 and row in removed:
+    """Raise TrainingError if a member lacks all rows of a label."""
+    units = np.arange(len(data.y)) if data.groups is None else data.groups
+    for label, name in enumerate(data.labels):
+        first, *others = np.unique(units[data.y == label]).tolist()
+        if not others and first in removed:
+            lone = f"row, {first}" if data.groups is None else f"{data.group}, {data.ids[first]}"
             raise TrainingError(
-                f"label {data.labels[label]!r} has one row, {row}: without it no network can "
-                "learn the label; drop the row, or use a label that other rows have"
+                f"label {name!r} has one {lone}: without it no network can learn the label; drop "
+                "its rows, or use a label that others have"
             )
 
 
@@ -94,9 +96,9 @@ def refuse_irreproducible(
     )
 
 
-def learned_nothing(accuracy: float, data: TrainingData) -> tuple[str, ...]:
+def learned_nothing(report: TrainingReport) -> tuple[str, ...]:
     """Return a warning if the network is no better than always answering one label."""
-    share = float(np.bincount(data.y).max() / len(data.y))
+    accuracy, share = report.train_accuracy, report.quality.majority
     if accuracy > share:
         return ()
     return (
@@ -182,6 +184,8 @@ def leave_one_out(
     features: Sequence[str] | None = None,
     units: Mapping[str, str] | None = None,
     ids: Sequence[Any] | str | None = None,
+    group: Sequence[Any] | str | None = None,
+    missing: str | Sequence[str] = (),
     one_hot: Mapping[str, Sequence[str]] | None = None,
     workers: int | None = None,
     executor: str = "processes",
@@ -231,6 +235,11 @@ def leave_one_out(
         Units of measurement, by column.
     ids : sequence, str or None
         Names of the rows; for a data frame also the name of their column, which is not a feature.
+    group : sequence, str or None
+        Whose each row is, such as the patient: a member lacks all rows of one. For a data frame
+        also the name of the column. What is left out and counted is then groups, not rows.
+    missing : str or sequence of str
+        What becomes of missing values of a data frame, as for ``leaveout train --missing``.
     one_hot : mapping of str to sequence of str or None
         For an encoded array: the adjacent features of each column of words, by column name.
     workers : int or None
@@ -262,14 +271,28 @@ def leave_one_out(
     try:
         packed = pack_fit(fit, check_fit(fit))
         executor = _executor(executor, backend)
-        data = training_data(X, y, features=features, units=units, ids=ids, one_hot=one_hot)
+        data = training_data(
+            X,
+            y,
+            features=features,
+            units=units,
+            ids=ids,
+            group=group,
+            missing=missing,
+            one_hot=one_hot,
+        )
         _check(seed, workers, target)
         earlier = None if fresh is None else earlier_sample(Path(fresh))
         removed, drawn = left_out(
-            len(data.X), int(seed), members=members, sample=sample, draws=draws, earlier=earlier
+            data.removable,
+            int(seed),
+            members=members,
+            sample=sample,
+            draws=draws,
+            earlier=earlier,
         )
         refuse_lone_labels(data, removed)
-        task = FitTask(packed, data.X, data.y, len(data.labels), removed, int(seed))
+        task = FitTask(packed, data.X, data.y, len(data.labels), removed, int(seed), data.groups)
         with progress_bar(on_progress) as shown:
             told = shown.progress
             if not (target / PARTIAL).exists():
@@ -294,7 +317,7 @@ def leave_one_out(
     except OSError as error:
         place = error.filename or target
         raise TrainingError(f"{place}: cannot write: {error.strerror or error}") from None
-    warnings = (*learned_nothing(report.train_accuracy, data), *found)
+    warnings = (*data.cautions, *learned_nothing(report), *found)
     for each in warnings:
         python_warnings.warn(each, TrainingWarning, stacklevel=2)
     return replace(report, warnings=warnings)

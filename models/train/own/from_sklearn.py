@@ -9,6 +9,7 @@ import onnx
 from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
+from leaveout.models.onnx.reader import TREES
 from leaveout.models.replay import session
 from leaveout.models.train.own.convert import refuse_disagreement
 
@@ -18,6 +19,8 @@ _KINDS = (
     "MLPClassifier (activation relu or identity), linear classifiers such as LogisticRegression, "
     "and pipelines of StandardScaler or MinMaxScaler before one of them"
 )
+_OF_TREES = ("Forest", "Tree", "Boost", "XGB", "LGBM")
+"""Words in the names of classifiers that are trees."""
 _CLEAR = 1e-3
 """Share of the largest score by which a score must lead to decide the label with certainty."""
 _OPSET = 17
@@ -118,6 +121,8 @@ def _layers(estimator: Any, name: str) -> list[tuple[Array, Array]]:
         weight = weight if weight.ndim == 2 else weight[None]
         bias = np.broadcast_to(np.asarray(estimator.intercept_, weight.dtype), len(weight))
         return [(weight, bias)]
+    if any(word in kind for word in _OF_TREES):
+        raise TrainingError(f"{name}: fit returned a {kind}: {TREES}")
     raise TrainingError(
         f"{name}: a fitted {kind} is not a supported network; expected {_KINDS}; for others, "
         "return an ONNX model"

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
+from leaveout.models.reading import Reading
 from leaveout.models.table import (
     Cells,
     Table,
@@ -20,7 +21,7 @@ from leaveout.models.table import (
     values_of,
 )
 from leaveout.models.train.data import TrainingData, labels_of, table_data
-from leaveout.models.train.encoding import CategoryColumn, Encoding, NumberColumn
+from leaveout.models.train.encoding import CategoryColumn, Encoding, NumberColumn, is_missing_value
 from leaveout.names import hint
 
 _WHOLE_UP_TO = 2**24
@@ -100,12 +101,19 @@ def training_data(
     features: Sequence[str] | None = None,
     units: Mapping[str, str] | None = None,
     ids: Sequence[Any] | str | None = None,
+    group: Sequence[Any] | str | None = None,
+    missing: str | Sequence[str] = (),
     one_hot: Mapping[str, Sequence[str]] | None = None,
 ) -> TrainingData:
     """Read the data given to `leaveout.leave_one_out`.
 
     A data frame is encoded as `leaveout train` encodes a table; an array is used unchanged.
     """
+    if ids is not None and group is not None:
+        raise TrainingError(
+            f"{_SOURCE}: group names what leaves together, so rows need no ids; drop ids"
+        )
+    modes = (missing,) if isinstance(missing, str) else tuple(missing)
     if is_frame(X):
         if features is not None:
             raise TrainingError(
@@ -117,8 +125,12 @@ def training_data(
                 f"{_SOURCE}: one_hot applies only to arrays: keep the column of words in the "
                 "data frame; it is encoded automatically"
             )
-        return _frame_data(X, header_of(X, _SOURCE), y, units, ids)
-    return _array_data(X, y, features, units, ids, one_hot)
+        return _frame_data(X, header_of(X, _SOURCE), y, units, ids, group, modes)
+    if modes:
+        raise TrainingError(
+            f"{_SOURCE}: missing applies only to data frames; fill in the array, or pass a frame"
+        )
+    return _array_data(X, y, features, units, ids, group, one_hot)
 
 
 def _frame_data(
@@ -127,6 +139,8 @@ def _frame_data(
     y: Any,
     units: Mapping[str, str] | None,
     ids: Sequence[Any] | str | None,
+    group: Sequence[Any] | str | None,
+    missing: tuple[str, ...],
 ) -> TrainingData:
     if not header:
         raise TrainingError(f"{_SOURCE}: X has no columns; expected one per feature")
@@ -134,17 +148,18 @@ def _frame_data(
         [_cell(value, row, name) for row, value in enumerate(values_of(X[column]))]
         for name, column in zip(header, X.columns, strict=True)
     ]
-    identity: str | None = None
-    if isinstance(ids, str):
-        identity = ids
-        if identity not in header:
+    name, given = ("ids", ids) if group is None else ("group", group)
+    named: str | None = None
+    if isinstance(given, str):
+        named = given
+        if named not in header:
             raise TrainingError(
-                f"{_SOURCE}: ids={ids!r} is not a column of X{hint(identity, header)}; name one, "
+                f"{_SOURCE}: {name}={given!r} is not a column of X{hint(named, header)}; name one, "
                 "or pass a list of names"
             )
-    elif ids is not None:
-        identity = _other("id", header)
-        header, cells = [*header, identity], [*cells, _names(ids, len(cells[0]))]
+    elif given is not None:
+        named = _other("id" if group is None else "group", header)
+        header, cells = [*header, named], [*cells, _names(name, given, len(cells[0]))]
     label = _other(str(getattr(y, "name", None) or "label"), header)
     labels = _label_cells(y)
     if len(labels) != len(cells[0]):
@@ -161,7 +176,9 @@ def _frame_data(
         )
     columns = tuple(map(Cells.of, [*cells, labels]))
     table = Table(_SOURCE, [*header, label], columns, range(len(labels)), "row")
-    return table_data(table, label, identity, units)
+    if group is None:
+        return table_data(table, label, named, units, Reading(missing=missing))
+    return table_data(table, label, None, units, Reading(group=named or "", missing=missing))
 
 
 def _array_data(
@@ -170,6 +187,7 @@ def _array_data(
     features: Sequence[str] | None,
     units: Mapping[str, str] | None,
     ids: Sequence[Any] | str | None,
+    group: Sequence[Any] | str | None,
     one_hot: Mapping[str, Sequence[str]] | None,
 ) -> TrainingData:
     if hasattr(X, "toarray"):
@@ -195,12 +213,22 @@ def _array_data(
             raise TrainingError(
                 f"{_SOURCE}: a unit is set for {name!r}, which is not a feature{hint(name, names)}"
             )
-    if isinstance(ids, str):
-        raise TrainingError(
-            f"{_SOURCE}: ids={ids!r} names a column, but an array has none; pass a list of names"
-        )
-    named = () if ids is None else tuple(_names(ids, len(values)))
-    if len(set(named)) < len(named):
+    for name, given in (("ids", ids), ("group", group)):
+        if isinstance(given, str):
+            raise TrainingError(
+                f"{_SOURCE}: {name}={given!r} names a column, but an array has none; pass a list "
+                "of names"
+            )
+    named = () if ids is None else tuple(_names("ids", ids, len(values)))
+    groups = None
+    if group is not None:
+        people = Cells.of(_names("group", group, len(values)))
+        lacking = [is_missing_value(word, among_numbers=True) for word in people.words]
+        if any(lacking):
+            row = people.first(lacking.index(True))
+            raise TrainingError(f"{_SOURCE}: group has no name for row {row}; drop the row")
+        named, groups = tuple(people.words), people.codes.astype(np.int64)
+    elif len(set(named)) < len(named):
         twice = next(name for name in named if named.count(name) > 1)
         raise TrainingError(
             f"{_SOURCE}: ids contains the name {twice!r} twice; row names must be unique"
@@ -214,6 +242,8 @@ def _array_data(
         encoding=Encoding("label", columns),
         ids=named,
         units=units or {},
+        group="" if groups is None else "group",
+        groups=groups,
     )
 
 
@@ -238,10 +268,10 @@ def _other(name: str, header: Sequence[str]) -> str:
     return name
 
 
-def _names(ids: Sequence[Any] | str, rows: int) -> list[str]:
-    names = [str(each).strip() for each in ids]
+def _names(argument: str, given: Sequence[Any], rows: int) -> list[str]:
+    names = [str(each).strip() for each in given]
     if len(names) != rows:
-        raise TrainingError(f"{_SOURCE}: ids has {len(names)} names, but X has {rows} rows")
+        raise TrainingError(f"{_SOURCE}: {argument} has {len(names)} names, but X has {rows} rows")
     return names
 
 

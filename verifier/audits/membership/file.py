@@ -22,7 +22,7 @@ from leaveout.models.archive import (
     read_manifest,
     write_archive,
 )
-from leaveout.models.table import read_table
+from leaveout.models.reading import read_table
 from leaveout.verifier.audits.membership.views import Views
 
 

@@ -34,10 +34,8 @@ _WORDS = 6
 """Values of a column that are listed there."""
 
 _RIGHT = "Whether the answers given in use are correct, and whether the model is fit for that use."
-_MORE = (
-    "For claims about one record left out: two or more left out together, such as all records "
-    "of a person with several."
-)
+_MORE = "For claims about one record left out: two or more left out together"
+_SEVERAL = ", such as all records of a person with several"
 _SCORES = "Scores or probabilities shown with an answer."
 _OTHERS = "Training records that were never left out, if there are any."
 _NOT_COVERED = {
@@ -72,8 +70,8 @@ def scope(page: Page, topics: Iterable[str]) -> Scope:
     covered = [*_covered_records(page), *_inputs(page)]
     if "votes" in about:
         covered.append(_VOTES)
-    if _TOGETHER & {*about}:
-        covered.append("A record is one row of the training table.")
+    if _TOGETHER & {*about} or _groups(page) - {""}:
+        covered += _definitions(page)
     if {"leaks", "pair"} & {*about}:
         covered.append(
             "Confidence is the score of an answer minus the next best score; it is not a "
@@ -88,7 +86,8 @@ def scope(page: Page, topics: Iterable[str]) -> Scope:
         for level in sorted(levels)
     ]
     missing = [_RIGHT] if about else []
-    missing += [_MORE] if _TOGETHER & {*about} else []
+    alone = "" in _groups(page)
+    missing += [f"{_MORE}{_SEVERAL * alone}."] if _TOGETHER & {*about} else []
     missing += ["Inputs outside the named ranges."] if page.boxes else []
     missing += [line for each in about for line in _NOT_COVERED.get(each, ())]
     missing += _uncovered_records(page)
@@ -111,6 +110,23 @@ def _models(page: Page) -> list[ModelRecord]:
 
 def _columns(page: Page) -> list[ColumnRecord]:
     return [column for model in _models(page) for column in model.columns]
+
+
+def _groups(page: Page) -> set[str]:
+    """Return the columns whose rows leave together; empty names are rows that leave alone."""
+    found = {each.group for run in page.runs for each in run.report.training}
+    return found or {""}
+
+
+def _definitions(page: Page) -> list[str]:
+    """Return what a record is."""
+    return [
+        f"A record is all that the training table has about one “{clean(group)}”: its rows leave "
+        "together."
+        if group
+        else "A record is one row of the training table."
+        for group in sorted(_groups(page))
+    ]
 
 
 def _covered_records(page: Page) -> list[str]:
