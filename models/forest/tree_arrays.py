@@ -88,9 +88,9 @@ class Scratch(NamedTuple):
     priority: NDArray[np.uint64]  # shape (k,): their priorities
     record: NDArray[np.int32]  # the record just decided
     size: NDArray[np.int64]  # shape (1,): its length in words
-    stack_node: NDArray[np.int32]  # shape (levels,)
+    stack_node: NDArray[np.int64]  # shape (levels,)
     stack_key: NDArray[np.uint64]  # shape (levels,)
-    stack_depth: NDArray[np.int32]  # shape (levels,)
+    stack_depth: NDArray[np.int64]  # shape (levels,)
     path: NDArray[np.int32]  # shape (levels,): nodes on the path last walked
     path_feature: NDArray[np.int32]  # shape (levels,)
     path_threshold: NDArray[np.float64]  # shape (levels,)
@@ -135,9 +135,9 @@ def scratch_for(table: Table, rules: Rules, labels: int) -> Scratch:
         priority=np.empty(k, np.uint64),
         record=np.empty(record_length(rules, labels, rows), np.int32),
         size=np.zeros(1, np.int64),
-        stack_node=np.empty(deepest, np.int32),
+        stack_node=np.empty(deepest, np.int64),
         stack_key=np.empty(deepest, np.uint64),
-        stack_depth=np.empty(deepest, np.int32),
+        stack_depth=np.empty(deepest, np.int64),
         path=np.empty(deepest, np.int32),
         path_feature=np.empty(deepest, np.int32),
         path_threshold=np.empty(deepest, np.float64),
