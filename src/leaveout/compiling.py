@@ -42,7 +42,7 @@ _EXACT: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 def subroutine(function: Function) -> Function:
     """Compile a function for use in kernels; plain Python elsewhere."""
-    return cast(Function, register_jitable(**_EXACT)(function))
+    return register_jitable(**_EXACT)(function)
 
 
 def kernel(function: Function) -> Function:

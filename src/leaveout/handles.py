@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hi
 
 import numpy as np
 from llvmlite import ir
-from numba import from_dtype, types  # type: ignore[attr-defined]
+from numba import from_dtype, types
 from numba.core.typing.templates import AttributeTemplate
 from numba.extending import infer_getattr, intrinsic, lower_getattr_generic, models, register_model
 from numba.np import arrayobj
@@ -54,12 +54,12 @@ register_model(_Handle)(models.OpaqueModel)
 class _Fields(AttributeTemplate):
     key = _Handle
 
-    def generic_resolve(self, handle: _Handle, name: str) -> Any:
-        field = handle.fields.get(name)
+    def generic_resolve(self, value: Any, attr: str) -> Any:  # type: ignore[override]
+        field = value.fields.get(attr)
         return None if field is None else field.type
 
 
-@lower_getattr_generic(_Handle)
+@lower_getattr_generic(_Handle)  # type: ignore[untyped-decorator, no-untyped-call]
 def _load(context: Any, builder: Any, handle: _Handle, value: Any, name: str) -> Any:
     """Return an array that borrows a field's memory."""
     place, kind = handle.fields[name].place, handle.fields[name].type
@@ -80,7 +80,7 @@ def _load(context: Any, builder: Any, handle: _Handle, value: Any, name: str) ->
     for length in shape[:0:-1]:
         strides.insert(0, builder.mul(strides[0], length))
     data = builder.inttoptr(word(place), array.data.type)
-    arrayobj.populate_array(array, data, shape, strides, size, None)
+    arrayobj.populate_array(array, data, shape, strides, size, None)  # type: ignore[no-untyped-call]
     return array._getvalue()
 
 
