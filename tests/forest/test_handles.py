@@ -13,6 +13,8 @@ PAIR = np.dtype([("one", np.int32), ("two", np.float64)], align=True)
 
 
 class Parts(NamedTuple):
+    """Arrays of each kind."""
+
     flat: NDArray[np.float64]
     cube: Annotated[NDArray[np.int32], 3]
     pairs: Annotated[NDArray[Any], PAIR]
