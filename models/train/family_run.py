@@ -28,6 +28,8 @@ _LONG = 600.0
 _SAMPLE = 3000
 _MANY_WORDS = 500
 """A column with more words is noted before training: each becomes a feature."""
+_CLOSE = 10
+"""Over more features, bounds of a family seldom close in minutes; see ``docs/results.md``."""
 
 _UNITS = (("years", 365.25 * 86400), ("days", 86400), ("hours", 3600), ("minutes", 60))
 _SIZES = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6))
@@ -45,6 +47,13 @@ def opening_notes(job: Job, missing: int) -> str:
             for column in job.data.encoding.columns
             if isinstance(column, CategoryColumn) and len(column.categories) > _MANY_WORDS
         ]
+    features = job.data.X.shape[1]
+    if job.removed.size and features > _CLOSE:
+        said.append(
+            f"with {features:,} features, bounds over all inputs seldom close within minutes: "
+            "expect an upper bound well above the lower one, or use fewer features (--drop) or a "
+            "forest ('leaveout forest train --share 0.1')"
+        )
     network = job.signature.size * np.dtype(np.float32).itemsize
     # Blocks, and the family made of them, whose manifest names the rows.
     needed = network * (missing + job.networks)

@@ -14,9 +14,9 @@ from leaveout.models.train.encoding import CategoryColumn, Encoding, NumberColum
 from leaveout.models.train.family_run import Forecast, opening_notes
 
 
-def job_of(tmp_path, *, members=100, rows=100, columns=(), size=1000, ids=()):
+def job_of(tmp_path, *, members=100, rows=100, columns=(), size=1000, ids=(), features=1):
     facts = DataFacts(sha256="00", rows=rows, minimum=(0.0,), maximum=(1.0,), ids=ids)
-    data = SimpleNamespace(X=np.zeros((rows, 1)), encoding=Encoding("y", columns))
+    data = SimpleNamespace(X=np.zeros((rows, features)), encoding=Encoding("y", columns))
     return SimpleNamespace(
         data=data,
         members=members,
@@ -123,3 +123,9 @@ def test_a_column_of_very_many_words_is_named(tmp_path, snapshot):
     line = opening_notes(job_of(tmp_path, columns=(few, NumberColumn("age", 0, 1), many)), 1)
     assert line == snapshot
     assert "ward" not in line
+
+
+def test_a_wide_table_is_told_that_bounds_stay_open(tmp_path):
+    assert opening_notes(job_of(tmp_path, features=10), 1) == ""
+    assert "with 11 features" in opening_notes(job_of(tmp_path, features=11), 1)
+    assert opening_notes(job_of(tmp_path, members=0, features=11), 1) == ""
