@@ -200,12 +200,8 @@ class Probes:
         try:
             return step.transform(table)
         except Exception as error:
-            cure = (
-                "use handle_unknown='ignore'" if kind in _LOOK_UP else "return pipeline.fit(X, y)"
-            )
-            raise TrainingError(
-                f"{name}: {kind} cannot be applied ({cause(error)}): {cure}"
-            ) from None
+            cure = "use handle_unknown='ignore'" if kind in _LOOK_UP else "fit it on X"
+            raise TrainingError(f"{name}: {kind} fails ({cause(error)}): {cure}") from None
 
     def _refuse_mixed(self, step: Any, table: Any, name: str) -> None:
         """Raise if a step looks up numbers, or what depends on several columns."""
