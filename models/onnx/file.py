@@ -150,8 +150,10 @@ def _check(
     where: str,
 ) -> None:
     """Compare a node in onnxruntime with its replacement; all but linear models bit for bit."""
-    width = max((item.dims[0] for item in stored if item.dims), default=1)
-    if node.op_type == "ArrayFeatureExtractor":
+    width = max((len(each.floats) for each in node.attribute), default=1)
+    if node.op_type in _LINEAR:
+        width = stored[0].dims[0]
+    elif node.op_type == "ArrayFeatureExtractor":
         width = 1 + int(numpy_helper.to_array(stored[0]).max(initial=0))
     points = np.random.default_rng(0).normal(size=(64, max(1, width))).astype(np.float32)
     try:

@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from leaveout.errors import ModelError, TrainingError
+from leaveout.models.onnx.reader import TREES
 from leaveout.models.onnx.values import read_parameters, refuse_other_files
 from leaveout.models.replay import session
 from leaveout.models.train.own.preprocessing import Probes
@@ -69,6 +70,8 @@ _RETURN = (
     "return the trained torch module, an ONNX model (ModelProto, bytes or path), or a fitted "
     "scikit-learn estimator"
 )
+OF_TREES = ("Forest", "Tree", "Boost", "XGB", "LGBM")
+"""Words in the names of classifiers that are trees."""
 _SAMPLES = 10_000
 """Rows on which an export is checked: few may reach a branch that depends on the data."""
 
@@ -125,7 +128,8 @@ def _model(
     if isinstance(result, (bytes, bytearray, str, os.PathLike)):
         return _read(result, name)
     what = "None" if result is None else f"a {type(result).__name__}"
-    raise TrainingError(f"fit returned {what} as {name}: {_RETURN}")
+    expected = TREES if any(word in what for word in OF_TREES) else _RETURN
+    raise TrainingError(f"fit returned {what} as {name}: {expected}")
 
 
 def _read(result: Any, name: str) -> onnx.ModelProto:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from leaveout.errors import TrainingError
 from leaveout.models.onnx.reader import TREES
 from leaveout.models.replay import session
-from leaveout.models.train.own.convert import refuse_disagreement
+from leaveout.models.train.own.convert import OF_TREES, refuse_disagreement
 from leaveout.models.train.own.preprocessing import Probes
 
 Array = NDArray[np.floating]
@@ -21,8 +21,6 @@ _KINDS = (
     "MLPClassifier (activation relu or identity), linear classifiers such as LogisticRegression, "
     "and pipelines of scalers, encoders and imputers before one of them"
 )
-_OF_TREES = ("Forest", "Tree", "Boost", "XGB", "LGBM")
-"""Words in the names of classifiers that are trees."""
 _CLEAR = 1e-3
 """Share of the largest score by which a score must lead to decide the label with certainty."""
 _OPSET = 17
@@ -135,8 +133,13 @@ def _layers(estimator: Any, name: str) -> list[tuple[Array, Array]]:
         weight = weight if weight.ndim == 2 else weight[None]
         bias = np.broadcast_to(np.asarray(estimator.intercept_, weight.dtype), len(weight))
         return [(weight, bias)]
-    if any(word in kind for word in _OF_TREES):
+    if any(word in kind for word in OF_TREES):
         raise TrainingError(f"{name}: fit returned a {kind}: {TREES}")
+    if kind == "CalibratedClassifierCV":
+        raise TrainingError(
+            f"{name}: CalibratedClassifierCV averages sigmoids, which is not piecewise linear: "
+            "return the classifier in it without calibration"
+        )
     raise TrainingError(
         f"{name}: a fitted {kind} is not a supported network; expected {_KINDS}; for others, "
         "return an ONNX model"
