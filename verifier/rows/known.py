@@ -24,6 +24,7 @@ from leaveout.written import TableWriter, as_json
 
 if TYPE_CHECKING:
     from leaveout.verifier.report import Report
+from leaveout.verifier.report_views import data_frame
 
 __all__ = [
     "ORDERS",
@@ -101,6 +102,16 @@ def with_leaks(record: ByRowRecord, found: Sequence[tuple[int, RowLeakRecord]]) 
     return structs.replace(record, labels=tuple(labels))
 
 
+class RowList(list[RowRecord]):
+    """What is proved of training rows, in their order."""
+
+    def to_frame(self) -> Any:
+        """Return a pandas DataFrame with one line per row and model."""
+        columns = ("row", "name", "model", "network", "members", "bound", "leak", "words")
+        lines = [{name: getattr(each, name) for name in columns} for each in self]
+        return data_frame(lines, columns, "the list of rows")
+
+
 def to_csv(records: Sequence[RowRecord]) -> str:
     """Return rows as CSV: one line each, with the bound and worst known leak per label.
 
@@ -168,7 +179,7 @@ def rows(
     network: Path | None = None,
     family: Path | None = None,
     folder: Path | None = None,
-) -> list[RowRecord]:
+) -> RowList:
     """Return what is proved of each training row, in row order, one model at a time.
 
     Parameters
@@ -190,7 +201,7 @@ def rows(
     """
     if not report.by_row:
         raise RowsError(_nothing(report))
-    found: list[RowRecord] = []
+    found = RowList()
     for record in report.by_row:
         refuse_unfit(record)
         if data is None:
