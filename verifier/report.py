@@ -38,7 +38,7 @@ from leaveout.verifier.records import (
 from leaveout.written import as_json
 
 if TYPE_CHECKING:
-    from leaveout.verifier.rows.known import RowList
+    from leaveout.verifier.row_records import RowList
 
 __all__ = [
     "SAMPLE",

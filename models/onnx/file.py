@@ -74,7 +74,7 @@ def write_out(model: onnx.ModelProto, where: str) -> None:
 
 def _move(
     node: onnx.NodeProto, given: list[TensorProto], where: str
-) -> tuple[list[onnx.NodeProto], dict[str, NDArray[np.int64]]]:
+) -> tuple[list[onnx.NodeProto], dict[str, NDArray[Any]]]:
     """Return what selects columns, or fills gaps: numbers of a box have none."""
     target = node.output[0]
     if node.op_type == "Imputer":
