@@ -56,7 +56,8 @@ class Unpacked:
 def check_fit(fit: Fit) -> int:
     """Raise if a function cannot be called; return how many arguments it takes.
 
-    It takes rows if it has a parameter ``rows`` or a required fourth one.
+    A third one with a default is the seed only if its name says so. It takes rows if it has a
+    parameter ``rows`` or a required fourth one.
     """
     if not callable(fit):
         raise TrainingError(
@@ -69,6 +70,10 @@ def check_fit(fit: Fit) -> int:
         return 3
     if "rows" in signature.parameters and _binds(signature, 3, rows=None):
         return 4
+    third = [*signature.parameters.values()][2:3]
+    is_setting = any(each.default is not each.empty for each in third)
+    if is_setting and not any(word in third[0].name for word in ("seed", "state")):
+        return 2
     for count in (3, 4, 2):
         if _binds(signature, count):
             return count

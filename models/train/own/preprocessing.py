@@ -21,7 +21,7 @@ from leaveout.models.train.encoding import CategoryColumn, NumberColumn
 
 Array = NDArray[np.floating]
 
-STEPS = (
+_STEPS = (
     "Pipeline, ColumnTransformer, FeatureUnion, StandardScaler, MinMaxScaler, MaxAbsScaler, "
     "RobustScaler, SimpleImputer, MissingIndicator, OneHotEncoder, OrdinalEncoder, TargetEncoder, "
     "PCA, TruncatedSVD, VarianceThreshold, SelectKBest"
@@ -190,8 +190,8 @@ class Probes:
             "FunctionTransformer",
         }:
             raise TrainingError(
-                f"{name}: the pipeline's step {kind} is not supported; expected {STEPS}; apply it "
-                "to X beforehand, or return an ONNX model"
+                f"{name}: the pipeline's step {kind} is not supported; expected {_STEPS}; apply it "
+                "to X beforehand"
             )
         elif getattr(step, "clip", False):
             raise TrainingError(f"{name}: {kind}(clip=True) is not supported: use clip=False")
@@ -218,10 +218,13 @@ class Probes:
                 )
             if not fills and (differs & self.numbers).any():
                 (column,) = sources
-                raise TrainingError(
-                    f"{name}: {kind} looks up numbers of column {column!r}: pass a data frame with "
-                    f"raw=True in which they are categories, df[{column!r}].astype('category')"
+                cure = (
+                    "write gaps as NaN"
+                    if kind in _ON_GAPS
+                    else "pass a data frame with raw=True in which they are categories, "
+                    f"df[{column!r}].astype('category')"
                 )
+                raise TrainingError(f"{name}: {kind} looks up numbers of {column!r}: {cure}")
 
 
 def _starts(data: TrainingData) -> list[int]:
