@@ -92,7 +92,7 @@ def _move(
         )
     places, name = numpy_helper.to_array(given[0]).reshape(-1), f"{target}/places"
     inputs = [node.input[0], name]
-    return [helper.make_node("Gather", inputs, [target], name=node.name, axis=1)], {name: places}
+    return [helper.make_node("Gather", inputs, [target], name=node.name, axis=-1)], {name: places}
 
 
 def _scaler_parameters(node: onnx.NodeProto) -> dict[str, Floats]:

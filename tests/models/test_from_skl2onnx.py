@@ -148,3 +148,26 @@ def test_trees_are_refused_with_what_to_do(snapshot):
     with pytest.raises(ModelError) as told:
         network_from(onnx.load_from_string(model.SerializeToString()), "net.onnx")
     assert str(told.value) == snapshot
+
+
+def test_columns_are_selected_along_the_last_axis():
+    nodes = [
+        helper.make_node("Reshape", ["x", "shape"], ["r"]),
+        helper.make_node("ArrayFeatureExtractor", ["r", "places"], ["a"], domain="ai.onnx.ml"),
+        helper.make_node("Flatten", ["a"], ["y"]),
+    ]
+    constants = {"shape": np.array([-1, 2, 3]), "places": np.array([2, 0])}
+    graph = helper.make_graph(
+        nodes,
+        "selected",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 6])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 4])],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 1)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=8)
+    points = RNG.normal(size=(5, 6)).astype(F32)
+    (own,) = session(model, "it").run(None, {"x": points})
+    network = network_from(model, "net.onnx")
+    assert np.array_equal(network.runner().scores(points), own)
+    assert np.array_equal(network.stack.scores(points.astype(np.float64))[0], own)
