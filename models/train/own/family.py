@@ -291,8 +291,8 @@ def leave_one_out(
         )
         probes = None
         if raw:
-            kept = [name for name in X.columns if name not in (ids, group)]
-            probes = Probes.of_frame(X[kept], data)
+            named = [each for each in (ids, group) if isinstance(each, str)]
+            probes = Probes.of_frame(X[[c for c in X if str(c).strip() not in named]], data)
         _check(seed, workers, target)
         earlier = None if fresh is None else earlier_sample(Path(fresh))
         removed, drawn = left_out(

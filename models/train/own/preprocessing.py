@@ -79,6 +79,7 @@ class Probes:
 
         assert data.encoding is not None
         names = header_of(frame, "leave_one_out")
+        assert names == [*data.encoding.needed_columns]
         first: list[int] = []  # of each column, the row whose value the base has
         tried: list[tuple[int, int, int, bool]] = []  # column, row, feature, whether a number
         categories = []

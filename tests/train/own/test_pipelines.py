@@ -298,3 +298,30 @@ def test_networks_label_random_rows_as_their_own_fitted_pipelines(name, tmp_path
         values = {key: stack[member] for key, stack in family.parameters.items()}
         ties += compare(pipeline, network.runner(values).scores(points), rows)[0]
     assert ties <= 1
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("form", ["a column", "a list", "an array"])
+def test_all_rows_of_a_group_leave_a_pipeline_together(form, tmp_path):
+    frame, y = CANCER
+    codes = np.unique(y, return_inverse=True)[1]
+    people = np.array([f"p{row // 3}" for row in range(len(frame))])
+
+    def fit(X, y):
+        return PIPELINES["the user guide's"][1]().fit(X, y)
+
+    given, group = frame.assign(**{" who ": people}), "who"
+    if form != "a column":
+        given, group = frame, people if form == "an array" else people.tolist()
+    report = leave_one_out(
+        fit, given, y, out=tmp_path / "out", raw=True, group=group, members=2, units={"c0": "mm"}
+    )
+    network = load_network(report.network)
+    family = load_family(report.family, network)
+    encoding = encoding_of(family.manifest)
+    points = encode_rows(encoding, frame.to_dict("records"))
+    for member, person in enumerate(["p0", "p1"]):
+        left = frame[people != person]
+        pipeline = fit(left, codes[people != person])
+        values = {key: stack[member] for key, stack in family.parameters.items()}
+        assert compare(pipeline, network.runner(values).scores(points), frame)[0] == 0
