@@ -62,6 +62,8 @@ class Reading:
         What becomes of missing values: ``drop`` leaves their rows out, ``mark`` makes a word the
         category ``(missing)`` and a number the column's least, with a column that says so. Each
         for all columns, or as ``COLUMN=MODE`` for one. Without any they are refused.
+    words : tuple of str
+        Columns of words, even if all are numbers.
     fixed : bool
         Whether the table must be written as an earlier one was, so that no option can help.
 
@@ -77,6 +79,7 @@ class Reading:
     drop: tuple[str, ...] = ()
     group: str = ""
     missing: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
     fixed: bool = False
 
     def __post_init__(self) -> None:

@@ -38,7 +38,7 @@ from leaveout.verifier.records import (
 from leaveout.written import as_json
 
 if TYPE_CHECKING:
-    from leaveout.verifier.row_records import RowRecord
+    from leaveout.verifier.row_records import RowList
 
 __all__ = [
     "SAMPLE",
@@ -169,11 +169,13 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
             )
         return found
 
-    def table(self) -> Any:
+    def to_frame(self) -> Any:
         """Return a pandas DataFrame with one row per result."""
         return _view("leaveout.verifier.report_views:frame")(self)
 
-    def rows(self, data: Any = None) -> list[RowRecord]:
+    table = to_frame  # its former name
+
+    def rows(self, data: Any = None) -> RowList:
         """Return what is proved of each training row, in their order.
 
         Parameters
@@ -187,7 +189,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         LeaveoutError
             If the report says nothing of single rows, or the points cannot be used.
         """
-        found: list[RowRecord] = _view("leaveout.verifier.rows.known:rows")(self, data=data)
+        found: RowList = _view("leaveout.verifier.rows.known:rows")(self, data=data)
         return found
 
     def plot(self, ax: Any = None) -> Any:

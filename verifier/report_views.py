@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,8 +51,13 @@ def frame(report: Report) -> Any:
         {**{name: getattr(each, name) for name in columns}, "reason": each.reason}
         for each in report.results
     ]
-    made: Any = _require("pandas:DataFrame", "pandas", "a table of results")
-    return made(rows, columns=[*columns, "reason"])
+    return data_frame(rows, [*columns, "reason"], "report.results")
+
+
+def data_frame(rows: Sequence[Mapping[str, object]], columns: Sequence[str], same: str) -> Any:
+    """Return a pandas DataFrame; ``same`` is where its numbers are without pandas."""
+    made: Any = _require("pandas:DataFrame", "pandas", "a table of results", same)
+    return made(rows, columns=columns)
 
 
 def chart(report: Report, ax: Any = None) -> Any:
@@ -96,12 +102,11 @@ def _points(ax: Any, place: int, result: Result, answers: AnswersRecord) -> None
     )
 
 
-def _require(reference: str, library: str, what: str) -> object:
+def _require(reference: str, library: str, what: str, same: str = "report.results") -> object:
     """Return an object of an optional library; raise with the install hint."""
     try:
         return find_reference(reference)
     except ImportError:
         raise LeaveoutError(
-            f"{what} needs {library}: pip install {library}; report.results contains the same "
-            "numbers"
+            f"{what} needs {library}: pip install {library}; {same} contains the same numbers"
         ) from None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from leaveout.errors import LeaveoutError
+from leaveout.names import find_reference
 
 
 class RowsError(LeaveoutError):
@@ -62,3 +63,14 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
         """The label of the greatest bound; None if the row was never left out."""
         known = [each for each in self.labels if each.bound is not None]
         return max(known, key=lambda each: (each.bound or 0.0, each.leak or 0.0), default=None)
+
+
+class RowList(list[RowRecord]):
+    """What is proved of training rows, in their order."""
+
+    def to_frame(self) -> Any:
+        """Return a pandas DataFrame with one line per row and model."""
+        columns = ("row", "name", "model", "network", "members", "bound", "leak", "words")
+        lines = [{name: getattr(each, name) for name in columns} for each in self]
+        make: Any = find_reference("leaveout.verifier.report_views:data_frame")
+        return make(lines, columns, "the list of rows")

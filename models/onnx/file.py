@@ -27,27 +27,37 @@ from leaveout.models.replay import Runner, session, with_parameters
 
 Floats = NDArray[np.float32]
 
-_KINDS = {"Scaler", "LinearClassifier", "LinearRegressor"}
+_MOVES = {"ArrayFeatureExtractor", "Imputer"}
+_LINEAR = {"LinearClassifier", "LinearRegressor"}
+_KINDS = {*_MOVES, "Scaler", *_LINEAR}
 _PROBABILITIES = {b"NONE": "", b"LOGISTIC": "Sigmoid", b"SOFTMAX": "Softmax"}
 _NEAR = 1e-5
 """Allowed relative and absolute difference of probabilities: far above rounding."""
 
 
 def is_linear(node: onnx.NodeProto) -> bool:
-    """Return whether a node is a scaler or a linear model."""
+    """Return whether a node is a step or a linear model of scikit-learn that can be written out."""
     return node.domain == "ai.onnx.ml" and node.op_type in _KINDS
 
 
 def write_out(model: onnx.ModelProto, where: str) -> None:
-    """Replace scalers and linear models in place by sums and products, and check each."""
+    """Replace scalers and linear models in place by sums and products, and check each.
+
+    onnxruntime computes a scaler as this difference and product, and a linear model as a product of
+    float32 matrices, at most one rounding a term and sum: what is charged for the nodes written.
+    """
     nodes = list(model.graph.node)
+    known = {item.name: item for item in model.graph.initializer}
     taken = {name for each in nodes for name in (*each.output, *each.input)}
     del model.graph.node[:]
     for node in nodes:
         if not is_linear(node):
             model.graph.node.append(node)
             continue
-        if node.op_type == "Scaler":
+        given = [known[name] for name in node.input if name in known]
+        if node.op_type in _MOVES:
+            (made, constants), output = _move(node, given, where), node.output[0]
+        elif node.op_type == "Scaler":
             made, constants, output = _scaler(node), _scaler_parameters(node), node.output[0]
         else:
             made, constants, output = _linear(node), _matrices(node), node.output[-1]
@@ -57,9 +67,32 @@ def write_out(model: onnx.ModelProto, where: str) -> None:
                 f"{node.name!r} needs; rename them"
             )
         stored = [numpy_helper.from_array(value, name) for name, value in constants.items()]
-        _check(node, made, stored, output, where)
+        _check(node, made, [*stored, *given], output, where)
         model.graph.initializer.extend(stored)
         model.graph.node.extend(made)
+
+
+def _move(
+    node: onnx.NodeProto, given: list[TensorProto], where: str
+) -> tuple[list[onnx.NodeProto], dict[str, NDArray[Any]]]:
+    """Return what selects columns, or fills gaps: numbers of a box have none."""
+    target = node.output[0]
+    if node.op_type == "Imputer":
+        gaps = [each.f for each in node.attribute if each.name == "replaced_value_float"]
+        if not (gaps and math.isnan(gaps[0])):
+            raise ModelError(
+                f"{where}: node {node.name!r} (Imputer) replaces {gaps[0] if gaps else 0:g}, so it "
+                "is discontinuous; replace NaN instead (missing_values=np.nan)"
+            )
+        return [helper.make_node("Identity", node.input, [target], name=node.name)], {}
+    if len(given) != 1 or given[0].name != node.input[1]:
+        raise ModelError(
+            f"{where}: node {node.name!r} (ArrayFeatureExtractor) selects columns by data; "
+            "only constant columns are supported"
+        )
+    places, name = numpy_helper.to_array(given[0]).reshape(-1), f"{target}/places"
+    inputs = [node.input[0], name]
+    return [helper.make_node("Gather", inputs, [target], name=node.name, axis=-1)], {name: places}
 
 
 def _scaler_parameters(node: onnx.NodeProto) -> dict[str, Floats]:
@@ -116,8 +149,12 @@ def _check(
     output: str,
     where: str,
 ) -> None:
-    """Compare a node in onnxruntime with its replacement; a scaler bit for bit."""
-    width = max((item.dims[0] for item in stored if item.dims), default=1)
+    """Compare a node in onnxruntime with its replacement; all but linear models bit for bit."""
+    width = max((len(each.floats) for each in node.attribute), default=1)
+    if node.op_type in _LINEAR:
+        width = stored[0].dims[0]
+    elif node.op_type == "ArrayFeatureExtractor":
+        width = 1 + int(numpy_helper.to_array(stored[0]).max(initial=0))
     points = np.random.default_rng(0).normal(size=(64, max(1, width))).astype(np.float32)
     try:
         first, second = (
@@ -125,7 +162,7 @@ def _check(
         )
     except ModelError:
         first, second = np.zeros(1, np.float32), np.ones(1, np.float32)
-    near = 0.0 if node.op_type == "Scaler" else _NEAR
+    near = _NEAR if node.op_type in _LINEAR else 0.0
     if first.shape != second.shape or not np.allclose(first, second, rtol=near, atol=near):
         raise ModelError(
             f"{where}: node {node.name!r} ({node.op_type}) does not compute the expected sums "

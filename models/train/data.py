@@ -184,7 +184,12 @@ def read_columns(
         for name in names
         for each in ((name,) if fills.get(name) is None else (name, indicator_name(name)))
     ]
-    columns = tuple(_column(table, name, scaled) for name in named)
+    columns = tuple(
+        CategoryColumn(name, _categories(table, name))
+        if name in reading.words
+        else _column(table, name, scaled)
+        for name in named
+    )
     written = (reading.separator, reading.decimal, reading.charset)
     encoding = Encoding(label, columns, fills, *written)
     cautions = (*left.words, *_cautions(table, encoding, y, labels))
@@ -217,7 +222,7 @@ def _without_gaps(
             if name == label:
                 lacking = _find_unlabelled(cells)
             else:
-                lacking = _find_missing(cells, among_numbers=name == reading.group)
+                lacking = _find_missing(cells, name in reading.words, name == reading.group)
             gone |= lacking[cells.codes]
     left = _Left()
     if gone.any():
@@ -226,16 +231,16 @@ def _without_gaps(
         names_of = [f"{table.unit} {table.lines[at]}" for at in kept]
         table, left = table.take_rows(kept), _Left(tuple(names_of), (words,))
     for name in names:
-        if reading.missing and _find_missing(table.cells(name)).all():
+        if reading.missing and _find_missing(table.cells(name), name in reading.words).all():
             raise TrainingError(f"{table.path}, column {name!r}: is empty; add --drop {name}")
     fills: dict[str, float | None] = {}
     columns = dict(zip(table.header, table.columns, strict=True))
     for name in names:
-        cells = columns[name]
-        lacking = _find_missing(cells)
+        cells, is_word = columns[name], name in reading.words
+        lacking = _find_missing(cells, is_word)
         if reading.missing_mode(name) != "mark" or not lacking.any():
             continue
-        fills[name] = fill = _fill(cells, lacking, scaled)
+        fills[name] = fill = None if is_word else _fill(cells, lacking, scaled)
         word = MISSING if fill is None else repr(fill)
         columns[name] = Cells.of(
             word if lacking[code] else cells.words[code] for code in cells.codes.tolist()
@@ -250,9 +255,9 @@ def _without_gaps(
     return replace(table, header=list(columns), columns=tuple(columns.values())), fills, left
 
 
-def _find_missing(cells: Cells, among_numbers: bool = False) -> NDArray[np.bool_]:
+def _find_missing(cells: Cells, is_word: bool, among_numbers: bool = False) -> NDArray[np.bool_]:
     """Return which words of a column are missing values."""
-    numeric = among_numbers or _is_numeric(cells)
+    numeric = among_numbers or (not is_word and _is_numeric(cells))
     return np.array([is_missing_value(w, among_numbers=numeric) for w in cells.words], bool)
 
 
@@ -433,8 +438,7 @@ def _column(table: Table, name: str, scaled: bool) -> NumberColumn | CategoryCol
                 f"{at}: {word!r} is not a number, but most of the column is; fix it, or drop the "
                 "row or the column"
             )
-        _refuse_names(table, name, cells)
-        return CategoryColumn(name, tuple(sorted(words)))
+        return CategoryColumn(name, _categories(table, name))
     known = np.array(values, dtype=np.float64)
     infinite = ~np.isfinite(known)
     if infinite.any():
@@ -452,8 +456,9 @@ def _column(table: Table, name: str, scaled: bool) -> NumberColumn | CategoryCol
     return column
 
 
-def _refuse_names(table: Table, name: str, cells: Cells) -> None:
-    """Raise on words that are mostly unique to one row: as features they would publish rows."""
+def _categories(table: Table, name: str) -> tuple[str, ...]:
+    """Return sorted words, unless most are unique to one row: they would publish rows."""
+    cells = table.cells(name)
     alone = np.flatnonzero(cells.counts() == 1)
     if len(cells) >= _FEW_ROWS and 2 * len(alone) > len(cells):
         first = int(alone[0])
@@ -463,6 +468,7 @@ def _refuse_names(table: Table, name: str, cells: Cells) -> None:
             f"identifies its row; add --drop {name} or --id {name}, or replace the words by "
             "numbers or a few categories"
         )
+    return tuple(sorted(cells.words))
 
 
 def labels_of(

@@ -175,8 +175,8 @@ class Shown:
 def progress_bar(
     instead: Callable[[TrainingProgress], None] | None = None,
 ) -> Iterator[Shown]:
-    """Show progress and notes on a terminal, elsewhere only notes."""
-    if instead is not None or not sys.stderr.isatty():
+    """Show progress and notes on a terminal or in a notebook, elsewhere only notes."""
+    if instead is not None or not (sys.stderr.isatty() or "ipykernel" in sys.modules):
         yield Shown(instead or _say_note)
         return
     from rich.console import Console

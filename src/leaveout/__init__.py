@@ -37,3 +37,7 @@ def __getattr__(name: str) -> object:
 
         return leave_one_out
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

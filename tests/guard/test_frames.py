@@ -9,6 +9,7 @@ from leaveout.errors import GuardError
 from leaveout.models import load_family, load_network
 from leaveout.verifier.cli.app import run
 from leaveout.verifier.guard import Guard
+from leaveout.verifier.guard.classifier import GuardedClassifier
 
 from support.clinic import write_clinic
 from support.guards import make_folder
@@ -110,3 +111,24 @@ def test_an_npz_that_does_not_fit_is_refused_in_a_line(served, tmp_path, capsys,
 
     assert said in err and err.count("\n") == 1
     assert not (tmp_path / "out.csv").exists()
+
+
+def test_a_row_of_a_data_frame_is_answered_as_the_frame_is(guard):
+    made = frame().drop(index=2)
+    assert [guard.label(made.iloc[at]) for at in range(3)] == guard.labels(made).tolist()
+    assert guard.label(made.iloc[0].loc[["ward", "age"]]) == guard.label(X[0])
+    with pytest.raises(GuardError, match="'age' is missing"):
+        guard.label(made.iloc[0].drop("age"))
+
+
+def test_a_guarded_classifier_predicts_the_names_of_what_the_guard_answers(guard):
+    base = pytest.importorskip("sklearn.base")
+    classifier = GuardedClassifier(guard)
+    assert classifier.classes_.tolist() == ["no", "yes"]
+    inside = frame().drop(index=2)
+    names = np.array(["no", "yes"])[guard.labels(inside)]
+    assert np.array_equal(classifier.predict(inside), names)
+    assert classifier.fit(inside, names).score(inside, names) == 1
+    assert base.clone(classifier).guard is guard
+    with pytest.raises(GuardError):
+        classifier.predict(frame())

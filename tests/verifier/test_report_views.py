@@ -65,11 +65,22 @@ def test_it_is_shown_in_one_line_a_result(report, snapshot):
 
 def test_it_is_a_data_frame(report):
     pandas = pytest.importorskip("pandas")
-    table = report.table()
+    table = report.to_frame()
     assert isinstance(table, pandas.DataFrame)
+    assert table.equals(report.table())
+    rows = report.rows()
+    shown = rows.to_frame()
+    assert shown["row"].tolist() == [each.row for each in rows]
+    assert shown["words"].tolist() == [each.words for each in rows]
     assert table["name"].tolist() == ["bound", "bound", "high"]
     assert table["upper"].tolist() == [each.upper for each in report.results]
     assert table["label_name"].tolist() == ["kind 0", "kind 1", ""]
+
+
+def test_what_users_call_is_listed():
+    assert {"leave_one_out", "verify", "Report"} <= {*dir(leaveout)}
+    assert {"verify", "Report"} <= {*dir(leaveout.verifier)}
+    assert all(hasattr(leaveout, name) for name in dir(leaveout))
 
 
 def test_it_is_drawn_with_every_bound_and_row(report):

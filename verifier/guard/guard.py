@@ -413,12 +413,12 @@ class Guard:
         """
         return encode_inputs(rows, self.subject.encode)
 
-    def label(self, x: ArrayLike) -> int:
+    def label(self, x: Any) -> int:
         """Answer one input.
 
         Parameters
         ----------
-        x : array_like, shape (inputs,)
+        x : array_like, shape (inputs,), or a row of a data frame
             Rounded to float32 as a network reads it, to float64 as a forest does.
 
         Raises
@@ -428,6 +428,8 @@ class Guard:
         """
         subject = self.subject
         self._answering.refuse_if_closed()
+        if hasattr(x, "to_frame") and all(isinstance(name, str) for name in x.index):
+            x = self.encode(x.to_frame().T)[0]
         point = subject.domain.point(x)
         look = self._answering.look(subject, point)
         if look.label == REFUSED:

@@ -18,7 +18,13 @@ from leaveout.verifier.amounts import count_noun
 from leaveout.verifier.points.row_bounds import NO_LEAK
 from leaveout.verifier.points.sentences import label_phrase, row_name
 from leaveout.verifier.records import ByRowRecord, LabelByRowRecord, RowLeakRecord
-from leaveout.verifier.row_records import RowLabelRecord, RowPointsRecord, RowRecord, RowsError
+from leaveout.verifier.row_records import (
+    RowLabelRecord,
+    RowList,
+    RowPointsRecord,
+    RowRecord,
+    RowsError,
+)
 from leaveout.version import VERSION
 from leaveout.written import TableWriter, as_json
 
@@ -168,7 +174,7 @@ def rows(
     network: Path | None = None,
     family: Path | None = None,
     folder: Path | None = None,
-) -> list[RowRecord]:
+) -> RowList:
     """Return what is proved of each training row, in row order, one model at a time.
 
     Parameters
@@ -190,7 +196,7 @@ def rows(
     """
     if not report.by_row:
         raise RowsError(_nothing(report))
-    found: list[RowRecord] = []
+    found = RowList()
     for record in report.by_row:
         refuse_unfit(record)
         if data is None:
@@ -213,12 +219,12 @@ def folders_of(report: Report, folder: Path | None = None) -> tuple[Path, ...]:
     return (*bases, *(base / report.folder for base in bases if report.folder))
 
 
-def in_order(records: Sequence[RowRecord], by: Order = "bound") -> list[RowRecord]:
+def in_order(records: Sequence[RowRecord], by: Order = "bound") -> RowList:
     """Return rows sorted: the worst first, or by number or name."""
     if by == "row":
-        return sorted(records, key=lambda each: each.row)
+        return RowList(sorted(records, key=lambda each: each.row))
     if by == "name":
-        return sorted(records, key=lambda each: (each.name, each.row))
+        return RowList(sorted(records, key=lambda each: (each.name, each.row)))
 
     def worth(each: RowRecord) -> tuple[float, ...]:
         bound = -1.0 if each.bound is None else each.bound
@@ -227,15 +233,15 @@ def in_order(records: Sequence[RowRecord], by: Order = "bound") -> list[RowRecor
         first = {"bound": bound, "leak": leak, "changed": changed}[by]
         return -first, -bound, -leak, -changed, float(each.row)
 
-    return sorted(records, key=worth)
+    return RowList(sorted(records, key=worth))
 
 
-def find_rows(records: Sequence[RowRecord], name: str) -> list[RowRecord]:
+def find_rows(records: Sequence[RowRecord], name: str) -> RowList:
     """Return the rows with a name, or else a number: one per model."""
     found = [each for each in records if each.name == name]
     found = found or [each for each in records if str(each.row) == name.removeprefix("row ")]
     if found:
-        return found
+        return RowList(found)
     names = [each.display_name for each in records]
     raise RowsError(
         f"--row {name}: no such row{hint(name, names)}; there are {len(names):,}, from "

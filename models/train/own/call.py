@@ -17,6 +17,7 @@ from leaveout.errors import LeaveoutError, TrainingError, cause
 from leaveout.models.train.architecture import Signature, flatten_parameters
 from leaveout.models.train.draws import Rows
 from leaveout.models.train.own.convert import model_of
+from leaveout.models.train.own.preprocessing import Probes
 from leaveout.models.train.pool import (
     Block,
     Check,
@@ -34,7 +35,7 @@ from leaveout.models.train.pool import (
 )
 
 Fit = Callable[..., Any]
-"""``fit(X, y, seed)`` or ``fit(X, y, seed, rows)``."""
+"""``fit(X, y, seed)``, ``fit(X, y, seed, rows)`` or ``fit(X, y)``."""
 
 _FORMS = "fit(X, y, seed) or fit(X, y, seed, rows)"
 _SENDS = "define what it needs inside it, or in a module"
@@ -45,17 +46,18 @@ class Unpacked:
     """A training function received from another process."""
 
     function: Fit
-    takes_rows: bool
+    count: int  # of arguments
 
-    def further(self, rows: Rows) -> tuple[Rows, ...]:
-        """Return the arguments after the seed."""
-        return (rows,) if self.takes_rows else ()
+    def __call__(self, X: Any, y: NDArray[np.int64], seed: int, rows: Rows) -> Any:
+        """Train one network."""
+        return self.function(*(X, y, seed, rows)[: self.count])
 
 
-def check_fit(fit: Fit) -> bool:
-    """Raise if a function cannot be called; return whether it takes the rows.
+def check_fit(fit: Fit) -> int:
+    """Raise if a function cannot be called; return how many arguments it takes.
 
-    It takes rows if it has a parameter ``rows`` or a required fourth one.
+    A third one with a default is the seed only if its name says so. It takes rows if it has a
+    parameter ``rows`` or a required fourth one.
     """
     if not callable(fit):
         raise TrainingError(
@@ -65,12 +67,16 @@ def check_fit(fit: Fit) -> bool:
     try:
         signature = inspect.signature(fit)
     except (TypeError, ValueError):
-        return False
+        return 3
     if "rows" in signature.parameters and _binds(signature, 3, rows=None):
-        return True
-    for count in (3, 4):
+        return 4
+    third = [*signature.parameters.values()][2:3]
+    is_setting = any(each.default is not each.empty for each in third)
+    if is_setting and not any(word in third[0].name for word in ("seed", "state")):
+        return 2
+    for count in (3, 4, 2):
         if _binds(signature, count):
-            return count == 4
+            return count
     raise TrainingError(f"fit{signature} cannot be called as {_FORMS}: use these parameters")
 
 
@@ -82,12 +88,12 @@ def _binds(signature: inspect.Signature, count: int, **named: None) -> bool:
     return True
 
 
-def pack_fit(fit: Fit, takes_rows: bool) -> bytes:
+def pack_fit(fit: Fit, count: int) -> bytes:
     """Pickle a function with all that it uses, even a lambda or a notebook's function."""
     import cloudpickle
 
     try:
-        return bytes(cloudpickle.dumps(Unpacked(fit, takes_rows)))
+        return bytes(cloudpickle.dumps(Unpacked(fit, count)))
     except Exception as error:
         raise TrainingError(
             f"fit cannot be sent to another process ({cause(error)}): {_SENDS}"
@@ -108,17 +114,16 @@ def unpack_fit(packed: bytes) -> Unpacked:
     return fit
 
 
-def call(
-    packed: bytes, X: NDArray[np.float32], y: NDArray[np.int64], seed: int, rows: Rows, name: str
-) -> Any:
-    """Train one network; changes the function makes to its arrays do not affect later calls."""
+def call(packed: bytes, X: Any, y: NDArray[np.int64], seed: int, rows: Rows, name: str) -> Any:
+    """Train one network; changes the function makes to its data do not affect later calls."""
     numbers = rows.numbers
     had_torch = "torch" in sys.modules
     fit = unpack_fit(packed)
     while True:
         _seed_all(seed)
         try:
-            result = fit.function(X[numbers], y[numbers], seed, *fit.further(rows))
+            chosen = X.iloc[numbers] if hasattr(X, "iloc") else X[numbers]
+            result = fit(chosen, y[numbers], seed, rows)
         except (Exception, SystemExit) as error:
             raise TrainingError(f"fit failed for {name}{_place(error)}: {cause(error)}") from None
         if had_torch or "torch" not in sys.modules:
@@ -156,6 +161,7 @@ class FitTask(Task):
     removed: NDArray[np.int64]  # shape (members,): the row or group each member lacks
     seed: int
     groups: NDArray[np.int64] | None = None  # shape (rows,): the group of each row
+    raw: Probes | None = None  # the data frame that `fit` receives in place of X
     folder: str = ""
     reference: str = ""  # digest of the full network's parameters
 
@@ -207,5 +213,6 @@ class FitTask(Task):
         lacks = int(self.removed[network - 1]) if network else None
         rows = Rows(len(self.X), lacks, self.groups)
         name = name_of(network, self.removed)
-        trained = call(self.fit, self.X, self.y, seed, rows, name)
-        return model_of(trained, self.X, self.labels, name)
+        given = self.X if self.raw is None else self.raw.rows
+        trained = call(self.fit, given, self.y, seed, rows, name)
+        return model_of(trained, self.X, self.labels, name, self.raw)

@@ -14,8 +14,10 @@ from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from leaveout.errors import ModelError, TrainingError
+from leaveout.models.onnx.reader import TREES
 from leaveout.models.onnx.values import read_parameters, refuse_other_files
 from leaveout.models.replay import session
+from leaveout.models.train.own.preprocessing import Probes
 
 _TOLERANCE = 1e-3
 """Share of the largest score: above float32 rounding in small networks, below a misreading."""
@@ -68,6 +70,8 @@ _RETURN = (
     "return the trained torch module, an ONNX model (ModelProto, bytes or path), or a fitted "
     "scikit-learn estimator"
 )
+OF_TREES = ("Forest", "Tree", "Boost", "XGB", "LGBM")
+"""Words in the names of classifiers that are trees."""
 _SAMPLES = 10_000
 """Rows on which an export is checked: few may reach a branch that depends on the data."""
 
@@ -75,10 +79,12 @@ _CUTS = frozenset({"Clip", "HardSigmoid"})
 """Operators that turn a number into a probability, one half at 0."""
 
 
-def model_of(result: Any, X: NDArray[np.float32], labels: int, name: str) -> bytes:
+def model_of(
+    result: Any, X: NDArray[np.float32], labels: int, name: str, raw: Probes | None = None
+) -> bytes:
     """Return a trained network as a serialised ONNX model."""
     points = np.ascontiguousarray(X[:_SAMPLES])
-    model = _model(result, points, labels, name)
+    model = _model(result, points, labels, name, raw)
     refuse_infinite(model, name)
     found = _scores(model, points[:2], name)
     one = labels == 2 and found.shape == (len(points[:2]), 1)
@@ -96,7 +102,18 @@ def model_of(result: Any, X: NDArray[np.float32], labels: int, name: str) -> byt
     return bytes(model.SerializeToString(deterministic=True))
 
 
-def _model(result: Any, points: NDArray[np.float32], labels: int, name: str) -> onnx.ModelProto:
+def _model(
+    result: Any, points: NDArray[np.float32], labels: int, name: str, raw: Probes | None
+) -> onnx.ModelProto:
+    if hasattr(result, "get_params") and hasattr(result, "fit"):
+        from leaveout.models.train.own.from_sklearn import estimator_model
+
+        return estimator_model(result, points, labels, name, raw)
+    if raw is not None:
+        raise TrainingError(
+            f"{name}: with raw=True fit must return a fitted scikit-learn estimator, but returned "
+            f"a {type(result).__name__}"
+        )
     if "torch" in sys.modules:
         import torch
 
@@ -110,12 +127,9 @@ def _model(result: Any, points: NDArray[np.float32], labels: int, name: str) -> 
         return _whole(model, name)
     if isinstance(result, (bytes, bytearray, str, os.PathLike)):
         return _read(result, name)
-    if hasattr(result, "get_params") and hasattr(result, "fit"):
-        from leaveout.models.train.own.from_sklearn import estimator_model
-
-        return estimator_model(result, points, labels, name)
     what = "None" if result is None else f"a {type(result).__name__}"
-    raise TrainingError(f"fit returned {what} as {name}: {_RETURN}")
+    expected = TREES if any(word in what for word in OF_TREES) else _RETURN
+    raise TrainingError(f"fit returned {what} as {name}: {expected}")
 
 
 def _read(result: Any, name: str) -> onnx.ModelProto:

@@ -32,6 +32,7 @@ from leaveout.models.train.job import OWN, PARTIAL, Job, is_complete
 from leaveout.models.train.left_out import earlier_sample, left_out
 from leaveout.models.train.own.call import Fit, FitTask, check_fit, pack_fit
 from leaveout.models.train.own.inputs import training_data
+from leaveout.models.train.own.preprocessing import Probes
 from leaveout.models.train.pool import (
     Failed,
     Order,
@@ -187,6 +188,7 @@ def leave_one_out(
     group: Sequence[Any] | str | None = None,
     missing: str | Sequence[str] = (),
     one_hot: Mapping[str, Sequence[str]] | None = None,
+    raw: bool = False,
     workers: int | None = None,
     executor: str = "processes",
     backend: str | None = None,
@@ -208,9 +210,9 @@ def leave_one_out(
     fit : callable
         ``fit(X, y, seed)`` returns a trained `torch.nn.Module` in evaluation mode, an ONNX model
         (ModelProto, bytes or path), or a fitted scikit-learn classifier: MLPClassifier, a linear
-        one, or a pipeline of StandardScaler or MinMaxScaler and one of these. ``X`` is float32 of
+        one, or a pipeline of scalers, encoders and imputers and one of these. ``X`` is float32 of
         shape (rows, features), ``y`` int64 of shape (rows,), from 0. A fourth parameter receives
-        them as `leaveout.models.train.Rows`, whose batches do not shift.
+        them as `leaveout.models.train.Rows`, whose batches do not shift; ``seed`` may be left out.
     X : array_like of numbers, shape (rows, features), or a data frame
         Arrays are used unchanged. Columns of a data frame are encoded like those of a CSV: numbers
         are scaled into [0, 1], words one-hot encoded.
@@ -242,6 +244,11 @@ def leave_one_out(
         What becomes of missing values of a data frame, as for ``leaveout train --missing``.
     one_hot : mapping of str to sequence of str or None
         For an encoded array: the adjacent features of each column of words, by column name.
+    raw : bool
+        Whether ``fit`` receives the rows of a pandas DataFrame as they are, without the columns
+        ``ids`` and ``group``, and returns a scikit-learn pipeline. The family reads the encoding
+        of the whole table, missing values marked; each member's own preprocessing is folded into
+        its first layer.
     workers : int or None
         Processes of one thread each; None for one per core, on Ray one per core of the cluster.
     executor : str
@@ -280,7 +287,12 @@ def leave_one_out(
             group=group,
             missing=missing,
             one_hot=one_hot,
+            raw=raw,
         )
+        probes = None
+        if raw:
+            named = [each for each in (ids, group) if isinstance(each, str)]
+            probes = Probes.of_frame(X[[c for c in X if str(c).strip() not in named]], data)
         _check(seed, workers, target)
         earlier = None if fresh is None else earlier_sample(Path(fresh))
         removed, drawn = left_out(
@@ -292,7 +304,10 @@ def leave_one_out(
             earlier=earlier,
         )
         refuse_lone_labels(data, removed)
-        task = FitTask(packed, data.X, data.y, len(data.labels), removed, int(seed), data.groups)
+        task = FitTask(
+            *(packed, data.X, data.y, len(data.labels)),
+            *(removed, int(seed), data.groups, probes),
+        )
         with progress_bar(on_progress) as shown:
             told = shown.progress
             if not (target / PARTIAL).exists():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -11,16 +12,15 @@ from numpy.typing import NDArray
 from leaveout.errors import TrainingError
 from leaveout.models.onnx.reader import TREES
 from leaveout.models.replay import session
-from leaveout.models.train.own.convert import refuse_disagreement
+from leaveout.models.train.own.convert import OF_TREES, refuse_disagreement
+from leaveout.models.train.own.preprocessing import Probes
 
 Array = NDArray[np.floating]
 
 _KINDS = (
     "MLPClassifier (activation relu or identity), linear classifiers such as LogisticRegression, "
-    "and pipelines of StandardScaler or MinMaxScaler before one of them"
+    "and pipelines of scalers, encoders and imputers before one of them"
 )
-_OF_TREES = ("Forest", "Tree", "Boost", "XGB", "LGBM")
-"""Words in the names of classifiers that are trees."""
 _CLEAR = 1e-3
 """Share of the largest score by which a score must lead to decide the label with certainty."""
 _OPSET = 17
@@ -28,23 +28,22 @@ _IR_VERSION = 8
 
 
 def estimator_model(
-    estimator: Any, points: NDArray[np.float32], labels: int, name: str
+    estimator: Any, points: NDArray[np.float32], labels: int, name: str, raw: Probes | None = None
 ) -> onnx.ModelProto:
     """Convert a fitted classifier to an ONNX model with one score per label.
 
     Scores are the decision function or the softmax's input; 0 and z for two labels with one number
-    z.
+    z. Its preprocessing becomes part of the first layer.
     """
     from sklearn.pipeline import Pipeline
 
-    steps = [("", estimator)]
-    if isinstance(estimator, Pipeline):
-        steps = [each for each in estimator.steps if each[1] not in {None, "passthrough"}] or steps
-    graph = _Graph(name)
-    for _, scaler in steps[:-1]:
-        _scale(graph, scaler, name)
-    last = steps[-1][1]
+    estimator = getattr(estimator, "best_estimator_", estimator)
+    *steps, last = _flatten(estimator) if isinstance(estimator, Pipeline) else [estimator]
     layers = _layers(last, name)
+    if steps or raw is not None:
+        weight, bias = (Probes.of_array(points) if raw is None else raw).fold(steps, name)
+        first, shift = layers[0]
+        layers[0] = first @ weight, shift + first @ bias
     known = np.asarray(getattr(last, "classes_", ())).tolist()
     if known != list(range(labels)):
         raise TrainingError(
@@ -54,29 +53,42 @@ def estimator_model(
     if labels == 2:
         weight, bias = layers[-1]
         layers[-1] = (np.vstack([0 * weight, weight]), np.concatenate([0 * bias, bias]))
+    graph = _Graph()
     for index, (weight, bias) in enumerate(layers):
         graph.dense(index, weight, bias)
         if index < len(layers) - 1 and last.activation == "relu":
             graph.relu(index)
     model = graph.model(points.shape[1], labels)
-    if hasattr(estimator, "decision_function"):
-        refuse_disagreement(model, points, lambda: _decision(estimator, points, labels), name)
-    else:
-        refuse_disagreement(
-            model, points, lambda: estimator.predict_proba(points), name, of=_softmax
-        )
-    _refuse_own_labels(estimator, model, points, name)
+    given = points if raw is None else raw.rows.iloc[: len(points)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # on categories that a member does not know
+        if hasattr(estimator, "decision_function"):
+            refuse_disagreement(model, points, lambda: _decision(estimator, given, labels), name)
+        else:
+            refuse_disagreement(
+                model, points, lambda: estimator.predict_proba(given), name, of=_softmax
+            )
+        _refuse_own_labels(np.asarray(estimator.predict(given)), estimator, model, points, name)
     return model
 
 
+def _flatten(pipeline: Any) -> list[Any]:
+    """Return the steps of a pipeline that do something, nested ones in line at its end."""
+    steps = [each for _, each in pipeline.steps if each not in (None, "passthrough")] or [None]
+    return [*steps[:-1], *_flatten(steps[-1])] if type(steps[-1]) is type(pipeline) else steps
+
+
 def _refuse_own_labels(
-    estimator: Any, model: onnx.ModelProto, points: NDArray[np.float32], name: str
+    own: NDArray[Any],
+    estimator: Any,
+    model: onnx.ModelProto,
+    points: NDArray[np.float32],
+    name: str,
 ) -> None:
     """Raise if an estimator's label differs from that of its highest score."""
     scores = session(model, name).run(None, {"x": points})[0].astype(np.float64)
     above = np.sort(scores, axis=1)
     clear = above[:, -1] - above[:, -2] > _CLEAR * (1 + np.abs(above).max(axis=1))
-    own = np.asarray(estimator.predict(points))
     wrong = clear & (own != scores.argmax(axis=1))
     if wrong.any():
         raise TrainingError(
@@ -85,8 +97,8 @@ def _refuse_own_labels(
         )
 
 
-def _decision(estimator: Any, points: Array, labels: int) -> Array:
-    found = np.asarray(estimator.decision_function(points), dtype=np.float64)
+def _decision(estimator: Any, given: Any, labels: int) -> Array:
+    found = np.asarray(estimator.decision_function(given), dtype=np.float64)
     return np.stack([0 * found, found], axis=1) if labels == 2 else found
 
 
@@ -121,35 +133,17 @@ def _layers(estimator: Any, name: str) -> list[tuple[Array, Array]]:
         weight = weight if weight.ndim == 2 else weight[None]
         bias = np.broadcast_to(np.asarray(estimator.intercept_, weight.dtype), len(weight))
         return [(weight, bias)]
-    if any(word in kind for word in _OF_TREES):
+    if any(word in kind for word in OF_TREES):
         raise TrainingError(f"{name}: fit returned a {kind}: {TREES}")
+    if kind == "CalibratedClassifierCV":
+        raise TrainingError(
+            f"{name}: CalibratedClassifierCV averages sigmoids, which is not piecewise linear: "
+            "return the classifier in it without calibration"
+        )
     raise TrainingError(
         f"{name}: a fitted {kind} is not a supported network; expected {_KINDS}; for others, "
         "return an ONNX model"
     )
-
-
-def _scale(graph: _Graph, scaler: Any, name: str) -> None:
-    from sklearn.preprocessing import MinMaxScaler, StandardScaler
-
-    kind = type(scaler).__name__
-    if isinstance(scaler, StandardScaler):
-        _require(scaler, "n_features_in_", name)
-        if scaler.mean_ is not None and scaler.with_mean:
-            graph.affine("Sub", scaler.mean_)
-        if scaler.scale_ is not None:
-            graph.affine("Div", scaler.scale_)
-    elif isinstance(scaler, MinMaxScaler):
-        _require(scaler, "scale_", name)
-        if scaler.clip:
-            raise TrainingError(f"{name}: MinMaxScaler(clip=True) is not supported: use clip=False")
-        graph.affine("Mul", scaler.scale_)
-        graph.affine("Add", scaler.min_)
-    else:
-        raise TrainingError(
-            f"{name}: the pipeline's step {kind} is not supported; expected {_KINDS}; apply it "
-            "to X beforehand, or return an ONNX model"
-        )
 
 
 def _require(estimator: Any, attribute: str, name: str) -> None:
@@ -162,18 +156,10 @@ def _require(estimator: Any, attribute: str, name: str) -> None:
 class _Graph:
     """Builder of nodes of a model."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self) -> None:
         self._nodes: list[onnx.NodeProto] = []
         self._values: list[onnx.TensorProto] = []
         self._current = "x"
-
-    def affine(self, operator: str, value: Any) -> None:
-        """Add an elementwise operator with one number per feature."""
-        index = len(self._nodes)
-        if operator == "Div" and not np.asarray(value, dtype=np.float32).all():
-            raise TrainingError(f"{self._name}: a feature's scale is 0 in float32; rescale X")
-        self._node(operator, [self._value(f"scaler.{index}", np.asarray(value))], f"scaled.{index}")
 
     def dense(self, index: int, weight: Array, bias: Array) -> None:
         names = [f"layers.{index}.weight", f"layers.{index}.bias"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -104,16 +105,23 @@ def training_data(
     group: Sequence[Any] | str | None = None,
     missing: str | Sequence[str] = (),
     one_hot: Mapping[str, Sequence[str]] | None = None,
+    raw: bool = False,
 ) -> TrainingData:
     """Read the data given to `leaveout.leave_one_out`.
 
     A data frame is encoded as `leaveout train` encodes a table; an array is used unchanged.
     """
+    if raw and not hasattr(X, "iloc"):
+        raise TrainingError(
+            f"{_SOURCE}: raw=True needs X as a pandas DataFrame, not a {type(X).__name__}"
+        )
     if ids is not None and group is not None:
         raise TrainingError(
             f"{_SOURCE}: group names what leaves together, so rows need no ids; drop ids"
         )
     modes = (missing,) if isinstance(missing, str) else tuple(missing)
+    if raw and any(mode.endswith("drop") for mode in modes):
+        raise TrainingError(f"{_SOURCE}: missing='drop' with raw=True; pass X.dropna() instead")
     if is_frame(X):
         if features is not None:
             raise TrainingError(
@@ -125,7 +133,11 @@ def training_data(
                 f"{_SOURCE}: one_hot applies only to arrays: keep the column of words in the "
                 "data frame; it is encoded automatically"
             )
-        return _frame_data(X, header_of(X, _SOURCE), y, units, ids, group, modes)
+        header = header_of(X, _SOURCE)
+        if not raw:
+            return _frame_data(X, header, y, units, ids, group, Reading(missing=modes))
+        reading = Reading(missing=modes or ("mark",), words=_word_columns(X, header))
+        return _frame_data(X, header, y, units, ids, group, reading)
     if modes:
         raise TrainingError(
             f"{_SOURCE}: missing applies only to data frames; fill in the array, or pass a frame"
@@ -140,7 +152,7 @@ def _frame_data(
     units: Mapping[str, str] | None,
     ids: Sequence[Any] | str | None,
     group: Sequence[Any] | str | None,
-    missing: tuple[str, ...],
+    reading: Reading,
 ) -> TrainingData:
     if not header:
         raise TrainingError(f"{_SOURCE}: X has no columns; expected one per feature")
@@ -177,8 +189,18 @@ def _frame_data(
     columns = tuple(map(Cells.of, [*cells, labels]))
     table = Table(_SOURCE, [*header, label], columns, range(len(labels)), "row")
     if group is None:
-        return table_data(table, label, named, units, Reading(missing=missing))
-    return table_data(table, label, None, units, Reading(group=named or "", missing=missing))
+        return table_data(table, label, named, units, reading)
+    return table_data(table, label, None, units, replace(reading, group=named or ""))
+
+
+def _word_columns(frame: Any, header: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns that a pandas DataFrame declares as words or categories."""
+    return tuple(
+        name
+        for name, column in zip(header, frame.columns, strict=True)
+        if str(frame[column].dtype) == "category"
+        or any(isinstance(value, str) for value in values_of(frame[column]))
+    )
 
 
 def _array_data(

@@ -91,7 +91,7 @@ NAN = np.where(X[4, 1] == X, np.nan, X)
     [
         None,
         LogisticRegression(),
-        lambda X, y: None,
+        lambda X: None,
         lambda X, y, seed: None,
         lambda X, y, seed: {"w": 1},
         lambda X, y, seed: b"onnx?",
