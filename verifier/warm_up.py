@@ -59,7 +59,10 @@ def rehearse() -> None:
 Say = Callable[[str], None]
 """Shows a line to whoever waits."""
 
-_FIRST = "compiling, once: this takes up to a minute and does not count as search"
+_FIRST = (
+    "compiling, once: this takes up to a minute and does not count as search ('leaveout warm' "
+    "compiles everything in advance)"
+)
 _LOST = (
     "compiled code cannot be cached, so every run compiles again: set NUMBA_CACHE_DIR to a "
     "writable folder"

@@ -13,10 +13,10 @@ def warm(
         list[str] | None,
         typer.Argument(
             metavar="[KERNEL]...",
-            help="What to compile: points (claims over points), guard, forest_guard, trees "
-            "(training forests), forest (claims about them), forest_leaks, forest_check (their "
-            "certificates), dpa, ss_dpa, finite_aggregation, hash_bagging, "
-            "run_off, collective_accuracy.",
+            help="What to compile: points (claims over points), guard, forest_guard, growth "
+            "(training forests), trees (deleting from them), forest (claims about them), "
+            "forest_leaks, forest_check (their certificates), dpa, ss_dpa, finite_aggregation, "
+            "hash_bagging, run_off, collective_accuracy.",
             show_default="everything",
         ),
     ] = None,
