@@ -18,6 +18,7 @@ from leaveout.errors import LeaveoutError
 from leaveout.files import ARCHIVE, open_file
 from leaveout.models import Manifest
 from leaveout.models.archive import read_archive
+from leaveout.models.quality import Quality
 from leaveout.models.reading import FURTHER, Reading, read_table
 from leaveout.models.table import Table, frame_table, is_frame, number
 from leaveout.models.train.encoding import (
@@ -159,6 +160,21 @@ class GivenPoints:
                 )
             found.append(place[cell])
         return np.asarray(found, dtype=np.int64)
+
+    def quality(self, manifest: Manifest, answers: NDArray[np.int64]) -> Quality | None:
+        """Return how accurate answers to the points are, where training had their labels."""
+        encoding, facts = encoding_of(manifest), manifest.data
+        table = self.table_like(encoding)
+        known = () if facts is None else facts.labels
+        if table is not None and encoding is not None and encoding.label in table.header:
+            place = {label: at for at, label in enumerate(known)}
+            y = np.array([place.get(cell, -1) for cell in table.column(encoding.label)], np.int64)
+        elif self.arrays is not None and self.arrays.y is not None:
+            y = self.arrays.y
+        else:
+            return None
+        right = (y >= 0) & (y < len(known))
+        return Quality.of(answers[right], y[right], known) if right.any() else None
 
     def at(self, row: int) -> str:
         """Return the position of a point for messages."""
@@ -488,6 +504,7 @@ class GivenAnswers:
                 float(each) if np.isfinite(each) else None for each in asked.answers.confidences
             ),
             states=tuple(_NAMES[each] for each in found.tolist()),
+            quality=self._given.quality(family.manifest, asked.answers.labels),
         )
 
 
