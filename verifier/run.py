@@ -169,7 +169,7 @@ def verify(
     leaks: list[NetworkJob] = [task.job for task in networks]
     if guarded is not None:
         guarded.begin(leaks)
-    rows = None if given is None else GivenAnswers(leaks, given)
+    rows = None if given is None else GivenAnswers(leaks, given, bool(statements.about("samples")))
     if file is not None:
         context.notes.extend(_resume(statements, file))
     # What is done once for all runs is not charged to the first.

@@ -43,7 +43,7 @@ from leaveout.verifier.points.answers import (
     states,
 )
 from leaveout.verifier.points.network_leaks import NetworkJob
-from leaveout.verifier.points.sentences import is_plain, label_name, unit_of
+from leaveout.verifier.points.sentences import DRAWN_ALONE, is_plain, label_name, unit_of
 from leaveout.verifier.records import AnswersRecord, AnswerState, LabelAnswersRecord
 from leaveout.verifier.report import Result
 
@@ -425,7 +425,7 @@ class _Asked:
 class GivenAnswers:
     """The given rows, evaluated by each network whose leaks a run bounds."""
 
-    def __init__(self, jobs: Sequence[NetworkJob], given: GivenPoints) -> None:
+    def __init__(self, jobs: Sequence[NetworkJob], given: GivenPoints, sampled: bool) -> None:
         self._given = given
         # Of another network leaks say nothing of any record.
         gathered: dict[tuple[int, int], list[NetworkJob]] = {}
@@ -434,13 +434,14 @@ class GivenAnswers:
                 instance = job.compared.instance
                 key = id(instance.network), id(instance.family)
                 gathered.setdefault(key, []).append(job)
+        if not gathered and sampled:
+            raise DataError(f"{given.place}: {DRAWN_ALONE}")
         if not gathered:
             raise DataError(
                 f"{given.place}: no statement bounds the confidence of leaks of a family, so "
                 "there is nothing to compare rows with; add 'find bound: least b per label such "
                 "that forall x in X, M in F: confidence(N, x) > b => label(M, x) == label(N, "
-                "x)' (a sample of the rows, with 'but', bounds no single answer), or drop the "
-                "rows"
+                "x)', or drop the rows"
             )
         self._asked = [_ask(own, given) for own in gathered.values()]
 

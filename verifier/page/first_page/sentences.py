@@ -252,7 +252,9 @@ def empty_claims(page: Page) -> str:
                 continue
             own = [each for each in run.report.results if each.name in model.statements]
             why = f"the model ignores its input: {constant[model.file]}"
-            if all(each.upper is not None and each.upper <= 0 for each in own):
+            if model.rows == model.members and all(
+                each.upper is not None and each.upper <= 0 for each in own
+            ):
                 return f", but nothing depends on any record, because {why}"
             return f", but little can depend on any record: {why}"
     return ""
