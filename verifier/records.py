@@ -196,11 +196,11 @@ def constant_models(
                 found[model.file] = f"all {rows:,} training rows are answered with {label!r}"
     for each in answers:
         if each.network not in measured and len(each.answers) > 1 == len(set(each.answers)):
-            (label,) = set(each.answers)
-            name = next((repr(own.name) for own in each.labels if own.label == label and own.name),
-                        f"label {label}")  # fmt: skip
-            rows = f"all {len(each.answers):,} rows of {each.data}"
-            found[each.network] = f"{rows} are answered with {name}"
+            (answer,) = set(each.answers)
+            name = next((repr(own.name) for own in each.labels if own.label == answer and own.name),
+                        f"label {answer}")  # fmt: skip
+            given = f"all {len(each.answers):,} rows of {each.data}"
+            found[each.network] = f"{given} are answered with {name}"
     return found
 
 

@@ -215,6 +215,7 @@ def report_of(job: Job, started: float, complete: bool) -> TrainingReport:
         members=job.members,
         train_accuracy=quality.accuracy,
         quality=quality,
+        groups=None if data.groups is None else data.removable,
         warnings=(*data.cautions, *quality.caution),
         test_accuracy=test,
         seconds=time.monotonic() - started,

@@ -64,6 +64,8 @@ class TrainingReport:
         Why the members may not be a leave-one-out family, and likely mistakes in the table.
     quality : Quality
         How accurate the network is on its training rows.
+    groups : int or None
+        Groups of rows that leave together; None if each row leaves alone.
     """
 
     directory: Path
@@ -77,6 +79,7 @@ class TrainingReport:
     complete_before: bool
     files: tuple[Path, ...]
     quality: Quality
+    groups: int | None = None
     warnings: tuple[str, ...] = ()
 
     @property

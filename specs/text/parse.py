@@ -115,8 +115,8 @@ def read_bytes(path: str | Path) -> bytes:
     except FileNotFoundError:
         raise SpecError(f"{path}: no such file") from None
     except IsADirectoryError:
-        inside = sorted(path.glob("*.spec"))
-        cure = f"; name the one in it: {inside[0]}" if inside else ""
+        inside = sorted(Path(path).glob("*.spec"))
+        cure = f"; name one in it: {', '.join(map(str, inside[:3]))}" if inside else ""
         raise SpecError(f"{path}: is a folder, expected a specification file{cure}") from None
     except UnusualFileError as error:
         if error.errno == errno.EFBIG:

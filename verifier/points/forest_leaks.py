@@ -326,7 +326,7 @@ class Forests(Compared):
         if self.pair or not len(self.rows):
             return None
         answers = self.whole.probabilities(self.rows).argmax(axis=1)
-        y = exact_forest(self.deletions.forest).ensemble().y
+        y = exact_forest(self.deletions.forest).ensemble().y.astype(np.int64)
         return Quality.of(answers, y, self.names.labels)
 
     def row_record(self, statements: tuple[str, ...], kept: Mapping[int, Kept]) -> ByRowRecord:
