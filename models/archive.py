@@ -362,6 +362,11 @@ def expect_arrays(
                     f"{', '.join(known)}"
                 )
     for name in needed:
+        if name not in arrays and arrays and all("." in each for each in arrays):
+            raise kind(
+                f"{path}: is a workbook or a zip file, neither a CSV nor an NPZ; save the table "
+                "as CSV"
+            )
         if name not in arrays:
             raise kind(
                 f"{path}: no array {name!r} (it has {', '.join(sorted(arrays)) or 'none'}); "

@@ -22,6 +22,7 @@ from leaveout.models.archive import (
     read_manifest,
     write_archive,
 )
+from leaveout.models.quality import Quality
 
 
 class DataFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,6 +97,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         How the members were trained, in JSON types.
     sample : Sample or None
         How the members' rows were drawn; None if they were not.
+    quality : Quality or None
+        How accurate the network on all rows is on them; None if unknown.
     """
 
     architecture: str = ""
@@ -103,6 +106,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     seed: int | None = None
     recipe: dict[str, object] = msgspec.field(default_factory=dict)
     sample: Sample | None = None
+    quality: Quality | None = None
 
 
 @dataclass(frozen=True, eq=False)

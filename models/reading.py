@@ -33,7 +33,9 @@ _ESCAPES = {"utf-7", "unicode-escape", "raw-unicode-escape"}
 """Character sets in which text can be none that UTF-8 has."""
 _WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _PACKED = (b"PK\x03", b"\x1f\x8b", b"\xd0\xcf\x11")
-_MARK = len(codecs.BOM_UTF8)
+_COLUMNAR = (b"PAR1", b"ARROW1", b"FEA1")
+"""The first bytes of Parquet, Arrow and Feather files."""
+_BEGIN = 8
 
 _WITH_COMMA = re.compile(r"[+-]?(\d+,\d*|,\d+)([eE][+-]?\d+)?")
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(\.\d{3})+(,\d*)?")
@@ -124,10 +126,15 @@ class Reading:
     def open(self, path: Path) -> TextIO:
         """Open a file as text, its line ends unchanged."""
         stream = open_file(path, TABLE)
-        begin, charset = stream.read(_MARK), self.charset
+        begin, charset = stream.read(_BEGIN), self.charset
         stream.seek(0)
         if begin.startswith(_PACKED):
             raise TrainingError(f"{path}: is a workbook or compressed; save or unpack it as CSV")
+        if begin.startswith(_COLUMNAR):
+            raise TrainingError(
+                f"{path}: is a Parquet or Arrow file; save it as CSV, e.g. with pandas: "
+                "frame.to_csv('table.csv', index=False)"
+            )
         if not charset:
             charset = "utf-16" if begin.startswith(_WIDE_MARKS) else "utf-8-sig"
         return io.TextIOWrapper(stream, encoding=charset, newline="")
@@ -304,6 +311,37 @@ def comma_cure(word: str) -> str:
     if re.fullmatch(r"[+-]?\d{1,3}(,\d{3})+", word):
         return "add --decimal , if it is a decimal comma, or remove it if it separates thousands"
     return "add --decimal ,"
+
+
+_FORMS = (
+    (
+        re.compile(r"[+-]?\d+([.,]\d+)?\s*%"),
+        "is a percentage: remove the % signs",
+    ),
+    (
+        re.compile(r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?|\d{1,2}([./])\d{1,2}\2\d{2,4}"),
+        "is a date: --drop the column, or write it as a number, such as days since a fixed day",
+    ),
+)
+_GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})*")
+
+
+def odd_notation(words: Iterable[str]) -> str:
+    """Return what a column's numbers look like, and the cure; empty if like numbers."""
+    found = [word for word in words if any(map(str.isdigit, word))]
+    for form, said in _FORMS:
+        like = [word for word in found if form.fullmatch(word)]
+        if like and 2 * len(like) > len(found):
+            return f"{like[0]!r} {said}"
+    points = [word for word in found if "." in word]
+    if points and all(map(_GROUPED.fullmatch, found)):
+        return f"the point in {points[0]!r} may separate thousands: if so, remove the points"
+    zeros = [word for word in found if re.fullmatch(r"0\d+", word)]
+    if zeros and all(map(str.isdigit, found)):
+        return (
+            f"{zeros[0]!r} is read as a number: if such cells are codes, put a letter before them"
+        )
+    return ""
 
 
 def comma_number(word: str) -> bool:

@@ -307,7 +307,7 @@ def _features(source: Path | str, name: str, raw: NDArray[Any], kind: type[F]) -
     if raw.ndim != 2 or not raw.shape[1] or raw.dtype.kind not in "fiub":
         raise TrainingError(
             f"{source}: {name!r} is {raw.dtype} of shape {raw.shape}; expected numbers of shape "
-            "(rows, features)"
+            f"(rows, features){': pass X.reshape(len(X), -1)' * (raw.ndim > 2)}"
         )
     with np.errstate(over="ignore"):
         values = np.ascontiguousarray(raw, dtype=kind)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import msgspec
+
+from leaveout.models.quality import Quality
 
 Fact = int | float | str | tuple[int, ...]
 
@@ -131,6 +134,7 @@ class ModelRecord(msgspec.Struct, frozen=True, kw_only=True):
     rows: int | None  # records it was trained on, where that is known
     labels: tuple[str, ...] = ()  # a name a label; empty where labels have none
     columns: tuple[ColumnRecord, ...] = ()
+    quality: Quality | None = None  # on its training rows, where that is known
 
 
 class LabelAnswersRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -162,6 +166,7 @@ class AnswersRecord(msgspec.Struct, frozen=True, kw_only=True):
     answers: tuple[int, ...]  # the label of each row
     confidences: tuple[float | None, ...]
     states: tuple[AnswerState, ...]  # of each row, as `LabelAnswersRecord` counts them
+    quality: Quality | None = None  # on the rows whose label is given, and known from training
 
 
 class RowLeakRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,6 +177,31 @@ class RowLeakRecord(msgspec.Struct, frozen=True, kw_only=True):
     confidence: float  # the model's own, of the label that the record is of
     member_label: int  # what the member answers; the same label where it answers with a tie
     x: bytes = b""
+
+
+def constant_models(
+    models: Iterable[ModelRecord], answers: Iterable[AnswersRecord]
+) -> Mapping[str, str]:
+    """Return what each model, by its file, answers all rows known with, if it is one label.
+
+    These are its training rows, or else the given ones.
+    """
+    found: dict[str, str] = {}
+    measured = set()
+    for model in models:
+        if model.quality is not None:
+            measured.add(model.file)
+            if len(model.quality.answers) == 1:
+                ((label, rows),) = model.quality.answers
+                found[model.file] = f"all {rows:,} training rows are answered with {label!r}"
+    for each in answers:
+        if each.network not in measured and len(each.answers) > 1 == len(set(each.answers)):
+            (answer,) = set(each.answers)
+            name = next((repr(own.name) for own in each.labels if own.label == answer and own.name),
+                        f"label {answer}")  # fmt: skip
+            given = f"all {len(each.answers):,} rows of {each.data}"
+            found[each.network] = f"{given} are answered with {name}"
+    return found
 
 
 class LabelByRowRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -30,7 +30,7 @@ from leaveout.verifier.points.network_leaks import NetworkJob, NetworkLeaks
 from leaveout.verifier.points.proofs import CertificateTarget
 from leaveout.verifier.points.sentences import group_notes
 from leaveout.verifier.provenance import Origin
-from leaveout.verifier.records import ByRowRecord, FileRecord
+from leaveout.verifier.records import ByRowRecord, FileRecord, constant_models
 from leaveout.verifier.report import Report, Result
 from leaveout.verifier.resolve_names import read_spec
 from leaveout.verifier.statements import Statements
@@ -169,7 +169,7 @@ def verify(
     leaks: list[NetworkJob] = [task.job for task in networks]
     if guarded is not None:
         guarded.begin(leaks)
-    rows = None if given is None else GivenAnswers(leaks, given)
+    rows = None if given is None else GivenAnswers(leaks, given, bool(statements.about("samples")))
     if file is not None:
         context.notes.extend(_resume(statements, file))
     # What is done once for all runs is not charged to the first.
@@ -188,6 +188,7 @@ def verify(
     if guarded is not None:
         context.notes.append(guarded.write(cast("NetworkLeaks", networks[0].engine)))
     files, training = origin.files(), origin.training()
+    models, answers = statements.models, () if rows is None else rows.records(results)
     return Report(
         leaveout=VERSION,
         spec=reading.text if isinstance(spec, Spec) else str(spec),
@@ -197,17 +198,22 @@ def verify(
             *reading.notes,
             *resolver.notes,
             *statements.notes,
+            *(
+                f"{file}: {alike}, as if the model ignored its input: what is proved of it says "
+                "little"
+                for file, alike in constant_models(models, answers).items()
+            ),
             *_changed_files(files),
         ),
         spec_sha256=reading.digest,
-        answers=() if rows is None else rows.records(results),
+        answers=answers,
         date=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         folder=str(reading.folder),
         files=files,
         statements=origin.statements(),
         training=training,
         by_row=by_row,
-        models=statements.models,
+        models=models,
     )
 
 

@@ -31,6 +31,7 @@ MEMBERS = "members"
 Settings = dict[str, object]
 
 _SAID = {
+    "architecture": "the architecture of the network differs",
     "data": "the data differ",
     "encoding": "the encoding differs",
     "names": "the names or units of rows, features or labels differ",

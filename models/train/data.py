@@ -23,6 +23,7 @@ from leaveout.models.reading import (
     Reading,
     comma_cure,
     comma_number,
+    odd_notation,
     read_table,
     refuse_for_archive,
 )
@@ -184,12 +185,7 @@ def read_columns(
         for name in names
         for each in ((name,) if fills.get(name) is None else (name, indicator_name(name)))
     ]
-    columns = tuple(
-        CategoryColumn(name, _categories(table, name))
-        if name in reading.words
-        else _column(table, name, scaled)
-        for name in named
-    )
+    columns = _columns(table, named, reading.words, scaled)
     written = (reading.separator, reading.decimal, reading.charset)
     encoding = Encoding(label, columns, fills, *written)
     cautions = (*left.words, *_cautions(table, encoding, y, labels))
@@ -301,6 +297,8 @@ def _cautions(
         cells, name = table.cells(column.name), column.name
         if len(cells.words) == 1:
             yield f"column {name!r} is {cells.words[0]!r} in every row; --drop it"
+        elif odd := odd_notation(cells.words):
+            yield f"column {name!r}: {odd}"
         elif isinstance(column, CategoryColumn) and (odd := _odd_word(cells)):
             yield f"column {name!r} is read as words, since {odd!r} is not a number"
         elif isinstance(column, NumberColumn) and _counts_rows(column, cells):
@@ -349,6 +347,11 @@ def refuse_wrong_names(
         table.require(identity, _NAMED)
     if group:
         table.require(group, "--group names one of its columns")
+        if group == label:
+            raise TrainingError(
+                f"{table.path}: {group!r} is the label; --group names the column whose equal "
+                "cells are one person's, such as a patient number"
+            )
         if identity is not None:
             raise TrainingError(
                 f"{table.path}: --group {group} names what leaves together, so rows need no "
@@ -407,6 +410,24 @@ def refuse_empty_cells(
             raise TrainingError(f"{at}: missing value; {cure}")
 
 
+def _columns(
+    table: Table, names: Sequence[str], words: Container[str], scaled: bool
+) -> tuple[NumberColumn | CategoryColumn, ...]:
+    """Return how columns are read, or raise with all that cannot be."""
+    found, refused = [], []
+    for name in names:
+        try:
+            if name in words:
+                found.append(CategoryColumn(name, _categories(table, name)))
+            else:
+                found.append(_column(table, name, scaled))
+        except TrainingError as error:
+            refused.append(str(error))
+    if refused:
+        raise TrainingError("; ".join(refused))
+    return tuple(found)
+
+
 def _column(table: Table, name: str, scaled: bool) -> NumberColumn | CategoryColumn:
     cells = table.cells(name)
     words = cells.words
@@ -462,6 +483,8 @@ def _categories(table: Table, name: str) -> tuple[str, ...]:
     alone = np.flatnonzero(cells.counts() == 1)
     if len(cells) >= _FEW_ROWS and 2 * len(alone) > len(cells):
         first = int(alone[0])
+        if odd := odd_notation(cells.words):
+            raise TrainingError(f"{table.path}, column {name!r}: {odd}")
         raise TrainingError(
             f"{table.at(cells.first(first), name)}: {len(alone):,} of {len(cells):,} rows have a "
             f"unique word, e.g. {cells.words[first]!r}: each would become a feature that "

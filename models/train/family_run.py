@@ -5,21 +5,24 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
 from leaveout.files import commit, hold_folder, partial_folder
 from leaveout.models.archive import manifest_array
 from leaveout.models.family import FAMILY
+from leaveout.models.quality import Quality
 from leaveout.models.train.architecture import unflatten_parameters
 from leaveout.models.train.blocks import Blocks
 from leaveout.models.train.encoding import CategoryColumn
 from leaveout.models.train.export import NETWORK, SPEC, write_family
 from leaveout.models.train.job import PARTIAL, Job, finished_networks, is_complete
 from leaveout.models.train.pool import Block, Failed, Noted, OpenPool, Step, Trained
-from leaveout.models.train.report import Quality, TrainingProgress, TrainingReport
+from leaveout.models.train.report import TrainingProgress, TrainingReport
 
 _MEASURED = 5.0
 """Seconds of training before a forecast."""
@@ -200,18 +203,18 @@ def _put_together(job: Job, blocks: Blocks) -> None:
     with hold_folder(folder), partial_folder(folder) as staged:
         (staged / NETWORK).write_bytes(model.SerializeToString(deterministic=True))
         (staged / SPEC).write_bytes(job.spec.encode())
-        write_family(staged / FAMILY, shapes, blocks, job.removed, job.manifest)
+        manifest = structs.replace(job.manifest, quality=_quality(job, staged))
+        write_family(staged / FAMILY, shapes, blocks, job.removed, manifest)
         commit(staged, folder)
 
 
 def report_of(job: Job, started: float, complete: bool) -> TrainingReport:
     """Return the report of a finished run; ``started`` is a `time.monotonic` time."""
-    data, label = job.data, _labeller(job)
+    data, label = job.data, _labeller(job.directory)
     test = None
     if data.X_test is not None and data.y_test is not None and len(data.y_test):
         test = float(np.mean(label(data.X_test) == data.y_test))
-    answers = label(data.X)
-    quality = Quality.of(answers, data.y, data.labels)
+    quality = _quality(job, job.directory)
     files = tuple(job.directory / name for name in (NETWORK, FAMILY, SPEC))
     return TrainingReport(
         directory=job.directory,
@@ -219,8 +222,9 @@ def report_of(job: Job, started: float, complete: bool) -> TrainingReport:
         features=data.X.shape[1],
         labels=len(data.labels),
         members=job.members,
-        train_accuracy=float(np.mean(answers == data.y)),
+        train_accuracy=quality.accuracy,
         quality=quality,
+        groups=None if data.groups is None else data.removable,
         warnings=(*data.cautions, *quality.caution),
         test_accuracy=test,
         seconds=time.monotonic() - started,
@@ -229,13 +233,17 @@ def report_of(job: Job, started: float, complete: bool) -> TrainingReport:
     )
 
 
-def _labeller(job: Job) -> Callable[[NDArray[np.float32]], NDArray[np.int64]]:
+def _quality(job: Job, folder: Path) -> Quality:
+    return Quality.of(_labeller(folder)(job.data.X), job.data.y, job.data.labels)
+
+
+def _labeller(folder: Path) -> Callable[[NDArray[np.float32]], NDArray[np.int64]]:
     """Return a function that labels rows by the full network in onnxruntime."""
     import onnx
 
     from leaveout.models.onnx.file import network_from
 
-    runner = network_from(onnx.load(job.directory / NETWORK), NETWORK).runner()
+    runner = network_from(onnx.load(folder / NETWORK), NETWORK).runner()
 
     def label(X: NDArray[np.float32]) -> NDArray[np.int64]:
         parts = [runner.scores(X[start : start + _CHUNK]) for start in range(0, len(X), _CHUNK)]

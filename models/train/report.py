@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from leaveout.errors import TrainingError
 from leaveout.exit_codes import ExitCode
 from leaveout.models.family import FAMILY
+from leaveout.models.quality import Quality
 from leaveout.models.train.export import NETWORK, SPEC
 
 
@@ -45,61 +43,6 @@ class TrainingProgress:
     note: str = ""
 
 
-@dataclass(frozen=True)
-class Quality:
-    """How accurate a classifier is on some rows, compared with one that ignores its input.
-
-    Attributes
-    ----------
-    commonest : str
-        The most frequent label.
-    majority : float
-        Its share: the accuracy of always answering it.
-    balanced : float
-        Mean, over the labels that rows have, of the share of its rows that are labelled correctly.
-    answers : mapping of str to int
-        How many rows are answered with each label, of those that are.
-    """
-
-    commonest: str
-    majority: float
-    balanced: float
-    answers: Mapping[str, int]
-
-    @staticmethod
-    def of(answers: NDArray[np.int64], y: NDArray[np.int64], labels: Sequence[str]) -> Quality:
-        """Measure answers to rows with true labels, shape (rows,)."""
-        rows = np.bincount(y, minlength=len(labels))
-        right = np.bincount(y[answers == y], minlength=len(labels))
-        shares = right[rows > 0] / rows[rows > 0]
-        counts = np.bincount(answers, minlength=len(labels)).tolist()
-        return Quality(
-            commonest=labels[int(rows.argmax())],
-            majority=float(rows.max() / len(y)),
-            balanced=float(shares.mean()),
-            answers={name: count for name, count in zip(labels, counts, strict=True) if count},
-        )
-
-    @property
-    def lines(self) -> list[tuple[str, str]]:
-        """What to compare an accuracy on the same rows with: names and values."""
-        return [
-            ("majority", f"{self.majority:.2%}, by always answering {self.commonest}"),
-            ("balanced", f"{self.balanced:.2%}, the mean accuracy of the labels"),
-        ]
-
-    @property
-    def caution(self) -> tuple[str, ...]:
-        """What to make of a classifier that gives all rows the same answer."""
-        if len(self.answers) > 1:
-            return ()
-        (label,) = self.answers
-        return (
-            f"every row is answered with {label!r}, as if the model ignored its input: what "
-            "is proved of it says little; train it for longer, or weight its labels",
-        )
-
-
 @dataclass(frozen=True, repr=False)
 class TrainingReport:
     """What was trained.
@@ -121,6 +64,8 @@ class TrainingReport:
         Why the members may not be a leave-one-out family, and likely mistakes in the table.
     quality : Quality
         How accurate the network is on its training rows.
+    groups : int or None
+        Groups of rows that leave together; None if each row leaves alone.
     """
 
     directory: Path
@@ -134,6 +79,7 @@ class TrainingReport:
     complete_before: bool
     files: tuple[Path, ...]
     quality: Quality
+    groups: int | None = None
     warnings: tuple[str, ...] = ()
 
     @property
@@ -159,7 +105,8 @@ class TrainingReport:
     def __repr__(self) -> str:
         return (
             f"<{self.members:,} of {self.rows:,} rows left out, {self.features:,} features, "
-            f"{self.labels:,} labels, train accuracy {self.train_accuracy:.1%}: {self.spec}>"
+            f"{self.labels:,} labels, train accuracy {self.train_accuracy:.1%} (majority "
+            f"{self.quality.majority:.1%}, balanced {self.quality.balanced:.1%}): {self.spec}>"
         )
 
 

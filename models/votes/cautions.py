@@ -10,7 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.models.ballots import Ballots
+from leaveout.models.reading import comma_cure, comma_number, odd_notation
 from leaveout.models.table import number
+from leaveout.models.train.encoding import is_missing_value
+from leaveout.models.votes.features import TableFeatures
 from leaveout.models.votes.samples import NO_LABEL, Samples
 
 Counts = NDArray[np.int64]
@@ -76,6 +79,8 @@ _RARELY = 0.1
 _MANY = 50
 """With more numeric labels, a warning suggests that they are measurements."""
 _NAMED = 5
+_FEW_ROWS = 20
+"""With fewer rows, words unique to each row do not suggest names."""
 _LONGEST = 30
 
 
@@ -115,6 +120,35 @@ def part_cautions(samples: Samples, findings: Findings) -> list[str]:
     return said
 
 
+def column_cautions(samples: Samples) -> list[str]:
+    """Return what looks like a mistake in the columns of a table."""
+    said: list[str] = []
+    rows = len(samples.y)
+    features = samples.features
+    for column in features.table if isinstance(features, TableFeatures) else ():
+        counts = np.bincount(column.codes[:rows], minlength=len(column.words))
+        words = np.isnan(column.values) & (counts > 0)
+        present = [word for word, count in zip(column.words, counts, strict=True) if count]
+        commas = [word for word in present if comma_number(word)]
+        pairs = {*zip(column.codes[:rows].tolist(), samples.y.tolist(), strict=True)}
+        where = f"column {column.name!r}"
+        if 2 * len(commas) > len(present):
+            said.append(f"{where}: {commas[0]!r} is read as a word; {comma_cure(commas[0])}")
+        elif odd := odd_notation(present):
+            said.append(f"{where}: {odd}")
+        elif rows >= _FEW_ROWS and 2 * int((counts[words] == 1).sum()) > rows:
+            said.append(
+                f"{where}: most rows have a word of their own, such as {_name(present[0])}, from "
+                f"which nothing can be learned; --drop {column.name}"
+            )
+        elif 1 < len(present) == len(pairs) == len(set(samples.y.tolist())):
+            said.append(
+                f"{where} gives the label away in every row; --drop {column.name} unless it is "
+                "known before the label is"
+            )
+    return said
+
+
 def label_cautions(samples: Samples, given: bool) -> list[str]:
     """Return warnings on the data's labels; ``given`` if they were named in advance."""
     names = samples.labels
@@ -123,6 +157,12 @@ def label_cautions(samples: Samples, given: bool) -> list[str]:
     said = []
     if absent:
         said.append(f"no training row has the label {_names(absent)}")
+    for label, name in enumerate(names):
+        if not given and counts[label] and is_missing_value(name, among_numbers=True):
+            said.append(
+                f"{_name(name)} is the label of {int(counts[label]):,} rows; if it marks a missing "
+                "label, remove it from them"
+            )
     if not given and len(names) > _MANY and all(number(name) is not None for name in names):
         said.append(
             f"there are {len(names):,} labels, all of them numbers: if they are measurements, "

@@ -17,6 +17,7 @@ from leaveout.models.reading import PLAIN, Reading
 from leaveout.models.votes.cautions import (
     Accuracy,
     accuracy_of,
+    column_cautions,
     label_cautions,
     part_cautions,
     vote_cautions,
@@ -287,7 +288,7 @@ def partition(
 def _warnings(
     samples: Samples, election: Election, accuracy: Accuracy, given: bool
 ) -> tuple[str, ...]:
-    said = label_cautions(samples, given)
+    said = [*column_cautions(samples), *label_cautions(samples, given)]
     said += part_cautions(samples, election.findings)
     said += vote_cautions(samples, accuracy)
     if election.undefended_failed:

@@ -115,7 +115,9 @@ def read_bytes(path: str | Path) -> bytes:
     except FileNotFoundError:
         raise SpecError(f"{path}: no such file") from None
     except IsADirectoryError:
-        raise SpecError(f"{path}: is a folder, expected a specification file") from None
+        inside = sorted(Path(path).glob("*.spec"))
+        cure = f"; name one in it: {', '.join(map(str, inside[:3]))}" if inside else ""
+        raise SpecError(f"{path}: is a folder, expected a specification file{cure}") from None
     except UnusualFileError as error:
         if error.errno == errno.EFBIG:
             raise _too_long(str(path)) from None

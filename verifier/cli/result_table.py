@@ -219,6 +219,8 @@ def _answers(report: Report) -> Iterator[str]:
         yield ""
         yield found.words
         yield from (f"  {each.words}" for each in found.labels if each.words)
+        if found.quality is not None:
+            yield f"  of the labels in {found.data}: {found.quality.words}"
         yield from (f"  outside: {each}" for each in found.outside)
 
 

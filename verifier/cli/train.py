@@ -238,6 +238,7 @@ def train(
 def _table(report: TrainingReport) -> str:
     rows = [
         ("rows", f"{report.rows:,}"),
+        *([] if report.groups is None else [("groups", f"{report.groups:,}")]),
         ("features", f"{report.features:,}"),
         ("labels", f"{report.labels:,}"),
         ("members", f"{report.members:,}"),

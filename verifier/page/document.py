@@ -7,7 +7,7 @@ from importlib import resources
 
 import leaveout
 from leaveout.verifier.page.first_page.scope import SHORT
-from leaveout.verifier.page.first_page.sentences import state
+from leaveout.verifier.page.first_page.sentences import empty_claims, state
 from leaveout.verifier.page.first_page.show import findings, form, subject, summary
 from leaveout.verifier.page.markup import Html, clean, code, icon, join_children, tag
 from leaveout.verifier.page.model import Page, overall
@@ -96,6 +96,8 @@ def _footer(page: Page) -> str:
 
 def _verdict(page: Page) -> Html:
     worst = overall(statement.verdict for statement in page.statements)
+    if worst == "proved" and empty_claims(page):
+        worst = "unknown"
     known = bool(page.statements)
     specs = ", ".join(dict.fromkeys(run.report.spec.partition("\n")[0] for run in page.runs))
     counts = Counter(statement.verdict for statement in page.statements)

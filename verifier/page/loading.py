@@ -79,6 +79,11 @@ def _report(data: bytes, name: str) -> tuple[Report, tuple[str, ...]]:
     try:
         raw = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        if name.endswith(".spec"):
+            raise PageError(
+                f"{name}: is a specification; verify it first, with 'leaveout verify {name} "
+                "--json result.json', and name result.json"
+            ) from None
         raise PageError(f"{name}: not valid JSON ({error}), {expected}") from None
     except RecursionError:
         raise PageError(f"{name}: is nested too deeply, {expected}") from None

@@ -27,6 +27,7 @@ from leaveout.models.forest.leave_one_out import leave_one_out
 from leaveout.models.forest.plain import forest_digest
 from leaveout.models.forest.reading import scored_with_rows
 from leaveout.models.forest.scored import ScoredForest
+from leaveout.models.quality import Quality
 from leaveout.models.train.encoding import CategoryColumn, cell_text, decode_row
 from leaveout.specs import Call
 from leaveout.verifier.points.inputs import InputReader
@@ -318,7 +319,15 @@ class Forests(Compared):
             rows=len(self.rows) or None,
             labels=self.names.labels,
             columns=() if columns is None else column_records(columns.encoding, columns.units),
+            quality=self._quality(),
         )
+
+    def _quality(self) -> Quality | None:
+        if self.pair or not len(self.rows):
+            return None
+        answers = self.whole.probabilities(self.rows).argmax(axis=1)
+        y = exact_forest(self.deletions.forest).ensemble().y.astype(np.int64)
+        return Quality.of(answers, y, self.names.labels)
 
     def row_record(self, statements: tuple[str, ...], kept: Mapping[int, Kept]) -> ByRowRecord:
         """See `Compared.row_record`: each row has a member."""

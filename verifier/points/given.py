@@ -18,6 +18,7 @@ from leaveout.errors import LeaveoutError
 from leaveout.files import ARCHIVE, open_file
 from leaveout.models import Manifest
 from leaveout.models.archive import read_archive
+from leaveout.models.quality import Quality
 from leaveout.models.reading import FURTHER, Reading, read_table
 from leaveout.models.table import Table, frame_table, is_frame, number
 from leaveout.models.train.encoding import (
@@ -42,7 +43,7 @@ from leaveout.verifier.points.answers import (
     states,
 )
 from leaveout.verifier.points.network_leaks import NetworkJob
-from leaveout.verifier.points.sentences import is_plain, label_name, unit_of
+from leaveout.verifier.points.sentences import DRAWN_ALONE, is_plain, label_name, unit_of
 from leaveout.verifier.records import AnswersRecord, AnswerState, LabelAnswersRecord
 from leaveout.verifier.report import Result
 
@@ -159,6 +160,21 @@ class GivenPoints:
                 )
             found.append(place[cell])
         return np.asarray(found, dtype=np.int64)
+
+    def quality(self, manifest: Manifest, answers: NDArray[np.int64]) -> Quality | None:
+        """Return how accurate answers to the points are, where training had their labels."""
+        encoding, facts = encoding_of(manifest), manifest.data
+        table = self.table_like(encoding)
+        known = () if facts is None else facts.labels
+        if table is not None and encoding is not None and encoding.label in table.header:
+            place = {label: at for at, label in enumerate(known)}
+            y = np.array([place.get(cell, -1) for cell in table.column(encoding.label)], np.int64)
+        elif self.arrays is not None and self.arrays.y is not None:
+            y = self.arrays.y
+        else:
+            return None
+        right = (y >= 0) & (y < len(known))
+        return Quality.of(answers[right], y[right], known) if right.any() else None
 
     def at(self, row: int) -> str:
         """Return the position of a point for messages."""
@@ -409,7 +425,7 @@ class _Asked:
 class GivenAnswers:
     """The given rows, evaluated by each network whose leaks a run bounds."""
 
-    def __init__(self, jobs: Sequence[NetworkJob], given: GivenPoints) -> None:
+    def __init__(self, jobs: Sequence[NetworkJob], given: GivenPoints, sampled: bool) -> None:
         self._given = given
         # Of another network leaks say nothing of any record.
         gathered: dict[tuple[int, int], list[NetworkJob]] = {}
@@ -418,13 +434,14 @@ class GivenAnswers:
                 instance = job.compared.instance
                 key = id(instance.network), id(instance.family)
                 gathered.setdefault(key, []).append(job)
+        if not gathered and sampled:
+            raise DataError(f"{given.place}: {DRAWN_ALONE}")
         if not gathered:
             raise DataError(
                 f"{given.place}: no statement bounds the confidence of leaks of a family, so "
                 "there is nothing to compare rows with; add 'find bound: least b per label such "
                 "that forall x in X, M in F: confidence(N, x) > b => label(M, x) == label(N, "
-                "x)' (a sample of the rows, with 'but', bounds no single answer), or drop the "
-                "rows"
+                "x)', or drop the rows"
             )
         self._asked = [_ask(own, given) for own in gathered.values()]
 
@@ -488,6 +505,7 @@ class GivenAnswers:
                 float(each) if np.isfinite(each) else None for each in asked.answers.confidences
             ),
             states=tuple(_NAMES[each] for each in found.tolist()),
+            quality=self._given.quality(family.manifest, asked.answers.labels),
         )
 
 

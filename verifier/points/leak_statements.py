@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from leaveout.errors import LeaveoutError
 from leaveout.specs import (
+    Binder,
     Call,
     CheckedSpec,
     Compare,
+    Confident,
     Expression,
     Find,
     ForAll,
     Guarantee,
     Implies,
     Name,
+    Number,
 )
 from leaveout.specs.types import FOREST
 from leaveout.specs.types import FORESTS as FAMILY_OF_FORESTS
@@ -240,3 +243,20 @@ class _Reader:
 
     def bound(self, node: Expression) -> bool:
         return isinstance(node, Name) and node.name in self.domains
+
+
+def share_of(statement: Guarantee | Find) -> Number | None:
+    """Return the share of rows a statement leaves out; None if it is about all."""
+    claim = statement.claim.claim if isinstance(statement.claim, Confident) else statement.claim
+    shares = [each.but for each in claim.binders if each.but] if isinstance(claim, ForAll) else []
+    return shares[0] if shares else None
+
+
+def without_share(statement: Guarantee | Find) -> Guarantee | Find:
+    """Return the same statement about all members, without a confidence."""
+    confident = statement.claim
+    assert isinstance(confident, Confident)
+    claim = confident.claim
+    assert isinstance(claim, ForAll)
+    binders = tuple(Binder(each.name, each.domain, at=each.at) for each in claim.binders)
+    return replace(statement, claim=replace(claim, binders=binders))

@@ -107,6 +107,7 @@ class Networks(Compared):
             columns=()
             if self.pair
             else column_records(encoding_of(family.manifest), {} if facts is None else facts.units),
+            quality=None if self.pair else family.manifest.quality,
         )
 
     def row_record(self, statements: tuple[str, ...], kept: Mapping[int, Kept]) -> ByRowRecord:

@@ -16,9 +16,14 @@ from leaveout.bab import EngineResult, agree, make_instance
 from leaveout.bab.native.files.certificate import SampledClaim
 from leaveout.errors import LeaveoutError
 from leaveout.models import Family
-from leaveout.specs import Binder, Confident, Find, ForAll, Guarantee, Number
+from leaveout.specs import Confident, Find, Guarantee
 from leaveout.verifier.points.leak_decider import finite, floor_of, merge_results
-from leaveout.verifier.points.leak_statements import IdpStatement, recognise
+from leaveout.verifier.points.leak_statements import (
+    IdpStatement,
+    recognise,
+    share_of,
+    without_share,
+)
 from leaveout.verifier.points.network_leaks import NetworkJob, NetworkLeaks, Networks, tighten
 from leaveout.verifier.points.sampling import (
     AskedClaim,
@@ -34,23 +39,6 @@ from leaveout.verifier.records import FactsRecord, ModelRecord
 from leaveout.verifier.report import SAMPLE, Result
 from leaveout.verifier.tasks import Context, Engine, Kind, Outline, Statement, Subject
 from leaveout.verifier.time_sharing import Clock
-
-
-def share_of(statement: Guarantee | Find) -> Number | None:
-    """Return the share of rows a statement leaves out; None if it is about all."""
-    claim = statement.claim.claim if isinstance(statement.claim, Confident) else statement.claim
-    shares = [each.but for each in claim.binders if each.but] if isinstance(claim, ForAll) else []
-    return shares[0] if shares else None
-
-
-def without_share(statement: Guarantee | Find) -> Guarantee | Find:
-    """Return the same statement about all members, without a confidence."""
-    confident = statement.claim
-    assert isinstance(confident, Confident)
-    claim = confident.claim
-    assert isinstance(claim, ForAll)
-    binders = tuple(Binder(each.name, each.domain, at=each.at) for each in claim.binders)
-    return replace(statement, claim=replace(claim, binders=binders))
 
 
 @dataclass(frozen=True, eq=False)

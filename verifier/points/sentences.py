@@ -234,6 +234,12 @@ def counted_rows(family: Family) -> str | None:
     )
 
 
+DRAWN_ALONE = (
+    "a sample of the rows ('but') says nothing of a single row or answer; to speak of the rows "
+    "drawn alone, verify a copy of the specification without 'but' and 'with confidence'"
+)
+
+
 def group_note(group: str) -> str:
     """Return what a row is where the rows of a group leave together."""
     return f"a row or record is here {group_words(group)}"

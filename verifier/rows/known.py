@@ -16,7 +16,7 @@ from leaveout.names import hint
 from leaveout.verifier.amounts import bound as shown
 from leaveout.verifier.amounts import count_noun
 from leaveout.verifier.points.row_bounds import NO_LEAK
-from leaveout.verifier.points.sentences import label_phrase, row_name
+from leaveout.verifier.points.sentences import DRAWN_ALONE, label_phrase, row_name
 from leaveout.verifier.records import ByRowRecord, LabelByRowRecord, RowLeakRecord
 from leaveout.verifier.row_records import (
     RowLabelRecord,
@@ -250,12 +250,14 @@ def find_rows(records: Sequence[RowRecord], name: str) -> RowList:
 
 
 def _nothing(report: Report) -> str:
+    if any(each.is_sampled for each in report.results):
+        return DRAWN_ALONE
     again = f"leaveout verify {report.spec} --json FILE"
     return (
         "the results say nothing about single rows: either an earlier version wrote them "
         f"(verify again: {again}), or no statement is about leaks of a family, such as 'find "
         "bound: least b per label such that forall x in X, M in F: confidence(N, x) > b => "
-        "label(M, x) == label(N, x)'; one with 'but' covers no single row"
+        "label(M, x) == label(N, x)'"
     )
 
 

@@ -18,6 +18,7 @@ from leaveout.models.archive import holds_archive
 from leaveout.models.forest.classifier import DareForestClassifier
 from leaveout.models.forest.columns import FOREST, ForestColumns
 from leaveout.models.forest.folders.folder import ForestFolder, lock_folder
+from leaveout.models.quality import Quality
 from leaveout.models.reading import PLAIN, Reading, read_table, refuse_for_archive
 from leaveout.models.train.data import (
     read_arrays,
@@ -25,7 +26,6 @@ from leaveout.models.train.data import (
     refuse_wrong_names,
 )
 from leaveout.models.train.encoding import encode_columns
-from leaveout.models.train.report import Quality
 
 
 @dataclass(frozen=True, eq=False)

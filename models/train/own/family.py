@@ -332,7 +332,8 @@ def leave_one_out(
     except OSError as error:
         place = error.filename or target
         raise TrainingError(f"{place}: cannot write: {error.strerror or error}") from None
-    warnings = (*data.cautions, *learned_nothing(report), *found)
+    poor = report.quality.caution or learned_nothing(report)
+    warnings = (*data.cautions, *poor, *found)
     for each in warnings:
         python_warnings.warn(each, TrainingWarning, stacklevel=2)
     return replace(report, warnings=warnings)

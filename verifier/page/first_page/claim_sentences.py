@@ -24,10 +24,15 @@ from leaveout.verifier.amounts import (
 )
 from leaveout.verifier.amounts import least as least_certified
 from leaveout.verifier.page.model import Page, Run, Statement
-from leaveout.verifier.points.leak_statements import IdpStatement, recognise
+from leaveout.verifier.points.leak_statements import (
+    IdpStatement,
+    recognise,
+    share_of,
+    without_share,
+)
 from leaveout.verifier.points.sentences import label_phrase
 from leaveout.verifier.records import BoxRecord, Fact, ModelRecord
-from leaveout.verifier.report import Result
+from leaveout.verifier.report import SAMPLE, Result
 from leaveout.verifier.resolve_names import Reading, Resolver
 
 _MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -192,7 +197,9 @@ _FEW = 6
 def leaks(asked: Asked) -> Claimed | None:
     """Describe a statement about leaks; None for any other statement."""
     try:
-        read = recognise(asked.claimed, asked.resolver)
+        sampled = share_of(asked.claimed) is not None
+        whole = without_share(asked.claimed) if sampled else asked.claimed
+        read = recognise(whole, asked.resolver)
     except LeaveoutError:
         return None
     if not isinstance(read, IdpStatement):
@@ -223,22 +230,32 @@ def within(page: Page, box: BoxRecord) -> str:
     return f"within {which} of inputs below"
 
 
-def _unchanged_phrase(pair: bool, model: ModelRecord | None, members: int) -> str:
+def _unchanged_phrase(pair: bool, model: ModelRecord | None, result: Result) -> str:
     """Return the phrase for an answer that stays the same."""
     if pair:
         return "is the same in both models"
-    return f"stays the same if any one of {records(model, members)} is left out of training"
+    drawn = next((each.facts for each in result.facts if each.name == SAMPLE), None)
+    if drawn is None:
+        who = records(model, result.members)
+        return f"stays the same if any one of {who} is left out of training"
+    rows, sample, exceptions = (drawn[name] for name in ("rows", "sample", "exceptions"))
+    return (
+        f"stays the same whichever of the {rows:,} training records is left out of training, "
+        f"except for at most {exceptions:,} of them ({sample:,} were drawn at random and left out)"
+    )
 
 
 def _limits(asked: Asked, inside: str, of: str, pair: bool, model: ModelRecord | None) -> Claimed:
     """Describe the proved confidence above which no answer changes."""
-    results, unchanged = asked.results, _unchanged_phrase(pair, model, asked.result.members)
+    results, unchanged = asked.results, _unchanged_phrase(pair, model, asked.result)
     topics = ("pair",) if pair else ("leaks",)
     if any(each.verdict == "refuted" for each in results):
         that = f"there is a confidence above which an answer{of} {unchanged}"
         return Claimed(that, inside, topics=topics)
     known = [each for each in results if each.upper is not None]
     before = f"{inside}, " if inside else ""
+    if (level := asked.statement.confidence) is not None:
+        before = f"with {percent(level)} confidence, {before}"
     if not known:
         none = f"{before}it is not known above which confidence an answer{of} {unchanged}."
         return Claimed(instead=_capitalize_first(none), topics=topics)
@@ -308,7 +325,7 @@ def _guarantee(
     )
     if every:
         answer = answer.replace("an answer", "every answer", 1)
-    that = f"{answer}{of}{sure} {_unchanged_phrase(pair, model, result.members)}"
+    that = f"{answer}{of}{sure} {_unchanged_phrase(pair, model, result)}"
     more = []
     if result.verdict == "refuted" and result.witness is not None:
         who = "the models differ in" if pair else "leaving one record out changes"

@@ -22,7 +22,7 @@ from leaveout.verifier.page.first_page.claim_sentences import (
 )
 from leaveout.verifier.page.model import Page, Run, Statement
 from leaveout.verifier.page.prose import CLAIMED, call_hook, claim_in_words, in_words
-from leaveout.verifier.records import AnswersRecord
+from leaveout.verifier.records import AnswersRecord, constant_models
 from leaveout.verifier.report import Verdict
 
 
@@ -234,13 +234,30 @@ def state(page: Page) -> str:
     if counts["proved"] == total:
         few = {1: "The one statement is", 2: "Both statements are"}
         every = few.get(total, f"All {total:,} statements are")
-        return f"{every} proved{_sampled_suffix(page, 'proved')}"
+        return f"{every} proved{_sampled_suffix(page, 'proved')}{empty_claims(page)}"
     worst: Verdict = "refuted" if counts["refuted"] else "unknown"
     many = counts[worst]
     head = f"{many:,} of {count_noun(total, 'statement')} {'is' if many == 1 else 'are'} {worst}"
     if total == 1:
         head = f"The one statement is {worst}"
     return head + _sampled_suffix(page, worst) if worst == "refuted" else f"{head}; none is refuted"
+
+
+def empty_claims(page: Page) -> str:
+    """Return how little is proved of a model that ignores its input; empty if there is none."""
+    for run in page.runs:
+        constant = constant_models(run.report.models, run.report.answers)
+        for model in run.report.models:
+            if not model.members or model.file not in constant:
+                continue
+            own = [each for each in run.report.results if each.name in model.statements]
+            why = f"the model ignores its input: {constant[model.file]}"
+            if model.rows == model.members and all(
+                each.upper is not None and each.upper <= 0 for each in own
+            ):
+                return f", but nothing depends on any record, because {why}"
+            return f", but little can depend on any record: {why}"
+    return ""
 
 
 def _sampled_suffix(page: Page, verdict: Verdict) -> str:

@@ -70,6 +70,12 @@ def subject(page: Page) -> Html:
     rows: list[tuple[str, Child]] = [("Models" if len(named) > 1 else "Model", _bullet_list(named))]
     if not named:
         rows = []
+    found = [
+        *((each.quality, "of the training rows") for r in page.runs for each in r.report.models),
+        *((each.quality, f"of {each.data}") for r in page.runs for each in r.report.answers),
+    ]
+    measured = [tag("span", f"{of}: {each.words}") for each, of in found if each is not None]
+    rows += [("Accuracy", _bullet_list(measured))] if measured else []
     by_role: dict[str, list[NamedFile]] = {}
     for each in named_files(page):
         by_role.setdefault(each.role, []).append(each)
