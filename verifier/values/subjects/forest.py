@@ -124,7 +124,7 @@ def unlearn(given: Arguments) -> DareForestClassifier:
     left = whole.unlearn(first)
     for row in others:
         regrown += left.deletion_cost(row)
-        left.delete(row)
+        left.delete(row, part=True)
     trees, rows = left.n_estimators, len(left.rows_)
     given.tell(
         {
