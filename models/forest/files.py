@@ -324,7 +324,10 @@ def load_ensemble(path: Path) -> Ensemble:
                 raise ForestError(f"{path}: not a forest file: no {_MANIFEST}")
             text = archive.read(_MANIFEST)
             manifest = _manifest(path, text)
-            types = _ARRAYS | (_GROUPS if manifest.version == _GROUPED else {})
+            is_grouped = manifest.version == _GROUPED
+            if not is_grouped and any(f"{name}.npy" in names for name in _GROUPS):
+                raise ForestError(f"{path}: its version has no groups, but the file has")
+            types = _ARRAYS | (_GROUPS if is_grouped else {})
             arrays = {}
             for name in types:
                 if f"{name}.npy" not in names:

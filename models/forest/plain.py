@@ -419,8 +419,7 @@ def forest_digest(ensemble: Ensemble) -> str:
     hashed = hashlib.sha256(kind_digest(ensemble).encode())
     _put(hashed, ensemble.names, ensemble.X, ensemble.y)
     if ensemble.groups is not None:
-        named = [ensemble.groups.column, *ensemble.groups.cells.tolist()]
-        hashed.update(msgspec.json.encode(named))
+        _put(hashed, np.array([ensemble.groups.column]), ensemble.groups.cells)
     for tree in ensemble.trees:
         _put(hashed, tree.feature, tree.threshold, tree.left, tree.right, tree.counts)
     return hashed.hexdigest()
