@@ -268,7 +268,7 @@ def _training_table(report: ForestReport) -> str:
     rows.append(("next", f"leaveout verify {report.directory / 'forest.spec'}"))
     rows.append(("", f"leaveout guard {report.directory} --epsilon 0.2 ROWS.csv"))
     rows.append(
-        ("", f"leaveout forest delete {report.directory} {report.group and 'GROUP' or 'ROW'}...")
+        ("", f"leaveout forest delete {report.directory} {(report.group and 'GROUP') or 'ROW'}...")
     )
     return _lines(rows)
 

@@ -40,7 +40,7 @@ from leaveout.verifier.points.leak_decider import (
 from leaveout.verifier.points.leak_statements import FORESTS, IdpStatement, names_forest
 from leaveout.verifier.points.proofs import CertificateTarget
 from leaveout.verifier.points.row_bounds import Kept
-from leaveout.verifier.points.sentences import label_phrase, row_name
+from leaveout.verifier.points.sentences import NO_CONFIDENCE, label_phrase, row_name
 from leaveout.verifier.records import ByRowRecord, CellRecord, ModelRecord, WitnessRecord
 from leaveout.verifier.report import Result
 from leaveout.verifier.tasks import Context, Kind, Statement, Subject
@@ -165,8 +165,8 @@ def outside_inputs(rows: Floats, box: Box, called: str = "rows") -> list[str]:
     if not left:
         return []
     return [
-        f"{left:,} of the forest's {len(rows):,} {called} lie outside the set of inputs; nothing is "
-        "claimed about them"
+        f"{left:,} of the forest's {len(rows):,} {called} lie outside the set of inputs; nothing "
+        "is claimed about them"
     ]
 
 
@@ -469,6 +469,8 @@ class ForestLeaks(LeakEngine[Forests]):
 
     def account(self, job: ForestJob, result: Result, clock: Clock) -> None:
         """See `LeakEngine.account`."""
+        if result.upper is not None and result.upper >= _EVERYTHING:
+            self.note(f"a bound of 1 or more says nothing: {NO_CONFIDENCE}")
         if self.context.certificate is None:
             return
         if clock.interrupted:
