@@ -353,6 +353,10 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """Return a forest retrained from scratch without some rows; names are kept."""
         return self._with(ForestState(self._state().without(names_of(rows)), threads(self.n_jobs)))
 
+    def refuse_part(self, rows: Rows) -> None:
+        """Raise `ForestError` if rows are only some of a group."""
+        self._state().refuse_part(names_of(rows))
+
     def deletion_cost(self, row: int) -> int:
         """Return how many rows, over all trees, one deletion would regrow.
 

@@ -232,6 +232,10 @@ class ForestState:
 
         return self._look(rows_of)[0]
 
+    def refuse_part(self, names: Names) -> None:
+        """Refuse rows that are only some of a group."""
+        self._look(lambda held: refuse_part(held, slots_of(held, names)[0]))
+
     def forget(self, names: Names, part: bool = True) -> None:
         """Delete rows, as if they had never been there; maybe only ``part`` of a group."""
         with self._turns.changes:

@@ -337,6 +337,9 @@ def slots_of(held: Held, names: Names) -> tuple[NDArray[np.int64], NDArray[np.in
     return places, slots
 
 
+_SHOWN = 20
+
+
 def refuse_part(held: Held, places: NDArray[np.int64]) -> None:
     """Refuse places that are only some of those that leave together."""
     if held.groups is None:
@@ -345,9 +348,11 @@ def refuse_part(held: Held, places: NDArray[np.int64]) -> None:
     stays[places] = False
     for place in places[np.isin(cells[places], cells[stays])].tolist()[:1]:
         column, cell = held.groups.column, str(cells[place])
+        own = held.names[(cells == cell) & (held.by_name.slots >= 0)].tolist()
+        more = " ..." * (len(own) > _SHOWN)
         raise ForestError(
-            f"row {held.names[place]} leaves with all rows of {column} {cell!r}: delete "
-            f"rows_of({cell!r}), or pass part=True"
+            f"row {held.names[place]} leaves with the other rows of {column} {cell!r}; name all "
+            f"of them: {' '.join(map(str, own[:_SHOWN]))}{more}"
         )
 
 

@@ -188,8 +188,8 @@ def test_one_person_alone_is_refused(tmp_path, snapshot):
     assert str(told.value) == snapshot
 
 
-def test_deletions_in_a_statement_are_of_rows(clinic, tmp_path, capsys):
-    (clinic / "gone.csv").write_text("row\n3\n5 6\n")
+def test_deletions_in_a_statement_are_of_all_rows_of_a_person(clinic, tmp_path, capsys, snapshot):
+    (clinic / "gone.csv").write_text("row\n20 15 10 5 0\n3 8 13 18 23 0 5 10 15 20\n")
     (clinic / "d.spec").write_text(
         'let T = forest("forest.npz")\n'
         'guarantee exact: forall z in points("gone.csv"): unlearn(T, z) == retrain(T, z)\n'
@@ -199,6 +199,9 @@ def test_deletions_in_a_statement_are_of_rows(clinic, tmp_path, capsys):
     assert run(["verify", str(clinic / "d.spec"), "--certificate", certificate]) == 0
     assert run(["check", certificate]) == 0
     capsys.readouterr()
+    (clinic / "gone.csv").write_text("row\n20 15 10 5 0\n3 8\n")
+    assert run(["verify", str(clinic / "d.spec")]) == 2
+    assert capsys.readouterr().err == snapshot
 
 
 def test_rows_without_a_label_are_left_out_and_the_others_keep_their_numbers(tmp_path, capsys):
