@@ -240,14 +240,18 @@ def _limits(asked: Asked, inside: str, of: str, pair: bool, model: ModelRecord |
     empty = [each for each in results if _says_nothing(each, model)]
     known = [each for each in results if each.upper is not None and each not in empty]
     before = f"{inside}, " if inside else ""
-    if not known:
-        none = f"{before}it is not known above which confidence an answer{of} {unchanged}."
-        why = f"The bounds say nothing: {NO_CONFIDENCE}."
-        more = [why, _below(results, pair)] if empty else []
+    found = _below(results, pair)
+    if empty and not known:
+        none = f"{before}no confidence is known to be high enough that an answer{of} {unchanged}."
+        found = _capitalize_first(found.removeprefix("At lower confidence, "))
+        more = [f"The bounds say nothing: {NO_CONFIDENCE}.", found]
         return Claimed(
             instead=_capitalize_first(none), more=tuple(filter(None, more)), topics=topics
         )
-    more = [_below(results, pair)]
+    if not known:
+        none = f"{before}it is not known above which confidence an answer{of} {unchanged}."
+        return Claimed(instead=_capitalize_first(none), topics=topics)
+    more = [found]
     more += [
         f"Nothing is proved about answers {_label(each)}"
         f"{f': {NO_CONFIDENCE}' if each in empty else ''}."
