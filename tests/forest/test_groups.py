@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -11,15 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from leaveout.encoders import Box
 from leaveout.errors import ForestError, TrainingError
 from leaveout.models.forest import DareForestClassifier
 from leaveout.models.forest.family import load_forest_family, save_forest_family
 from leaveout.models.forest.leave_one_out import leave_one_out
+from leaveout.models.forest.scored import ScoredForest
 from leaveout.verifier.cli import run
 from leaveout.verifier.evidence.exports import sarif
 from leaveout.verifier.report import Report
 
-from support.forest_leaks import grouped_rows
+from support.forest_leaks import Asked, greatest_leaks, grouped_rows
 
 VISITS = "patient,age,ill\n" + "".join(
     f"P{at * 7 % 5},{20 + at * 13 % 60},{'yes' if at * 13 % 60 + at * 37 % 20 > 40 else 'no'}\n"
@@ -75,6 +78,7 @@ def _save_and_forget(seed, folder):
     held = DareForestClassifier.load(folder / "a.npz").ensemble()
     stays = groups != groups[-1]
     assert held.groups.cells.tolist() == [*groups[stays], "new", "new"]
+    assert pickle.loads(pickle.dumps(forest)).rows_of("new").tolist() == [len(X), len(X) + 2]
     # A row of a group of one leaves alone, others do not.
     family = leave_one_out(held)
     save_forest_family(folder / "f.npz", family, held)
@@ -154,6 +158,58 @@ def test_what_is_proved_is_said_of_persons(clinic, tmp_path, capsys):
     assert "one 'patient'" in shown.out + shown.err
     assert run(["guard", str(clinic), str(tmp_path / "visits.csv"), "--epsilon", "0.2"]) == 0
     assert "all rows of the table with one 'patient'" in capsys.readouterr().err
+
+
+STATEMENTS = """
+let T = forest("forest.npz")
+let F = leave_one_out(T)
+let X = box(20, 80)
+guarantee always: forall x in X, M in F: label(M, x) == label(T, x)
+guarantee sure:
+    forall x in X, M in F: confidence(T, x) > 0.999 => label(M, x) == label(T, x)
+find b: least b such that forall x in X, M in F: confidence(T, x) > b => label(M, x) == label(T, x)
+guarantee alike: same_function(T, T, X)
+"""
+
+
+def test_every_statement_about_leaks_knows_persons(clinic, tmp_path, capsys):
+    (clinic / "s.spec").write_text(STATEMENTS)
+    result, certificate = tmp_path / "r.json", tmp_path / "c.cert"
+    words = ["verify", str(clinic / "s.spec"), "--json", str(result)]
+    run([*words, "--certificate", str(certificate)])
+    assert run(["check", str(certificate)]) == 0
+    report = msgspec.json.decode(result.read_bytes(), type=Report)
+    found = {each.name: each for each in report.results}
+    held = DareForestClassifier.load(clinic / "forest.npz")
+    family, ensemble = leave_one_out(held.ensemble()), held.ensemble()
+    asked = Asked(ScoredForest.of(ensemble), family, Box(np.full(1, 20.0), np.full(1, 80.0)))
+    worst = max(greatest_leaks(asked, label).max() for label in range(2))
+    assert found["b"].lower <= worst + 1e-9 and worst <= found["b"].upper <= worst + 1e-3
+    assert found["always"].verdict == ("refuted" if worst > 0 else "proved")
+    assert found["sure"].verdict == ("refuted" if worst > 0.999 else "proved")
+    assert found["alike"].verdict == "proved"
+    assert found["always"].witness.group == "patient"
+    assert found["always"].witness.removed_id.startswith("P")
+    capsys.readouterr()
+
+
+def test_a_bound_that_no_confidence_exceeds_says_nothing(tmp_path, capsys):
+    (tmp_path / "t.csv").write_text(
+        "a,ill\n" + "".join(f"{at},{'yn'[at % 2]}\n" for at in range(6))
+    )
+    words = ["forest", "train", str(tmp_path / "t.csv"), "--label", "ill", "--trees", "1"]
+    assert run([*words, "-o", str(tmp_path / "f")]) == 0
+    result, page = str(tmp_path / "r.json"), tmp_path / "r.html"
+    assert run(["verify", str(tmp_path / "f" / "forest.spec"), "--json", result]) == 0
+    said = "no answer of a forest has a confidence above 1"
+    assert f"a bound of 1 or more says nothing: {said}" in capsys.readouterr().out
+    assert run(["report", result, "-o", str(page)]) == 0
+    text = page.read_text()
+    assert f"The bounds say nothing: {said}." in text
+    assert "an answer of forest.npz with a confidence above" not in text
+    capsys.readouterr()
+    assert run(["rows", result, "--row", "0"]) == 0
+    assert f"row 0: nothing is proved: {said}" in capsys.readouterr().out
 
 
 def test_a_person_is_deleted_and_added(clinic, tmp_path, capsys, snapshot):
