@@ -208,7 +208,7 @@ def _problem(removed: NDArray[np.int64], changes: Changes, ensemble: Ensemble) -
     count, pool = len(changes.tree), len(changes.feature)
     sizes = np.array([len(tree.feature) for tree in ensemble.trees])
     start, tree = changes.start, changes.tree
-    if not np.array_equal(removed, ensemble.leaving):
+    if not np.array_equal(removed, ensemble.unit_names):
         return "its members are not the rows of the forest"
     whole = len(start) == len(removed) + 1 and start[0] == 0 and start[-1] == count
     if not whole or (np.diff(start) < 0).any():

@@ -310,7 +310,7 @@ def leave_one_out(
     ForestError
         If a row is not held, or there is one row or group only.
     """
-    known = ensemble.leaving
+    known = ensemble.unit_names
     wanted = known if rows is None else np.unique(np.asarray(rows, np.int64))
     places = np.searchsorted(known, wanted).clip(0, len(known) - 1)
     absent = wanted[known[places] != wanted]
@@ -348,11 +348,11 @@ class _Family:
         index, _ = index_of(ensemble.settings, ensemble.classes, self._table, every)
         # Each on its own: of copies those of the greatest ranks leave the trees.
         ordered = np.argsort(ensemble.units, kind="stable")
-        starts = np.searchsorted(ensemble.units[ordered], np.arange(len(ensemble.leaving) + 1))
+        starts = np.searchsorted(ensemble.units[ordered], np.arange(len(ensemble.unit_names) + 1))
         rows = [ordered[starts[place] : starts[place + 1]] for place in places.tolist()]
         leaving = [emptied_slots(index.copies, each).astype(np.int32) for each in rows]
         labels = [np.bincount(ensemble.y[each], minlength=len(index.totals)) for each in rows]
-        self._groups = leaving if len(ensemble.leaving) < len(ensemble.names) else None
+        self._groups = leaving if len(ensemble.unit_names) < len(ensemble.names) else None
         self._slots = np.concatenate(leaving)
         self._lost = np.array(labels) == index.totals
         self._only = self._lost.any(axis=1)

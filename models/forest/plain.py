@@ -339,7 +339,7 @@ class Ensemble:
         return np.argsort(np.argsort(first))[unit.reshape(-1)]
 
     @property
-    def leaving(self) -> NDArray[np.int64]:
+    def unit_names(self) -> NDArray[np.int64]:
         """What can leave, each named by its first row, ascending."""
         return self.names[np.unique(self.units, return_index=True)[1]]
 

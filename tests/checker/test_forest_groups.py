@@ -36,7 +36,7 @@ def test_members_are_node_for_node_what_training_without_a_group_gives(tmp_path)
         found = members_of(held, listed)
         pool = found.pool
         assert len(found.others) == len(np.unique(groups))
-        for member, (_, places) in enumerate(held.leaving):
+        for member, (_, places) in enumerate(held.units):
             assert places.tolist() == np.flatnonzero(groups == groups[places[0]]).tolist()
             anew = train(without(held, places.tolist()))
             for t, tree in enumerate(scored_trees(anew, held.labels)):
@@ -94,7 +94,7 @@ def proved(folder, seed):
     rng = np.random.default_rng(seed)
     while True:
         forest, X, _, _ = grouped_rows(rng, most=14)
-        if not np.isnan(X).any() and 2 < len(forest.ensemble().leaving) < len(X) - 1:
+        if not np.isnan(X).any() and 2 < len(forest.ensemble().unit_names) < len(X) - 1:
             break
     forest.save(folder / "forest.npz")
     (folder / "s.spec").write_text(SPEC)
@@ -138,7 +138,7 @@ def test_with_other_groups_nothing_false_is_accepted(tmp_path, change):
         content = sign(tmp_path)
         ensemble = load_ensemble(tmp_path / "forest.npz")
         for part in content.manifest["forests"]["questions"]:
-            part["members"] = len(ensemble.leaving)
+            part["members"] = len(ensemble.unit_names)
         content.save(tmp_path / "s.cert")
         try:
             check(tmp_path / "s.cert")

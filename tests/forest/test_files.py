@@ -195,11 +195,11 @@ def test_a_file_has_groups_where_its_version_has(tmp_path, version, lacks, both)
     forest = DareForestClassifier(2, random_state=1)
     forest.fit(np.eye(4), [0, 1, 0, 1], groups=["a", "a", "b", "c"]).save(path)
     manifest, arrays = parts(path)
-    assert [name for name, _ in read_forest(path).leaving] == [f"group {at!r}" for at in "abc"]
+    assert [name for name, _ in read_forest(path).units] == [f"group {at!r}" for at in "abc"]
     arrays = {name: array for name, array in arrays.items() if name not in lacks}
     write(path, manifest | {"version": version}, arrays)
     if both:
-        assert len(read_forest(path).leaving) == len(load_ensemble(path).leaving) == 4
+        assert len(read_forest(path).units) == len(load_ensemble(path).unit_names) == 4
         return
     with pytest.raises(CertificateError):
         read_forest(path)

@@ -82,7 +82,7 @@ def _save_and_forget(seed, folder):
     # A row of a group of one leaves alone, others do not.
     family = leave_one_out(held)
     save_forest_family(folder / "f.npz", family, held)
-    assert load_forest_family(folder / "f.npz", held).removed.tolist() == held.leaving.tolist()
+    assert load_forest_family(folder / "f.npz", held).removed.tolist() == held.unit_names.tolist()
     other = DareForestClassifier.load(folder / "a.npz")
     other.delete(int(other.rows_[-1]), part=True)
     assert load_forest_family(folder / "f.npz", other.ensemble()) is None

@@ -68,8 +68,8 @@ class ForestNames:
         labels = tuple(map(str, forest.classes.tolist()))
         if rows is None or rows.groups is None:
             return ForestNames(labels, columns)
-        first = np.searchsorted(rows.names, rows.leaving)
-        groups = dict(zip(rows.leaving.tolist(), rows.groups.cells[first].tolist(), strict=True))
+        first = np.searchsorted(rows.names, rows.unit_names)
+        groups = dict(zip(rows.unit_names.tolist(), rows.groups.cells[first].tolist(), strict=True))
         return ForestNames(labels, columns, rows.groups.column, groups)
 
     @property
@@ -339,7 +339,7 @@ class Forests(Compared):
         ensemble, names = exact_forest(self.deletions.forest).ensemble(), self.names
         digests = (forest_digest(ensemble),) * 2
         return self._row_record(
-            statements, kept, ensemble.leaving, 0, names.row_id, digests, names.labels
+            statements, kept, ensemble.unit_names, 0, names.row_id, digests, names.labels
         )
 
     def replayed_confidence(self, x: NDArray[Any], member: int, label: int) -> float | None:
@@ -434,7 +434,7 @@ class ForestLeaks(LeakEngine[Forests]):
         files = file, file if other is None else resolver.forest_file(leak.family)
         made = Deletions(forest, self.context.options.workers)
         deletions = self._deletions.setdefault(id(forest), made)
-        leaving = 0 if held is None else len(held.leaving)
+        leaving = 0 if held is None else len(held.unit_names)
         return Forests(files, box, other is not None, whole, rows, leaving, other, names, deletions)
 
     def _refuse_other_family(self, statement: IdpStatement) -> None:

@@ -219,7 +219,7 @@ def train_forest(
         seconds=time.monotonic() - began,
         files=folder.files,
         warnings=(*data.cautions, *(() if quality is None else quality.caution)),
-        leaving=len(trained.ensemble().leaving),
+        leaving=len(trained.ensemble().unit_names),
         group="" if data.groups is None else data.groups.column,
     )
 

@@ -66,7 +66,7 @@ class ForestSubject:
         if self.other is None:
             yield (
                 f"no confidence above upper is a leak, over all {self.members:,} forests without "
-                f"{self._lacking('one')} and every x"
+                f"{self._absent_rows('one')} and every x"
             )
         else:
             yield "no confidence above upper is a leak, over the other forest and every x"
@@ -75,14 +75,14 @@ class ForestSubject:
             yield f"other forest {self.other[0]} (SHA-256 {self.other[1]})"
         else:
             yield (
-                f"  the forest, and the forest without {self._lacking('each')}, were retrained "
+                f"  the forest, and the forest without {self._absent_rows('each')}, were retrained "
                 "from the rows in the file"
             )
         known = ", ".join(f"{at} is {label!r}" for at, label in enumerate(self.names))
         yield f"labels: {known}; values and thresholds are float64"
         yield from self.inputs.lines()
 
-    def _lacking(self, which: str) -> str:
+    def _absent_rows(self, which: str) -> str:
         """Return what a member lacks, in words."""
         return f"all rows of {which} {self.group!r}" if self.group else f"{which} row"
 

@@ -96,7 +96,7 @@ class Exact:
     cells: NDArray[np.str_] | None = None  # shape (rows,); None: each row leaves alone
 
     @property
-    def leaving(self) -> list[tuple[str, NDArray[np.int64]]]:
+    def units(self) -> list[tuple[str, NDArray[np.int64]]]:
         """What leaves, in words, and the places of its rows; in the order of first rows."""
         if self.cells is None:
             return [(f"row {name}", np.array([at])) for at, name in enumerate(self.names.tolist())]

@@ -70,7 +70,7 @@ def _deletions(forest: Exact | Answering, where: Path, inputs: Inputs) -> Boxes:
     apart = first_apart(forest, train(forest))
     if apart is not None:
         raise RejectedError(f"{where}: {apart}")
-    names = [name for name, _ in forest.leaving]
+    names = [name for name, _ in forest.units]
     members = members_of(forest, listed_of(inputs))
     return Boxes(members, inputs, lambda member: f"without {names[member]}")
 

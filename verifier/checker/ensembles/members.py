@@ -519,27 +519,19 @@ def _compile_without_group(stamp: int) -> Callable[..., int]:
 _without_group = _compile_without_group(package_stamp())
 
 
-def _counted(values: Longs) -> tuple[list[int], list[int]]:
-    """Return the different values, and how often each occurs."""
-    different, times = np.unique(values, return_counts=True)
-    return different.tolist(), times.tolist()
-
-
 def _without_groups(forest: Exact, listed: Listed) -> Members:
     """Return a forest retrained on its rows, and without each group of them in turn."""
     rows, labels = len(forest.names), len(forest.classes)
     data, rules = data_of(forest.X, forest.y), rules_of(forest.settings, rows)
     totals = np.bincount(forest.y, minlength=labels).astype(np.int64)
-    leaving = [places for _, places in forest.leaving]
+    leaving = [places for _, places in forest.units]
     content, rank = ranks(forest.X, forest.y)
     # Of copies those of the greatest ranks leave the trees.
     copies = np.split(np.lexsort((rank, content)), np.cumsum(np.bincount(content))[:-1])
-    gone = [
-        np.concatenate(
-            [copies[c][-many:] for c, many in zip(*_counted(content[each]), strict=True)]
-        )
-        for each in leaving
-    ]
+    gone = []
+    for each in leaving:
+        different, times = np.unique(content[each], return_counts=True)
+        gone += [np.concatenate([copies[c][-n:] for c, n in zip(different, times, strict=True)])]
     starts = np.cumsum([0, *map(len, gone)])
     left = np.array([totals - np.bincount(forest.y[each], minlength=labels) for each in leaving])
     pool = new_pool(max(4096, 8 * rows), labels, listed)
@@ -562,9 +554,9 @@ def _without_groups(forest: Exact, listed: Listed) -> Members:
 def members_of(forest: Exact, listed: Listed) -> Members:
     """Return a forest retrained on its rows, and without each row or group of them in turn."""
     rows, labels = len(forest.names), len(forest.classes)
-    if len(forest.leaving) < 2:
+    if len(forest.units) < 2:
         raise RejectedError("the forest has one row, and a forest cannot be trained on none")
-    if len(forest.leaving) < rows:
+    if len(forest.units) < rows:
         return _without_groups(forest, listed)
     data, rules = data_of(forest.X, forest.y), rules_of(forest.settings, rows)
     totals = np.bincount(forest.y, minlength=labels).astype(np.int64)
