@@ -150,6 +150,7 @@ def _files(function: str, path: Path, called: str) -> Iterator[NamedFile]:
 
 
 _ROWS = ("X", "y", "classes")
+_GROUPS = ("group", "group_column")
 
 
 def of_family(file: Path, path: str) -> TrainingRecord | None:
@@ -177,14 +178,18 @@ def of_family(file: Path, path: str) -> TrainingRecord | None:
 
 def of_forest(file: Path, path: str) -> TrainingRecord | None:
     """Return what a forest states of its rows; None if the file is not a forest."""
-    held = _arrays(file, _ROWS)
-    if set(held) != set(_ROWS) or held["X"].ndim != 2:
+    held = _arrays(file, (*_ROWS, *_GROUPS))
+    if not set(_ROWS) <= set(held) or held["X"].ndim != 2:
         return None
     digest = hashlib.sha256()
     for name in ("X", "y"):
         array = held[name]
         digest.update(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes())
     rows, features = held["X"].shape
+    group = ""
+    if set(_GROUPS) <= set(held):
+        digest.update(np.ascontiguousarray(held["group"]).tobytes())
+        rows, group = len(np.unique(held["group"])), " ".join(held["group_column"].tolist())
     return TrainingRecord(
         path=path,
         sha256=digest.hexdigest(),
@@ -192,6 +197,7 @@ def of_forest(file: Path, path: str) -> TrainingRecord | None:
         rows=rows,
         features=features,
         labels=tuple(map(str, held["classes"].tolist())),
+        group=group,
     )
 
 

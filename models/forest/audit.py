@@ -33,6 +33,10 @@ def ensemble_difference(a: Ensemble, b: Ensemble) -> str | None:
             unlike = first != second
             row = int(np.flatnonzero(unlike if unlike.ndim == 1 else unlike.any(axis=-1))[0])
             return f"the {what} of row {a.names[row]} differ"
+    if (a.groups is None) != (b.groups is None) or not _equal(a.units, b.units):
+        return "other rows leave together in one than in the other"
+    if a.groups is not None and b.groups is not None and not _equal(a.groups.cells, b.groups.cells):
+        return "rows that leave together are called otherwise in one than in the other"
     for i, (one, other) in enumerate(zip(a.trees, b.trees, strict=True)):
         found = _tree_difference(one, other, a.names)
         if found is not None:

@@ -20,8 +20,9 @@ from leaveout.cores import cores
 from leaveout.errors import ForestError
 from leaveout.models.forest.audit import ensemble_difference, first_unsound
 from leaveout.models.forest.files import LARGEST, load_ensemble, save_ensemble
-from leaveout.models.forest.plain import Ensemble, PlainTree, Settings
+from leaveout.models.forest.plain import Ensemble, Groups, PlainTree, Settings
 from leaveout.models.forest.state import ForestState
+from leaveout.models.train.encoding import is_missing_value
 
 _WEIGHTS = frozenset(("class_weight", "sample_weight"))
 
@@ -118,6 +119,20 @@ def names_of(rows: Rows) -> NDArray[np.int64]:
             "rows are named by whole numbers: for a mask, pass numpy.flatnonzero(mask)"
         )
     return names.astype(np.int64) if not names.size else names
+
+
+_NO_CELLS = np.empty(0, np.str_)
+
+
+def group_cells(groups: Iterable[object], rows: int) -> NDArray[np.str_]:
+    """Return the group of each row as a word."""
+    cells = [str(each).strip() for each in groups]
+    if len(cells) != rows:
+        raise ForestError(f"groups has {len(cells)} names, but X has {rows} rows")
+    for row, cell in enumerate(cells):
+        if is_missing_value(cell, among_numbers=True) or "\0" in cell:
+            raise ForestError(f"groups[{row}] is {cell!r}; expected the name of a group")
+    return np.array(cells, np.str_)
 
 
 def warn_of_index(X: object, stacklevel: int) -> None:
@@ -238,11 +253,24 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             return NotImplemented
         return hasattr(self, "state_") and hasattr(other, "state_") and self.equals(other)
 
-    def fit(self, X: ArrayLike, y: ArrayLike, **unsupported: object) -> Self:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        groups: Iterable[object] | None = None,
+        **unsupported: object,
+    ) -> Self:
         """Train on rows ``X``, which are named 0, 1, 2, ... from then on.
 
         Rows are named by their position in ``X``, never by the index of a DataFrame; where that
         index is another numbering, a ``UserWarning`` says so.
+
+        Parameters
+        ----------
+        X, y : array-like
+        groups : iterable, optional
+            What each row belongs to, such as a patient: all rows of one leave together.
 
         Raises
         ------
@@ -259,13 +287,25 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         warn_of_index(X, stacklevel=2)
         classes, codes = np.unique(labels, return_inverse=True)
         settings = settings_of(self.get_params(deep=False), values.shape[1])
-        rows = Ensemble(settings, classes, names, values, codes.astype(np.int32), (), len(names))
+        leaving = None
+        if groups is not None:
+            column = str(getattr(groups, "name", None) or "group")
+            leaving = Groups(column, group_cells(groups, len(values)))
+        y_codes, count = codes.astype(np.int32), len(names)
+        rows = Ensemble(settings, classes, names, values, y_codes, (), count, leaving)
         trained.state_ = ForestState(rows, threads(self.n_jobs))
         self.__dict__.pop("feature_names_in_", None)
         self.__dict__.update({name: vars(trained)[name] for name in _FITTED & vars(trained).keys()})
         return self
 
-    def delete(self, rows: Rows) -> Self:
+    def rows_of(self, group: object) -> NDArray[np.int64]:
+        """Return the names of all rows of a group."""
+        found = self._state().rows_of(str(group).strip())
+        if found is None:
+            raise ForestError("the forest was fitted without groups")
+        return found
+
+    def delete(self, rows: Rows, *, part: bool = False) -> Self:
         """Delete rows by name, leaving exactly the forest of the remaining rows.
 
         Parameters
@@ -273,6 +313,8 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         rows : int or sequence of int
             Positions in the data first fitted, not what a DataFrame's index calls them, or names
             returned by ``add``; no deletion shifts them. All are deleted, or on an error none.
+        part : bool
+            Whether a group may keep other rows; see `rows_of`.
 
         Raises
         ------
@@ -280,11 +322,13 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             If one was never there, is deleted already or is named twice, no row would be left, or
             rows are given as a mask or with an index of pandas.
         """
-        self._state().forget(names_of(rows))
+        self._state().forget(names_of(rows), part)
         return self
 
-    def add(self, X: ArrayLike, y: ArrayLike) -> NDArray[np.int64]:
-        """Add rows; return their names, the next unused integers.
+    def add(
+        self, X: ArrayLike, y: ArrayLike, *, groups: Iterable[object] | None = None
+    ) -> NDArray[np.int64]:
+        """Add rows, with their ``groups`` as of ``fit``; return their names, the next integers.
 
         Raises
         ------
@@ -295,15 +339,23 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         values, labels = self._check(X, y, first=False)
         if (labels.dtype.kind in "biuf") != (state.classes.dtype.kind in "biuf"):
             raise ForestError("labels must have the type that the forest was fitted with")
-        return state.learn(values, labels)
+        if (groups is None) != (state.rows_of("") is None):
+            wanted = "without groups" if groups is not None else "with groups: pass groups="
+            raise ForestError(f"the forest was fitted {wanted}")
+        cells = _NO_CELLS if groups is None else group_cells(groups, len(values))
+        return state.learn(values, labels, cells)
 
     def unlearn(self, rows: Rows) -> Self:
-        """Return a copy with rows deleted, named as for ``delete``."""
-        return self._with(ForestState(self._state().plain())).delete(rows)
+        """Return a copy with rows deleted, named as for ``delete``, maybe part of a group."""
+        return self._with(ForestState(self._state().plain())).delete(rows, part=True)
 
     def retrain(self, rows: Rows = ()) -> Self:
         """Return a forest retrained from scratch without some rows; names are kept."""
         return self._with(ForestState(self._state().without(names_of(rows)), threads(self.n_jobs)))
+
+    def refuse_part(self, rows: Rows) -> None:
+        """Raise `ForestError` if rows are only some of a group."""
+        self._state().refuse_part(names_of(rows))
 
     def deletion_cost(self, row: int) -> int:
         """Return how many rows, over all trees, one deletion would regrow.
@@ -368,7 +420,11 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         ForestError
             If the file cannot be read, is damaged or of another version.
         """
-        ensemble = load_ensemble(Path(path))
+        return cls.of(load_ensemble(Path(path)))
+
+    @classmethod
+    def of(cls, ensemble: Ensemble) -> Self:
+        """Return the forest of plain arrays."""
         settings = ensemble.settings
         forest = cls(
             settings.trees, max_depth=settings.depth, k=settings.thresholds,

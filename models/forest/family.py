@@ -86,7 +86,7 @@ class ForestFamily:
     whole : ScoredForest
         The forest itself.
     removed : ndarray of int64, shape (members,)
-        The name of the row that each member lacks, ascending.
+        The name of the row that each member lacks, ascending; of a group's rows the first.
     changes : Changes
     """
 
@@ -208,7 +208,7 @@ def _problem(removed: NDArray[np.int64], changes: Changes, ensemble: Ensemble) -
     count, pool = len(changes.tree), len(changes.feature)
     sizes = np.array([len(tree.feature) for tree in ensemble.trees])
     start, tree = changes.start, changes.tree
-    if not np.array_equal(removed, ensemble.names):
+    if not np.array_equal(removed, ensemble.unit_names):
         return "its members are not the rows of the forest"
     whole = len(start) == len(removed) + 1 and start[0] == 0 and start[-1] == count
     if not whole or (np.diff(start) < 0).any():

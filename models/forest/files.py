@@ -23,7 +23,7 @@ from leaveout.errors import ForestError
 from leaveout.files import ARCHIVE, open_atomically, open_file
 from leaveout.models.archive import refuse_bombs, refuse_damage
 from leaveout.models.forest.chance import content_keys, copies_of, in_tree, members
-from leaveout.models.forest.plain import Ensemble, PlainTree, Settings
+from leaveout.models.forest.plain import Ensemble, Groups, PlainTree, Settings
 from leaveout.models.forest.scored import ScoredTree
 from leaveout.models.forest.table import internal
 from leaveout.models.forest.tree_arrays import SMALL
@@ -88,6 +88,10 @@ def _row_problems(ensemble: Ensemble) -> Iterator[str]:
         yield "the rows' labels do not match the forest's labels"
     elif ensemble.classes.dtype.kind not in "biufUO" or len(np.unique(ensemble.classes)) != labels:
         yield "the labels are not distinct"
+    elif ensemble.groups is not None and (
+        len(ensemble.groups.cells) != len(names) or not np.all(ensemble.groups.cells != "")
+    ):
+        yield "a row has no group"
 
 
 def _tree_problems(ensemble: Ensemble, tree: PlainTree, held: NDArray[np.int64]) -> Iterator[str]:
@@ -209,8 +213,8 @@ def _cache_problems(ensemble: Ensemble, tree: PlainTree) -> Iterator[str]:
 
 
 _FORMAT = "leaveout forest"
-_VERSION = 2
-_READ = (1, 2)
+_VERSION, _GROUPED = 2, 3
+_READ = (1, _VERSION, _GROUPED)
 """A file of version 1 says nothing of the share of trees that hold a row: all do."""
 _MANIFEST = "manifest.json"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -221,6 +225,10 @@ _ARRAYS: dict[str, tuple[str, int]] = {
     "counts": ("<i4", 2), "rows": ("<i4", 1), "cached_node": ("<i4", 1),
     "cached_attribute": ("<i4", 1), "cached_values": ("<f8", 2), "cached_counts": ("<i4", 2),
 }  # fmt: skip
+
+
+_GROUPS: dict[str, tuple[str, int]] = {"group": ("", 1), "group_column": ("", 1)}
+"""Of version 3 alone: the cell of each row, and the one column that they are of."""
 
 
 class _Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -260,8 +268,9 @@ def save_ensemble(ensemble: Ensemble, path: Path) -> None:
     """Write a forest file, atomically."""
     arrays = _file_arrays(ensemble, stored_labels(ensemble.classes, path))
     sizes = [(len(tree.feature), len(tree.cached_node)) for tree in ensemble.trees]
+    version = _VERSION if ensemble.groups is None else _GROUPED
     manifest = _Manifest(
-        _FORMAT, _VERSION, ensemble.settings, SMALL, ensemble.next_name, sizes, _digest(arrays)
+        _FORMAT, version, ensemble.settings, SMALL, ensemble.next_name, sizes, _digest(arrays)
     )
     try:
         with open_atomically(path) as stream, zipfile.ZipFile(stream, "w") as archive:
@@ -286,6 +295,9 @@ def _file_arrays(ensemble: Ensemble, classes: NDArray[np.generic]) -> dict[str, 
     }  # fmt: skip
     for part in _PARTS:
         arrays[part] = np.concatenate([getattr(tree, part) for tree in ensemble.trees])
+    if ensemble.groups is not None:
+        arrays["group"] = ensemble.groups.cells
+        arrays["group_column"] = np.array([ensemble.groups.column])
     return arrays
 
 
@@ -311,8 +323,13 @@ def load_ensemble(path: Path) -> Ensemble:
             if _MANIFEST not in names:
                 raise ForestError(f"{path}: not a forest file: no {_MANIFEST}")
             text = archive.read(_MANIFEST)
+            manifest = _manifest(path, text)
+            is_grouped = manifest.version == _GROUPED
+            if not is_grouped and any(f"{name}.npy" in names for name in _GROUPS):
+                raise ForestError(f"{path}: its version has no groups, but the file has")
+            types = _ARRAYS | (_GROUPS if is_grouped else {})
             arrays = {}
-            for name in _ARRAYS:
+            for name in types:
                 if f"{name}.npy" not in names:
                     raise ForestError(f"{path}: the array {name!r} is missing")
                 with archive.open(f"{name}.npy") as stream:
@@ -325,10 +342,10 @@ def load_ensemble(path: Path) -> Ensemble:
         raise
     except ValueError as error:
         raise ForestError(f"{path}: damaged, or not a forest file: {error}") from error
-    manifest = _manifest(path, text)
-    for name, (dtype, ndim) in _ARRAYS.items():
+    for name, (dtype, ndim) in types.items():
         array = arrays[name]
-        if array.ndim != ndim or (dtype and array.dtype != np.dtype(dtype)):
+        named = name not in _GROUPS or array.dtype.kind == "U"
+        if array.ndim != ndim or (dtype and array.dtype != np.dtype(dtype)) or not named:
             raise ForestError(f"{path}: the array {name!r} has the wrong type for a forest")
     if _digest(arrays) != manifest.digest:
         raise ForestError(f"{path}: damaged: the arrays do not match the manifest")
@@ -347,7 +364,7 @@ def _manifest(path: Path, text: bytes) -> _Manifest:
         if head.get("version") not in _READ:
             raise ForestError(
                 f"{path}: format version {head.get('version')!r}; this program reads versions "
-                f"{' and '.join(map(str, _READ))}"
+                f"{_READ[0]} to {_READ[-1]}"
             )
         manifest = msgspec.json.decode(text, type=_Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -383,7 +400,12 @@ def _divide(path: Path, arrays: dict[str, NDArray[Any]], manifest: _Manifest) ->
         PlainTree(**{p: arrays[p][bounds[p][i] : bounds[p][i + 1]] for p in _PARTS})
         for i in range(len(sizes))
     )
+    groups = None
+    if "group" in arrays:
+        if arrays["group_column"].shape != (1,):
+            raise ForestError(f"{path}: rows are grouped by several columns")
+        groups = Groups(str(arrays["group_column"][0]), arrays["group"])
     return Ensemble(
         manifest.settings, arrays["classes"], arrays["names"], arrays["X"], arrays["y"], trees,
-        manifest.next_name,
+        manifest.next_name, groups,
     )  # fmt: skip

@@ -28,13 +28,14 @@ from leaveout.models.forest.tree_arrays import (
     TREE,
     Scratch,
     Tree,
+    Work,
     borrow,
     record_length,
     scratch_for,
     tree_at,
     work_on,
 )
-from leaveout.models.forest.trees import index_of
+from leaveout.models.forest.trees import Trees, forget, index_of
 
 DONE, SHORT, SPARE = 0, 1, 2
 """Why `find_differences` returns: all rows are done; the lists are full; the spare tree is."""
@@ -118,7 +119,108 @@ def _write(
     return root
 
 
+@subroutine
+def _same_leaf(old: Any, new: Any, lost: Any) -> bool:
+    """Return whether two leaves' counts give the same shares; none are those of an empty tree."""
+    before, after, gone = 0, 0, False
+    for c in range(len(old)):
+        before += old[c]
+        after += new[c]
+        gone = gone or lost[c]
+    same = (before > 0) == (after > 0) and not (after == 0 and gone)
+    for c in range(len(old)):
+        same = same and np.int64(old[c]) * after == np.int64(new[c]) * before
+    return same
+
+
+@subroutine
+def _pair(old: Tree, new: Tree, lost: Any, pairs: Any, same: Any) -> None:
+    """List a tree's nodes, each with what stood there, and whether both answer alike.
+
+    A pair is a node, the one before or -1, and where the pair of its left child is or -1; that of
+    the right child is the next one.
+    """
+    pairs[0, 0], pairs[0, 1] = 0, 0
+    size, i = 1, 0
+    while i < size:
+        node, was = pairs[i, 0], pairs[i, 1]
+        pairs[i, 2] = -1
+        if new.nodes[node].feature >= 0:
+            both = was >= 0 and old.nodes[was].feature >= 0
+            pairs[i, 2] = size
+            pairs[size, 0], pairs[size + 1, 0] = new.nodes[node].left, new.nodes[node].right
+            pairs[size, 1] = old.nodes[was].left if both else -1
+            pairs[size + 1, 1] = old.nodes[was].right if both else -1
+            size += 2
+        i += 1
+    for i in range(size - 1, -1, -1):
+        node, was, left = pairs[i, 0], pairs[i, 1], pairs[i, 2]
+        same[i] = was >= 0 and old.nodes[was].feature == new.nodes[node].feature
+        if same[i] and left >= 0:
+            same[i] = old.nodes[was].threshold == new.nodes[node].threshold
+            same[i] = same[i] and same[left] and same[left + 1]
+        elif same[i]:
+            same[i] = _same_leaf(old.counts[was], new.counts[node], lost)
+
+
+@subroutine
+def _least_difference(old: Tree, new: Tree, pairs: Any, same: Any) -> int:
+    """Return the pair below which alone two trees differ."""
+    i = 0
+    while True:
+        node, was, left = pairs[i, 0], pairs[i, 1], pairs[i, 2]
+        stays = left >= 0 and old.nodes[was].feature == new.nodes[node].feature
+        stays = stays and old.nodes[was].threshold == new.nodes[node].threshold
+        if not stays or same[left] == same[left + 1]:
+            return i
+        i = left + same[left]
+
+
 def _compile(edition: int) -> Any:
+    @kernel
+    def find_difference(
+        before: Integers, after: Integers, member: int, lost: NDArray[np.bool_], changes: Integers
+    ) -> bool:
+        """List how a tree differs from what it was; False if out of space."""
+        _ = edition
+        old, new, out = tree_at(before, 0), tree_at(after, 0), differences_at(changes, 0)
+        room = new.used[0]
+        pairs, same = np.empty((room, 3), np.int64), np.empty(room, np.bool_)
+        _pair(old, new, lost, pairs, same)
+        if same[0]:
+            return True
+        change, root = out.used[0], out.used[1]
+        if change == len(out.node) or root + room > len(out.feature):
+            return False
+        first = _least_difference(old, new, pairs, same)
+        out.member[change], out.node[change], out.root[change] = member, pairs[first, 1], root
+        listed = np.empty(room, np.int64)
+        listed[0] = first
+        j, size = 0, 1
+        while j < size:
+            node, left, at = pairs[listed[j], 0], pairs[listed[j], 2], root + j
+            out.feature[at], out.threshold[at], out.left[at], out.right[at] = -1, 0.0, -1, -1
+            if left >= 0:
+                out.feature[at] = new.nodes[node].feature
+                out.threshold[at] = new.nodes[node].threshold
+            held = 0
+            for c in range(len(lost)):
+                held += new.counts[node, c]
+            for c in range(len(lost)):
+                out.counts[at, c] = new.counts[node, c] if held > 0 else not lost[c]
+            for right in range(2 if left >= 0 else 0):
+                child = np.int64(of_tree(pairs[left + right, 1]))
+                if not same[left + right]:
+                    child, listed[size] = root + size, left + right
+                    size += 1
+                if right:
+                    out.right[at] = child
+                else:
+                    out.left[at] = child
+            j += 1
+        out.used[0], out.used[1] = change + 1, root + size
+        return True
+
     @kernel
     def find_differences(
         work: Integers, address: Integers, index: int, rows: NDArray[np.int32], begin: int,
@@ -172,10 +274,10 @@ def _compile(edition: int) -> Any:
                 return i, why, n
         return len(rows), DONE, 0
 
-    return find_differences
+    return find_difference, find_differences
 
 
-find_differences = _compile(stamp_of(__package__))
+find_difference, find_differences = _compile(stamp_of(__package__))
 
 
 Names = NDArray[np.int64]
@@ -193,7 +295,7 @@ def leave_one_out(
     threads: int | None = None,
     progress: OnProgress | None = None,
 ) -> ForestFamily:
-    """Return the forest after each single row's deletion, as differences.
+    """Return the forest after each single row's, or group's, deletion, as differences.
 
     Each member is the very forest that training without its row gives (Brophy and Lowd, ICML
     2021, section 3, made exact: see ``docs/forest.md``). Nothing is deleted: what a deletion would
@@ -204,7 +306,7 @@ def leave_one_out(
     ensemble : Ensemble
         `DareForestClassifier.ensemble`.
     rows : ndarray of int64, optional
-        Names of the rows whose deletion is asked about; all unless given.
+        Names of the rows whose deletion is asked about, of a group the first; all unless given.
     threads : int, optional
         Over trees; one a core unless given. No result depends on it.
     progress : callable, optional
@@ -212,15 +314,17 @@ def leave_one_out(
     Raises
     ------
     ForestError
-        If a row is not held, or there is one row only.
+        If a row is not held, or there is one row or group only.
     """
-    wanted = ensemble.names if rows is None else np.unique(np.asarray(rows, np.int64))
-    places = np.searchsorted(ensemble.names, wanted).clip(0, len(ensemble.names) - 1)
-    absent = wanted[ensemble.names[places] != wanted]
+    known = ensemble.unit_names
+    wanted = known if rows is None else np.unique(np.asarray(rows, np.int64))
+    places = np.searchsorted(known, wanted).clip(0, len(known) - 1)
+    absent = wanted[known[places] != wanted]
     if len(absent):
         raise ForestError(f"there is no row {absent[0]}: name rows that the forest contains")
-    if len(ensemble.names) < 2:
-        raise ForestError("the forest has only one row, and a forest cannot be trained on none")
+    if len(known) < 2:
+        one = "row" if ensemble.groups is None else ensemble.groups.column
+        raise ForestError(f"the forest has only one {one}, and a forest cannot be trained on none")
     found = _Family(ensemble, places, Event())
     done, total = 0, len(ensemble.trees)
     parts: dict[int, Differences] = {}
@@ -248,18 +352,24 @@ class _Family:
         self._table: Table = encode(ensemble.X, ensemble.y)
         every = np.arange(len(ensemble.names))
         index, _ = index_of(ensemble.settings, ensemble.classes, self._table, every)
-        # Each row on its own: of copies the one of the greatest rank leaves the trees.
-        one_by_one = [emptied_slots(index.copies, places[i : i + 1]) for i in range(len(places))]
-        self._slots = np.concatenate(one_by_one).astype(np.int32)
-        self._only = index.totals[ensemble.y[places]] == 1
+        # Each on its own: of copies those of the greatest ranks leave the trees.
+        ordered = np.argsort(ensemble.units, kind="stable")
+        starts = np.searchsorted(ensemble.units[ordered], np.arange(len(ensemble.unit_names) + 1))
+        rows = [ordered[starts[place] : starts[place + 1]] for place in places.tolist()]
+        leaving = [emptied_slots(index.copies, each).astype(np.int32) for each in rows]
+        labels = [np.bincount(ensemble.y[each], minlength=len(index.totals)) for each in rows]
+        self._groups = leaving if len(ensemble.unit_names) < len(ensemble.names) else None
+        self._slots = np.concatenate(leaving)
+        self._lost = np.array(labels) == index.totals
+        self._only = self._lost.any(axis=1)
 
     def of_tree(self, index: int) -> Differences:
         """Return how deletions change one tree."""
         table, rules, labels = self._table, self._rules, len(self._ensemble.classes)
+        if self._groups is not None:
+            return self._of_groups(index, self._groups)
         tree = tree_from(table, rules, self._ensemble.trees[index], slack=0)
-        work = work_on(
-            table, rules, scratch_for(table, rules, labels), self._ensemble.settings.seed
-        )
+        work = self._work()
         if not len(tree.rows):
             return self._of_empty(labels)
         most, words = 64, 1
@@ -280,6 +390,31 @@ class _Family:
                 most = max(n, most)
                 room = words * (4 * n * rules.attributes + record_length(rules, labels, n))
                 spare = _spare(most, labels, len(table.labels), max(room, len(spare.arena)))
+        return _resize(out, *out.used.tolist())
+
+    def _work(self) -> Work:
+        scratch = scratch_for(self._table, self._rules, len(self._ensemble.classes))
+        return work_on(self._table, self._rules, scratch, self._ensemble.settings.seed)
+
+    def _of_groups(self, index: int, groups: list[NDArray[np.int32]]) -> Differences:
+        """Return how deletions of groups change one tree: each is made on a copy."""
+        table, rules, labels = self._table, self._rules, len(self._ensemble.classes)
+        plain = self._ensemble.trees[index]
+        tree, copy = (tree_from(table, rules, plain, slack=slack) for slack in (0, 4096))
+        work, address = self._work(), TREE.words(tree)
+        trees = Trees([copy] * len(self._ensemble.trees))
+        out = _room(1024, 8192, labels)
+        for member, slots in enumerate(groups):
+            mine = slots[tree.where[slots] >= 0]
+            if self.stopped.is_set() or not (len(mine) or self._only[member]):
+                continue
+            for old, new in zip(tree, copy, strict=True):
+                new[: len(old)] = old
+            trees[index] = copy
+            forget(work, trees, mine, index, index + 1, lazy=False)
+            lost, after = self._lost[member], trees.addresses[index]
+            while not find_difference(address, after, member, lost, DIFFERENCES.words(out)):
+                out = _resize(out, 2 * len(out.node), 2 * len(out.feature))
         return _resize(out, *out.used.tolist())
 
     def _of_empty(self, labels: int) -> Differences:

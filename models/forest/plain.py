@@ -277,6 +277,29 @@ class PlainTree:
 
 
 @dataclass(frozen=True, eq=False)
+class Groups:
+    """Rows that leave together: those with equal cells of a column.
+
+    Attributes
+    ----------
+    column : str
+        Such as ``patient``.
+    cells : ndarray of str, shape (rows,)
+    """
+
+    column: str
+    cells: NDArray[np.str_]
+
+    def take(self, places: NDArray[np.int64]) -> Groups:
+        """Return the groups of some rows, whatever the others were called."""
+        return Groups(self.column, np.array(self.cells[places].tolist(), np.str_))
+
+    def extend(self, cells: NDArray[np.str_]) -> Groups:
+        """Return the groups with further rows."""
+        return Groups(self.column, np.concatenate((self.cells, cells)))
+
+
+@dataclass(frozen=True, eq=False)
 class Ensemble:
     """A forest as plain arrays.
 
@@ -294,6 +317,8 @@ class Ensemble:
     next_name : int
         What the next row added is called. It tells of rows that were there once; nothing else
         depends on it, and it takes no part in comparisons.
+    groups : Groups or None
+        Which rows leave together; None: each leaves alone.
     """
 
     settings: Settings
@@ -303,6 +328,20 @@ class Ensemble:
     y: NDArray[np.int32]
     trees: tuple[PlainTree, ...]
     next_name: int
+    groups: Groups | None = None
+
+    @property
+    def units(self) -> NDArray[np.int64]:
+        """What each row leaves with, numbered in the order of first rows; shape (rows,)."""
+        if self.groups is None:
+            return np.arange(len(self.names))
+        _, first, unit = np.unique(self.groups.cells, return_index=True, return_inverse=True)
+        return np.argsort(np.argsort(first))[unit.reshape(-1)]
+
+    @property
+    def unit_names(self) -> NDArray[np.int64]:
+        """What can leave, each named by its first row, ascending."""
+        return self.names[np.unique(self.units, return_index=True)[1]]
 
 
 def plain_tree(table: Table, rules: Rules, tree: Tree, number: NDArray[np.int32]) -> PlainTree:
@@ -379,6 +418,8 @@ def forest_digest(ensemble: Ensemble) -> str:
     """Return a digest of a forest and its rows; equal forests have equal digests."""
     hashed = hashlib.sha256(kind_digest(ensemble).encode())
     _put(hashed, ensemble.names, ensemble.X, ensemble.y)
+    if ensemble.groups is not None:
+        _put(hashed, np.array([ensemble.groups.column]), ensemble.groups.cells)
     for tree in ensemble.trees:
         _put(hashed, tree.feature, tree.threshold, tree.left, tree.right, tree.counts)
     return hashed.hexdigest()

@@ -16,7 +16,7 @@ from leaveout.errors import ForestError
 from leaveout.models.forest import trees
 from leaveout.models.forest.chance import Bits, emptied_slots, in_tree
 from leaveout.models.forest.kernels import UNLIMITED, vote
-from leaveout.models.forest.plain import Ensemble, Settings, tree_from
+from leaveout.models.forest.plain import Ensemble, Groups, Settings, tree_from
 from leaveout.models.forest.table import Table, encode, extend
 from leaveout.models.forest.tree_arrays import Tree, Work, scratch_for, work_on
 from leaveout.models.forest.trees import (
@@ -26,6 +26,7 @@ from leaveout.models.forest.trees import (
     extend_table,
     index_of,
     plain_form,
+    refuse_part,
     release,
     sizes_of,
     slots_of,
@@ -96,9 +97,10 @@ class ForestState:
         index, chosen = index_of(
             self.settings, ensemble.classes, table, np.arange(len(ensemble.names))
         )
+        groups = ensemble.groups and Groups(ensemble.groups.column, ensemble.groups.cells.copy())
         held = Held(
             ensemble.classes, ensemble.names.copy(), ensemble.next_name, table, index, Trees(()),
-            threading.local(),
+            threading.local(), groups,
         )  # fmt: skip
         if not ensemble.trees:
             return held._replace(trees=self._grow(held, chosen, lazy))
@@ -220,14 +222,30 @@ class ForestState:
         """Return the rows without those at some places."""
         return without_places(self.settings, held, places)
 
-    def forget(self, names: Names) -> None:
-        """Delete rows, as if they had never been there."""
+    def rows_of(self, cell: str) -> NDArray[np.int64] | None:
+        """Return the names of a group's rows, ascending; None where rows leave alone."""
+
+        def rows_of(held: Held) -> tuple[NDArray[np.int64] | None]:
+            if held.groups is None:
+                return (None,)
+            return (held.names[(held.groups.cells == cell) & (held.by_name.slots >= 0)],)
+
+        return self._look(rows_of)[0]
+
+    def refuse_part(self, names: Names) -> None:
+        """Refuse rows that are only some of a group."""
+        self._look(lambda held: refuse_part(held, slots_of(held, names)[0]))
+
+    def forget(self, names: Names, part: bool = True) -> None:
+        """Delete rows, as if they had never been there; maybe only ``part`` of a group."""
         with self._turns.changes:
             self._mend()
             held = self._held
             places, slots = slots_of(held, names)
             if not len(slots):
                 return
+            if not part:
+                refuse_part(held, places)
             totals = held.by_name.totals
             rows = int(totals.sum())
             left = totals - np.bincount(held.table.labels[slots], minlength=len(held.classes))
@@ -241,13 +259,17 @@ class ForestState:
                 self._is_broken = True
                 self._forget(held, slots.astype(np.int32))
                 release(held.table, held.by_name, places, slots)
+                if held.groups is not None:
+                    held.groups.cells[places] = ""
                 self._is_broken = False
 
             self._turns.write(forget)
             if 2 * (rows - len(slots)) < len(held.names):
                 self._held = self._take(self._whole())
 
-    def learn(self, X: Floats, labels: NDArray[np.generic]) -> NDArray[np.int64]:
+    def learn(
+        self, X: Floats, labels: NDArray[np.generic], cells: NDArray[np.str_]
+    ) -> NDArray[np.int64]:
         """Add rows, finite ``X`` of shape (rows, attributes); return their names."""
         with self._turns.changes:
             self._mend()
@@ -262,23 +284,30 @@ class ForestState:
             if np.array_equal(classes, held.classes) and len(X) <= _few(len(live)):
                 more = extend(held.table, X, y[len(live) :].astype(np.int32))
             if more is not None:
-                self._held = self._join(held, names, *more)
+                groups = held.groups and held.groups.extend(cells)
+                self._held = self._join(held, names, *more, groups)
                 return names
             here = self._without_places(held, _NO_SLOTS)
             self._held = self._take(
                 Ensemble(
                     self.settings, classes, np.concatenate((here.names, names)),
                     np.concatenate((here.X, X)), y.astype(np.int32), (), int(names[-1]) + 1,
+                    here.groups and here.groups.extend(cells),
                 ),
                 self.lazy,
             )  # fmt: skip
             return names
 
     def _join(
-        self, held: Held, names: NDArray[np.int64], table: Table, moved: NDArray[np.int32]
+        self,
+        held: Held,
+        names: NDArray[np.int64],
+        table: Table,
+        moved: NDArray[np.int32],
+        groups: Groups | None,
     ) -> Held:
         """Return a forest with the last rows of a table added, in new arrays."""
-        joined, new = extend_table(self.settings, held, names, table, moved)
+        joined, new = extend_table(self.settings, held, names, table, moved, groups)
         lazy = self.lazy
 
         def learn(i: int) -> None:

@@ -25,7 +25,7 @@ from leaveout.models.forest.chance import (
 )
 from leaveout.models.forest.kernels import UNLIMITED, Place
 from leaveout.models.forest.leaving import Todo
-from leaveout.models.forest.plain import Ensemble, Settings, plain_tree, recode
+from leaveout.models.forest.plain import Ensemble, Groups, Settings, plain_tree, recode
 from leaveout.models.forest.table import Table, decode, erase, public
 from leaveout.models.forest.tree_arrays import (
     NODE,
@@ -262,6 +262,7 @@ class Held(NamedTuple):
     by_name: Index
     trees: Trees
     local: threading.local  # what each thread that changes trees on this table works on
+    groups: Groups | None  # of each name; without a cell where the row is deleted
 
 
 def index_of(
@@ -335,6 +336,25 @@ def slots_of(held: Held, names: Names) -> tuple[NDArray[np.int64], NDArray[np.in
     return places, slots
 
 
+_SHOWN = 20
+
+
+def refuse_part(held: Held, places: NDArray[np.int64]) -> None:
+    """Refuse places that are only some of those that leave together."""
+    if held.groups is None:
+        return
+    cells, stays = held.groups.cells, held.by_name.slots >= 0
+    stays[places] = False
+    for place in places[np.isin(cells[places], cells[stays])].tolist()[:1]:
+        column, cell = held.groups.column, str(cells[place])
+        own = held.names[(cells == cell) & (held.by_name.slots >= 0)].tolist()
+        more = " ..." * (len(own) > _SHOWN)
+        raise ForestError(
+            f"row {held.names[place]} leaves with the other rows of {column} {cell!r}; name all "
+            f"of them: {' '.join(map(str, own[:_SHOWN]))}{more}"
+        )
+
+
 def without_places(settings: Settings, held: Held, places: NDArray[np.int64]) -> Ensemble:
     """Return the rows but those at some places, without trees or unused labels."""
     keep = np.setdiff1d(np.flatnonzero(held.by_name.slots >= 0), places)
@@ -347,8 +367,9 @@ def without_places(settings: Settings, held: Held, places: NDArray[np.int64]) ->
         # The longest label sets the width; one that is gone must not.
         classes = np.array(classes.tolist())
     X = public(decode(held.table, slots))
+    groups = None if held.groups is None else held.groups.take(keep)
     return Ensemble(
-        settings, classes, held.names[keep], X, codes.astype(np.int32), (), held.next_name
+        settings, classes, held.names[keep], X, codes.astype(np.int32), (), held.next_name, groups
     )
 
 
@@ -370,6 +391,7 @@ def extend_table(
     names: NDArray[np.int64],
     table: Table,
     moved: NDArray[np.int32],
+    groups: Groups | None,
 ) -> tuple[Held, list[NDArray[np.int32]]]:
     """Return the rows and trees on an extended table, in new arrays."""
     rules = settings.rules
@@ -389,7 +411,8 @@ def extend_table(
     )
     next_name = held.next_name + len(names)
     known = np.concatenate((held.names, names))
-    return Held(held.classes, known, next_name, table, index, trees, threading.local()), new
+    local = threading.local()
+    return Held(held.classes, known, next_name, table, index, trees, local, groups), new
 
 
 def sizes_of(held: Held) -> dict[str, int]:

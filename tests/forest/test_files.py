@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from leaveout.models.forest import DareForestClassifier, ForestError, first_difference
-from leaveout.models.forest.files import _digest
+from leaveout.models.forest.files import _digest, load_ensemble
+from leaveout.verifier.checker import CertificateError
+from leaveout.verifier.checker.ensembles.files import read_forest
 
 
 @pytest.fixture
@@ -96,7 +98,7 @@ def test_short_and_foreign_files_are_refused(saved, tmp_path, snapshot):
 @pytest.mark.parametrize(
     "change",
     [
-        {"version": 3},
+        {"version": 4},
         {"format": "something"},
         {"sizes": []},
         {"sizes": [[2**62, 2], [-3, 2**62]]},
@@ -181,3 +183,25 @@ def test_a_failed_save_leaves_the_old_file(saved, tmp_path, snapshot):
     with pytest.raises(ForestError) as told:
         forest.save(tmp_path / "none" / "forest.npz")
     assert str(told.value) == snapshot
+
+
+@pytest.mark.parametrize(
+    ("version", "lacks", "both"),
+    [(2, (), False), (3, ("group",), False), (3, ("group", "group_column"), False),
+     (2, ("group", "group_column"), True)],
+)  # fmt: skip
+def test_a_file_has_groups_where_its_version_has(tmp_path, version, lacks, both):
+    path = tmp_path / "f.npz"
+    forest = DareForestClassifier(2, random_state=1)
+    forest.fit(np.eye(4), [0, 1, 0, 1], groups=["a", "a", "b", "c"]).save(path)
+    manifest, arrays = parts(path)
+    assert [name for name, _ in read_forest(path).units] == [f"group {at!r}" for at in "abc"]
+    arrays = {name: array for name, array in arrays.items() if name not in lacks}
+    write(path, manifest | {"version": version}, arrays)
+    if both:
+        assert len(read_forest(path).units) == len(load_ensemble(path).unit_names) == 4
+        return
+    with pytest.raises(CertificateError):
+        read_forest(path)
+    with pytest.raises(ForestError):
+        load_ensemble(path)

@@ -15,7 +15,7 @@ from leaveout.models.forest.scored import ScoredForest, ScoredTree
 
 from support.forest_families import family_by_deleting
 
-__all__ = ["Asked", "asked", "greatest_leaks", "wrong_of"]
+__all__ = ["Asked", "asked", "greatest_leaks", "grouped_rows", "wrong_of"]
 
 Floats = NDArray[np.float64]
 
@@ -279,3 +279,30 @@ def _is_false(asked: Asked, witness: object, label: int, lower: float) -> bool:
         and np.array_equal(scores, witness.scores)
         and np.array_equal(others, witness.member_scores)
     )
+
+
+def grouped_rows(
+    rng: np.random.Generator, most: int = 60
+) -> tuple[DareForestClassifier, Floats, NDArray[np.int64], NDArray[np.str_]]:
+    """Draw a forest with groups: copies, gaps, ties, labels of one group, trees left empty."""
+    n, labels = int(rng.integers(2, most)), int(rng.integers(2, 5))
+    X = rng.integers(0, rng.integers(2, 8), (n, 3)).astype(float)
+    X[:, 0] = rng.integers(0, 2, n)
+    X[rng.random(X.shape) < rng.choice([0.0, 0.1])] = np.nan
+    y = rng.integers(0, labels, n)
+    groups = rng.integers(0, max(2, int(n * rng.random())), n)
+    if len(np.unique(groups)) == 1:
+        groups[-1] += 1
+    if rng.random() < 0.3:
+        y[groups == groups[0]] = labels
+    if rng.random() < 0.3:
+        # One has most rows.
+        groups[: int(0.9 * n)] = groups[0]
+        groups[-1] = groups[0] + 1
+    forest = DareForestClassifier(
+        4, max_depth=[None, 2, 6][int(rng.integers(3))], k=int(rng.integers(1, 6)),
+        d_rmax=int(rng.integers(3)), criterion=["gini", "entropy"][int(rng.integers(2))],
+        random_state=int(rng.integers(1000)), q=float(rng.choice([0.1, 0.2, 0.5, 1.0])),
+    )  # fmt: skip
+    named = np.array([f"P{at}" for at in groups])
+    return forest.fit(X, y, groups=named), X, y, named

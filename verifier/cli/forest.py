@@ -11,6 +11,7 @@ from leaveout.verifier.cli.options import (
     Charset,
     Decimal,
     Drop,
+    Group,
     LabelColumn,
     Missing,
     Separator,
@@ -81,6 +82,7 @@ def train(
     charset: Charset = "",
     drop: Drop = None,
     missing: Missing = None,
+    group: Group = "",
     trees: Annotated[
         int,
         typer.Option(
@@ -140,7 +142,7 @@ def train(
         label=label,
         identity=identity,
         units=read_units(unit or []),
-        reading=read_reading(sep, decimal, charset, drop, missing),
+        reading=read_reading(sep, decimal, charset, drop, missing, group),
         forest=settings,
         test_share=test_share,
     )
@@ -156,8 +158,8 @@ def delete(
         list[str] | None,
         typer.Argument(
             metavar="ROW",
-            help="Names from the --id column; without one, numbers counted from 0 in the "
-            "original table, which deletions do not shift.",
+            help="Names from the --id or --group column; without one, numbers counted from 0 in "
+            "the original table, which deletions do not shift.",
             show_default=False,
         ),
     ] = None,
@@ -166,7 +168,8 @@ def delete(
         typer.Option(
             "--from",
             metavar="CSV",
-            help="Rows to delete, in the column of --id or, without one, in a column 'row'.",
+            help="Rows to delete, in the column of --id or --group or, without one, in a column "
+            "'row'.",
             show_default=False,
         ),
     ] = None,
@@ -252,6 +255,7 @@ def _training_table(report: ForestReport) -> str:
     depth = "any depth" if report.depth is None else f"depth up to {report.depth}"
     rows = [
         ("rows", f"{report.rows:,}"),
+        *([("groups", f"{report.leaving:,}, by {report.group!r}")] if report.group else []),
         ("features", f"{report.features:,}"),
         ("labels", f"{report.labels:,}"),
         ("trees", f"{report.trees:,}, {depth}"),
@@ -263,7 +267,9 @@ def _training_table(report: ForestReport) -> str:
     rows += [("seconds", f"{report.seconds:.1f}"), *_files(report.files)]
     rows.append(("next", f"leaveout verify {report.directory / 'forest.spec'}"))
     rows.append(("", f"leaveout guard {report.directory} --epsilon 0.2 ROWS.csv"))
-    rows.append(("", f"leaveout forest delete {report.directory} ROW..."))
+    rows.append(
+        ("", f"leaveout forest delete {report.directory} {(report.group and 'GROUP') or 'ROW'}...")
+    )
     return _lines(rows)
 
 

@@ -20,11 +20,11 @@ from leaveout.cores import cores
 from leaveout.deadline import NEVER, Deadline
 from leaveout.encoders import Box
 from leaveout.errors import ForestError, LeaveoutError
-from leaveout.models.forest import Forest, exact_forest
+from leaveout.models.forest import DareForestClassifier, Forest, exact_forest
 from leaveout.models.forest.columns import COLUMNS, ForestColumns, load_columns
 from leaveout.models.forest.family import ForestFamily
 from leaveout.models.forest.leave_one_out import leave_one_out
-from leaveout.models.forest.plain import forest_digest
+from leaveout.models.forest.plain import Ensemble, forest_digest
 from leaveout.models.forest.reading import scored_with_rows
 from leaveout.models.forest.scored import ScoredForest
 from leaveout.models.quality import Quality
@@ -41,7 +41,7 @@ from leaveout.verifier.points.leak_decider import (
 from leaveout.verifier.points.leak_statements import FORESTS, IdpStatement, names_forest
 from leaveout.verifier.points.proofs import CertificateTarget
 from leaveout.verifier.points.row_bounds import Kept
-from leaveout.verifier.points.sentences import label_phrase, row_name
+from leaveout.verifier.points.sentences import NO_CONFIDENCE, label_phrase, row_name
 from leaveout.verifier.records import ByRowRecord, CellRecord, ModelRecord, WitnessRecord
 from leaveout.verifier.report import Result
 from leaveout.verifier.tasks import Context, Kind, Statement, Subject
@@ -56,13 +56,22 @@ class ForestNames:
 
     labels: tuple[str, ...]  # the labels themselves, in words
     columns: ForestColumns | None
+    group: str = ""  # the column whose equal cells name rows that leave together
+    groups: Mapping[int, str] = field(default_factory=dict)  # by the first row of each
 
     @staticmethod
-    def of(path: Path, forest: ScoredForest, features: int) -> ForestNames:
+    def of(
+        path: Path, forest: ScoredForest, features: int, rows: Ensemble | None = None
+    ) -> ForestNames:
         """Return the names in the file of a forest with ``features`` features."""
         beside = path.with_name(COLUMNS)
         columns = load_columns(beside, features) if beside.exists() else None
-        return ForestNames(tuple(map(str, forest.classes.tolist())), columns)
+        labels = tuple(map(str, forest.classes.tolist()))
+        if rows is None or rows.groups is None:
+            return ForestNames(labels, columns)
+        first = np.searchsorted(rows.names, rows.unit_names)
+        groups = dict(zip(rows.unit_names.tolist(), rows.groups.cells[first].tolist(), strict=True))
+        return ForestNames(labels, columns, rows.groups.column, groups)
 
     @property
     def every_label(self) -> str:
@@ -75,7 +84,8 @@ class ForestNames:
 
     def row_id(self, row: int) -> str:
         """Return a row's name in the table; empty if it has none."""
-        return "" if self.columns is None else self.columns.ids.get(row, "")
+        ids = self.groups if self.group or self.columns is None else self.columns.ids
+        return ids.get(row, "")
 
     def cells(self, x: Floats) -> tuple[CellRecord, ...]:
         """Return an input by table columns; empty if there are none."""
@@ -127,7 +137,9 @@ def witness_record(
     answer = place[int(np.argmax(witness.member_scores))]
     told = [label_phrase(each, names.label_name(each)) for each in (witness.label, answer)]
     row = names.row_id(witness.removed)
-    without = "in the other forest" if pair else f"without {row_name(witness.removed, row)}"
+    without = (
+        "in the other forest" if pair else f"without {row_name(witness.removed, row, names.group)}"
+    )
     return WitnessRecord(
         x=tuple(witness.x.tolist()),
         member=witness.member,
@@ -142,19 +154,20 @@ def witness_record(
         cells=names.cells(witness.x),
         other=pair,
         removed_id="" if pair else row,
+        group="" if pair else names.group,
         label_names=names.labels if any(map(names.label_name, range(len(names.labels)))) else (),
         model="forest",
     )
 
 
-def outside_inputs(rows: Floats, box: Box) -> list[str]:
+def outside_inputs(rows: Floats, box: Box, called: str = "rows") -> list[str]:
     """Return a note on a forest's rows outside the input set."""
     left = int(np.count_nonzero(~box.contains(rows)))
     if not left:
         return []
     return [
-        f"{left:,} of the forest's {len(rows):,} rows lie outside the set of inputs; nothing is "
-        "claimed about them"
+        f"{left:,} of the forest's {len(rows):,} {called} lie outside the set of inputs; nothing "
+        "is claimed about them"
     ]
 
 
@@ -277,6 +290,7 @@ class Forests(Compared):
 
     whole: ScoredForest  # as what it answers
     rows: NDArray[np.float64]  # shape (rows, features)
+    leaving: int  # how many rows, or groups of them, can leave
     other: ScoredForest | None  # the other forest; None where every row's deletion is asked about
     names: ForestNames
     deletions: Deletions
@@ -297,7 +311,7 @@ class Forests(Compared):
     @property
     def members(self) -> int:
         """See `Compared.members`."""
-        return 1 if self.pair else len(self.rows)
+        return 1 if self.pair else self.leaving
 
     def label_name(self, label: int | None) -> str:
         """See `Compared.label_name`."""
@@ -316,7 +330,7 @@ class Forests(Compared):
             family="",
             statements=(statement,),
             members=0 if self.pair else self.members,
-            rows=len(self.rows) or None,
+            rows=self.leaving or None,
             labels=self.names.labels,
             columns=() if columns is None else column_records(columns.encoding, columns.units),
             quality=self._quality(),
@@ -334,7 +348,7 @@ class Forests(Compared):
         ensemble, names = exact_forest(self.deletions.forest).ensemble(), self.names
         digests = (forest_digest(ensemble),) * 2
         return self._row_record(
-            statements, kept, ensemble.names, 0, names.row_id, digests, names.labels
+            statements, kept, ensemble.unit_names, 0, names.row_id, digests, names.labels
         )
 
     def replayed_confidence(self, x: NDArray[Any], member: int, label: int) -> float | None:
@@ -350,7 +364,7 @@ class Forests(Compared):
             **(
                 {"against": str(self.files[1])}
                 if self.pair
-                else {"members": f"{len(self.rows):,}, one per row"}
+                else {"members": f"{self.leaving:,}, one per {self.names.group or 'row'}"}
             ),
         }
 
@@ -419,14 +433,18 @@ class ForestLeaks(LeakEngine[Forests]):
         box = reader.read(leak.box)
         file, features = resolver.forest_file(leak.network), forest.n_features_in_
         try:
-            names = ForestNames.of(file, whole, features)
+            held = forest.ensemble() if isinstance(forest, DareForestClassifier) else None
+            names = ForestNames.of(file, whole, features, held)
         except ForestError as error:
             raise resolver.fail(leak.network, str(error)) from None
-        self.note(*reader.notes, *outside_inputs(rows, box))
+        self.note(
+            *reader.notes, *outside_inputs(rows, box, "table rows" if names.group else "rows")
+        )
         files = file, file if other is None else resolver.forest_file(leak.family)
         made = Deletions(forest, self.context.options.workers)
         deletions = self._deletions.setdefault(id(forest), made)
-        return Forests(files, box, other is not None, whole, rows, other, names, deletions)
+        leaving = 0 if held is None else len(held.unit_names)
+        return Forests(files, box, other is not None, whole, rows, leaving, other, names, deletions)
 
     def _refuse_other_family(self, statement: IdpStatement) -> None:
         """Raise if the family belongs to a different forest."""
@@ -460,6 +478,8 @@ class ForestLeaks(LeakEngine[Forests]):
 
     def account(self, job: ForestJob, result: Result, clock: Clock) -> None:
         """See `LeakEngine.account`."""
+        if result.upper is not None and result.upper >= _EVERYTHING:
+            self.note(f"a bound of 1 or more says nothing: {NO_CONFIDENCE}")
         if self.context.certificate is None:
             return
         if clock.interrupted:

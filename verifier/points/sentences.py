@@ -37,6 +37,10 @@ LETTERS = {"network": "N", "forest": "T"}
 """What a model is called where nobody has named it."""
 
 
+NO_CONFIDENCE = "no answer of a forest has a confidence above 1"
+"""Why such a bound excludes none."""
+
+
 def is_plain(encoding: Encoding) -> bool:
     """Return whether columns are read unencoded, like those of an array."""
     return not any(isinstance(each, CategoryColumn) or each.scaled for each in encoding.columns)

@@ -16,7 +16,7 @@ from leaveout.names import hint
 from leaveout.verifier.amounts import bound as shown
 from leaveout.verifier.amounts import count_noun
 from leaveout.verifier.points.row_bounds import NO_LEAK
-from leaveout.verifier.points.sentences import DRAWN_ALONE, label_phrase, row_name
+from leaveout.verifier.points.sentences import DRAWN_ALONE, NO_CONFIDENCE, label_phrase, row_name
 from leaveout.verifier.records import ByRowRecord, LabelByRowRecord, RowLeakRecord
 from leaveout.verifier.row_records import (
     RowLabelRecord,
@@ -319,7 +319,9 @@ def _words(one: RowRecord) -> str:
     if one.bound < 0:
         return f"{row}: proved: without it no answer{about} changes"
     proved = (
-        f"{row}: proved: without it no answer{about} with a confidence above "
+        f"{row}: nothing is proved: {NO_CONFIDENCE}"
+        if one.model == "forest" and one.bound >= 1
+        else f"{row}: proved: without it no answer{about} with a confidence above "
         f"{shown(one.bound, up=True)} changes"
     )
     if one.leak is None:

@@ -29,6 +29,7 @@ from leaveout.models.forest.folders.training import label_values
 from leaveout.models.reading import FURTHER, read_table
 from leaveout.models.table import Table
 from leaveout.models.train.data import refuse_empty_cells, row_ids
+from leaveout.models.train.encoding import is_missing_value
 
 _SHOWN = 3
 _LOOKED_THROUGH = 2**26
@@ -95,7 +96,8 @@ def delete_rows(
     directory : Path or str
         That `train_forest` wrote.
     rows : sequence of str
-        As the table names them; where it does not, their numbers in it, from 0.
+        As the table names them; where it does not, their numbers in it, from 0. Where rows leave
+        together, the cells that name them.
     check : bool
         Whether to train anew on the rows left and compare, before anything is written.
     tell : callable, optional
@@ -112,12 +114,12 @@ def delete_rows(
         forest = folder.forest
         asked = tuple(row.strip() for row in rows)
         request = msgspec.json.encode(["delete", *sorted(asked)])
-        known = _numbers(folder)
+        known = _rows_by_name(folder)
         if asked and not known.keys() & set(asked) and folder.was_asked(request):
             seconds, kept, is_finished = 0.0, folder.own_spec(), True
             retraining = _time_retraining(folder) if check else None
         else:
-            names, before, is_finished = _row_numbers(folder, asked, known), folder.spec(), False
+            names, before, is_finished = _named_rows(folder, asked, known), folder.spec(), False
             began = time.perf_counter()
             forest.delete(names)
             seconds = time.perf_counter() - began
@@ -163,7 +165,7 @@ def add_rows(
             read_table(
                 Path(source),
                 reading=encoding.to_reading,
-                only={*encoding.columns_read, columns.identity or ""},
+                only={*encoding.columns_read, columns.identity or "", folder.group},
             ),
             encoding.label,
         )
@@ -175,7 +177,11 @@ def add_rows(
         X = columns.encode(table.records(), places)
         y = _labels(table, label, forest)
         ids = () if columns.identity is None else row_ids(table, columns.identity)
-        request = msgspec.json.encode(["add", X.tolist(), y.tolist(), ids])
+        cells = None
+        if folder.group:
+            table.require(folder.group, "its equal cells name rows that leave together")
+            cells = _group_cells(table, folder.group)
+        request = msgspec.json.encode(["add", X.tolist(), y.tolist(), cells or ids])
         if folder.was_asked(request) and _ends_with(forest, X, y):
             names, seconds, kept = forest.rows_[-len(table) :], 0.0, folder.own_spec()
             is_finished = True
@@ -183,12 +189,12 @@ def add_rows(
             _refuse_held(table, ids, columns)
             before, is_finished = folder.spec(), False
             began = time.perf_counter()
-            names = forest.add(X, y)
+            names = forest.add(X, y, groups=cells)
             seconds = time.perf_counter() - began
             named = dict(zip(names.tolist(), ids, strict=True)) if ids else {}
             columns = msgspec.structs.replace(columns, ids={**columns.ids, **named})
             kept = _write_folder(folder, columns, before, request)
-        called = tuple(map(columns.name_of, names.tolist()))
+        called = tuple(dict.fromkeys(cells or map(columns.name_of, names.tolist())))
         done = Addition(called, len(forest.rows_), seconds, kept, folder.files, is_finished)
         tell(done)
         folder.acknowledge()
@@ -212,13 +218,15 @@ def change_forest(directory: Path, change: Callable[[DareForestClassifier], T]) 
 
 def rows_of_table(path: Path, directory: Path) -> tuple[str, ...]:
     """Return the rows listed in a CSV's naming column, or else in ``row``."""
-    columns = ForestFolder.read(directory).columns
-    identity = columns.identity or "row"
+    folder = ForestFolder.read(directory)
+    columns = folder.columns
+    identity = columns.identity or folder.group or "row"
     table = read_table(
         path, reading=FURTHER if columns.encoding is None else columns.encoding.to_reading
     )
     table.require(identity, "it names the rows to delete")
-    return tuple(table.column(identity))
+    cells = table.column(identity)
+    return tuple(dict.fromkeys(cells) if folder.group else cells)
 
 
 def _write_folder(
@@ -241,7 +249,7 @@ def _ends_with(forest: DareForestClassifier, X: NDArray[np.float64], y: NDArray[
 
 def _files_with_names(folder: ForestFolder, rows: Sequence[str]) -> tuple[Path, ...]:
     """Return the files beside the forest that contain a row's name as a word."""
-    if folder.columns.identity is None:
+    if folder.columns.identity is None and not folder.group:
         return ()
     words = b"|".join(re.escape(row.encode()) for row in rows)
     pattern = re.compile(rb"(?<![\w-])(?:" + words + rb")(?![\w-])")
@@ -265,13 +273,21 @@ def _time_retraining(folder: ForestFolder) -> float:
     return seconds
 
 
-def _numbers(folder: ForestFolder) -> dict[str, int]:
-    """Return the forest's row numbers by displayed name."""
-    ids, held = folder.columns.ids, folder.forest.rows_.tolist()
-    return {ids[row]: row for row in held if row in ids} or {str(row): row for row in held}
+def _rows_by_name(folder: ForestFolder) -> dict[str, list[int]]:
+    """Return the forest's rows by displayed name."""
+    ids, held = folder.columns.ids, folder.forest.ensemble()
+    found: dict[str, list[int]] = {}
+    if held.groups is not None:
+        for row, cell in zip(held.names.tolist(), held.groups.cells.tolist(), strict=True):
+            found.setdefault(cell, []).append(row)
+        return found
+    names = held.names.tolist()
+    return {ids[row]: [row] for row in names if row in ids} or {str(row): [row] for row in names}
 
 
-def _row_numbers(folder: ForestFolder, rows: Sequence[str], known: Mapping[str, int]) -> list[int]:
+def _named_rows(
+    folder: ForestFolder, rows: Sequence[str], known: Mapping[str, list[int]]
+) -> list[int]:
     """Return the forest's row numbers; an error mentions no other row's name."""
     if not rows:
         raise ForestError("name the rows to delete")
@@ -283,15 +299,26 @@ def _row_numbers(folder: ForestFolder, rows: Sequence[str], known: Mapping[str, 
         shown = ", ".join(map(repr, wrong[:_SHOWN])) + ", ..." * (len(wrong) > _SHOWN)
         columns = folder.columns
         by = (
-            f"rows are named by {columns.identity!r}"
+            f"rows leave together, and are named by {folder.group!r}"
+            if folder.group
+            else f"rows are named by {columns.identity!r}"
             if columns.ids
-            else ("rows are numbered from 0")
+            else "rows are numbered from 0"
         )
         raise ForestError(
             f"{folder.directory}: the forest has no row {shown}: it never existed, or is already "
             f"deleted; {by}"
         )
-    return [known[row] for row in rows]
+    return [number for row in rows for number in known[row]]
+
+
+def _group_cells(table: Table, group: str) -> list[str]:
+    """Return whom each row of a table belongs to."""
+    cells = table.column(group)
+    for row, cell in enumerate(cells):
+        if is_missing_value(cell, among_numbers=True):
+            raise ForestError(f"{table.at(row, group)}: missing value; remove the row")
+    return cells
 
 
 def _labels(table: Table, label: str, forest: DareForestClassifier) -> NDArray[Any]:

@@ -77,12 +77,18 @@ class ForestFolder:
         return cls(directory, forest, columns)
 
     @property
+    def group(self) -> str:
+        """The column whose equal cells name rows that leave together; empty if none does."""
+        groups = self.forest.ensemble().groups
+        return "" if groups is None else groups.column
+
+    @property
     def files(self) -> tuple[Path, ...]:
         """The files that are written."""
         return tuple(self.directory / name for name in (FOREST, COLUMNS, SPEC))
 
     def spec(self) -> str:
-        """Return an initial specification: what any one row can change."""
+        """Return an initial specification: what any one row, or group, can change."""
         above, below = self._around_inputs()
         return above + self._inputs() + below
 
@@ -146,10 +152,12 @@ class ForestFolder:
 
     def _around_inputs(self) -> tuple[str, str]:
         about = " ".join(self.columns.source.split())
+        group = " ".join(self.group.split())
+        lacks = f"all rows of one {group}, for each" if group else "one row, for each row it holds"
         return (
-            f"# what any one row of {about} can change\n"
+            f"# what any one {group or 'row'} of {about} can change\n"
             f'let T = forest("{FOREST}")\n'
-            "let F = leave_one_out(T)  # T without one row, for each row it holds\n",
+            f"let F = leave_one_out(T)  # T without {lacks}\n",
             "\n\n"
             "find bound: least b per label such that\n"
             "    forall x in X, M in F: confidence(T, x) > b => label(M, x) == label(T, x)\n",

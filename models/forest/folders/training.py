@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from leaveout.models.archive import holds_archive
 from leaveout.models.forest.classifier import DareForestClassifier
 from leaveout.models.forest.columns import FOREST, ForestColumns
 from leaveout.models.forest.folders.folder import ForestFolder, lock_folder
+from leaveout.models.forest.plain import Ensemble, Groups
 from leaveout.models.quality import Quality
 from leaveout.models.reading import PLAIN, Reading, read_table, refuse_for_archive
 from leaveout.models.train.data import (
@@ -38,6 +39,15 @@ class ForestData:
     X_test: NDArray[np.float64] | None = None
     y_test: NDArray[Any] | None = None
     cautions: tuple[str, ...] = ()  # what looks like a mistake in the table, a line each
+    names: NDArray[np.int64] | None = None  # shape (rows,): places in a file with others between
+    listed: int = 0  # how many rows the file has
+    groups: Groups | None = None
+
+    def name_rows(self, ensemble: Ensemble) -> Ensemble:
+        """Return a forest of these rows with their names and groups."""
+        if self.names is not None:
+            ensemble = replace(ensemble, names=self.names, next_name=self.listed)
+        return replace(ensemble, groups=self.groups)
 
 
 def read_forest_data(
@@ -53,24 +63,29 @@ def read_forest_data(
         found = read_arrays(path, label, np.float64)
         plain = ForestColumns(source=path.name)
         return ForestData(found.X, found.y, plain, found.X_test, found.y_test)
-    check = partial(refuse_wrong_names, label=label, identity=identity, units=units)
+    check = partial(
+        refuse_wrong_names, label=label, identity=identity, units=units, group=reading.group
+    )
     table = read_table(path, on_header=check, reading=reading)
     read = read_columns(table, label, identity, units, reading, scaled=False)
-    if read.ids and identity is None:
-        raise TrainingError(
-            f"{path}: --missing drop would shift the numbers that name the rows; name them with "
-            "--id COLUMN, or remove the rows from the file"
-        )
     columns = ForestColumns(
         source=path.name,
         encoding=read.encoding,
         units=dict(read.units),
         identity=identity,
-        ids=dict(enumerate(read.ids)),
+        ids={} if identity is None else dict(enumerate(read.ids)),
     )
+    groups, names = None, None
+    if read.groups is not None:
+        groups = Groups(reading.group, np.array(read.ids, np.str_)[read.groups])
+    if identity is None and len(read.table) < len(table):
+        # Numbers are those of the file, whatever rows of it are left out.
+        names = np.searchsorted(np.array(table.lines), np.array(read.table.lines))
     X = encode_columns(read.encoding, read.table.cells, len(read.table), np.float64)
     y = label_values(read.labels)[read.y]
-    return ForestData(X, y, columns, cautions=read.cautions)
+    return ForestData(
+        X, y, columns, cautions=read.cautions, names=names, listed=len(table), groups=groups
+    )
 
 
 def label_values(names: Sequence[str]) -> NDArray[Any]:
@@ -107,8 +122,12 @@ class ForestReport:
         How accurate it is on these rows; None if there are none.
     seconds : float
     files : tuple of Path
+    leaving : int
+        How many rows, or groups of them, can leave.
     warnings : tuple of str
         What looks like a mistake in the table.
+    group : str
+        The column whose equal cells name rows that leave together; empty if each leaves alone.
     """
 
     directory: Path
@@ -123,7 +142,9 @@ class ForestReport:
     quality: Quality | None
     seconds: float
     files: tuple[Path, ...]
+    leaving: int
     warnings: tuple[str, ...] = ()
+    group: str = ""
 
 
 def train_forest(
@@ -139,7 +160,8 @@ def train_forest(
 ) -> ForestReport:
     """Train a forest on all rows of a table and write its folder.
 
-    Rows are named by their number in the file, from 0, or as ``identity`` does. The same file and
+    Rows are named by their number in the file, from 0, or as ``identity`` does; those that leave
+    together by their cell. The same file and
     settings, with a seed, give the same bytes.
 
     Parameters
@@ -171,6 +193,8 @@ def train_forest(
     data = read_forest_data(Path(source), label, identity, units, reading)
     settings = DareForestClassifier(50, max_depth=10, random_state=0) if forest is None else forest
     trained = DareForestClassifier(**settings.get_params(deep=False)).fit(data.X, data.y)
+    trained = DareForestClassifier.of(data.name_rows(trained.ensemble()))
+    trained.set_params(n_jobs=settings.n_jobs)
     tested = _answer_tests(data, trained, test_share)
     folder = ForestFolder(target, trained, data.columns)
     try:
@@ -195,6 +219,8 @@ def train_forest(
         seconds=time.monotonic() - began,
         files=folder.files,
         warnings=(*data.cautions, *(() if quality is None else quality.caution)),
+        leaving=len(trained.ensemble().unit_names),
+        group="" if data.groups is None else data.groups.column,
     )
 
 
@@ -228,12 +254,15 @@ def _answer_tests(data: ForestData, trained: DareForestClassifier, share: float)
     """Answer the test rows, or rows that another forest is trained without."""
     if data.X_test is not None and data.y_test is not None and len(data.X_test):
         return _Tested(trained.predict(data.X_test), data.y_test, False)
-    rows = len(data.X)
-    tested = min(round(share * rows), rows - 1)
+    # Rows of a group are tested together.
+    units = trained.ensemble().units
+    known = int(units.max()) + 1
+    tested = min(round(share * known), known - 1)
     if not tested:
         return None
-    order = np.random.default_rng(trained.seed_).permutation(rows)
-    out, others = order[:tested], np.sort(order[tested:])
+    order = np.random.default_rng(trained.seed_).permutation(known)
+    is_out = np.isin(units, order[:tested])
+    out, others = np.flatnonzero(is_out), np.flatnonzero(~is_out)
     smaller = DareForestClassifier(**trained.get_params(deep=False))
     smaller.set_params(random_state=trained.seed_).fit(data.X[others], data.y[others])
     return _Tested(smaller.predict(data.X[out]), data.y[out], True)

@@ -59,13 +59,14 @@ class ForestSubject:
     members: int
     names: list[Any]  # labels
     inputs: Inputs
+    group: str  # the column whose equal cells name rows that leave together; or empty
 
     def lines(self) -> Iterator[str]:
         """Yield a line per file and a line per range of inputs."""
         if self.other is None:
             yield (
                 f"no confidence above upper is a leak, over all {self.members:,} forests without "
-                "one row and every x"
+                f"{self._absent_rows('one')} and every x"
             )
         else:
             yield "no confidence above upper is a leak, over the other forest and every x"
@@ -74,12 +75,16 @@ class ForestSubject:
             yield f"other forest {self.other[0]} (SHA-256 {self.other[1]})"
         else:
             yield (
-                "  the forest, and the forest without each row, were retrained from the rows "
-                "in the file"
+                f"  the forest, and the forest without {self._absent_rows('each')}, were retrained "
+                "from the rows in the file"
             )
         known = ", ".join(f"{at} is {label!r}" for at, label in enumerate(self.names))
         yield f"labels: {known}; values and thresholds are float64"
         yield from self.inputs.lines()
+
+    def _absent_rows(self, which: str) -> str:
+        """Return what a member lacks, in words."""
+        return f"all rows of {which} {self.group!r}" if self.group else f"{which} row"
 
     def claim_text(self, labels: Collection[int]) -> str:
         """Return the claimed labels in words."""

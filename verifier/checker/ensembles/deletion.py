@@ -153,6 +153,8 @@ def digest_of(forest: Exact) -> bytes:
     }  # fmt: skip
     for part in Tree.__dataclass_fields__:
         arrays[part] = np.concatenate([getattr(tree, part) for tree in forest.trees])
+    if forest.cells is not None:
+        arrays |= {"group": forest.cells, "group_column": np.array([forest.group])}
     hashed = hashlib.sha256()
     for name, array in arrays.items():
         hashed.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
@@ -282,6 +284,9 @@ def first_apart(one: Exact, two: Exact) -> str | None:
     for name in ("names", "y", "X"):
         if not np.array_equal(getattr(one, name), getattr(two, name)):
             return f"the rows differ in their {name}"
+    cells = [None if each.cells is None else each.cells.tolist() for each in (one, two)]
+    if cells[0] != cells[1]:
+        return "the rows differ in what they leave with"
     for i, (a, b) in enumerate(zip(one.trees, two.trees, strict=True)):
         for part in Tree.__dataclass_fields__:
             if not np.array_equal(getattr(a, part), getattr(b, part)):

@@ -74,6 +74,9 @@ _TYPES: Mapping[str, tuple[str, int]] = {
 }  # fmt: skip
 
 
+GROUPED = ("group", "group_column")
+"""The arrays of a file of version 3 alone: a cell of each row, and their column."""
+
 STORED = ("classes", *_TYPES)
 """The arrays of a file, in order."""
 
@@ -89,6 +92,18 @@ class Exact:
     X: Floats  # shape (rows, attributes): without negative zeros; minus infinity is missing
     y: Ints  # shape (rows,): index into ``classes``
     trees: tuple[Tree, ...]
+    group: str = ""  # the column whose equal cells name rows that leave together
+    cells: NDArray[np.str_] | None = None  # shape (rows,); None: each row leaves alone
+
+    @property
+    def units(self) -> list[tuple[str, NDArray[np.int64]]]:
+        """What leaves, in words, and the places of its rows; in the order of first rows."""
+        if self.cells is None:
+            return [(f"row {name}", np.array([at])) for at, name in enumerate(self.names.tolist())]
+        places: dict[str, list[int]] = {}
+        for at, cell in enumerate(self.cells.tolist()):
+            places.setdefault(cell, []).append(at)
+        return [(f"{self.group} {cell!r}", np.array(at)) for cell, at in places.items()]
 
     @property
     def features(self) -> int:
@@ -106,17 +121,21 @@ def read_exact(path: Path, text: bytes, arrays: dict[str, NDArray[Any]]) -> Exac
     """Return the forest of a file's manifest and arrays."""
     part = read_manifest(path, text, _ExactPart)
     wrong: str | None = None
-    if part.format != "leaveout forest" or part.version not in (1, 2) or part.small != 64:
+    is_grouped = part.version == 3
+    if part.format != "leaveout forest" or part.version not in (1, 2, 3) or part.small != 64:
         wrong = "has another format"
     elif any(
         arrays[name].dtype != np.dtype(kind) or arrays[name].ndim != rank
         for name, (kind, rank) in _TYPES.items()
     ):
         wrong = "has an array of the wrong type"
+    elif is_grouped != (set(GROUPED) <= set(arrays)) or len(arrays) > len(STORED) + 2 * is_grouped:
+        wrong = "has groups of rows that its version has not, or lacks them"
     elif _digest(arrays) != part.digest:
         wrong = "damaged: its arrays do not match its manifest"
     else:
-        wrong = _wrong_rows(arrays) or _wrong_settings(part.settings, arrays["X"].shape[1])
+        wrong = _wrong_rows(arrays) or (is_grouped and _wrong_groups(arrays)) or None
+        wrong = wrong or _wrong_settings(part.settings, arrays["X"].shape[1])
     if wrong is not None:
         raise CertificateError(f"{path}: {wrong}")
     X = arrays["X"] + 0.0
@@ -124,14 +143,14 @@ def read_exact(path: Path, text: bytes, arrays: dict[str, NDArray[Any]]) -> Exac
     return Exact(
         path, part.settings, arrays["classes"], arrays["names"], np.ascontiguousarray(X),
         arrays["y"], _trees(path, arrays, part),
+        *((str(arrays["group_column"][0]), arrays["group"]) if is_grouped else ()),
     )  # fmt: skip
 
 
 def _digest(arrays: Mapping[str, NDArray[Any]]) -> str:
     """Return the digest of the arrays, as in an exact forest's manifest."""
     hashed = hashlib.sha256()
-    for name in STORED:
-        array = arrays[name]
+    for name, array in arrays.items():
         hashed.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
         hashed.update(np.ascontiguousarray(array).tobytes())
     return hashed.hexdigest()
@@ -151,6 +170,16 @@ def _wrong_rows(arrays: Mapping[str, NDArray[Any]]) -> str | None:
     if not np.array_equal(np.unique(y), np.arange(len(classes))):
         return "has labels without rows, or rows without a label"
     return None if is_ascending(classes.tolist()) else "has labels that are not ascending"
+
+
+def _wrong_groups(arrays: Mapping[str, NDArray[Any]]) -> str | None:
+    """Return what is wrong with the cells that name rows that leave together."""
+    cells, column = arrays["group"], arrays["group_column"]
+    if cells.dtype.kind != "U" or cells.shape != arrays["names"].shape or (cells == "").any():
+        return "does not say of each row which group it leaves with"
+    if column.dtype.kind != "U" or column.shape != (1,):
+        return "does not name the column of its groups"
+    return None
 
 
 def _wrong_settings(settings: Settings, attributes: int) -> str | None:
@@ -266,10 +295,12 @@ def _archive(path: Path) -> tuple[bytes | None, dict[str, NDArray[Any]]]:
         size = content.getbuffer().nbytes
         if "manifest.json" not in archive.namelist():
             return None, read_arrays(path, only=(*_KINDS, *_OTHERS), strangers=True)
-        refuse_bombs(archive, size, ("manifest.json", *STORED), strangers=True)
+        refuse_bombs(archive, size, ("manifest.json", *STORED, *GROUPED), strangers=True)
         text = archive.read("manifest.json")
         arrays = {}
-        for name in STORED:
+        for name in (*STORED, *GROUPED):
+            if name in GROUPED and f"{name}.npy" not in archive.namelist():
+                continue
             if f"{name}.npy" not in archive.namelist():
                 raise ValueError(f"the array {name!r} is missing")
             with archive.open(f"{name}.npy") as stream:

@@ -54,7 +54,8 @@ def read_forests(part: ForestQuestionPart, folder: Path, given: Given) -> Forest
         raise RejectedError(
             f"{where}: {count} forests, but the certificate is about {part.members}"
         )
-    subject = ForestSubject(where, part.forest.sha256, said, count, one.labels, inputs)
+    group = one.group if isinstance(one, Exact) and part.other is None else ""
+    subject = ForestSubject(where, part.forest.sha256, said, count, one.labels, inputs, group)
     return ForestQuestion(boxes, columns, subject)
 
 
@@ -69,9 +70,9 @@ def _deletions(forest: Exact | Answering, where: Path, inputs: Inputs) -> Boxes:
     apart = first_apart(forest, train(forest))
     if apart is not None:
         raise RejectedError(f"{where}: {apart}")
-    names = forest.names.tolist()
+    names = [name for name, _ in forest.units]
     members = members_of(forest, listed_of(inputs))
-    return Boxes(members, inputs, lambda member: f"without row {names[member]}")
+    return Boxes(members, inputs, lambda member: f"without {names[member]}")
 
 
 def _forest(part: FilePart, folder: Path, given: Given) -> tuple[Path, Exact | Answering]:

@@ -21,6 +21,7 @@ from leaveout.verifier.checker.ensembles.choosing import (
     Rules,
     attribute_key,
     between,
+    choose,
     compiled_in,
     mix_bits,
     package_stamp,
@@ -422,11 +423,141 @@ def _compile_empty(stamp: int) -> Callable[..., int]:
 _empty = _compile_empty(package_stamp())
 
 
-def members_of(forest: Exact, listed: Listed) -> Members:
-    """Return a forest retrained on its rows, and without each of them in turn."""
+def _compile_without_group(stamp: int) -> Callable[..., int]:
+    """Compile with a stamp of this package's sources, which invalidates stale kernels."""
+
+    @cached_njit(**PLAIN)
+    def _without_group(
+        data: Data, order: NDArray[np.int64], seed: int, tree: int, rules: Rules, room: Room,
+        top: Nodes, sub: Nodes, nothing: Statistics, totals: NDArray[np.int64],
+        gone: NDArray[np.int64], starts: NDArray[np.int64], left: NDArray[np.int64], pool: Pool,
+        roots: NDArray[np.int64],
+    ) -> int:  # fmt: skip
+        """Set the root of a tree without each group; return the tree's root, -1 if full.
+
+        The rows that leave with a group are a part of ``gone``; the rows of each label that the
+        forest then has are a line of ``left``.
+        """
+        _ = stamp
+        n = order.shape[1]
+        leaves = np.zeros(len(data.labels), np.bool_)
+        spare, rest = np.empty(n, np.int64), np.empty_like(order)
+        size = grow(
+            data, order.copy(), root_key(seed, tree), 0, rules, room, spare, NOTHING, top, nothing
+        )  # fmt: skip
+        ids, below = np.empty(2 * n + 1, np.int64), np.empty(2 * n + 1, np.int64)
+        # Of the nodes that a group's rows reach: the root of what stands there without them.
+        fresh = np.full(size, -1, np.int64)
+        visits, ends = np.empty(size, np.int64), np.empty((size, 2), np.int64)
+        feature_at, threshold_at = np.empty(size, np.int64), np.empty(size)
+        if is_full(pool, 2 * n + 1):
+            return -1
+        own = _share_tree(pool, top, size, totals, -1, ids)
+        for group in range(len(left)):
+            if is_full(pool, 4 * n + 2):
+                return -1
+            mine = gone[starts[group] : starts[group + 1]]
+            leaves[mine] = True
+            kept = 0
+            for i in range(n):
+                kept += not leaves[order[0, i]]
+            for a in range(len(order) if kept < n else 0):
+                at = 0
+                for i in range(n):
+                    if not leaves[order[a, i]]:
+                        rest[a, at] = order[a, i]
+                        at += 1
+            leaves[mine] = False
+            if 0 < kept == n:
+                continue
+            visits[0], ends[0, 0], ends[0, 1] = 0, 0, kept
+            waiting, j = 1, 0
+            while j < waiting:
+                node, begin, end = visits[j], ends[j, 0], ends[j, 1]
+                feature, threshold = choose(
+                    data, rest, begin, end, top.key[node], top.depth[node], rules, room
+                )  # fmt: skip
+                feature_at[j], threshold_at[j] = feature, threshold
+                if feature < 0:
+                    fresh[node] = _leaf(pool, room.counts, left[group], -1)
+                elif top.feature[node] < 0 or not _same_sides(
+                    data, rest, begin, end, -1, feature, threshold, top.feature[node],
+                    top.threshold[node],
+                ):  # fmt: skip
+                    part = rest[:, begin:end].copy()
+                    many = grow(
+                        data, part, top.key[node], top.depth[node], rules, room, spare, NOTHING,
+                        sub, nothing,
+                    )  # fmt: skip
+                    fresh[node] = _share_tree(pool, sub, many, left[group], -1, below)
+                    feature_at[j] = -1
+                else:
+                    middle = divide(data, rest, begin, end, feature, threshold, spare)
+                    for right in range(2):
+                        child = top.right[node] if right else top.left[node]
+                        first, last = middle if right else begin, end if right else middle
+                        if last - first < top.end[child] - top.begin[child]:
+                            visits[waiting], ends[waiting, 0], ends[waiting, 1] = child, first, last
+                            waiting += 1
+                j += 1
+            for j in range(waiting - 1, -1, -1):
+                node = visits[j]
+                if feature_at[j] >= 0:
+                    one, other = top.left[node], top.right[node]
+                    fresh[node] = split(
+                        pool, feature_at[j], threshold_at[j],
+                        fresh[one] if fresh[one] >= 0 else ids[one],
+                        fresh[other] if fresh[other] >= 0 else ids[other],
+                    )  # fmt: skip
+            roots[group] = fresh[0]
+            fresh[visits[:waiting]] = -1
+        return own
+
+    return cast("Callable[..., int]", _without_group)
+
+
+_without_group = _compile_without_group(package_stamp())
+
+
+def _without_groups(forest: Exact, listed: Listed) -> Members:
+    """Return a forest retrained on its rows, and without each group of them in turn."""
     rows, labels = len(forest.names), len(forest.classes)
-    if rows < 2:
+    data, rules = data_of(forest.X, forest.y), rules_of(forest.settings, rows)
+    totals = np.bincount(forest.y, minlength=labels).astype(np.int64)
+    leaving = [places for _, places in forest.units]
+    content, rank = ranks(forest.X, forest.y)
+    # Of copies those of the greatest ranks leave the trees.
+    copies = np.split(np.lexsort((rank, content)), np.cumsum(np.bincount(content))[:-1])
+    gone = []
+    for each in leaving:
+        different, times = np.unique(content[each], return_counts=True)
+        gone += [np.concatenate([copies[c][-n:] for c, n in zip(different, times, strict=True)])]
+    starts = np.cumsum([0, *map(len, gone)])
+    left = np.array([totals - np.bincount(forest.y[each], minlength=labels) for each in leaving])
+    pool = new_pool(max(4096, 8 * rows), labels, listed)
+    whole = np.empty(forest.settings.trees, np.int64)
+    others = np.empty((len(leaving), forest.settings.trees), np.int64)
+    room, nothing = room_for(rules, labels), no_statistics(labels)
+    top, sub = nodes_for(rows, labels), nodes_for(rows, labels)
+    for i, held in enumerate(holders(forest.settings, forest.labels, forest.X, forest.y)):
+        roots, own, order = np.full(len(leaving), -1, np.int64), -1, by_value(data, held)
+        while own < 0:
+            own = _without_group(
+                data, order, forest.settings.seed, i, rules, room, top, sub, nothing, totals,
+                np.concatenate(gone), starts, left, pool, roots,
+            )  # fmt: skip
+            pool = enlarge(pool) if own < 0 else pool
+        whole[i], others[:, i] = own, np.where(roots >= 0, roots, own)
+    return Members(pool, whole, others, (forest.settings.trees, forest.settings.trees))
+
+
+def members_of(forest: Exact, listed: Listed) -> Members:
+    """Return a forest retrained on its rows, and without each row or group of them in turn."""
+    rows, labels = len(forest.names), len(forest.classes)
+    if len(forest.units) < 2:
         raise RejectedError("the forest has one row, and a forest cannot be trained on none")
+    if len(forest.units) < rows:
+        return _without_groups(forest, listed)
     data, rules = data_of(forest.X, forest.y), rules_of(forest.settings, rows)
     totals = np.bincount(forest.y, minlength=labels).astype(np.int64)
     leaving = _leaving_rows(forest)

@@ -285,9 +285,10 @@ def without(forest: Exact, rows: Sequence[int]) -> Exact:
     if classes.dtype.kind == "U":
         # As wide as the longest label left.
         classes = np.array(classes.tolist())
+    cells = None if forest.cells is None else np.array(forest.cells[stays].tolist())
     return replace(
         forest, classes=classes, names=forest.names[stays], X=forest.X[stays],
-        y=y.reshape(-1).astype(np.int32), trees=(),
+        y=y.reshape(-1).astype(np.int32), trees=(), cells=cells,
     )  # fmt: skip
 
 

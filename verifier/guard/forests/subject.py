@@ -27,6 +27,7 @@ from leaveout.user_key import is_own
 from leaveout.verifier.guard.forests.leaks import ForestLeakTest
 from leaveout.verifier.guard.inputs import FiniteDomain, Point, plain_rows
 from leaveout.verifier.guard.subject import Identity, Subject
+from leaveout.verifier.points.sentences import group_note, group_words
 
 OnProgress = Callable[[int, int], None]
 """Told how much of all deletions is done, and how much there is to do."""
@@ -105,6 +106,9 @@ class ForestSubject(Subject):
         self.identity = Identity(kind, "every row", forest_digest(ensemble))
         self.encoding = None if columns is None else columns.encoding
         self.notes = access.notes
+        if ensemble.groups is not None:
+            self.group = group_words(ensemble.groups.column)
+            self.notes = (group_note(ensemble.groups.column), *self.notes)
         self._thresholds = [
             np.concatenate([tree.threshold[tree.feature == at] for tree in ensemble.trees])
             for at in range(self.domain.dimension)

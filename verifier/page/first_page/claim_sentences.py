@@ -30,7 +30,7 @@ from leaveout.verifier.points.leak_statements import (
     share_of,
     without_share,
 )
-from leaveout.verifier.points.sentences import label_phrase
+from leaveout.verifier.points.sentences import NO_CONFIDENCE, label_phrase
 from leaveout.verifier.records import BoxRecord, Fact, ModelRecord
 from leaveout.verifier.report import SAMPLE, Result
 from leaveout.verifier.resolve_names import Reading, Resolver
@@ -252,16 +252,28 @@ def _limits(asked: Asked, inside: str, of: str, pair: bool, model: ModelRecord |
     if any(each.verdict == "refuted" for each in results):
         that = f"there is a confidence above which an answer{of} {unchanged}"
         return Claimed(that, inside, topics=topics)
-    known = [each for each in results if each.upper is not None]
+    empty = [each for each in results if _says_nothing(each, model)]
+    known = [each for each in results if each.upper is not None and each not in empty]
     before = f"{inside}, " if inside else ""
     if (level := asked.statement.confidence) is not None:
         before = f"with {percent(level)} confidence, {before}"
+    found = _below(results, pair)
+    if empty and not known:
+        none = f"{before}no confidence is known to be high enough that an answer{of} {unchanged}."
+        found = _capitalize_first(found.removeprefix("At lower confidence, "))
+        more = [f"The bounds say nothing: {NO_CONFIDENCE}.", found]
+        return Claimed(
+            instead=_capitalize_first(none), more=tuple(filter(None, more)), topics=topics
+        )
     if not known:
         none = f"{before}it is not known above which confidence an answer{of} {unchanged}."
         return Claimed(instead=_capitalize_first(none), topics=topics)
-    more = [_below(results, pair)]
+    more = [found]
     more += [
-        f"Nothing is proved about answers {_label(each)}." for each in results if each.upper is None
+        f"Nothing is proved about answers {_label(each)}"
+        f"{f': {NO_CONFIDENCE}' if each in empty else ''}."
+        for each in results
+        if each not in known
     ]
     if any(each.verdict == "unknown" for each in known):
         more.append("Whether a lower confidence would suffice is not known.")
@@ -270,6 +282,12 @@ def _limits(asked: Asked, inside: str, of: str, pair: bool, model: ModelRecord |
         more=tuple(each for each in more if each),
         topics=topics,
     )
+
+
+def _says_nothing(result: Result, model: ModelRecord | None) -> bool:
+    """Return whether a bound excludes no answer that a model can give."""
+    forest = model is not None and model.model == "forest"
+    return forest and result.upper is not None and result.upper >= 1
 
 
 def _covered_answers(known: list[Result], of: str) -> str:

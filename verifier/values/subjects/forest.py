@@ -118,13 +118,13 @@ def points(given: Arguments) -> list[tuple[int, ...]]:
 
 def unlearn(given: Arguments) -> DareForestClassifier:
     """Delete the rows of a record one after another."""
-    whole = _forest(given, "forest")
+    whole = _whole_groups(given)
     first, *others = _rows(given)
     regrown = whole.deletion_cost(first)
     left = whole.unlearn(first)
     for row in others:
         regrown += left.deletion_cost(row)
-        left.delete(row)
+        left.delete(row, part=True)
     trees, rows = left.n_estimators, len(left.rows_)
     given.tell(
         {
@@ -143,7 +143,7 @@ def unlearn(given: Arguments) -> DareForestClassifier:
 
 def retrain(given: Arguments) -> DareForestClassifier:
     """Train again without the rows of a record."""
-    return _forest(given, "forest").retrain(_rows(given))
+    return _whole_groups(given).retrain(_rows(given))
 
 
 def caches_sound(given: Arguments) -> Decided:
@@ -247,6 +247,13 @@ def _apart(question: Question, witness: Witness) -> Decided:
 
 def _forest(given: Arguments, name: str) -> DareForestClassifier:
     return exact_forest(given[name])
+
+
+def _whole_groups(given: Arguments) -> DareForestClassifier:
+    """Return the forest; where rows leave together, a record must have all of a group."""
+    whole = _forest(given, "forest")
+    whole.refuse_part(_rows(given))
+    return whole
 
 
 def _rows(given: Arguments) -> tuple[int, ...]:

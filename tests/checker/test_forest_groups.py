@@ -1,0 +1,155 @@
+"""The checker's forests without a group, and groups that a file does not have."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from leaveout.encoders import Box
+from leaveout.models.forest.files import load_ensemble, save_ensemble
+from leaveout.models.forest.leave_one_out import leave_one_out
+from leaveout.models.forest.plain import Groups
+from leaveout.models.forest.scored import ScoredForest
+from leaveout.verifier.checker import CertificateError, RejectedError, check
+from leaveout.verifier.checker.ensembles.files import read_forest
+from leaveout.verifier.checker.ensembles.members import members_of
+from leaveout.verifier.checker.ensembles.node_pool import Listed, enlarge, is_full
+from leaveout.verifier.checker.ensembles.pairs import put_tree, scored_trees
+from leaveout.verifier.checker.ensembles.training import train, without
+from leaveout.verifier.run import verify
+
+from support.certificates import Content
+from support.forest_leaks import Asked, greatest_leaks, grouped_rows
+
+
+def test_members_are_node_for_node_what_training_without_a_group_gives(tmp_path):
+    changed = 0
+    wide = np.full(3, 1e300)
+    listed = Listed(-wide, wide, np.zeros(4, np.int64), np.zeros(0))
+    for seed in range(120):
+        forest, _, _, groups = grouped_rows(np.random.default_rng(seed))
+        forest.save(tmp_path / "forest.npz")
+        held = read_forest(tmp_path / "forest.npz")
+        found = members_of(held, listed)
+        pool = found.pool
+        assert len(found.others) == len(np.unique(groups))
+        for member, (_, places) in enumerate(held.units):
+            assert places.tolist() == np.flatnonzero(groups == groups[places[0]]).tolist()
+            anew = train(without(held, places.tolist()))
+            for t, tree in enumerate(scored_trees(anew, held.labels)):
+                while is_full(pool, 2 * len(tree[0]) + 2):
+                    pool = enlarge(pool)
+                assert put_tree(pool, *tree) == found.others[member, t], (seed, member, t)
+            changed += (found.others[member] != found.whole).any()
+    assert changed > 500
+
+
+SPEC = """
+let T = forest("forest.npz")
+let F = leave_one_out(T)
+find bound: least b per label such that
+    forall x in box(-1, 9), M in F: confidence(T, x) > b => label(M, x) == label(T, x)
+"""
+
+
+def dropped(cells):
+    """A row of a group is said to be somebody's who does not exist."""
+    many = max(set(cells), key=cells.count)
+    cells[cells.index(many)] = "nobody"
+
+
+def moved(cells):
+    """A row of a group is said to be of another one."""
+    many = max(set(cells), key=cells.count)
+    cells[cells.index(many)] = next(each for each in cells if each != many)
+
+
+def merged(cells):
+    one, other = sorted(set(cells))[:2]
+    cells[:] = [one if each == other else each for each in cells]
+
+
+def divided(cells):
+    many = max(set(cells), key=cells.count)
+    places = [at for at, each in enumerate(cells) if each == many]
+    for at in places[::2]:
+        cells[at] = "other half"
+
+
+def renamed(cells):
+    cells[:] = ["X" if each == cells[0] else each for each in cells]
+
+
+def alone(cells):
+    cells[:] = [f"{at}" for at in range(len(cells))]
+
+
+FORGERIES = (dropped, moved, merged, divided, renamed, alone)
+
+
+def proved(folder, seed):
+    rng = np.random.default_rng(seed)
+    while True:
+        forest, X, _, _ = grouped_rows(rng, most=14)
+        if not np.isnan(X).any() and 2 < len(forest.ensemble().unit_names) < len(X) - 1:
+            break
+    forest.save(folder / "forest.npz")
+    (folder / "s.spec").write_text(SPEC)
+    report = verify(folder / "s.spec", certificate=folder / "s.cert")
+    assert {each.verdict for each in report.results} == {"proved"}
+    return check(folder / "s.cert")
+
+
+def forge(folder, change):
+    held = load_ensemble(folder / "forest.npz")
+    cells = held.groups.cells.tolist()
+    change(cells)
+    assert cells != held.groups.cells.tolist()
+    save_ensemble(replace(held, groups=Groups("group", np.array(cells))), folder / "forest.npz")
+
+
+def sign(folder):
+    """Make a certificate one of the file as it now is; return the certificate's content."""
+    content = Content.of(folder / "s.cert")
+    digest = hashlib.sha256((folder / "forest.npz").read_bytes()).hexdigest()
+    for part in content.manifest["forests"]["questions"]:
+        part["forest"]["sha256"] = digest
+    content.save(folder / "s.cert")
+    return content
+
+
+@pytest.mark.parametrize("change", FORGERIES)
+def test_no_certificate_is_of_a_file_with_other_groups(tmp_path, change):
+    assert proved(tmp_path, 1)
+    forge(tmp_path, change)
+    with pytest.raises((CertificateError, RejectedError)):
+        check(tmp_path / "s.cert")
+
+
+@pytest.mark.parametrize("change", FORGERIES)
+def test_with_other_groups_nothing_false_is_accepted(tmp_path, change):
+    rejected, accepted = 0, 0
+    for seed in range(12):
+        claims = {each.label: each.upper for each in proved(tmp_path, seed)}
+        forge(tmp_path, change)
+        content = sign(tmp_path)
+        ensemble = load_ensemble(tmp_path / "forest.npz")
+        for part in content.manifest["forests"]["questions"]:
+            part["members"] = len(ensemble.unit_names)
+        content.save(tmp_path / "s.cert")
+        try:
+            check(tmp_path / "s.cert")
+        except (CertificateError, RejectedError):
+            rejected += 1
+            continue
+        accepted += 1
+        family = leave_one_out(ensemble)
+        box = Box(np.full(3, -1.0), np.full(3, 9.0))
+        asked = Asked(ScoredForest.of(ensemble), family, box)
+        for label, upper in claims.items():
+            assert greatest_leaks(asked, label).max() <= upper
+    # What is renamed alone is as true of the file with the other name.
+    assert accepted == 12 if change is renamed else rejected > 0
