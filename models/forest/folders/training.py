@@ -99,6 +99,8 @@ def label_values(names: Sequence[str]) -> NDArray[Any]:
 
 
 _NETWORK = "full.onnx"
+_SHALLOW = 3
+"""Trees no deeper usually have useful bounds though each row is in all of them."""
 
 
 @dataclass(frozen=True)
@@ -218,9 +220,23 @@ def train_forest(
         quality=quality,
         seconds=time.monotonic() - began,
         files=folder.files,
-        warnings=(*data.cautions, *(() if quality is None else quality.caution)),
+        warnings=(
+            *data.cautions,
+            *(() if quality is None else quality.caution),
+            *_expect(trained),
+        ),
         leaving=len(trained.ensemble().unit_names),
         group="" if data.groups is None else data.groups.column,
+    )
+
+
+def _expect(forest: DareForestClassifier) -> tuple[str, ...]:
+    """Say before a search that its bounds will be loose; see ``docs/forest-rows.md``."""
+    if forest.q < 1 or (forest.max_depth is not None and forest.max_depth <= _SHALLOW):
+        return ()
+    return (
+        "every row trains every tree, so a row can change confident answers: expect bounds near 1; "
+        "--share 0.1 or --depth 3 usually proves far more at about the same accuracy",
     )
 
 
