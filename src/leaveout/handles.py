@@ -95,7 +95,7 @@ class Handle:
         self._kind = kind = _Handle(record)
         self.length = kind.words
 
-        def typed(_typing: Any, words: Any, start: Any) -> tuple[Any, Callable[..., Any]]:
+        def locate(_typing: Any, words: Any, start: Any) -> tuple[Any, Callable[..., Any]]:
             def cast(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
                 array = context.make_array(words)(context, builder, arguments[0])
                 at = builder.gep(array.data, [arguments[1]])
@@ -103,7 +103,7 @@ class Handle:
 
             return kind(words, types.intp), cast
 
-        self.at: Any = intrinsic(typed)
+        self.at: Any = intrinsic(locate)
         """Return the record whose words begin at a place, in a kernel."""
 
     def words(self, record: Any) -> NDArray[np.int64]:
