@@ -173,6 +173,10 @@ def read_columns(
                 at = table.at(people.first(code), reading.group)
                 raise TrainingError(f"{at}: missing value; add --missing {reading.group}=drop")
         ids, groups = tuple(people.words), people.codes.astype(np.int64)
+        if any("\0" in each for each in ids):
+            raise TrainingError(
+                f"{table.path}, column {reading.group!r}: a name contains a NUL character; remove it"
+            )
         if len(ids) < 2:
             raise TrainingError(
                 f"{table.path}, column {reading.group!r}: every row has {ids[0]!r}; expected at "

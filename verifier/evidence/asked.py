@@ -37,6 +37,7 @@ from leaveout.verifier.engines import engines
 from leaveout.verifier.evidence.statement import EvidenceError, Places, Subject, TamperedError
 from leaveout.verifier.options import VerifyOptions
 from leaveout.verifier.page.spec_text import overridden_params
+from leaveout.verifier.points.sentences import group_notes, own_group_notes
 from leaveout.verifier.provenance import Origin
 from leaveout.verifier.report import Report
 from leaveout.verifier.resolve_names import Reading
@@ -284,8 +285,11 @@ def _check_words(
 
     Yields the statements that another version words differently, with the reason for not checking.
     """
-    if report.files and report.training != origin.training():
+    training = origin.training()
+    if report.training != training and (report.files or not origin.missing_files()):
         raise TamperedError(f"{name}: the training rows do not belong to these files")
+    if own_group_notes(report.notes) != group_notes(training):
+        raise TamperedError(f"{name}: its notes of what a row is do not belong to these files")
     stated = {each.name: each for each in origin.statements()}
     for said in report.statements:
         own = stated[said.name]

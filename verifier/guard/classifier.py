@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
+from leaveout.models.forest.folders.training import label_values
 from leaveout.verifier.guard.guard import Guard
 
 
@@ -30,11 +30,7 @@ class GuardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def classes_(self) -> NDArray[Any]:
         """See the class."""
-        names = np.array(self.guard.names or range(self.guard.subject.labels))
-        try:
-            return names.astype(np.int64)
-        except ValueError:
-            return names
+        return label_values(self.guard.names or [*map(str, range(self.guard.subject.labels))])
 
     def fit(self, X: Any = None, y: Any = None) -> Self:
         """Return the classifier unchanged: the guarded model is trained."""

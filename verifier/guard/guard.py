@@ -428,7 +428,7 @@ class Guard:
         """
         subject = self.subject
         self._answering.refuse_if_closed()
-        if hasattr(x, "to_frame") and all(isinstance(name, str) for name in x.index):
+        if hasattr(x, "to_frame") and hasattr(x, "index"):
             x = self.encode(x.to_frame().T)[0]
         point = subject.domain.point(x)
         look = self._answering.look(subject, point)

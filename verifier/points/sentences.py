@@ -255,6 +255,12 @@ def group_notes(training: Iterable[TrainingRecord]) -> tuple[str, ...]:
     return tuple(map(group_note, groups))
 
 
+def own_group_notes(notes: Iterable[str]) -> tuple[str, ...]:
+    """Return those of a report's notes that say what a row is."""
+    head, _, tail = group_note("\0").partition(repr("\0"))
+    return tuple(each for each in notes if each.startswith(head) and each.endswith(tail))
+
+
 def group_words(group: str) -> str:
     """Return the phrase for the rows of a group."""
     return f"all rows of the table with one {group!r}, which leave together"

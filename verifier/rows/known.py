@@ -239,7 +239,8 @@ def in_order(records: Sequence[RowRecord], by: Order = "bound") -> RowList:
 def find_rows(records: Sequence[RowRecord], name: str) -> RowList:
     """Return the rows with a name, or else a number: one per model."""
     found = [each for each in records if each.name == name]
-    found = found or [each for each in records if str(each.row) == name.removeprefix("row ")]
+    if all(each.name == str(each.row) or not each.name for each in records):
+        found = found or [each for each in records if str(each.row) == name.removeprefix("row ")]
     if found:
         return RowList(found)
     names = [each.display_name for each in records]

@@ -49,6 +49,7 @@ def refuse_disagreement(
     expected: Callable[[], Any],
     name: str,
     of: Callable[[NDArray[np.floating]], NDArray[np.floating]] = lambda scores: scores,
+    cure: str = "export it in fit, and return the ONNX model",
 ) -> None:
     """Raise TrainingError if scores on some rows differ beyond rounding."""
     refuse_infinite(model, name)
@@ -61,8 +62,7 @@ def refuse_disagreement(
         if np.allclose(found, wide, rtol=0, atol=_TOLERANCE * scale, equal_nan=True):
             return
     raise TrainingError(
-        f"{name}: its ONNX export computes different scores from the model itself; export it in "
-        "fit, and return the ONNX model"
+        f"{name}: its ONNX export computes different scores from the model itself: {cure}"
     )
 
 

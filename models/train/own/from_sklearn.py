@@ -13,7 +13,7 @@ from leaveout.errors import TrainingError
 from leaveout.models.onnx.reader import TREES
 from leaveout.models.replay import session
 from leaveout.models.train.own.convert import OF_TREES, refuse_disagreement
-from leaveout.models.train.own.preprocessing import Probes
+from leaveout.models.train.own.preprocessing import Probes, dense
 
 Array = NDArray[np.floating]
 
@@ -21,8 +21,14 @@ _KINDS = (
     "MLPClassifier (activation relu or identity), linear classifiers such as LogisticRegression, "
     "and pipelines of scalers, encoders and imputers before one of them"
 )
+_ROUNDED = (
+    "float32 cannot hold its numbers: subtract a typical number from each column, or pass a data "
+    "frame with raw=True"
+)
 _CLEAR = 1e-3
 """Share of the largest score by which a score must lead to decide the label with certainty."""
+_LOST = 0.01
+"""Share of the rows whose label float32 rounding may change."""
 _OPSET = 17
 _IR_VERSION = 8
 
@@ -37,8 +43,11 @@ def estimator_model(
     """
     from sklearn.pipeline import Pipeline
 
+    _refuse_own_methods(estimator, name)
     estimator = getattr(estimator, "best_estimator_", estimator)
     *steps, last = _flatten(estimator) if isinstance(estimator, Pipeline) else [estimator]
+    for each in (estimator, last):
+        _refuse_own_methods(each, name)
     layers = _layers(last, name)
     if steps or raw is not None:
         weight, bias = (Probes.of_array(points) if raw is None else raw).fold(steps, name)
@@ -63,10 +72,17 @@ def estimator_model(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # on categories that a member does not know
         if hasattr(estimator, "decision_function"):
-            refuse_disagreement(model, points, lambda: _decision(estimator, given, labels), name)
+            refuse_disagreement(
+                model, points, lambda: _decision(estimator, given, labels), name, cure=_ROUNDED
+            )
         else:
             refuse_disagreement(
-                model, points, lambda: estimator.predict_proba(given), name, of=_softmax
+                model,
+                points,
+                lambda: estimator.predict_proba(given),
+                name,
+                of=_softmax,
+                cure=_ROUNDED,
             )
         _refuse_own_labels(np.asarray(estimator.predict(given)), estimator, model, points, name)
     return model
@@ -76,6 +92,18 @@ def _flatten(pipeline: Any) -> list[Any]:
     """Return the steps of a pipeline that do something, nested ones in line at its end."""
     steps = [each for _, each in pipeline.steps if each not in (None, "passthrough")] or [None]
     return [*steps[:-1], *_flatten(steps[-1])] if type(steps[-1]) is type(pipeline) else steps
+
+
+def _refuse_own_methods(estimator: Any, name: str) -> None:
+    """Raise if an estimator answers in another way than scikit-learn's of its kind."""
+    for method in ("predict", "decision_function", "predict_proba", "transform"):
+        found = getattr(type(estimator), method, None)
+        home = getattr(found, "__module__", None) or ""
+        if method in vars(estimator) or (found is not None and not home.startswith("sklearn.")):
+            raise TrainingError(
+                f"{name}: {type(estimator).__name__} has a {method} of its own, which the network "
+                "would not follow: return an estimator with scikit-learn's"
+            )
 
 
 def _refuse_own_labels(
@@ -94,6 +122,13 @@ def _refuse_own_labels(
         raise TrainingError(
             f"{name}: {type(estimator).__name__} labels row {int(wrong.argmax())} differently "
             "from its scores: return an estimator with scikit-learn's own predict"
+        )
+    lost = int(np.count_nonzero(own != scores.argmax(axis=1)))
+    if lost > 1 + _LOST * len(own):
+        raise TrainingError(
+            f"{name}: in float32 its network labels {lost:,} of {len(own):,} rows differently, "
+            "since some numbers are far greater than what tells rows apart: look at each "
+            "column's least and greatest number, and replace stand-ins for gaps such as -1e9 by NaN"
         )
 
 
@@ -129,7 +164,7 @@ def _layers(estimator: Any, name: str) -> list[tuple[Array, Array]]:
         ]
     if isinstance(estimator, LinearClassifierMixin):
         _require(estimator, "coef_", name)
-        weight = np.asarray(estimator.coef_)
+        weight = np.asarray(dense(estimator.coef_))
         weight = weight if weight.ndim == 2 else weight[None]
         bias = np.broadcast_to(np.asarray(estimator.intercept_, weight.dtype), len(weight))
         return [(weight, bias)]

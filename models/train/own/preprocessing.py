@@ -109,7 +109,8 @@ class Probes:
             rows[probe, place] = row
             probe_of[feature] = probe
         cut = {
-            label: frame.iloc[:, place].iloc[rows[:, place]].array
+            # A series keeps its type, which a frame would infer from its cells.
+            label: frame.iloc[:, place].iloc[rows[:, place]].reset_index(drop=True)
             for place, label in enumerate(frame.columns)
         }
         return cls(
@@ -141,7 +142,7 @@ class Probes:
             for step in steps:
                 table = self._apply(step, table, name)
         try:
-            found = np.asarray(_dense(table), dtype=np.float64)
+            found = np.asarray(dense(table), dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise TrainingError(
                 f"{name}: the preprocessing leaves words ({cause(error)}): encode them, e.g. with "
@@ -175,7 +176,7 @@ class Probes:
         if type(step) is ColumnTransformer:
             for _, each, columns in getattr(step, "transformers_", ()):
                 part = _safe_indexing(table, columns, axis=1)
-                if not isinstance(each, str) and part.ndim == 2 and part.shape[1]:
+                if not isinstance(each, str) and (part.ndim == 1 or part.shape[1]):
                     self._apply(each, part, name)
         elif type(step) is FeatureUnion:
             for _, each in step.transformer_list:
@@ -194,6 +195,8 @@ class Probes:
                 f"{name}: the pipeline's step {kind} is not supported; expected {_STEPS}; apply it "
                 "to X beforehand"
             )
+        elif "transform" in vars(step):
+            raise TrainingError(f"{name}: {kind} has a transform of its own: use scikit-learn's")
         elif getattr(step, "clip", False):
             raise TrainingError(f"{name}: {kind}(clip=True) is not supported: use clip=False")
         elif kind in _LOOK_UP:
@@ -208,7 +211,7 @@ class Probes:
         """Raise if a step looks up numbers, or what depends on several columns."""
         kind = type(step).__name__
         fills = kind in _ON_GAPS and repr(step.missing_values) in _GAPS
-        for cells in np.asarray(_dense(table), dtype=object).T:
+        for cells in np.asarray(dense(table), dtype=object).reshape(len(table), -1).T:
             texts = [repr(each) for each in cells]
             differs = np.array([text != texts[0] for text in texts])
             sources = {self.names[column] for column in self.columns[differs]}
@@ -235,7 +238,8 @@ def _starts(data: TrainingData) -> list[int]:
     return [0, *np.cumsum(widths[:-1]).tolist()]
 
 
-def _dense(table: Any) -> Any:
+def dense(table: Any) -> Any:
+    """Return an array where it was sparse."""
     return table.toarray() if hasattr(table, "toarray") else table
 
 

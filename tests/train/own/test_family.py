@@ -219,8 +219,9 @@ def test_what_fit_does_to_rows_alone_is_warned_of(tmp_path):
     def upside_down(X, y, seed):
         return LogisticRegression().fit(-X, y)
 
-    with pytest.warns(TrainingWarning, match="belongs in the network"):
+    with pytest.warns(TrainingWarning) as told:
         leave_one_out(upside_down, X, Y, out=tmp_path / "out", members=2)
+    assert any("belongs in the network" in str(each.message) for each in told)
 
 
 @pytest.mark.usefixtures("here")

@@ -103,7 +103,8 @@ class ForestSubject(Subject):
         self.labels = len(ensemble.classes)
         self.names = tuple(map(str, ensemble.classes.tolist()))
         self.members = len(access.family)
-        self.identity = Identity(kind, "every row", forest_digest(ensemble))
+        unit = "row" if ensemble.groups is None else repr(ensemble.groups.column)
+        self.identity = Identity(kind, f"every {unit}", forest_digest(ensemble))
         self.encoding = None if columns is None else columns.encoding
         self.notes = access.notes
         if ensemble.groups is not None:
