@@ -175,7 +175,7 @@ def read_columns(
         ids, groups = tuple(people.words), people.codes.astype(np.int64)
         if any("\0" in each for each in ids):
             raise TrainingError(
-                f"{table.path}, column {reading.group!r}: a name contains a NUL character; remove it"
+                f"{table.path}, column {reading.group!r}: a name has a NUL character; remove it"
             )
         if len(ids) < 2:
             raise TrainingError(
