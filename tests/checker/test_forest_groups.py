@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from leaveout.models.forest.leave_one_out import leave_one_out
 from leaveout.models.forest.plain import Groups
 from leaveout.models.forest.scored import ScoredForest
 from leaveout.verifier.checker import CertificateError, RejectedError, check
+from leaveout.verifier.checker.ensembles.deletion import Forest, _forest_and_record
 from leaveout.verifier.checker.ensembles.files import read_forest
 from leaveout.verifier.checker.ensembles.members import members_of
 from leaveout.verifier.checker.ensembles.node_pool import Listed, enlarge, is_full
@@ -153,3 +155,21 @@ def test_with_other_groups_nothing_false_is_accepted(tmp_path, change):
             assert greatest_leaks(asked, label).max() <= upper
     # What is renamed alone is as true of the file with the other name.
     assert accepted == 12 if change is renamed else rejected > 0
+
+
+def test_a_record_names_all_rows_of_each_of_its_groups(tmp_path):
+    forest, *_ = grouped_rows(np.random.default_rng(3))
+    forest.save(tmp_path / "forest.npz")
+    held = read_forest(tmp_path / "forest.npz")
+    (all_of_one,) = [list(map(int, held.names[each])) for _, each in held.units if len(each) > 1][
+        :1
+    ]
+
+    def record(*rows):
+        values = {"forest": Forest(held), "record": rows}
+        given = SimpleNamespace(value_of_kind=lambda name, *_: values[name])
+        return _forest_and_record(given)[1]
+
+    assert record(*all_of_one) == tuple(all_of_one)
+    with pytest.raises(RejectedError, match="only a part"):
+        record(*all_of_one[1:])

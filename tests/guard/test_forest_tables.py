@@ -10,6 +10,7 @@ import pytest
 from leaveout.errors import GuardError, LeaveoutError
 from leaveout.models.forest import DareForestClassifier
 from leaveout.models.forest.folders import ForestFolder, delete_rows, train_forest
+from leaveout.models.reading import Reading
 from leaveout.verifier.cli import run
 from leaveout.verifier.guard import Guard
 
@@ -108,3 +109,25 @@ def test_columns_of_another_forest_are_refused(folder, wooded, snapshot):
     with pytest.raises(LeaveoutError) as told:
         Guard.load(folder, 0.2)
     assert str(told.value) == snapshot
+
+
+def test_rows_of_a_group_are_added_and_deleted_together(tmp_path):
+    with (tmp_path / "t.csv").open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, ROWS[0])
+        writer.writeheader()
+        writer.writerows({**row, "patient": f"P-{i % 9}"} for i, row in enumerate(ROWS))
+    settings = DareForestClassifier(7, max_depth=4, random_state=3)
+    train_forest(
+        tmp_path / "t.csv", tmp_path / "clinic", label="ill", reading=Reading(group="patient"),
+        forest=settings, test_share=0,
+    )  # fmt: skip
+    with Guard.load(tmp_path / "clinic", 0.2, seed=1) as guard:
+        assert guard.members == 9
+        X = guard.encode(ROWS[:2])
+        with pytest.raises(LeaveoutError, match="groups="):
+            guard.add(X, ["yes", "no"])
+        names = guard.add(X, ["yes", "no"], groups=["P-3", "P-77"])
+        assert names.tolist() == [40, 41] and guard.members == 10
+        forest = ForestFolder.read(tmp_path / "clinic").forest
+        guard.delete(forest.rows_of("P-3"))
+        assert guard.members == 9

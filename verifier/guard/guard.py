@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -529,9 +529,16 @@ class Guard:
             self._follow(progress)
 
     def add(
-        self, X: ArrayLike, y: ArrayLike, progress: OnProgress | None = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        progress: OnProgress | None = None,
+        *,
+        groups: Iterable[object] | None = None,
     ) -> NDArray[np.int64]:
         """Add rows to the forest in its folder; return their names. See `delete`.
+
+        ``groups`` names the group of each row, where the forest has groups.
 
         Raises
         ------
@@ -540,7 +547,7 @@ class Guard:
             be written; nothing has changed then.
         """
         with self._changing:
-            names = change_rows(self.subject, lambda forest: forest.add(X, y))
+            names = change_rows(self.subject, lambda forest: forest.add(X, y, groups=groups))
             self._follow(progress)
         return names
 

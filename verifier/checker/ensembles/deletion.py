@@ -272,6 +272,11 @@ def _forest_and_record(given: Given) -> tuple[Forest, tuple[int, ...]]:
     )
     if not all(type(row) is int for row in record):
         raise RejectedError("'record' contains something other than row numbers")
+    exact = whole.exact()
+    for _, places in exact.units if exact.cells is not None else ():
+        leaving = np.isin(exact.names[places], record)
+        if leaving.any() and not leaving.all():
+            raise RejectedError("'record' names only a part of the rows that leave together")
     return whole, record
 
 
