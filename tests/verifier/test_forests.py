@@ -41,7 +41,7 @@ def test_what_is_unlearned_is_what_training_anew_gives(folder):
 
 
 def test_a_forest_that_did_not_forget_is_refuted_with_the_place(folder, monkeypatch, snapshot):
-    monkeypatch.setattr(DareForestClassifier, "delete", lambda self, rows: self)
+    monkeypatch.setattr(DareForestClassifier, "delete", lambda self, rows, part=False: self)
     found = result(folder, DELETIONS)
     assert found.verdict == "refuted"
     assert "number 0" in found.example.words
