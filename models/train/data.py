@@ -302,7 +302,9 @@ def _cautions(
     """Yield what looks like a mistake in a table."""
     constant = [each.name for each in encoding.columns if len(table.cells(each.name).words) == 1]
     if constant:
-        shown = ", ".join(map(repr, constant[:_SHOWN]))
+        shown = ", ".join(
+            f"{name!r} ({table.cells(name).words[0]!r})" for name in constant[:_SHOWN]
+        )
         more = len(constant) - _SHOWN
         yield (
             f"the same in every row: {shown}{f' and {more:,} more' if more > 0 else ''}; --drop "
