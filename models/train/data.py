@@ -432,7 +432,8 @@ def _columns(
     table: Table, names: Sequence[str], words: Container[str], scaled: bool
 ) -> tuple[NumberColumn | CategoryColumn, ...]:
     """Return how columns are read, or raise with all that cannot be."""
-    found, refused = [], []
+    found: list[NumberColumn | CategoryColumn] = []
+    refused = []
     for name in names:
         try:
             if name in words:
