@@ -130,7 +130,10 @@ def put_array(
 def array_names(path: Path) -> tuple[str, ...]:
     """Return the array names of an archive; errors are those of `read_arrays`."""
     with refuse_damage(), open_file(path, ARCHIVE) as file, zipfile.ZipFile(file) as archive:
-        return tuple(name.removesuffix(".npy") for name in archive.namelist())
+        names = archive.namelist()
+    if names and not any(name.endswith(".npy") for name in names):
+        raise ValueError(_NO_ARRAYS)
+    return tuple(name.removesuffix(".npy") for name in names)
 
 
 def refuse_bombs(
@@ -223,6 +226,7 @@ MANIFEST = "manifest"
 M = TypeVar("M")
 
 _ZIP = b"PK"
+_NO_ARRAYS = "is a workbook or a zip file, neither a CSV nor an NPZ; save the table as CSV"
 
 
 class _Versioned(msgspec.Struct):
@@ -312,6 +316,8 @@ def _refuse_unreadable(path: Path, kind: type[LeaveoutError]) -> Iterator[None]:
                 f"{path}: contains an array of Python objects, expected arrays of numbers; "
                 "convert it with numpy's astype before saving"
             ) from None
+        if str(error) == _NO_ARRAYS:
+            raise kind(f"{path}: {_NO_ARRAYS}") from None
         why = " ".join(str(error).split())
         raise kind(f"{path}: damaged or truncated ({why}); write it again") from None
 
@@ -362,11 +368,6 @@ def expect_arrays(
                     f"{', '.join(known)}"
                 )
     for name in needed:
-        if name not in arrays and arrays and all("." in each for each in arrays):
-            raise kind(
-                f"{path}: is a workbook or a zip file, neither a CSV nor an NPZ; save the table "
-                "as CSV"
-            )
         if name not in arrays:
             raise kind(
                 f"{path}: no array {name!r} (it has {', '.join(sorted(arrays)) or 'none'}); "

@@ -31,6 +31,10 @@ Against = Literal["edits", "insertions", "removals", "relabels"]
 """A kind of change that thresholds count; "edits" are insertions and removals in any mixture."""
 
 
+AS_ONE_EDIT = "all changes of them together count as one edit"
+"""The end of the assumption that a group's rows are in one part."""
+
+
 class Assumption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An assumption of a certificate beyond the ballots.
 
@@ -109,6 +113,12 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     assumptions: tuple[Assumption, ...] = ()
     thresholds_against: Against | None = None
     thresholds_exact_to: int | None = None
+
+    @property
+    def group_words(self) -> str:
+        """What an edit is where rows of a group are in one part; else empty."""
+        found = (each.text for each in self.assumptions if each.text.endswith(AS_ONE_EDIT))
+        return next(found, "")
 
 
 UNREACHABLE = -1

@@ -321,11 +321,14 @@ def _features(source: Path | str, name: str, raw: NDArray[Any], kind: type[F]) -
     return values
 
 
+_NUMBERED = "; numpy.unique(y, return_inverse=True)[1] numbers words"
+
+
 def _labels(source: Path | str, name: str, raw: NDArray[Any]) -> NDArray[np.int64]:
     if raw.ndim != 1 or raw.dtype.kind not in "fiub":
         raise TrainingError(
             f"{source}: {name!r} is {raw.dtype} of shape {raw.shape}; expected whole numbers of "
-            "shape (rows,)"
+            f"shape (rows,){_NUMBERED * (raw.dtype.kind in 'US')}"
         )
     values = raw.astype(np.float64)
     wrong = ~((values >= 0) & (values < 2**31) & (np.floor(values) == values))

@@ -229,6 +229,7 @@ class ByRowRecord(msgspec.Struct, frozen=True, kw_only=True):
     members: tuple[int, ...]  # how many members lack each; 0 of a row that was not left out
     labels: tuple[LabelByRowRecord, ...]  # those that were asked about
     label_names: tuple[str, ...] = ()  # a name a label of the model; empty where labels have none
+    group: str = ""  # the column whose equal cells name rows that leave together, as one
 
 
 FileKind = Literal[

@@ -52,6 +52,7 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
     labels: tuple[RowLabelRecord, ...]
     words: str  # the same in a sentence
     points: RowPointsRecord | None = None  # where points were given, and the row was left out
+    group: str = ""  # the column that names the rows which leave together; empty: a row alone
 
     @property
     def display_name(self) -> str:

@@ -44,4 +44,4 @@ def cost_of(threat: Threat, *, hash_reads_label: bool | None) -> Cost | None:
         if hash_reads_label:
             return Cost(2, "the hash reads the label, so it moves a sample to another part")
         return Cost(1, "the hash does not read the label, so the sample stays in its part")
-    return Cost(1, "the one selected by the hash of the sample")
+    return Cost(1, "the one that the hash selects")

@@ -50,7 +50,7 @@ def reach_of(
         return Cost(1, "there is no other part; thresholds count edits, and it is 2 edits of it")
     if threat in (Threat.RELABELS, Threat.MODIFICATIONS):
         return Cost(2, "thresholds of members count edits, and it is a removal and an insertion")
-    return Cost(1, "the one selected by the hash of the sample")
+    return Cost(1, "the one that the hash selects")
 
 
 def known_of(

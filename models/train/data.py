@@ -8,6 +8,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -171,7 +172,9 @@ def read_columns(
         for code, word in enumerate(people.words):
             if is_missing_value(word, among_numbers=True):
                 at = table.at(people.first(code), reading.group)
-                raise TrainingError(f"{at}: missing value; add --missing {reading.group}=drop")
+                raise TrainingError(
+                    f"{at}: missing value; add --missing {quote(reading.group + '=drop')}"
+                )
         ids, groups = tuple(people.words), people.codes.astype(np.int64)
         if any("\0" in each for each in ids):
             raise TrainingError(
@@ -232,7 +235,9 @@ def _without_gaps(
         table, left = table.take_rows(kept), _Left(tuple(names_of), (words,))
     for name in names:
         if reading.missing and _find_missing(table.cells(name), name in reading.words).all():
-            raise TrainingError(f"{table.path}, column {name!r}: is empty; add --drop {name}")
+            raise TrainingError(
+                f"{table.path}, column {name!r}: is empty; add --drop {quote(name)}"
+            )
     fills: dict[str, float | None] = {}
     columns = dict(zip(table.header, table.columns, strict=True))
     for name in names:
@@ -291,31 +296,43 @@ def _is_numeric(cells: Cells) -> bool:
 
 
 _MOST_LABELS = 20
+_SHOWN = 20
+"""Constant columns."""
 
 
 def _cautions(
     table: Table, encoding: Encoding, y: NDArray[np.int64], labels: Sequence[str]
 ) -> Iterator[str]:
     """Yield what looks like a mistake in a table."""
+    constant = [each.name for each in encoding.columns if len(table.cells(each.name).words) == 1]
+    if constant:
+        shown = ", ".join(
+            f"{name!r} ({table.cells(name).words[0]!r})" for name in constant[:_SHOWN]
+        )
+        more = len(constant) - _SHOWN
+        yield (
+            f"the same in every row: {shown}{f' and {more:,} more' if more > 0 else ''}; --drop "
+            "such columns"
+        )
     for column in encoding.columns:
         cells, name = table.cells(column.name), column.name
-        if len(cells.words) == 1:
-            yield f"column {name!r} is {cells.words[0]!r} in every row; --drop it"
-        elif odd := odd_notation(cells.words):
+        if name in constant:
+            continue
+        if odd := odd_notation(cells.words):
             yield f"column {name!r}: {odd}"
         elif isinstance(column, CategoryColumn) and (odd := _odd_word(cells)):
             yield f"column {name!r} is read as words, since {odd!r} is not a number"
         elif isinstance(column, NumberColumn) and _counts_rows(column, cells):
             yield (
                 f"column {name!r} has its own whole number in every row, like a row id: pass "
-                f"--id {name}, or --drop {name}"
+                f"--id {quote(name)}, or --drop {quote(name)}"
             )
         elif len(cells.words) == len(labels):
             pairs = {*zip(cells.codes.tolist(), y.tolist(), strict=True)}
             if len(pairs) == len(labels):
                 yield (
                     f"column {name!r} gives the label {encoding.label!r} away in every row; "
-                    f"--drop {name} unless it is known before the label is"
+                    f"--drop {quote(name)} unless it is known before the label is"
                 )
     if len(labels) > _MOST_LABELS and all(number(each) is not None for each in labels):
         yield (
@@ -396,7 +413,8 @@ def row_ids(table: Table, column: str) -> tuple[str, ...]:
         code = int(names.codes[row])
         raise TrainingError(
             f"{table.at(row, column)}: {names.words[code]!r} also names the row of {table.unit} "
-            f"{table.lines[names.first(code)]}; row names must be unique"
+            f"{table.lines[names.first(code)]}; row names must be unique; "
+            f"--group {quote(column)} if rows of one name leave together"
         )
     return tuple(names.words)
 
@@ -493,8 +511,8 @@ def _categories(table: Table, name: str) -> tuple[str, ...]:
         raise TrainingError(
             f"{table.at(cells.first(first), name)}: {len(alone):,} of {len(cells):,} rows have a "
             f"unique word, e.g. {cells.words[first]!r}: each would become a feature that "
-            f"identifies its row; add --drop {name} or --id {name}, or replace the words by "
-            "numbers or a few categories"
+            f"identifies its row; add --drop {quote(name)} or --id {quote(name)}, or replace the "
+            "words by numbers or a few categories"
         )
     return tuple(sorted(cells.words))
 
@@ -507,7 +525,9 @@ def labels_of(
     unlabelled = _find_unlabelled(cells)
     if unlabelled.any():
         at = table.at(cells.first(int(unlabelled.argmax())), label)
-        raise TrainingError(f"{at}: missing label; add --missing {label}=drop, or drop the row")
+        raise TrainingError(
+            f"{at}: missing label; add --missing {quote(label + '=drop')}, or drop the row"
+        )
     names = table.labels(label)
     if len(names) < 2:
         raise TrainingError(

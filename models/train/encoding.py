@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
 from leaveout.models.family import Manifest
-from leaveout.models.reading import Reading
+from leaveout.models.reading import Reading, comma_number
 from leaveout.models.table import Cells, number
 from leaveout.names import hint
 
@@ -261,10 +261,23 @@ def _places(
         if place is None:
             raise TrainingError(
                 f"{place_of(index)}, column {column.name!r}: {cell!r} is not a category of the "
-                f"training data{hint(str(cell), position)}"
+                f"training data{hint(str(cell), position)}{_some(column.categories)}"
             )
         places.append(place)
     return places
+
+
+_FEW = 12
+"""Categories that a message lists."""
+
+
+def _some(categories: Sequence[str]) -> str:
+    return f"; it has {', '.join(categories)}" if len(categories) <= _FEW else ""
+
+
+def _comma(cell: object) -> str:
+    commas = isinstance(cell, str) and comma_number(cell.strip())
+    return "; write a decimal point, as in the training table" if commas else ""
 
 
 def _numbers(
@@ -280,6 +293,7 @@ def _numbers(
         if value is None or not math.isfinite(value):
             raise TrainingError(
                 f"{place_of(index)}, column {column.name!r}: {cell!r} is not a finite number"
+                f"{_comma(cell)}"
             )
         values[index] = value
     return values

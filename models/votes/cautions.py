@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from shlex import quote
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,12 +140,12 @@ def column_cautions(samples: Samples) -> list[str]:
         elif rows >= _FEW_ROWS and 2 * int((counts[words] == 1).sum()) > rows:
             said.append(
                 f"{where}: most rows have a word of their own, such as {_name(present[0])}, from "
-                f"which nothing can be learned; --drop {column.name}"
+                f"which nothing can be learned; --drop {quote(column.name)}"
             )
         elif 1 < len(present) == len(pairs) == len(set(samples.y.tolist())):
             said.append(
-                f"{where} gives the label away in every row; --drop {column.name} unless it is "
-                "known before the label is"
+                f"{where} gives the label away in every row; --drop {quote(column.name)} unless "
+                "it is known before the label is"
             )
     return said
 

@@ -94,7 +94,9 @@ def _write_directory(
             # Messages must not mention the partial directory.
             raise TrainingError(str(error).replace(str(partial), str(directory))) from None
         (partial / PARTS).write_text(_parts_text(election.partition), encoding="utf-8")
-        (partial / SPEC).write_text(spec_text(recipe, source), encoding="utf-8")
+        (partial / SPEC).write_text(
+            spec_text(recipe, source, election.ballots.origin.group_words), encoding="utf-8"
+        )
         if any(model.content for model in election.exported):
             _write_models(partial / MODELS, election.exported)
             names.append(MODELS)
@@ -108,7 +110,7 @@ def _unwritable(directory: Path, error: OSError) -> TrainingError:
     )
 
 
-def spec_text(recipe: PartRecipe, source: str) -> str:
+def spec_text(recipe: PartRecipe, source: str, group: str) -> str:
     """Return a specification of what a poisoned training set can change."""
     change = "relabels" if recipe.method == "ss_dpa" else recipe.survive or "edits"
     vote = f"{recipe.vote}(V)" if recipe.survive is None else "dpa(V, members = certified)"
@@ -116,7 +118,8 @@ def spec_text(recipe: PartRecipe, source: str) -> str:
     about = " ".join(source.split())
     return (
         f"# what {change} of the training rows of {about} can change\n"
-        f'let V = ballots("{BALLOTS}")\n'
+        + (f"# {group}\n" if group else "")
+        + f'let V = ballots("{BALLOTS}")\n'
         "\n"
         f"guarantee half: certified_accuracy({vote}, {change} = {count}) >= 0.5\n"
         "\n"

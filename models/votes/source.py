@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from leaveout.errors import TrainingError
 from leaveout.files import TABLE, open_file, why_unread
 from leaveout.models.archive import expect_arrays, holds_archive, read_archive
-from leaveout.models.ballots import MOST_LABELS, Assumption
+from leaveout.models.ballots import AS_ONE_EDIT, MOST_LABELS, Assumption
 from leaveout.models.reading import (
     PLAIN,
     Reading,
@@ -398,10 +398,7 @@ def _homes(table: Table, reading: Reading) -> list[bytes]:
 def _group_assumption(group: str) -> tuple[Assumption, ...]:
     if not group:
         return ()
-    text = (
-        f"rows with the same {group!r} are in the same part, so that all changes of them together "
-        "count as one edit"
-    )
+    text = f"rows with the same {group!r} are in the same part, so that {AS_ONE_EDIT}"
     return (Assumption(text=text, checked=True),)
 
 

@@ -107,8 +107,26 @@ def read(path: str | Path) -> str:
     return decode_text(read_bytes(path), str(path))
 
 
+_TABLE = (
+    "is a table; train on it ('leaveout train {0} --label COLUMN -o DIR') and verify DIR/idp.spec"
+)
+_ARRAYS = "is a model or data; name the .spec file that uses it"
+_OTHERS = {
+    ".json": "is not a specification; 'leaveout report {0}' shows results; name the .spec file to "
+    "verify again",
+    ".csv": _TABLE,
+    ".xlsx": _TABLE,
+    ".npz": _ARRAYS,
+    ".onnx": _ARRAYS,
+}
+"""What is mistaken for a specification, and the cure."""
+
+
 def read_bytes(path: str | Path) -> bytes:
     """Return the bytes of a specification file."""
+    cure = _OTHERS.get(Path(path).suffix.lower())
+    if cure is not None and Path(path).is_file():
+        raise SpecError(f"{path}: {cure.format(path)}")
     try:
         # A character has at most four bytes.
         return read_whole(Path(path), 4 * LONGEST)

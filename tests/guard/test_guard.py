@@ -136,6 +136,19 @@ def test_listed_values_are_part_of_the_box(tmp_path, snapshot):
         assert str(told.value) == snapshot
 
 
+def test_a_description_has_a_bounded_number_of_listed_values(tmp_path):
+    from leaveout.verifier.guard.server_app import about
+
+    values = np.linspace(0, 1, 2**14, dtype=np.float32)
+    box = Box(np.zeros(3), np.ones(3), (Choices(np.array([1]), values),))
+    make_folder(tmp_path, networks.dense(np.random.default_rng(1)), box=box, seconds=0.3)
+    with Guard.load(tmp_path, 0.2) as guard:
+        described = about(guard).box
+        (listed,) = described.listed
+        assert (listed.features, listed.count) == ([1], len(values))
+        assert listed.values == [[value] for value in values[:1000].tolist()]
+
+
 def test_once_the_budget_is_spent_everything_is_refused(copied, leaky, grid, snapshot):
     _, leaks = leaky.truth(grid)
     plain, leaking = grid[~leaks], grid[leaks]

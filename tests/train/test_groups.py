@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import msgspec
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ from leaveout.models.reading import Reading
 from leaveout.models.train.data import read_data
 from leaveout.models.train.draws import Rows, shuffle
 from leaveout.verifier.cli import run
-from leaveout.verifier.evidence.exports import sarif
+from leaveout.verifier.evidence.exports import ml_bom, sarif
 from leaveout.verifier.report import Report
 
 VISITS = "patient,age,ill\n" + "".join(
@@ -145,3 +147,14 @@ def test_what_is_proved_is_said_of_persons(tmp_path, capsys, snapshot):
     rows = ["guard", str(folder), str(tmp_path / "visits.csv"), "--epsilon", "0.2"]
     assert run(rows) == 0
     assert "all rows of the table with one 'patient'" in capsys.readouterr().err
+    assert '"name": "leaveout:rows with one", "value": "patient"' in json.dumps(
+        json.loads(ml_bom(report))
+    )
+    listed = tmp_path / "rows.csv"
+    assert run(["rows", result, "--csv", str(listed)]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("patient")
+    assert "5 groups left out" in out
+    lines = listed.read_text().splitlines()
+    assert lines[0].startswith("group,name,")
+    assert all("patient P" in line and "(row " not in line for line in lines[1:])

@@ -74,9 +74,26 @@ def test_columnar_files_are_told_to_be_saved_as_csv(tmp_path, start):
         read_data(path, "ill")
 
 
-def test_workbooks_are_told_to_be_saved_as_csv(tmp_path):
+@pytest.mark.parametrize("inside", ["xl/workbook.xml", "data/readme", "table.csv"])
+def test_workbooks_and_zip_files_are_told_to_be_saved_as_csv(tmp_path, inside):
     path = tmp_path / "t.xlsx"
     with zipfile.ZipFile(path, "w") as packed:
-        packed.writestr("xl/workbook.xml", "x")
+        packed.writestr(inside, "x")
     with pytest.raises(TrainingError, match="save the table as CSV"):
+        read_data(path, "ill")
+
+
+@pytest.mark.parametrize("count", [1, 3, 25])
+def test_constant_columns_are_one_note(tmp_path, count):
+    constant = {f"c{at}": lambda at: "7" for at in range(count)}
+    path = table(tmp_path, **constant, age=lambda at: str(at * at))
+    (note,) = read_data(path, "ill").cautions
+    assert note.count("'c") == min(count, 20)
+    assert ("and 5 more" in note) == (count == 25)
+    assert "--drop" in note
+
+
+def test_names_of_columns_in_options_are_quoted_for_the_shell(tmp_path):
+    path = table(tmp_path, **{"full name": lambda at: f"A{at}"})
+    with pytest.raises(TrainingError, match=r"--drop 'full name' or --id 'full name'"):
         read_data(path, "ill")

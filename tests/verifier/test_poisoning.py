@@ -112,7 +112,7 @@ def test_the_report_says_why_a_change_counts_as_it_does(tmp_path):
     write(tmp_path, hash_reads_label=True)
     text = 'let V = ballots("ballots.npz") guarantee g: certified_accuracy(dpa(V), {} = 1) >= 0'
     for threat, words in (
-        ("edits", "at most 1 part of the training set: the one selected by the hash of the sample"),
+        ("edits", "at most 1 part of the training set: the one that the hash selects"),
         ("relabels", "at most 2 parts of the training set: the hash reads the label"),
         ("modifications", "at most 2 parts of the training set: it is a removal and an insertion"),
     ):

@@ -300,4 +300,7 @@ def _refuse_unreadable(path: Path) -> Iterator[None]:
         zlib.error,
     ) as error:  # fmt: skip
         why = f": {error}" if str(error).startswith("it unpacks") else ""
-        raise CertificateError(f"{path}: not a certificate, or damaged{why}") from None
+        raise CertificateError(
+            f"{path}: not a certificate, or damaged{why}; 'leaveout verify SPEC --certificate "
+            "FILE' writes one"
+        ) from None

@@ -149,5 +149,10 @@ def _attestation(path: Path) -> Path | None:
     from leaveout.verifier.evidence.parts import ATTESTATION
 
     if path.is_dir():
+        if not (path / ATTESTATION).exists():
+            raise SpecError(
+                f"{path}: is a folder without {ATTESTATION}; 'leaveout verify SPEC --evidence DIR' "
+                "writes one to check"
+            )
         return path / ATTESTATION
     return path if is_attestation(path) else None

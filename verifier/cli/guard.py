@@ -295,7 +295,8 @@ def guard(
         unit = "row" if _is_archive(rows) else "line"
         sys.stderr.write(
             f"leaveout: refused {len(refused):,} row{'s' * (len(refused) != 1)} outside the "
-            f"verified inputs ({unit} {shown}); nothing is proved about them\n"
+            f"verified inputs ({unit} {shown}); nothing is proved about them: check "
+            "units and whole numbers, or add --outside noise\n"
         )
         raise typer.Exit(_REFUSED)
 

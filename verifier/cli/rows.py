@@ -15,6 +15,7 @@ from leaveout.errors import SpecError
 from leaveout.files import write_whole
 
 if TYPE_CHECKING:
+    from leaveout.verifier.cli.rows_table import InputWords
     from leaveout.verifier.report import Report
 
 
@@ -147,11 +148,32 @@ def rows(
     console = Console()
     with console.capture() as table:
         if row is not None:
-            render_row(found, console)
+            render_row(found, _inputs(report, network, family, folder), console)
         else:
             render_rows(report, found, top, console)
     with reader_may_leave():
         sys.stdout.write(table.get())
+
+
+def _inputs(
+    report: Report, network: Path | None, family: Path | None, folder: Path
+) -> dict[str, InputWords]:
+    """Return by model how inputs are written; as its numbers, with a note, if files are amiss."""
+    from leaveout.errors import LeaveoutError
+    from leaveout.models.train.encoding import cell_text
+    from leaveout.verifier.rows.known import folders_of
+    from leaveout.verifier.rows.points import input_words
+
+    found: dict[str, InputWords] = {}
+    for record in report.by_row:
+        if record.network in found:
+            continue
+        try:
+            found[record.network] = input_words(record, network, family, folders_of(report, folder))
+        except LeaveoutError as error:
+            typer.echo(f"note: inputs are shown as the model reads them: {error}", err=True)
+            found[record.network] = lambda x: f"({', '.join(map(cell_text, x))})"
+    return found
 
 
 def _search(

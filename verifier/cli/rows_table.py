@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -15,6 +15,9 @@ from leaveout.verifier.points.sentences import label_phrase, row_name
 from leaveout.verifier.report import Report
 from leaveout.verifier.row_records import RowLabelRecord, RowRecord
 
+InputWords = Callable[[Sequence[float]], str]
+"""Writes an input in the units of the training table."""
+
 _PLACES = 12
 """Most changed answers to list."""
 
@@ -24,7 +27,8 @@ def render_rows(report: Report, records: Sequence[RowRecord], top: int, console:
     points = next((each.points for each in records if each.points is not None), None)
     several = len({each.network for each in records}) > 1
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("row", max_width=24, overflow="fold")
+    group = next((each.group for each in records if each.group), "")
+    table.add_column(group or "row", max_width=24, overflow="fold")
     if several:
         table.add_column("model", max_width=28, overflow="fold")
     for name in ("bound", "of label", "worst leak known"):
@@ -36,7 +40,7 @@ def render_rows(report: Report, records: Sequence[RowRecord], top: int, console:
         table.add_row(*_cells(each, several, points is not None))
     lines: list[RenderableType] = [table, Text()]
     if len(records) > top:
-        more = count_noun(len(records) - top, "more row")
+        more = count_noun(len(records) - top, f"more {_unit(records)}")
         lines += [
             Text(f"and {more}; --top {len(records)} shows all, --csv FILE saves them"),
             Text(),
@@ -45,12 +49,14 @@ def render_rows(report: Report, records: Sequence[RowRecord], top: int, console:
     console.print(Group(*lines), soft_wrap=True)
 
 
-def render_row(records: Sequence[RowRecord], console: Console) -> None:
-    """Print one row for each model and input set, with all labels."""
+def render_row(
+    records: Sequence[RowRecord], inputs: Mapping[str, InputWords], console: Console
+) -> None:
+    """Print one row for each model and input set, with all labels; ``inputs`` is per model."""
     lines: list[RenderableType] = []
     for each in records:
         lines += [Text(each.words)]
-        lines += [Text(f"  {line}") for line in _details(each)]
+        lines += [Text(f"  {line}") for line in _details(each, inputs[each.network])]
     console.print(Group(*lines), soft_wrap=True)
 
 
@@ -79,22 +85,27 @@ def _label(each: RowLabelRecord) -> str:
     return f"{each.label} ({each.name})" if each.name else str(each.label)
 
 
+def _unit(records: Sequence[RowRecord]) -> str:
+    return "group" if any(each.group for each in records) else "row"
+
+
 def _summary(report: Report, records: Sequence[RowRecord]) -> Iterator[str]:
+    unit = _unit(records)
     left_out = [each for each in records if each.members]
     missing = len(records) - len(left_out)
     yield (
-        f"{count_noun(len(left_out), 'row')} left out, of "
+        f"{count_noun(len(left_out), unit)} left out, of "
         f"{', '.join(dict.fromkeys(each.network for each in records))}. bound: no answer with a "
-        "higher confidence changes without the row, proved over the set of inputs of "
+        f"higher confidence changes without the {unit}, proved over the set of inputs of "
         f"{', '.join(dict.fromkeys(name for each in records for name in each.statements))}"
     )
     harmless = sum(each.bound is not None and each.bound <= 0 for each in left_out)
     if harmless:
         change = "changes" if harmless == 1 else "change"
-        yield f"{count_noun(harmless, 'row')} {change} no answer with a confidence above 0"
+        yield f"{count_noun(harmless, unit)} {change} no answer with a confidence above 0"
     if missing:
         yield (
-            f"{count_noun(missing, 'row')} not retrained: nothing is proved about {_them(missing)}"
+            f"{count_noun(missing, unit)} not retrained: nothing is proved about {_them(missing)}"
         )
     yield from _of_points(left_out)
 
@@ -103,12 +114,13 @@ def _of_points(records: Sequence[RowRecord]) -> Iterator[str]:
     given = next((each.points for each in records if each.points is not None), None)
     if given is None:
         return
+    unit = _unit(records)
     changing = [each for each in records if each.points is not None and each.points.changed]
     points = {at for each in changing for at in (each.points.changed if each.points else ())}
     yield (
         f"of the {count_noun(given.points, 'answer')} to {given.data}, {len(points):,} "
-        f"{'depends' if len(points) == 1 else 'depend'} on at least one single row; "
-        f"{count_noun(len(changing), 'row')} {'changes' if len(changing) == 1 else 'change'} at "
+        f"{'depends' if len(points) == 1 else 'depend'} on at least one single {unit}; "
+        f"{count_noun(len(changing), unit)} {'changes' if len(changing) == 1 else 'change'} at "
         "least one. not ruled out: how many the bounds alone would leave open"
     )
 
@@ -117,7 +129,7 @@ def _them(count: int) -> str:
     return "it" if count == 1 else "them"
 
 
-def _details(record: RowRecord) -> Iterator[str]:
+def _details(record: RowRecord, input_words: InputWords) -> Iterator[str]:
     for each in record.labels:
         if each.bound is None:
             continue
@@ -127,15 +139,14 @@ def _details(record: RowRecord) -> Iterator[str]:
             change = "a tie" if each.member_label == each.label else other
             leak = f"worst leak known {shown(each.leak)}, to {change}"
             if each.x:
-                values = ", ".join(f"{value:.9g}" for value in each.x[:_PLACES])
-                more = ", ..." if len(each.x) > _PLACES else ""
-                leak += f", at x = ({values}{more})"
+                leak += f", where x is {input_words(each.x)}"
         yield f"label {_label(each)}: bound {_bound(each)}; {leak}"
     given = record.points
     if given is not None and given.changed:
         some = ", ".join(given.places[:_PLACES])
         left = len(given.places) - _PLACES
         yield (
-            f"without {row_name(record.row, record.name)} these answers to {given.data} change: "
+            f"without {row_name(record.row, record.name, record.group)} these answers to "
+            f"{given.data} change: "
             f"{some}{f' and {left:,} more' if left > 0 else ''}"
         )

@@ -20,7 +20,7 @@ from leaveout.verifier.amounts import bound, span
 from leaveout.verifier.evidence.parts import Given
 from leaveout.verifier.evidence.statement import EvidenceError, read_bytes, read_report
 from leaveout.verifier.evidence.topics import TOPICS, Topic, topic_of
-from leaveout.verifier.points.sentences import group_notes
+from leaveout.verifier.points.sentences import group_note, group_notes
 from leaveout.verifier.records import FileRecord, StatementRecord, TrainingRecord
 from leaveout.verifier.report import Report, Result
 from leaveout.written import printable
@@ -147,6 +147,8 @@ def _is_about(result: Result, file: FileRecord, report: Report) -> bool:
 
 def _data(record: TrainingRecord) -> Json:
     facts = [("rows", str(record.rows)), ("features", str(record.features))]
+    if record.group:
+        facts.append(("rows with one", record.group))
     if record.labels:
         facts.append(("labels", ", ".join(record.labels)))
     if record.manifest_sha256:
@@ -156,7 +158,8 @@ def _data(record: TrainingRecord) -> Json:
         "type": "data",
         "bom-ref": _data_ref(record),
         "name": f"training rows of {record.path}",
-        "description": "the rows as used in training: features, then labels",
+        "description": "the rows as used in training: features, then labels"
+        + (f"; {group_note(record.group)}" if record.group else ""),
         **_hashes(record.sha256),
         "data": [
             {

@@ -89,6 +89,11 @@ def decode_json(content: bytes, name: str) -> Any:
 def open_envelope(content: bytes, name: str) -> Envelope:
     """Read an envelope or a bare statement; its content is untrusted."""
     raw = decode_json(content, name)
+    if isinstance(raw, dict) and {"leaveout", "results"} <= set(raw):
+        raise EvidenceError(
+            f"{name}: is a results file; 'leaveout verify SPEC --certificate FILE' (or --evidence "
+            "DIR) writes what can be checked"
+        )
     if isinstance(raw, dict) and "_type" in raw:
         return Envelope(name, content, ())
     try:

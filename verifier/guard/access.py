@@ -214,8 +214,9 @@ def _refuse_sample(folder: Path) -> None:
 
 def load_access(folder: Path) -> Access:
     """Read a folder and check its bounds against its network and family."""
-    if not folder.is_dir():
+    if not any((folder / name).exists() for name in (NETWORK, FOREST)):
         what = "is not a folder" if folder.exists() else "no such folder"
+        what = f"contains no {NETWORK}" if folder.is_dir() else what
         raise GuardError(
             f"{folder}: {what}; name a folder of leaveout train, or one with a {FOREST}"
         )

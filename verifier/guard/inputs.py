@@ -236,7 +236,14 @@ class BoxDomain(Domain):
         """See `Domain.refusal`."""
         _, at = screen(point, self.box.lower, self.box.upper)
         if at < 0:
-            return "its features take unlisted values; nothing is proved about it, so it is refused"
+            unlisted = (
+                f"feature {self._feature(int(each.columns[0]))} takes listed values only, such as "
+                "whole numbers: round it"
+                for each in self.box.choices
+                if len(each.columns) == 1 and point[each.columns[0]] not in each.values
+            )
+            why = next(unlisted, "its features take unlisted values")
+            return f"{why}; nothing is proved about it, so it is refused"
         # Not its value: of a table's row it would tell the range its column was scaled by.
         low, high = self.box.lower[at], self.box.upper[at]
         return (

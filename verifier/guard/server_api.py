@@ -57,10 +57,11 @@ class Health(msgspec.Struct, frozen=True):
 
 
 class ListedValues(msgspec.Struct, frozen=True):
-    """Features, by number, that jointly take one of the listed rows of values."""
+    """Features, by number, that jointly take one of ``count`` rows of values; the first ones."""
 
     features: list[int]
     values: list[list[float]]
+    count: int
 
 
 class BoxFacts(msgspec.Struct, frozen=True):

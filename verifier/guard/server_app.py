@@ -214,6 +214,10 @@ class Bodies:
         )
 
 
+_MOST_LISTED = 1000
+"""Numbers that a description lists of the values of some features."""
+
+
 def about(guard: Guard) -> About:
     """Return the public description, which depends on no question.
 
@@ -235,7 +239,12 @@ def about(guard: Guard) -> About:
             lower=box.lower.tolist(),
             upper=box.upper.tolist(),
             listed=[
-                ListedValues(each.columns.tolist(), each.values.tolist()) for each in box.choices
+                ListedValues(
+                    each.columns.tolist(),
+                    each.values[: max(1, _MOST_LISTED // len(each.columns))].tolist(),
+                    len(each.values),
+                )
+                for each in box.choices
             ],
         ),
         outside=guard.settings.outside,

@@ -94,6 +94,7 @@ class Compared(ABC):
         row_id: Callable[[int], str],
         digests: tuple[str, str],
         label_names: tuple[str, ...],
+        group: str = "",
     ) -> ByRowRecord:
         fields = rows_of(removed, trained, row_id)
         return ByRowRecord(
@@ -109,6 +110,7 @@ class Compared(ABC):
                 for label, each in kept.items()
             ),
             label_names=label_names,
+            group=group,
             **fields,
         )
 

@@ -121,6 +121,7 @@ class Networks(Compared):
             lambda row: row_id(facts, row),
             (network_digest(self.instance.network), family_digest(family)),
             () if facts is None else facts.labels,
+            "" if facts is None else facts.group,
         )
 
     def replayed_confidence(self, x: NDArray[Any], member: int, label: int) -> float | None:

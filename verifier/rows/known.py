@@ -115,7 +115,8 @@ def to_csv(records: Sequence[RowRecord]) -> str:
     """
     labels = {_column(each): each.label for record in records for each in record.labels}
     points = any(record.points is not None for record in records)
-    header = ["row", "name", "model", "statements", "members", "bound", "leak"]
+    unit = "group" if any(record.group for record in records) else "row"
+    header = [unit, "name", "model", "statements", "members", "bound", "leak"]
     header += [f"{what} {column}" for column in labels for what in ("bound", "leak")]
     header += ["points", "changed", "not excluded", "changed points"] if points else []
     stream = io.StringIO()
@@ -282,6 +283,7 @@ def _records(record: ByRowRecord) -> list[RowRecord]:
             leak=max((each.leak for each in labels if each.leak is not None), default=None),
             labels=labels,
             words="",
+            group=record.group,
         )
         found.append(structs.replace(one, words=_words(one)))
     return found
@@ -310,7 +312,7 @@ def _label(
 
 def _words(one: RowRecord) -> str:
     """Describe what is proved of a row."""
-    row = row_name(one.row, one.name)
+    row = row_name(one.row, one.name, one.group)
     if not one.members:
         return f"{row}: not retrained: nothing is proved about it"
     if one.bound is None:

@@ -25,7 +25,9 @@ from leaveout.verifier.guard.forests.leaks import ForestLeakTest
 from leaveout.verifier.guard.forests.subject import ForestAccess, ForestSubject
 from leaveout.verifier.guard.leaks import Crowd
 from leaveout.verifier.points.answers import answers_of, as_box
+from leaveout.verifier.points.forest_leaks import ForestNames
 from leaveout.verifier.points.given import GivenPoints
+from leaveout.verifier.points.sentences import point_words
 from leaveout.verifier.records import ByRowRecord, RowLeakRecord
 from leaveout.verifier.row_records import RowPointsRecord, RowsError
 
@@ -209,6 +211,32 @@ def network_and_family(
     return whole, members
 
 
+def input_words(
+    record: ByRowRecord, network: Path | None, family: Path | None, folders: Sequence[Path]
+) -> Callable[[Sequence[float]], str]:
+    """Return how inputs are written in the units of the training table."""
+    if record.model == "network":
+        manifest = network_and_family(record, network, family, folders)[1].manifest
+        return lambda x: point_words(manifest, np.asarray(x, np.float32))
+    path, ensemble = _forest(record, network, folders)
+    names = ForestNames.of(path, ScoredForest.of(ensemble), ensemble.X.shape[1])
+    return lambda x: names.point(np.asarray(x))
+
+
+def _forest(
+    record: ByRowRecord, forest: Path | None, folders: Sequence[Path]
+) -> tuple[Path, Ensemble]:
+    """Read the forest of a record."""
+    path = find_file(record.network, forest, folders, "--network")
+    ensemble = DareForestClassifier.load(path).ensemble()
+    if forest_digest(ensemble) != record.network_sha256:
+        raise RowsError(
+            f"{path}: differs from the verified forest in its rows, trees or settings; pass the "
+            "one that was verified, or verify again"
+        )
+    return path, ensemble
+
+
 def find_file(known: str, given: Path | None, folders: Sequence[Path], option: str) -> Path:
     """Return the path of a file that the results name."""
     if given is not None:
@@ -236,13 +264,7 @@ def ask_forest(
     record: ByRowRecord, given: GivenPoints, data: Any, forest: Path | None, folders: Sequence[Path]
 ) -> Asked:
     """Evaluate a forest, and its members without each row, at points."""
-    path = find_file(record.network, forest, folders, "--network")
-    ensemble = DareForestClassifier.load(path).ensemble()
-    if forest_digest(ensemble) != record.network_sha256:
-        raise RowsError(
-            f"{path}: differs from the verified forest in its rows, trees or settings; pass the "
-            "one that was verified, or verify again"
-        )
+    path, ensemble = _forest(record, forest, folders)
     family = leave_one_out(ensemble)
     x = _points(path, ensemble, family, given, data)
     scores = ScoredForest.of(ensemble).probabilities(x)

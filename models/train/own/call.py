@@ -114,6 +114,14 @@ def unpack_fit(packed: bytes) -> Unpacked:
     return fit
 
 
+_CURES = {
+    "could not convert string to float": "; with raw=True fit receives words: return a pipeline "
+    "that encodes them, or leave out raw=True",
+    "only supported for dataframes": "; raw=True passes the data frame to fit as it is",
+}
+"""What to do about errors of scikit-learn, by a part of their messages."""
+
+
 def call(packed: bytes, X: Any, y: NDArray[np.int64], seed: int, rows: Rows, name: str) -> Any:
     """Train one network; changes the function makes to its data do not affect later calls."""
     numbers = rows.numbers
@@ -125,7 +133,10 @@ def call(packed: bytes, X: Any, y: NDArray[np.int64], seed: int, rows: Rows, nam
             chosen = X.iloc[numbers] if hasattr(X, "iloc") else X[numbers]
             result = fit(chosen, y[numbers], seed, rows)
         except (Exception, SystemExit) as error:
-            raise TrainingError(f"fit failed for {name}{_place(error)}: {cause(error)}") from None
+            cure = next((each for part, each in _CURES.items() if part in str(error)), "")
+            raise TrainingError(
+                f"fit failed for {name}{_place(error)}: {cause(error)}{cure}"
+            ) from None
         if had_torch or "torch" not in sys.modules:
             return result
         # The call imported torch, which was not seeded.

@@ -332,8 +332,7 @@ def leave_one_out(
     except OSError as error:
         place = error.filename or target
         raise TrainingError(f"{place}: cannot write: {error.strerror or error}") from None
-    poor = report.quality.caution or learned_nothing(report)
-    warnings = (*data.cautions, *poor, *found)
+    warnings = (*data.cautions, *report.quality.caution, *learned_nothing(report), *found)
     for each in warnings:
         python_warnings.warn(each, TrainingWarning, stacklevel=2)
     return replace(report, warnings=warnings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -188,9 +189,30 @@ def _frame_data(
         )
     columns = tuple(map(Cells.of, [*cells, labels]))
     table = Table(_SOURCE, [*header, label], columns, range(len(labels)), "row")
-    if group is None:
-        return table_data(table, label, named, units, reading)
-    return table_data(table, label, None, units, replace(reading, group=named or ""))
+    ids = named if group is None else None
+    if group is not None:
+        reading = replace(reading, group=named or "")
+    try:
+        data = table_data(table, label, ids, units, reading)
+    except TrainingError as error:
+        raise TrainingError(_python_words(str(error))) from None
+    return replace(data, cautions=tuple(map(_python_words, data.cautions)))
+
+
+_ARGUMENTS = {"drop": "X.drop(columns={!r})", "id": "ids={!r}"}
+
+
+def _python_words(message: str) -> str:
+    """Return a message with arguments in place of options."""
+
+    def argument(option: re.Match[str]) -> str:
+        """Return the argument that does what an option does."""
+        name, value = option[1], option[2].strip("'")
+        return _ARGUMENTS.get(name, f"{name}={{!r}}").format(value)
+
+    plain = message.replace("--drop the", "drop the").replace("--drop such", "drop such")
+    plain = plain.replace("add --", "pass --")
+    return re.sub(r"--(drop|id|missing|group) ('[^']*'|[\w=]+)", argument, plain)
 
 
 def _word_columns(frame: Any, header: Sequence[str]) -> tuple[str, ...]:

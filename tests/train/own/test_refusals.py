@@ -10,6 +10,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Perceptron
@@ -348,3 +349,32 @@ def test_a_module_that_decides_by_the_data_late(tmp_path, torch):
         "computes different scores from the model itself" in said
         or "other rows in its batch" in said
     )
+
+
+def test_cures_are_arguments_of_python_and_not_options(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    ages = np.arange(24.0)
+    names = pandas.DataFrame({"full name": [f"A{at}" for at in range(24)], "age": ages})
+    y = np.arange(24) % 2
+    said = refused(tmp_path, X=names, y=y)
+    assert "pass X.drop(columns='full name') or ids='full name'" in said
+    gaps = pandas.DataFrame({"age": ages, "dose": [None, *ages[1:]]})
+    said = refused(tmp_path, X=gaps, y=y)
+    assert "pass missing='drop' or missing='mark', fill it in, or drop the column" in said
+    assert "--" not in said
+    with pytest.warns(leaveout.models.train.TrainingWarning, match="drop such columns"):
+        leaveout.leave_one_out(
+            linear, names.assign(**{"full name": 1}), y, out=tmp_path / "out", members=1, workers=1
+        )
+
+
+def test_words_that_fit_cannot_read_have_a_cure(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"ward": ["a", "b"] * 6, "age": np.arange(12.0)})
+    assert "return a pipeline that encodes them" in refused(tmp_path, X=frame, raw=True)
+
+    def by_name(X, y, seed):
+        scaler = ColumnTransformer([("n", MinMaxScaler(), ["age"])])
+        return make_pipeline(scaler, LogisticRegression()).fit(X, y)
+
+    assert "raw=True passes the data frame to fit as it is" in refused(tmp_path, by_name, X=frame)

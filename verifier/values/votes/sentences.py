@@ -179,6 +179,8 @@ def note_of(vote: Vote, threat: Threat, cost: Cost) -> str:
     elif isinstance(vote, FamilyVote):
         parts = f"{_count_noun(cost.parts, 'part')} of each of {len(vote.sizes)} families"
     reach = f"{threat.value}: each changes at most {parts}: {cost.why}"
+    group = vote.ballots.origin.group_words
+    reach += f"; {group}" if group else ""
     return "\n".join((reach, *rests_on(vote.ballots, isinstance(vote, RelabelVote))))
 
 
