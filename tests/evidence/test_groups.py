@@ -83,3 +83,43 @@ def test_what_a_row_is_cannot_be_changed(evidence, change):
     if what_a_row_is(change(true)) == what_a_row_is(true):
         pytest.skip("nothing is changed")
     assert check(folder, change) == 1
+
+
+def leak(**fields):
+    def change(results):
+        first, *others = results["results"]
+        return {
+            **results,
+            "results": [{**first, "witness": {**first["witness"], **fields}}, *others],
+        }
+
+    return change
+
+
+def rows(**fields):
+    def change(results):
+        (own,) = results["by_row"]
+        return {**results, "by_row": [{**own, **fields}]}
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        leak(removed=23),
+        leak(removed_id="P-99"),
+        leak(group="family"),
+        leak(member_label=7),
+        leak(other=True),
+        rows(ids=["P-99"] * 5),
+        rows(group="family"),
+        rows(network_sha256="00"),
+    ],
+)
+def test_a_leak_or_a_bound_of_one_is_not_of_another(evidence, change):
+    assert check(evidence, change) == 1
+
+
+def test_a_leak_told_in_other_words_proves_nothing(evidence):
+    assert check(evidence, leak(words="nobody's record changes any answer")) == 3

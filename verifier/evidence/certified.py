@@ -41,7 +41,7 @@ from leaveout.verifier.points.leak_statements import IdpStatement
 from leaveout.verifier.points.network_leaks import NetworkJob, file_facts
 from leaveout.verifier.points.sampled_leaks import SampledJob
 from leaveout.verifier.points.sentences import box_record
-from leaveout.verifier.records import BoxRecord
+from leaveout.verifier.records import BoxRecord, WitnessRecord
 from leaveout.verifier.report import SAMPLE, Report, Result
 from leaveout.verifier.tasks import Statement
 from leaveout.verifier.tasks import Subject as AskedOf
@@ -63,6 +63,10 @@ _NOTHING = -1e290
 """A bound this low means that no point counts at all."""
 
 _OTHER = "differs in the certificate"
+_OF_MEMBER = ("removed", "removed_id", "group", "other", "member_label", "model")
+"""What a leak says of its member."""
+_OF_ROWS = ("model", "rows", "ids", "members", "group", "network_sha256", "family_sha256")
+"""What the bounds of rows say of the rows."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,7 @@ def standings(
             continue
         task = spec.tasks[name]
         asked = QUESTIONS[task.engine.subject](task.statement, task.job, spec.folder, samples)
-        wrong = asked.other_results(results)
+        wrong = asked.other_results(results) or asked.other_rows(report)
         wrong = wrong or next(filter(None, map(asked.other_claim, own)), "")
         if wrong:
             raise TamperedError(f"{attestation}: statement {name!r}: {wrong}")
@@ -147,6 +151,10 @@ class _Asked(ABC, Generic[J]):
     def other_claim(self, claim: Checked) -> str:
         """Return how a claim differs from the statement; empty if it does not."""
 
+    def other_rows(self, report: Report) -> str:
+        """Return how the results' rows differ from those of the files; empty if they do not."""
+        return ""
+
     def contradiction(self, result: Result, claims: Sequence[Checked]) -> str:
         """Return how claims contradict a result; empty if they do not."""
         return ""
@@ -184,6 +192,15 @@ class _Asked(ABC, Generic[J]):
 class _OfLeaks(_Asked[J]):
     """A statement about leaks of networks or forests."""
 
+    def other_rows(self, report: Report) -> str:
+        stated = [each for each in report.by_row if self.statement.name in each.statements]
+        for record in stated:
+            own = self.leaks.compared.row_record(record.statements, {})
+            for name in _OF_ROWS:
+                if getattr(own, name) != getattr(record, name):
+                    return f"names other rows in the results than the files do ({name})"
+        return ""
+
     @property
     @abstractmethod
     def leaks(self) -> LeakJob[Any]:
@@ -201,8 +218,8 @@ class _OfLeaks(_Asked[J]):
     def label_name(self, label: int | None) -> str:
         return str(self.leaks.compared.label_name(label))
 
-    def replayed_confidence(self, result: Result) -> float | None:
-        """Return the confidence of a result's leak, replayed through the models, or None."""
+    def replay(self, result: Result) -> WitnessRecord | None:
+        """Return a result's leak as the models compute it and the data name it, or None."""
         witness, compared = result.witness, self.leaks.compared
         if witness is None or not 0 <= witness.member < compared.members:
             return None
@@ -210,9 +227,8 @@ class _OfLeaks(_Asked[J]):
             return None
         if len(witness.x) != compared.box.dimension:
             return None
-        x, replay = np.asarray(witness.x), compared.replayed_confidence
-        found: float | None = replay(x, witness.member, witness.label)
-        return found
+        found = compared.replay(np.asarray(witness.x), witness.member, witness.label)
+        return None if found is None else compared.witness_record(found)
 
     def uppers(self, result: Result, claims: Sequence[Checked]) -> dict[int, float]:
         """Return the proved bound of each label of a result."""
@@ -225,6 +241,11 @@ class _OfLeaks(_Asked[J]):
         return uppers
 
     def contradiction(self, result: Result, claims: Sequence[Checked]) -> str:
+        leak, stated = self.replay(result), result.witness
+        for name in _OF_MEMBER if leak is not None else ():
+            own, other = getattr(leak, name), getattr(stated, name)
+            if own != other:
+                return f"says of its leak {name}: {other!r}, but the files say {own!r}"
         uppers = self.uppers(result, claims)
         if result.label is not None:
             uppers = {label: upper for label, upper in uppers.items() if label == result.label}
@@ -243,8 +264,8 @@ class _OfLeaks(_Asked[J]):
         """Return how far claims and replay prove a result."""
         statement: IdpStatement = self.leaks.statement
         if result.verdict == "refuted":
-            leak = self.replayed_confidence(result)
-            again = leak is not None and leak > floor_of(statement)
+            leak = self.replay(result)
+            again = leak is not None and leak.confidence > floor_of(statement)
             return Standing(result, "refuted" if again else "", again)
         uppers = self.uppers(result, claims)
         if not uppers:
@@ -257,8 +278,13 @@ class _OfLeaks(_Asked[J]):
             told += f", of label{'s' * (len(uppers) > 1)} {listed}"
             return Standing(result, told, False)
         lower = result.lower or 0.0
-        if lower > 0 and not _is_about(self.replayed_confidence(result), lower):
+        leak, stated = self.replay(result), result.witness
+        if (lower > 0 or stated is not None) and leak is None:
             return Standing(result, f"{told}; its leak does not replay", False)
+        if lower > 0 and leak is not None and not _is_about(leak.confidence, lower):
+            return Standing(result, f"{told}; its leak does not replay", False)
+        if leak is not None and stated is not None and leak.words != stated.words:
+            return Standing(result, f"{told}; its leak is worded otherwise", False)
         if not _reaches(upper, result.upper):
             told += f" (not {result.upper:.6g}, as the results state)"
         if result.kind == "guarantee" and result.verdict == "proved":

@@ -348,13 +348,12 @@ class Forests(Compared):
         ensemble, names = exact_forest(self.deletions.forest).ensemble(), self.names
         digests = (forest_digest(ensemble),) * 2
         return self._row_record(
-            statements, kept, ensemble.unit_names, 0, names.row_id, digests, names.labels
+            statements, kept, ensemble.unit_names, 0, names.row_id, digests, names.labels, names.group
         )
 
-    def replayed_confidence(self, x: NDArray[Any], member: int, label: int) -> float | None:
-        """See `Compared.replayed_confidence`."""
-        found = self.question(label, NEVER, lambda _: None).replay(x, member, label)
-        return None if found is None else found.confidence
+    def replay(self, x: NDArray[Any], member: int, label: int) -> Witness | None:
+        """See `Compared.replay`."""
+        return self.question(label, NEVER, lambda _: None).replay(x, member, label)
 
     def outline(self) -> dict[str, str]:
         """See `Compared.outline`."""

@@ -78,8 +78,8 @@ class Compared(ABC):
         """Return what is known of the family's rows."""
 
     @abstractmethod
-    def replayed_confidence(self, x: NDArray[Any], member: int, label: int) -> float | None:
-        """Return a leak's confidence as the models compute it; None if it is no leak."""
+    def replay(self, x: NDArray[Any], member: int, label: int) -> Witness | None:
+        """Return a leak as the models compute it; None if it is not one."""
 
     @abstractmethod
     def outline(self) -> dict[str, str]:

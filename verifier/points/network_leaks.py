@@ -124,10 +124,9 @@ class Networks(Compared):
             "" if facts is None else facts.group,
         )
 
-    def replayed_confidence(self, x: NDArray[Any], member: int, label: int) -> float | None:
-        """See `Compared.replayed_confidence`."""
-        found = Leaks(self.instance, label).replay(x, member)
-        return None if found is None else found.confidence
+    def replay(self, x: NDArray[Any], member: int, label: int) -> Witness | None:
+        """See `Compared.replay`."""
+        return Leaks(self.instance, label).replay(x, member)
 
     def outline(self) -> dict[str, str]:
         """See `Compared.outline`."""
