@@ -53,6 +53,8 @@ def _kind(shape: dict[str, Any]) -> str:
         return " or ".join(f"`{each}`" for each in shape["enum"])
     if "anyOf" in shape:
         return " or ".join(_kind(each) for each in shape["anyOf"])
+    if "prefixItems" in shape:
+        return f"list of {' and '.join(_kind(each) for each in shape['prefixItems'])}"
     if shape.get("type") == "array":
         return f"list of {_kind(shape['items'])}" if "items" in shape else "list"
     if shape.get("type") == "object":

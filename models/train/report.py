@@ -118,12 +118,17 @@ class Shown:
     read: Callable[[float], None] | None = None  # before training, receives the share of data read
 
 
+def _in_notebook() -> bool:
+    shell = sys.modules.get("IPython")
+    return shell is not None and shell.get_ipython() is not None
+
+
 @contextmanager
 def progress_bar(
     instead: Callable[[TrainingProgress], None] | None = None,
 ) -> Iterator[Shown]:
     """Show progress and notes on a terminal or in a notebook, elsewhere only notes."""
-    if instead is not None or not (sys.stderr.isatty() or "ipykernel" in sys.modules):
+    if instead is not None or not (sys.stderr.isatty() or _in_notebook()):
         yield Shown(instead or _say_note)
         return
     from rich.console import Console

@@ -256,7 +256,7 @@ class TestFolders:
     @pytest.mark.parametrize("file", ["full.onnx", "family.npz"])
     def test_without_networks(self, copied, file, snapshot):
         (copied / file).unlink()
-        with pytest.raises((ModelError, FamilyError)) as told:
+        with pytest.raises((ModelError, FamilyError, GuardError)) as told:
             Guard.load(copied, 0.2)
         assert str(told.value) == snapshot
 

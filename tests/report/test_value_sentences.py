@@ -109,7 +109,7 @@ def test_statements_of_every_kind(made, spec, given, snapshot):
 def test_every_function_with_a_verdict_of_its_own_has_plain_words():
     from leaveout.specs.table import BUILT_IN
     from leaveout.specs.types import BOOLEAN, NUMBER
-    from leaveout.verifier.page.first_page.claim_sentences import PLAIN
+    from leaveout.verifier.page.first_page.sentences import PLAIN
     from leaveout.verifier.values.subjects import DECIDERS
 
     # Those over points are parts of formulas; those over one test point, too.

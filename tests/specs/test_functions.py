@@ -12,7 +12,7 @@ from leaveout.specs import Function, Parameter, check, functions, parse
 from leaveout.specs.table import BUILT_IN
 from leaveout.specs.types import BOOLEAN, LABEL, NUMBER, POINT
 from leaveout.verifier.page.evidence import SHOWN_BY
-from leaveout.verifier.page.first_page.claim_sentences import PLAIN
+from leaveout.verifier.page.first_page.sentences import PLAIN
 from leaveout.verifier.points.functions import FORMS
 from leaveout.verifier.values.subjects import DECIDERS, decider_of
 from leaveout.verifier.warm_up import KERNELS

@@ -46,8 +46,8 @@ def _head(found: CheckedEvidence) -> Iterator[str]:
     )
     if found.report.by_row:
         yield (
-            "rows: named as in the files; the bounds of single rows are not in the certificate, and "
-            "rest on the run"
+            "rows: named as in the files; the bounds of single rows rest on the run: they are "
+            "not in the certificate"
         )
     if found.params:
         yield f"params: set differently from the specification: {', '.join(found.params)}"

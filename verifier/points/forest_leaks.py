@@ -348,8 +348,15 @@ class Forests(Compared):
         ensemble, names = exact_forest(self.deletions.forest).ensemble(), self.names
         digests = (forest_digest(ensemble),) * 2
         return self._row_record(
-            statements, kept, ensemble.unit_names, 0, names.row_id, digests, names.labels, names.group
-        )
+            statements,
+            kept,
+            ensemble.unit_names,
+            0,
+            names.row_id,
+            digests,
+            names.labels,
+            names.group,
+        )  # fmt: skip
 
     def replay(self, x: NDArray[Any], member: int, label: int) -> Witness | None:
         """See `Compared.replay`."""

@@ -240,7 +240,8 @@ def in_order(records: Sequence[RowRecord], by: Order = "bound") -> RowList:
 def find_rows(records: Sequence[RowRecord], name: str) -> RowList:
     """Return the rows with a name, or else a number: one per model."""
     found = [each for each in records if each.name == name]
-    if all(each.name == str(each.row) or not each.name for each in records):
+    # A number is not another row's where names are numbers.
+    if name.startswith("row ") or not any(each.name.isdecimal() for each in records):
         found = found or [each for each in records if str(each.row) == name.removeprefix("row ")]
     if found:
         return RowList(found)

@@ -211,7 +211,8 @@ class Probes:
         """Raise if a step looks up numbers, or what depends on several columns."""
         kind = type(step).__name__
         fills = kind in _ON_GAPS and repr(step.missing_values) in _GAPS
-        for cells in np.asarray(dense(table), dtype=object).reshape(len(table), -1).T:
+        found = np.asarray(dense(table), dtype=object)
+        for cells in found.reshape(len(found), -1).T:
             texts = [repr(each) for each in cells]
             differs = np.array([text != texts[0] for text in texts])
             sources = {self.names[column] for column in self.columns[differs]}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import cast
@@ -13,17 +13,43 @@ from leaveout.specs import Call, Guarantee, Node, Text
 from leaveout.specs.text.expressions import walk
 from leaveout.verifier.amounts import count_noun, plain, span
 from leaveout.verifier.page.first_page.claim_sentences import (
-    PLAIN,
     Asked,
     Claimed,
-    Plain,
+    advantage,
+    deletions,
+    forgets,
+    guard_sentence,
     leaks,
+    same,
     sentence,
+    stored_state,
+)
+from leaveout.verifier.page.first_page.vote_sentences import (
+    certified_share,
+    collective,
+    median,
+    targeted_share,
 )
 from leaveout.verifier.page.model import Page, Run, Statement
 from leaveout.verifier.page.prose import CLAIMED, call_hook, claim_in_words, in_words
 from leaveout.verifier.records import AnswersRecord, constant_models
 from leaveout.verifier.report import Verdict
+
+Plain = Callable[[Asked], object]
+
+PLAIN: Mapping[str, Plain] = {
+    "caches_sound": stored_state,
+    "certified_accuracy": certified_share,
+    "collective_accuracy": collective,
+    "idp": guard_sentence,
+    "median_radius": median,
+    "membership_advantage": advantage,
+    "same_function": same,
+    "targeted_robustness": targeted_share,
+    "unlearn": deletions,
+    "unlearns": forgets,
+}
+"""What says a statement about a built-in function in plain words; of others the table says it."""
 
 
 @dataclass(frozen=True)
