@@ -15,6 +15,7 @@ from leaveout.models.graph import Layer, Stack, confidence
 from leaveout.models.lowering import lower
 from leaveout.models.onnx.file import Network, load_network
 from leaveout.models.onnx.signature import architecture_hash
+from leaveout.models.quality import Quality
 
 __all__ = [
     "DataFacts",
@@ -23,6 +24,7 @@ __all__ = [
     "Manifest",
     "Members",
     "Network",
+    "Quality",
     "Sample",
     "Stack",
     "architecture_hash",

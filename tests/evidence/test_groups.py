@@ -78,11 +78,10 @@ def what_a_row_is(results):
     ],
 )
 def test_what_a_row_is_cannot_be_changed(evidence, change):
-    folder = evidence
-    true = json.loads((folder / "e" / "result.json").read_text())
+    true = json.loads((evidence / "e" / "result.json").read_text())
     if what_a_row_is(change(true)) == what_a_row_is(true):
         pytest.skip("nothing is changed")
-    assert check(folder, change) == 1
+    assert check(evidence, change) == 1
 
 
 def leak(**fields):

@@ -279,12 +279,15 @@ class _OfLeaks(_Asked[J]):
             return Standing(result, told, False)
         lower = result.lower or 0.0
         leak, stated = self.replay(result), result.witness
-        if (lower > 0 or stated is not None) and leak is None:
-            return Standing(result, f"{told}; its leak does not replay", False)
-        if lower > 0 and leak is not None and not _is_about(leak.confidence, lower):
-            return Standing(result, f"{told}; its leak does not replay", False)
-        if leak is not None and stated is not None and leak.words != stated.words:
-            return Standing(result, f"{told}; its leak is worded otherwise", False)
+        if lower > 0 or stated is not None:
+            if (
+                leak is None
+                or stated is None
+                or (lower > 0 and not _is_about(leak.confidence, lower))
+            ):
+                return Standing(result, f"{told}; its leak does not replay", False)
+            if leak.words != stated.words:
+                return Standing(result, f"{told}; its leak is worded otherwise", False)
         if not _reaches(upper, result.upper):
             told += f" (not {result.upper:.6g}, as the results state)"
         if result.kind == "guarantee" and result.verdict == "proved":

@@ -43,10 +43,9 @@ def estimator_model(
     """
     from sklearn.pipeline import Pipeline
 
-    _refuse_own_methods(estimator, name)
-    estimator = getattr(estimator, "best_estimator_", estimator)
+    search, estimator = estimator, getattr(estimator, "best_estimator_", estimator)
     *steps, last = _flatten(estimator) if isinstance(estimator, Pipeline) else [estimator]
-    for each in (estimator, last):
+    for each in (search, estimator, last):
         _refuse_own_methods(each, name)
     layers = _layers(last, name)
     if steps or raw is not None:
