@@ -45,5 +45,7 @@ def warm(
         sys.stderr.write(f"leaveout: compiling {name.replace('_', ' ')}\n")
         with watch_compiling() as found:
             KERNELS[name]()
-        sys.stdout.write(f"{name:20s}{found.functions:5d} functions compiled, {found.seconds:.1f} s\n")
+        sys.stdout.write(
+            f"{name:20s}{found.functions:5d} functions compiled, {found.seconds:.1f} s\n"
+        )
     raise typer.Exit(0)
