@@ -30,6 +30,10 @@ class ForestError(LeaveoutError, ValueError):
     """
 
 
+class LinearError(LeaveoutError, ValueError):
+    """Unusable data, rows, settings or files for a linear model."""
+
+
 class ShardedError(LeaveoutError):
     """A sharded service with wrong settings, damage, or an impossible request."""
 

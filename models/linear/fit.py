@@ -1,0 +1,234 @@
+"""Newton's method to the minimum of a convex fit, as near as float64 comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from leaveout.arrays import Floats, Integers
+from leaveout.errors import LinearError
+from leaveout.kernel.linear import Curvature, Members, Problem, loss, whiten
+from leaveout.kernel.numbers import UNIT
+
+_STEPS = 200
+_HALVINGS = 40
+_CHORDS = 40
+_OFF = 1e-9
+
+OnStep = Callable[[int, float], None]
+"""Is told how many steps were taken, and the gradient's norm in the coordinates of the fit."""
+
+
+def minimise(
+    problem: Problem, start: Floats | None = None, progress: OnStep = lambda step, norm: None
+) -> Floats:
+    """Return the minimum, shape (outputs, columns).
+
+    Raises
+    ------
+    LinearError
+        If there is none, or more than one.
+    """
+    shape = problem.outputs, len(problem.penalty)
+    theta = np.zeros(shape) if start is None else start.copy()
+    value, gradient, hessian = _look(problem, theta)
+    least = np.inf
+    for step in range(_STEPS):
+        factor = _factor(problem, hessian)
+        direction = linalg.cho_solve(factor, gradient.reshape(-1))
+        norm = float(np.sqrt(max(direction @ gradient.reshape(-1), 0.0)))
+        progress(step, norm)
+        # Quadratic convergence ends where rounding begins.
+        if norm < 1e-14 * np.sqrt(1.0 + abs(value)) or (norm < 1e-6 and norm > least / 4.0):
+            return theta
+        least = min(least, norm)
+        length = 1.0
+        for _ in range(_HALVINGS):
+            tried = theta - length * direction.reshape(shape)
+            found, slope, bend = _look(problem, tried)
+            spare = 64.0 * UNIT * abs(value)
+            if np.isfinite(found) and found <= value - 1e-4 * length * norm**2 + spare:
+                break
+            length /= 2.0
+        else:
+            return theta
+        theta, value, gradient, hessian = tried, found, slope, bend
+        if not np.isfinite(theta).all():
+            break
+    raise LinearError(
+        "the fit has no minimum: without a penalty some rows can be told apart without error, so "
+        "the coefficients grow for ever; set a penalty"
+    )
+
+
+def whitening(problem: Problem, theta: Floats) -> Floats:
+    """Return R with R R' about the inverse of the curvature at coefficients."""
+    _, _, hessian = _look(problem, theta)
+    factor, _ = _factor(problem, hessian)
+    eye = np.eye(len(factor))
+    return np.ascontiguousarray(linalg.solve_triangular(factor, eye, trans="N", lower=False))
+
+
+def _factor(problem: Problem, hessian: Floats) -> tuple[Floats, bool]:
+    """Return the upper factor U of U'U; raise if the curvature is not positive."""
+    size = np.sqrt(np.maximum(np.diag(hessian), 0.0))
+    safe = np.where(size > 0, size, 1.0)
+    try:
+        factor, _ = linalg.cho_factor(hessian / safe / safe[:, None], lower=False)
+    except (linalg.LinAlgError, ValueError):
+        factor = None
+    if factor is None or np.abs(np.diag(factor)).min() < 1e-7 or (size == 0).any():
+        wrong = "" if (size > 0).all() else f", such as column {int(np.argmin(size))}, constantly 0"
+        raise LinearError(
+            f"some design columns are combinations of the others{wrong}, so the minimum is not "
+            "unique: drop columns, or set a penalty"
+        )
+    return np.triu(factor) * safe, False
+
+
+def objective(problem: Problem, scores: Floats, first: int, last: int) -> float:
+    """Return the loss of some rows."""
+    target, w = problem.target[first:last], problem.weights[first:last]
+    if problem.kind == "softmax":
+        top = scores.max(axis=1)
+        own = scores[np.arange(len(scores)), target.astype(np.int64)]
+        return float(w @ (top + np.log(np.exp(scores - top[:, None]).sum(axis=1)) - own))
+    score = scores[:, 0]
+    if problem.kind == "logistic":
+        return float(w @ np.logaddexp(0.0, np.where(target > 0, -score, score)))
+    with np.errstate(over="ignore"):
+        if problem.kind == "poisson":
+            return float(w @ (np.exp(score) - target * score))
+        if problem.kind == "gamma":
+            return float(w @ (target * np.exp(-score) + score))
+    if problem.kind == "squared":
+        return float(w @ (score - target) ** 2) / 2.0
+    short = np.maximum(1.0 - np.where(target > 0, score, -score), 0.0)
+    return float(w @ short**2)
+
+
+def _look(problem: Problem, theta: Floats) -> tuple[float, Floats, Floats]:
+    """Return the objective, its gradient and its curvature at coefficients."""
+    outputs, columns = theta.shape
+    width = outputs * columns
+    value = 0.0
+    gradient, hessian = np.zeros(theta.shape), np.zeros((outputs, columns, outputs, columns))
+    for first, last, rows in problem.blocks(columns * 2):
+        scores = rows @ theta.T
+        value += objective(problem, scores, first, last)
+        with np.errstate(over="ignore", invalid="ignore"):
+            each = loss(
+                problem.kind, scores, problem.target[first:last], problem.weights[first:last], _OFF
+            )
+            gradient += each.slope.T @ rows
+            for q in range(outputs):
+                hessian[q, :, q] += rows.T @ (each.curve[:, q, None] * rows)
+            if problem.kind == "softmax":
+                share = each.curve / np.maximum(problem.weights[first:last], 1e-300)[:, None]
+                for q in range(outputs):
+                    for other in range(q + 1):
+                        both = (each.curve[:, q] * share[:, other])[:, None]
+                        part = rows.T @ (both * rows)
+                        hessian[q, :, other] -= part
+                        if other != q:
+                            hessian[other, :, q] -= part
+    pulled = problem.penalised(theta)
+    value += float((pulled * theta).sum()) / 2.0
+    eye = np.eye(width).reshape(width, outputs, columns)
+    found = hessian.reshape(width, width) + problem.penalised(eye).reshape(width, width)
+    return value, gradient + pulled, found
+
+
+def refit(
+    problem: Problem, at: Curvature, known: Members, units: Integers, start: Floats
+) -> Floats:
+    """Return the minima without some units, shape (units, outputs, columns).
+
+    All move together, by the curvature at the fit without their own rows, which needs a product of
+    all rows with all coefficients a step; what does not settle gets Newton's own steps.
+    """
+    theta = start.copy()
+    factors = [_own_factor(problem, at, unit) for unit in units.tolist()]
+    waiting = np.array([each is not None for each in factors])
+    last = np.full(len(units), np.inf)
+    stuck = ~waiting
+    for _ in range(_CHORDS):
+        chosen = np.flatnonzero(waiting)
+        if not len(chosen):
+            break
+        gradient = _gradients(problem, theta[chosen], units[chosen])
+        for place, g in zip(chosen.tolist(), gradient, strict=True):
+            pulled = g.reshape(-1) @ at.R
+            norm = float(np.linalg.norm(pulled))
+            if norm < 1e-12 or (norm < 1e-7 and norm > last[place] / 2.0):
+                waiting[place] = False
+                continue
+            if not norm < last[place] * 0.7:
+                waiting[place], stuck[place] = False, True
+                continue
+            last[place] = norm
+            own = factors[place]
+            assert own is not None
+            theta[place] -= (at.R @ linalg.cho_solve(own, pulled)).reshape(theta.shape[1:])
+    for place in np.flatnonzero(stuck | waiting).tolist():
+        theta[place] = minimise(without(problem, int(units[place])), start[place])
+    return theta
+
+
+def without(problem: Problem, unit: int) -> Problem:
+    """Return the fit without the rows of a unit: they weigh nothing."""
+    weights = problem.weights.copy()
+    weights[problem.starts[unit] : problem.starts[unit + 1]] = 0.0
+    return Problem(
+        problem.kind, problem.rows, problem.target, weights, problem.penalty, problem.starts,
+        problem.outputs,
+    )  # fmt: skip
+
+
+def _own_factor(problem: Problem, at: Curvature, unit: int) -> tuple[Floats, bool] | None:
+    first, last = int(problem.starts[unit]), int(problem.starts[unit + 1])
+    z = whiten(problem.rows(first, last), at.R, problem.outputs)
+    curve = at.curve[first:last]
+    if problem.outputs > 1:
+        share = curve / np.maximum(problem.weights[first:last], 1e-300)[:, None]
+        z = z - np.einsum("iq,iqe->ie", share, z)[:, None, :]
+    flat = (np.sqrt(curve)[:, :, None] * z).reshape(-1, z.shape[2])
+    try:
+        factor = linalg.cho_factor(np.eye(flat.shape[1]) - flat.T @ flat)
+    except linalg.LinAlgError:
+        return None
+    return factor if np.diag(factor[0]).min() > 1e-4 else None
+
+
+def _gradients(problem: Problem, theta: Floats, units: Integers) -> Floats:
+    found = problem.penalised(theta)
+    starts, ends = problem.starts[units], problem.starts[units + 1]
+    count, outputs, columns = theta.shape
+    for first, last, rows in problem.blocks(columns + 3 * count * outputs):
+        scores = (rows @ theta.reshape(-1, columns).T).reshape(len(rows), count, outputs)
+        slopes = np.empty_like(scores)
+        for m in range(count):
+            with np.errstate(over="ignore", invalid="ignore"):
+                each = loss(
+                    problem.kind, scores[:, m], problem.target[first:last],
+                    problem.weights[first:last], _OFF,
+                )  # fmt: skip
+            slopes[:, m] = each.slope
+            slopes[max(starts[m] - first, 0) : max(ends[m] - first, 0), m] = 0.0
+        found += (slopes.reshape(len(rows), -1).T @ rows).reshape(theta.shape)
+    return found
+
+
+def coefficients_of(
+    problems: tuple[Problem, ...], start: Floats | None = None
+) -> NDArray[np.float64]:
+    """Return the minima of all fits of a model, shape (outputs, columns)."""
+    found, first = [], 0
+    for problem in problems:
+        own = None if start is None else start[first : first + problem.outputs]
+        found.append(minimise(problem, own))
+        first += problem.outputs
+    return np.concatenate(found)
