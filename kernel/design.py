@@ -73,24 +73,24 @@ class Column:
         assert self.knots is not None
         knots, p = self.knots, self.degree
         if p == 0:
-            ends = np.searchsorted(knots, [low, high], side="right")
-            rows = np.eye(len(knots) + 1)[ends[0] : ends[1] + 1]
+            begin, end = np.searchsorted(knots, [low, high], side="right")
+            rows = np.eye(len(knots) + 1)[begin : end + 1]
             return rows if self.bias else rows[:, :-1]
         first, last = knots[p], knots[-p - 1]
         low, high = min(max(low, first), last), min(max(high, first), last)
         inner = knots[(knots > low) & (knots < high)]
-        ends = np.unique(np.concatenate([[low], inner, [high]]))
+        ends: Floats = np.unique(np.concatenate([[low], inner, [high]]))
         if len(ends) == 1:
             return self.values(ends)
         parts = np.linspace(0.0, 1.0, (PARTS if p > 1 else 1) + 1)[:-1]
         starts = (ends[:-1, None] + np.diff(ends)[:, None] * parts).reshape(-1)
         stops = np.append(starts[1:], ends[-1])
         span = np.repeat(self._span(ends[:-1]), len(parts))
-        rows = []
+        points = []
         for late in range(p + 1):
             args = np.stack([stops if k < late else starts for k in range(p)])
-            rows.append(self._blossom(span, args))
-        found = np.unique(np.concatenate(rows), axis=0)
+            points.append(self._blossom(span, args))
+        found = np.unique(np.concatenate(points), axis=0)
         return found if self.bias else np.ascontiguousarray(found[:, :-1])
 
     def _span(self, x: Floats) -> Integers:
@@ -237,8 +237,8 @@ class Region:
             Listed(each.at, (each.rows - design.shift[each.at]) / design.scale[each.at])
             for each in listed
         )
-        for each in moved:
-            low[each.at] = high[each.at] = 0.0
+        for group in moved:
+            low[group.at] = high[group.at] = 0.0
         return Region(design, low, high, moved)
 
     @cached_property

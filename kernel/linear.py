@@ -532,7 +532,7 @@ class _Bands:
     def bend_within(self, step: Floats) -> Floats:
         """Return at least the curvature of the rows that a step may carry over."""
         count = np.searchsorted(self.reach, step, side="right") - 1
-        return np.where(count >= 0, self.bend[count], 0.0)
+        return np.asarray(np.where(count >= 0, self.bend[count], 0.0))
 
     def radius(self, residue: Floats, floor: Floats, step: Floats) -> Floats:
         """Return a distance at which the gradient certainly points outwards."""

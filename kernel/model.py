@@ -150,7 +150,7 @@ class LinearModel:
             return self.y[None]
         numbers = np.arange(self.outputs) if self.outputs > 1 else np.array([1])
         hit = (self.y[None] == numbers[:, None]).astype(np.float64)
-        return 2.0 * hit - 1.0 if self.kind == "ridge" else hit
+        return np.asarray(2.0 * hit - 1.0) if self.kind == "ridge" else hit
 
     @cached_property
     def problems(self) -> tuple[Problem, ...]:

@@ -10,7 +10,7 @@ from scipy import linalg
 
 from leaveout.arrays import Floats, Integers
 from leaveout.errors import LinearError
-from leaveout.kernel.linear import Curvature, Members, Problem, loss, whiten
+from leaveout.kernel.linear import Curvature, Problem, loss, whiten
 from leaveout.kernel.numbers import UNIT
 
 _STEPS = 200
@@ -39,7 +39,7 @@ def minimise(
     for step in range(_STEPS):
         factor = _factor(problem, hessian)
         direction = linalg.cho_solve(factor, gradient.reshape(-1))
-        norm = float(np.sqrt(max(direction @ gradient.reshape(-1), 0.0)))
+        norm = float(np.sqrt(np.maximum(direction @ gradient.reshape(-1), 0.0)))
         progress(step, norm)
         # Quadratic convergence ends where rounding begins.
         if norm < 1e-14 * np.sqrt(1.0 + abs(value)) or (norm < 1e-6 and norm > least / 4.0):
@@ -142,9 +142,7 @@ def _look(problem: Problem, theta: Floats) -> tuple[float, Floats, Floats]:
     return value, gradient + pulled, found
 
 
-def refit(
-    problem: Problem, at: Curvature, known: Members, units: Integers, start: Floats
-) -> Floats:
+def refit(problem: Problem, at: Curvature, units: Integers, start: Floats) -> Floats:
     """Return the minima without some units, shape (units, outputs, columns).
 
     All move together, by the curvature at the fit without their own rows, which needs a product of

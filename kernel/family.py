@@ -1,0 +1,266 @@
+"""The members of a linear model, and the claims about them that hold for whole sets of inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.kernel.design import Region, leaks, shifts
+from leaveout.kernel.linear import Curvature, Members, Problem, measure, members, survey
+from leaveout.kernel.model import LinearModel
+from leaveout.kernel.numbers import Floats, gamma, lengths, need, no_less
+
+Integers = NDArray[np.int64]
+
+_NUMBERS = 2**21
+"""Numbers of a block of members."""
+
+
+class Part(NamedTuple):
+    """One convex fit and its members."""
+
+    problem: Problem
+    at: Curvature
+    members: Members
+
+
+class Hints(NamedTuple):
+    """What is needed beside a model's file to bound its members, for each of its fits."""
+
+    R: Floats  # see `leaveout.kernel.linear`
+    measured: Integers
+    centres: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Score:
+    """A combination of outputs: for each fit, how much each of its outputs counts."""
+
+    factors: tuple[Floats | None, ...]  # shape (outputs,) each; None for a fit that has no say
+
+    def of(self, coefficients: Floats) -> Floats:
+        """Combine coefficients, shape (outputs, columns) -> (columns,)."""
+        found, first = np.zeros(coefficients.shape[-1]), 0
+        for factor in self.factors:
+            count = 1 if factor is None else len(factor)
+            if factor is not None:
+                found = found + factor @ coefficients[first : first + count]
+            first += count
+        return found
+
+    @property
+    def sizes(self) -> Score:
+        """The combination with absolute factors."""
+        return Score(tuple(None if each is None else np.abs(each) for each in self.factors))
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """A linear model's members: a centre for each unit, and a radius about it."""
+
+    model: LinearModel
+    parts: tuple[Part, ...]
+
+    def __len__(self) -> int:
+        return len(self.parts[0].members.radius)
+
+    def margin(self, label: int, rival: int) -> Score:
+        """Return the score of one label minus that of another."""
+        outputs = self.model.outputs
+        if outputs == 1:
+            return Score((np.array([1.0 if label else -1.0]),))
+        if len(self.parts) == 1:
+            factor = np.zeros(outputs)
+            factor[label], factor[rival] = 1.0, -1.0
+            return Score((factor,))
+        signs = {label: np.ones(1), rival: -np.ones(1)}
+        return Score(tuple(signs.get(k) for k in range(outputs)))
+
+    def output(self, output: int) -> Score:
+        """Return the score of one output."""
+        if len(self.parts) == 1:
+            return Score((np.eye(self.model.outputs)[output],))
+        parts = range(len(self.parts))
+        return Score(tuple(np.ones(1) if k == output else None for k in parts))
+
+    def folded(self, score: Score) -> Iterator[tuple[Part, Floats, Floats]]:
+        """Yield each fit that has a say, its factors, and R folded to (columns, parameters)."""
+        for part, factor in zip(self.parts, score.factors, strict=True):
+            if factor is not None:
+                outputs, columns = part.at.theta.shape
+                R = part.at.R.reshape(outputs, columns, -1)
+                yield part, factor, R[0] * factor[0] if outputs == 1 else np.tensordot(factor, R, 1)
+
+    def apart(self, score: Score, first: int, last: int) -> Floats:
+        """Return the centres of units minus the model, combined, shape (units, columns)."""
+        found = np.zeros((last - first, self.model.design.width))
+        for part, factor, folded in self.folded(score):
+            problem, known = part.problem, part.members
+            starts = problem.starts[first : last + 1]
+            rows = problem.rows(int(starts[0]), int(starts[-1]))
+            b = known.b[starts[0] : starts[-1]]
+            flat = (b[:, :, None] * rows[:, None, :]).reshape(len(rows), -1)
+            if not problem.single:
+                flat = np.add.reduceat(flat, starts[:-1] - starts[0], axis=0)
+            found += (flat @ part.at.R) @ folded.T
+            low, high = np.searchsorted(known.measured, [first, last])
+            own = known.centres[low:high] - part.at.theta
+            found[known.measured[low:high] - first] += np.einsum("q,mqk->mk", factor, own)
+        return found
+
+    def slack(self, score: Score, sizes: Floats, reach: Sequence[float], count: int) -> Floats:
+        """Bound what members, as they are served, may differ from their centres, shape (units,).
+
+        Parameters
+        ----------
+        score : Score
+        sizes : ndarray, shape (columns,)
+            At least the absolute values of the design columns.
+        reach : sequence of float
+            For each fit that has a say, at least |R'x|, R folded.
+        count : int
+            Roundings of a served score.
+        """
+        total = np.zeros(len(self))
+        served = gamma(count)
+        for (part, factor, _), far in zip(self.folded(score), reach, strict=True):
+            at, known = part.at, part.members
+            norms = lengths(at.R).reshape(at.theta.shape)
+            near = float(no_less((norms * at.sizes).sum(axis=1)).max())
+            wide = float(no_less((np.abs(factor) * no_less((norms * sizes).sum(axis=1))).sum()))
+            most = np.abs(known.b).sum(axis=1)
+            longest = 1
+            if not part.problem.single:
+                most = np.add.reduceat(most, part.problem.starts[:-1])
+                longest = int(np.diff(part.problem.starts).max())
+            lost = gamma(3 * at.R.shape[0] + longest + 8) * no_less(most) * near * wide
+            moved = known.step.copy()
+            if len(known.measured):
+                own = np.abs(known.centres - at.theta).max(axis=1)
+                size = np.abs(known.centres).max(axis=1) + np.abs(at.theta).max(axis=0)
+                lost[known.measured] = gamma(8) * no_less(size @ sizes) * len(factor)
+                lost[known.measured] += served * no_less(own @ sizes) * np.abs(factor).sum()
+                moved[known.measured] = 0.0
+            drift = np.where(np.isfinite(known.radius), known.radius, 0.0)
+            total += known.radius * far + no_less(lost) + served * (moved + drift) * wide
+        total = total * (1.0 + gamma(4096))
+        return np.asarray(no_less(total + self.served(score, sizes, count)))
+
+    def served(self, score: Score, sizes: Floats, count: int) -> float:
+        """Bound what rounding changes in a combination of the model's served scores."""
+        size = score.sizes.of(np.abs(self.model.coefficients)) @ sizes
+        return float(no_less(gamma(count) * no_less(size)))
+
+    def slack_over(self, score: Score, region: Region) -> Floats:
+        """Bound what members may differ from their centres over a region, shape (units,)."""
+        reach = [region.reach(folded) for _, _, folded in self.folded(score)]
+        return self.slack(score, region.sizes, reach, region.roundings)
+
+    def leak_bounds(
+        self,
+        region: Region,
+        label: int,
+        rival: int,
+        first: int,
+        last: int,
+        t: Floats,
+        slack: Floats,
+    ) -> Floats:
+        """Bound N's margin of a label where members of some units do not put it above a rival.
+
+        Parameters
+        ----------
+        t : ndarray, shape (last - first,)
+            Multipliers of at least 0.
+        slack : ndarray, shape (units,)
+            From `slack_over`.
+        """  # fmt: skip
+        score = self.margin(label, rival)
+        own, apart = score.of(self.model.coefficients), self.apart(score, first, last)
+        found = leaks(region, own, apart, slack[first:last], t)
+        return found + self.served(score, region.sizes, region.roundings)
+
+    def shift_bounds(
+        self, region: Region, score: Score, first: int, last: int, slack: Floats
+    ) -> tuple[Floats, Floats]:
+        """Bound the least and the greatest change of a served score, shape (units,) each."""
+        low, high = shifts(region, self.apart(score, first, last), slack[first:last])
+        served = self.served(score, region.sizes, region.roundings)
+        return low - served, high + served
+
+    def blocks(self) -> Iterator[tuple[int, int]]:
+        """Yield ranges of units whose centres fit into memory together."""
+        starts = self.parts[0].problem.starts
+        width = self.model.design.width * max(each.problem.outputs for each in self.parts)
+        most, first = max(16, _NUMBERS // width), 0
+        while first < len(self):
+            last = int(np.searchsorted(starts, starts[first] + most, side="right")) - 1
+            last = min(max(last, first + 1), len(self))
+            yield first, last
+            first = last
+
+
+def prove_members(model: LinearModel, hints: Sequence[Hints]) -> Family:
+    """Bound all members of a model.
+
+    Raises
+    ------
+    Rejected
+        If the hints do not fit the model; bad ones only make wide radii.
+    """
+    problems = model.problems
+    need(len(hints) == len(problems), "one hint a fit")
+    parts, first = [], 0
+    for problem, hint in zip(problems, hints, strict=True):
+        theta = model.coefficients[first : first + problem.outputs]
+        first += problem.outputs
+        at = survey(problem, theta, hint.R)
+        known = members(problem, at, model.tolerance)
+        if len(hint.measured):
+            known = measure(problem, at, known, hint.measured, hint.centres, model.tolerance)
+        parts.append(Part(problem, at, known))
+    return Family(model, tuple(parts))
+
+
+def check_leaks(
+    family: Family, region: Region, label: int, upper: float, multipliers: Mapping[int, Floats]
+) -> None:
+    """Check that where a member does not answer a label, N's confidence in it is at most a bound.
+
+    Parameters
+    ----------
+    multipliers : mapping of int to ndarray of float64, shape (units,) or ()
+        By rival label.
+
+    Raises
+    ------
+    Rejected
+        If it is not proved of every member.
+    """
+    labels = len(family.model.labels)
+    need(labels > 0 and 0 <= label < labels and np.isfinite(upper), "the claim")
+    for rival in range(labels):
+        if rival == label:
+            continue
+        need(rival in multipliers, f"no multipliers for label {rival}")
+        t = np.broadcast_to(multipliers[rival], (len(family),))
+        slack = family.slack_over(family.margin(label, rival), region)
+        for first, last in family.blocks():
+            found = family.leak_bounds(region, label, rival, first, last, t[first:last], slack)
+            wrong = ~(found <= upper)
+            at = first + int(np.argmax(wrong))
+            need(~wrong, f"label {label}: unit {at} is not bounded by {upper}")
+
+
+def check_shifts(family: Family, region: Region, output: int, upper: float) -> None:
+    """Check that no member's score differs from N's by more than a bound; raise `Rejected`."""
+    need(np.isfinite(upper), "the claim")
+    score = family.output(output)
+    slack = family.slack_over(score, region)
+    for first, last in family.blocks():
+        low, high = family.shift_bounds(region, score, first, last, slack)
+        need((-low <= upper) & (high <= upper), f"output {output} is not bounded by {upper}")
