@@ -21,6 +21,9 @@ Integers = NDArray[np.int64]
 PARTS = 8
 """Parts of a spline's piece, each with Bezier points of its own."""
 
+_MOST_PAIRS = 3000
+"""Vectors of which all pairs are multiplied."""
+
 
 @dataclass(frozen=True, eq=False)
 class Column:
@@ -283,19 +286,33 @@ class Region:
         return np.asarray(no_less(gamma(self.roundings) * (magnitudes @ self.sizes)))
 
     def reach(self, R: Floats) -> float:
-        """Bound the Euclidean norm of R' x over the region; R has a row for each design column."""
+        """Bound the Euclidean norm of R' x over the region; R has a row for each design column.
+
+        R' x is a centre plus, for each column and each listed group, one of a few vectors. The
+        square of its length is at most the sum of the largest products of any two of these.
+        """
         own, centre = self.pull(np.ascontiguousarray(R.T))
         own = np.ascontiguousarray(own.T)  # shape (values, parameters)
         middle, half = (self.lower + self.upper) / 2.0, (self.upper - self.lower) / 2.0
         centre = centre + middle @ own
-        away = float(no_less(half * lengths(own)).sum())
+        free = np.flatnonzero(half > 0)
+        vectors, sizes = [half[free, None] * own[free]], [1] * len(free)
         for each in self.listed:
             rows = each.rows @ own[each.at]
             mean = rows.mean(axis=0)
             centre = centre + mean
-            away += float(lengths(rows - mean).max())
+            vectors.append(rows - mean)
+            sizes.append(len(rows))
         rounding = float(self.error(lengths(R)[None])[0]) * 4.0
-        return float(no_less(float(lengths(centre)) + away + rounding))
+        every = np.concatenate([centre[None], *vectors])
+        norms = lengths(every)
+        first = np.concatenate([[0], np.cumsum([1, *sizes])])[:-1]
+        away = float(no_less(np.maximum.reduceat(norms, first).sum()))
+        if len(every) > _MOST_PAIRS:
+            return float(no_less(away + rounding))
+        pairs = np.maximum.reduceat(np.maximum.reduceat(np.abs(every @ every.T), first), first, 1)
+        lost = gamma(every.shape[1] + len(first) ** 2 + 8) * away**2
+        return float(no_less(min(away, float(np.sqrt(no_less(pairs.sum() + lost)))) + rounding))
 
 
 def leaks(

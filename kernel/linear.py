@@ -306,7 +306,7 @@ class Members:
     b: Floats  # shape (rows, outputs)
     step: Floats  # shape (units,): at least the centre's distance from theta
     floor: Floats  # shape (units,): the least curvature left at theta; 0 if none is proved
-    residue: Floats  # shape (units,): at least the gradient left at the centre
+    wrong: Floats  # shape (units,): at least the gradient that rounding leaves of a unit's own
     radius: Floats  # shape (units,): infinite if nothing is proved
     measured: Integers  # shape (m,): units, ascending, with centres of their own
     centres: Floats  # shape (m, outputs, columns)
@@ -330,19 +330,33 @@ def members(problem: Problem, at: Curvature, tolerance: float = 0.0) -> Members:
         b, step, left, wrong = _together(problem, at)
     floor = no_more(np.maximum(no_more(at.floor) - left, 0.0) * (2.0 - PAD))
     residue = no_less(at.residue + wrong + at.eta * step + tolerance * lengths(lengths(at.R)))
-    none = np.zeros(0, np.int64)
+    none, empty = np.zeros(0, np.int64), np.zeros((0, *at.theta.shape))
+    radius = weakest(problem, at, residue, floor, step)
+    return Members(b, step, floor, no_less(wrong), radius, none, empty)
+
+
+def weakest(
+    problem: Problem, at: Curvature, residue: Floats, floor: Floats, step: Floats
+) -> Floats:
+    """Return how far minima may be from points, infinite where nothing is proved, shape (n,).
+
+    Parameters
+    ----------
+    residue : ndarray
+        At least the gradients left at the points, but for what changes of curvature add.
+    floor : ndarray
+        At most the least curvature at ``theta`` of what is minimised.
+    step : ndarray
+        At least the points' distances from ``theta``.
+    """
     if problem.kind == "hinge":
         bands = _Bands.of(problem, at)
-        residue = no_less(residue + bands.pull(step))
-        radius = bands.radius(residue, floor, step)
-    elif problem.kind == "squared":
-        radius = _quotient(residue, floor)
-    else:
-        moved = at.spread * step * PAD
-        residue = no_less(residue + _excess(moved) * (1.0 + at.eta) * step)
-        radius = _ball(residue, floor, moved, at.spread)
-    empty = np.zeros((0, *at.theta.shape))
-    return Members(b, step, floor, residue, radius, none, empty)
+        return bands.radius(no_less(residue + bands.pull(step)), floor, step)
+    if problem.kind == "squared":
+        return _quotient(residue, floor)
+    moved = at.spread * step * PAD
+    residue = no_less(residue + _excess(moved) * (1.0 + at.eta) * step)
+    return _ball(residue, floor, moved, at.spread)
 
 
 def _quotient(residue: Floats, floor: Floats) -> Floats:
@@ -376,11 +390,11 @@ Steps = tuple[Floats, Floats, Floats, Floats]
 
 
 def _alone(problem: Problem, at: Curvature) -> Steps:
-    outputs = problem.outputs
+    outputs, width = problem.outputs, at.R.shape[1]
     norms = whole_norms(at.norms)
     size = at.curve.max(axis=1)
     hidden = no_less(
-        size * norms**2 * (4.0 * at.relative + gamma(4 * outputs + 12) * outputs)
+        size * norms**2 * (4.0 * at.relative + gamma(width + 4 * outputs + 12) * outputs)
         + size * at.slip * outputs * 2.0 * norms
     )
     if outputs == 1:
@@ -401,7 +415,7 @@ def _alone(problem: Problem, at: Curvature) -> Steps:
         b = np.where(fine[:, None] & np.isfinite(b), b, 0.0)
         rest = lengths(np.einsum("iqr,ir->iq", eye - leaving, b) - at.slope)
         square = np.maximum(np.einsum("iq,iqr,ir->i", b, at.gram, b), 0.0)
-        wrong = gamma(4 * outputs + 8) * lengths(b) ** 2 * norms**2
+        wrong = gamma(width + 4 * outputs + 8) * lengths(b) ** 2 * norms**2
         step = no_less(np.sqrt(no_less(square + wrong)) + at.slip * outputs * lengths(b))
     most = lengths(b) if outputs > 1 else np.abs(b[:, 0])
     rounding = gamma(4 * outputs + 8) * (most * (1.0 + size * norms**2) + lengths(at.slope))
@@ -473,7 +487,8 @@ def _unit(
         scaled = (np.sqrt(at.curve[own])[:, :, None] * (z - mean[:, None, :])).reshape(-1, width)
 
         def bent(v: Floats) -> Floats:
-            return np.einsum("iqr,ir->iq", blocks, v.reshape(rows, outputs)).reshape(-1)
+            by_row = np.einsum("iqr,ir->iq", blocks, v.reshape(rows, outputs))
+            return np.asarray(by_row.reshape(-1))
 
     size = float(at.curve[own].max())
     norms = whole_norms(at.norms[own])
@@ -486,8 +501,9 @@ def _unit(
     if not left < 1.0:
         return np.zeros((rows, outputs)), 0.0, np.inf, 0.0
     pulled = W.T @ r
+    b: Floats
     if small and outputs == 1:
-        b = np.linalg.solve(np.eye(len(W)) - D[:, None] * (W @ W.T), r)
+        b = np.asarray(np.linalg.solve(np.eye(len(W)) - D[:, None] * (W @ W.T), r), np.float64)
     else:
         b = r + bent(W @ np.linalg.solve(np.eye(width) - scaled.T @ scaled, pulled))
     along = W.T @ b
@@ -496,7 +512,7 @@ def _unit(
     rounding = gamma(width + 4 * rows * outputs + 16) * all_norms * (
         sum_b * (1.0 + 2.0 * size * all_norms**2) + float(lengths(r))
     ) + at.slip * outputs * float(no_less(np.abs(b).sum()))
-    step = float(no_less(lengths(along) + rounding))
+    step = float(no_less(float(lengths(along)) + rounding))
     wrong = float(lengths(rest)) + rounding * (2.0 + left) + float(no_less(hidden)) * step
     wrong += float(no_less((at.lost[own] * norms).sum()))
     wrong += at.slip * outputs * float(no_less(np.abs(r).sum()))
@@ -563,7 +579,8 @@ def measure(
     centres : ndarray of float64, shape (m, outputs, columns)
         Any numbers: good ones make small distances.
     """  # fmt: skip
-    need(np.all(np.diff(units) > 0) and not np.isin(units, known.measured).any(), "units")
+    need(units.ndim == 1 and np.all(np.diff(units) > 0), "units")
+    need((units >= 0) & (units < len(known.radius)) & ~np.isin(units, known.measured), "units")
     need(centres.shape == (len(units), *at.theta.shape), "the centres' shape")
     need(np.isfinite(centres), "a centre is no number")
     radius = known.radius.copy()
@@ -580,7 +597,7 @@ def measure(
         b[problem.starts[unit] : problem.starts[unit + 1]] = 0.0
     assert width == outputs * columns
     return Members(
-        b, known.step, known.floor, known.residue, radius,
+        b, known.step, known.floor, known.wrong, radius,
         np.concatenate([known.measured, units])[order],
         np.concatenate([known.centres, centres])[order],
     )  # fmt: skip

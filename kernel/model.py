@@ -188,7 +188,7 @@ class LinearModel:
 
     def answers(self, points: Floats) -> Integers:
         """Return labels' numbers: the first with the highest score, shape (n,)."""
-        need(self.labels, "a regression has no labels")
+        need(bool(self.labels), "a regression has no labels")
         return np.asarray(self.scores(points).argmax(axis=1))
 
     @cached_property
