@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -119,9 +118,7 @@ class Points:
                 x = self._between(x, y, own, theirs, most)
         return x
 
-    def _between(
-        self, x: Floats, y: Floats, own: Floats, theirs: Floats, most: float
-    ) -> Floats:
+    def _between(self, x: Floats, y: Floats, own: Floats, theirs: Floats, most: float) -> Floats:
         """Return the best allowed point on the line from an allowed point."""
         best, low, high = x, 0.0, 1.0
         for _ in range(_ROUNDS):

@@ -7,7 +7,6 @@ bound the answer are improved: first their multipliers, then, by refitting, thei
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -15,7 +14,7 @@ import numpy as np
 
 from leaveout.arrays import Floats, Integers
 from leaveout.bab.linear.points import Points
-from leaveout.bab.result import EngineResult, Progress, ProgressCallback, SearchResult, agree
+from leaveout.bab.result import Progress, ProgressCallback, SearchResult, agree
 from leaveout.bab.witness import Witness
 from leaveout.deadline import Deadline
 from leaveout.encoders import Box
@@ -65,6 +64,7 @@ _POINTS = 8
 """Members of a round for which inputs are looked for."""
 
 _GOLDEN = (5.0**0.5 - 1.0) / 2.0
+_SAME = 1e-9
 _SAFE = 1e-9
 """What another machine's rounding may change in a bound."""
 
@@ -89,6 +89,7 @@ class Search:
     solved: int = 0
     interrupted: bool = False
     late: bool = False
+    _seen: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._started = time.perf_counter()
@@ -108,7 +109,7 @@ class Search:
     def run(self) -> None:
         """Improve the bounds until they agree, decide the floor, or time is over."""
         try:
-            self._look_at_all()
+            self.start(np.ones(self.t.shape))
             while not self.closed:
                 if self.deadline.over:
                     self.late = True
@@ -136,6 +137,9 @@ class Search:
         upper = self.padded(self.upper)
         if self.floor is not None:
             return self.lower > self.floor or upper <= self.floor
+        if self.label < 0:
+            agreed = upper - self.lower <= max(_SAME, self.gap * abs(self.lower))
+            return self.best is not None and agreed
         return agree(self.lower, upper, self.gap) and (self.best is not None or upper < 0)
 
     def padded(self, upper: float) -> float:
@@ -145,17 +149,16 @@ class Search:
     def _look_slack(self) -> None:
         self.slack = [self.family.slack_over(each.score, self.region) for each in self.goals]
 
-    def _look_at_all(self) -> None:
-        """Bound every member by one multiplier, which bounds how far it is from N."""
+    def start(self, t: Floats) -> None:
+        """Bound every member by some multipliers; 1 bounds how far it is from N."""
         for k, goal in enumerate(self.goals):
             for first, last in self.family.blocks():
                 if self.deadline.over:
                     self.late = True
                     return
                 apart = self.family.apart(goal.score, first, last)
-                own = slice(first, last)
-                self._take(k, np.arange(first, last), apart, np.ones(last - first))
-                self.solved += len(self.bounds[k, own])
+                self._take(k, np.arange(first, last), apart, t[k, first:last])
+                self.solved += last - first
 
     def _take(self, k: int, units: Integers, apart: Floats, t: Floats) -> Floats:
         """Bound some members with multipliers and keep what is better."""
@@ -177,7 +180,7 @@ class Search:
     def _tune(self, k: int, units: Integers, apart: Floats) -> None:
         """Find the best multipliers of some members by a golden section search."""
         if self.goals[k].level is not None:
-            # t = s / (1 - s) has its best value where the bound, which is convex in t, falls no more.
+            # The bound is convex in t = s / (1 - s).
             low, high = np.zeros(len(units)), np.full(len(units), 1.0 - 1e-4)
             at = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
             values = [self._take(k, units, apart, s / (1.0 - s)) for s in at]
@@ -239,8 +242,6 @@ class Search:
         for unit in units.tolist():
             self._look_for_point(unit)
         return len(units) > 0
-
-    _seen: set[int] = field(default_factory=set)
 
     @property
     def _measured(self) -> Integers:

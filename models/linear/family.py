@@ -51,7 +51,8 @@ def bound_members(model: LinearModel, progress: Progress = _unheard) -> Family:
     if not eta < 0.5:
         raise LinearError(
             "the members cannot be bounded: the curvature is known only to a factor of "
-            f"{1 + eta:.3g}; scale the columns, drop some that depend on the others, or set a penalty"
+            f"{1 + eta:.3g}; scale the columns, drop some that depend on the others, or set a "
+            "penalty"
         )
     wide = np.zeros(len(family), bool)
     for part in family.parts:

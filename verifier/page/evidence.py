@@ -167,7 +167,7 @@ def _value(cell: CellRecord) -> str:
 
 def _writer(witness: WitnessRecord) -> Callable[[float], str]:
     """Return the number formatter for the model's precision: float32 or float64."""
-    return cell_text if witness.model == "forest" else feature_text
+    return cell_text if witness.model != "network" else feature_text
 
 
 def _example(example: ExampleRecord, box: BoxRecord) -> Html:

@@ -33,7 +33,7 @@ from leaveout.verifier.records import (
     WitnessRecord,
 )
 
-LETTERS = {"network": "N", "forest": "T"}
+LETTERS = {"network": "N", "forest": "T", "linear model": "L"}
 """What a model is called where nobody has named it."""
 
 

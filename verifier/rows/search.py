@@ -39,9 +39,10 @@ def search_rows(
     """Search the leaks of each row separately, highest bounds first."""
     deadline = Deadline.after(seconds)
     refuse_unfit(record)
-    if record.model == "forest":
+    if record.model != "network":
+        kind = "forest" if record.model == "forest" else "linear model"
         raise RowsError(
-            "--time: a forest's rows are already searched individually; for tighter bounds "
+            f"--time: a {kind}'s rows are already searched individually; for tighter bounds "
             "raise --time of 'leaveout verify'"
         )
     whole, members = network_and_family(record, network, family, folders)

@@ -100,6 +100,8 @@ _LEAKS = {
     "member: leaving one point out changes the answer, or makes it a tie.",
     "forest": "An input on which a forest and a member answer different labels: leaving one "
     "point out changes the answer.",
+    "linear": "An input whose label has a confidence above 0 in the linear model and below 0 in a "
+    "member: leaving one point out changes the answer.",
 }
 
 
@@ -120,7 +122,9 @@ def meaning(page: Page) -> Html:
     ]
     models = {result.witness.model for result in results if result.witness is not None}
     if models:
-        kinds = " or ".join(sorted(models, reverse=True))
+        kinds = " or ".join(
+            "linear model" if each == "linear" else each for each in sorted(models, reverse=True)
+        )
         words += [
             ("member", f"A {kinds} retrained without one training point."),
             ("confidence", "The score of a label minus the best other score."),
