@@ -231,8 +231,10 @@ class LinearBook:
             if claim.about is about and claim.said == said and claim.upper <= upper:
                 claim.names += [name] if name not in claim.names else []
                 return
-        rivals = [each for each in range(len(search.goals) + 1) if each != said["label"]]
-        keys = tuple(f"t{rival}" for rival in rivals[: len(search.goals)])
+        keys: tuple[str, ...] = ("t",) * (said["kind"] == "threshold")
+        if said["kind"] == "leaks":
+            rivals = (each for each in range(about.labels) if each != said["label"])
+            keys = tuple(f"t{rival}" for rival in rivals)
         self._claims.append(_Claim([name], about, said, search.goals, keys, search.t, upper))
 
     def __bool__(self) -> bool:
@@ -272,7 +274,8 @@ class LinearBook:
                 names = ", ".join(claim.names)
                 self.target.notes.append(f"{names}: the certificate proves only {now!r}")
                 claim.upper = now
-            yield str(i), dict(zip(claim.rivals, again.t, strict=True))
+            # Differences need no multipliers.
+            yield str(i), dict(zip(claim.rivals, again.t, strict=False))
 
     def part(self, folder: Path, prefixes: Mapping[str, str]) -> dict[str, Any]:
         """Return the claims' part of a manifest."""

@@ -20,6 +20,7 @@ from leaveout.verifier.page.markup import (
     verdict,
 )
 from leaveout.verifier.page.model import Page, Run
+from leaveout.verifier.points.sentences import NOUNS
 from leaveout.verifier.records import BoxRecord, ChoicesRecord
 
 _MOST = 1000
@@ -122,9 +123,7 @@ def meaning(page: Page) -> Html:
     ]
     models = {result.witness.model for result in results if result.witness is not None}
     if models:
-        kinds = " or ".join(
-            "linear model" if each == "linear" else each for each in sorted(models, reverse=True)
-        )
+        kinds = " or ".join(NOUNS[each] for each in sorted(models, reverse=True))
         words += [
             ("member", f"A {kinds} retrained without one training point."),
             ("confidence", "The score of a label minus the best other score."),
