@@ -25,7 +25,7 @@ from leaveout.verifier.guard.forests.leaks import ForestLeakTest
 from leaveout.verifier.guard.forests.subject import ForestAccess, ForestSubject
 from leaveout.verifier.guard.leaks import Crowd
 from leaveout.verifier.points.answers import answers_of, as_box
-from leaveout.verifier.points.forest_leaks import ForestNames
+from leaveout.verifier.points.forest_leaks import forest_names
 from leaveout.verifier.points.given import GivenPoints
 from leaveout.verifier.points.sentences import point_words
 from leaveout.verifier.records import ByRowRecord, RowLeakRecord
@@ -219,7 +219,7 @@ def input_words(
         manifest = network_and_family(record, network, family, folders)[1].manifest
         return lambda x: point_words(manifest, np.asarray(x, np.float32))
     path, ensemble = _forest(record, network, folders)
-    names = ForestNames.of(path, ScoredForest.of(ensemble), ensemble.X.shape[1])
+    names = forest_names(path, ScoredForest.of(ensemble), ensemble.X.shape[1])
     return lambda x: names.point(np.asarray(x))
 
 

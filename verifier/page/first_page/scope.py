@@ -265,6 +265,7 @@ SHORT = 12
 _CALLS: Mapping[str, str] = {
     "network": "network",
     "forest": "forest",
+    "linear": "linear model",
     "ballots": "models that vote",
     "sharded": "service",
     "audit": "audited models",
@@ -275,6 +276,7 @@ _CALLS: Mapping[str, str] = {
 _ROLES: Mapping[str, str] = {
     "network": "network",
     "forest": "forest",
+    "linear": "linear model",
     "ballots": "models that vote",
     "service": "service",
     "audit": "audited models",
@@ -284,7 +286,7 @@ _ROLES: Mapping[str, str] = {
 _OTHER_FILES: Mapping[str, str] = {
     "family": "networks each trained without one record",
     "member": "network trained without a record",
-    "columns": "columns of the forest",
+    "columns": "columns of the model's table",
     "bounds": "bounds of the guard",
     "rows": "records named",
     "given rows": "rows given",
