@@ -172,6 +172,7 @@ class Curvature:
     norms: Floats  # shape (rows, outputs): at least those of z
     gradient: Floats  # shape (outputs * columns,): F's at theta, in these coordinates
     residue: float  # at least its norm
+    fourth: float  # at least the root of sum of D (z' u)^4 for any u of length 1
     spread: float  # at least the largest norm of a z, of softmax of a difference of two
     slip: float  # at least what rounding changes in a z, Euclidean
     relative: float  # error of the curvatures
@@ -210,6 +211,17 @@ def whole_norms(norms: Floats) -> Floats:
     return norms[:, 0] if norms.shape[1] == 1 else lengths(norms)
 
 
+def _spreads(gram: Floats, width: int) -> Floats:
+    """Return at least the norm of each row's z, of softmax of any difference of its outputs."""
+    own = np.einsum("iqq->iq", gram)
+    squares = own
+    if gram.shape[1] > 1:
+        pairs = own[:, :, None] + own[:, None, :] - 2.0 * gram
+        squares = pairs.reshape(len(gram), -1)
+    wrong = gamma(width + 8) * 4.0 * own.max(axis=1)
+    return np.asarray(no_less(np.sqrt(no_less(np.maximum(squares.max(axis=1), 0.0) + wrong))))
+
+
 def survey(problem: Problem, theta: Floats, R: Floats) -> Curvature:
     """Look at all rows once.
 
@@ -230,7 +242,7 @@ def survey(problem: Problem, theta: Floats, R: Floats) -> Curvature:
     slope, curve = np.empty((count, outputs)), np.empty((count, outputs))
     lost, gram = np.empty(count), np.empty((count, outputs, outputs))
     gap = np.empty(count if problem.kind == "hinge" else 0)
-    bend, gradient = np.zeros((width, width)), np.zeros(width)
+    bend, fourth, gradient = np.zeros((width, width)), np.zeros((width, width)), np.zeros(width)
     relative, blocks, block = 0.0, 0, 1
     for first, last, rows in problem.blocks(outputs * width):
         each = loss(
@@ -241,12 +253,17 @@ def survey(problem: Problem, theta: Floats, R: Floats) -> Curvature:
         flat = z.reshape(-1, width)
         curves = each.curve.reshape(-1, 1)
         bend += flat.T @ (curves * flat)
+        gram[first:last] = z @ z.transpose(0, 2, 1)
+        if problem.kind in SMOOTH:
+            # Sum of D (z' u)^4 <= sum of D |z|^2 (z' u)^2; of softmax |z| is the spread's.
+            largest = _spreads(gram[first:last], width)
+            fourth += flat.T @ ((each.curve * largest[:, None] ** 2).reshape(-1, 1) * flat)
         if softmax:
             weight = np.maximum(problem.weights[first:last], TINY)[:, None]
             mean = np.einsum("iq,iqe->ie", each.curve / np.sqrt(weight), z)
             bend -= mean.T @ mean
+            fourth -= mean.T @ (largest[:, None] ** 2 * mean)
         gradient += flat.T @ each.slope.reshape(-1)
-        gram[first:last] = z @ z.transpose(0, 2, 1)
         slope[first:last], curve[first:last], lost[first:last] = each.slope, each.curve, each.lost
         if len(gap):
             gap[first:last] = each.gap
@@ -279,18 +296,14 @@ def survey(problem: Problem, theta: Floats, R: Floats) -> Curvature:
         * float(no_less((problem.penalised(np.abs(theta)).reshape(-1) * lengths(R)).sum()))
     )
     residue = float(lengths(gradient) + no_less(missing * (1.0 + sums)))
-    if softmax:
-        own = np.einsum("iqq->iq", gram)
-        squares = own[:, :, None] + own[:, None, :] - 2.0 * gram
-        wrong = gamma(width + 8) * 4.0 * own.max(axis=1)
-        spread = float(np.sqrt(no_less(squares.max(axis=(1, 2)) + wrong).max()) * PAD)
-    else:
-        spread = float(norms.max())
+    spread = float(_spreads(gram, width).max())
     spread = float(no_less(spread + twice * slip))
+    wide = no_less(spectral(fourth)) + no_less(hidden * 4.0 * spread**2)
+    wide = float(no_less(np.sqrt(no_less(wide))))
     need(np.isfinite([eta, residue, spread, slip, total]), "the problem is beyond float64")
     return Curvature(
         theta, R, sizes, slope, curve, lost, gram, gap, no_less(norms + slip),
-        gradient, residue, spread, slip,
+        gradient, residue, wide, spread, slip,
         float(no_less(relative + 4 * UNIT)), eta, off,
     )  # fmt: skip
 
@@ -355,8 +368,28 @@ def weakest(
     if problem.kind == "squared":
         return _quotient(residue, floor)
     moved = at.spread * step * PAD
-    residue = no_less(residue + _excess(moved) * (1.0 + at.eta) * step)
-    return _ball(residue, floor, moved, at.spread)
+    near = _excess(moved) * (1.0 + at.eta) * step
+    fourth = at.fourth * np.sqrt(1.0 + at.eta) * PAD
+    residue = no_less(residue + np.minimum(near, _growth(moved) * fourth / 2.0 * step**2))
+    return np.minimum(
+        _ball(residue, floor, moved, at.spread), _inside(residue, floor, step, fourth)
+    )
+
+
+def _growth(moved: Floats) -> Floats:
+    """Return at least 2 (e^s - 1 - s) / s^2."""
+    found = 2.0 * _excess(moved) / np.maximum(moved, 1e-2)
+    return np.where(moved < 1e-2, 1.0 + moved / 3.0 * 1.01, found)
+
+
+def _inside(residue: Floats, floor: Floats, step: Floats, fourth: float) -> Floats:
+    """Return e with e (a - q (|d| + e / 2)) > g, infinite if there is none."""
+    left = np.maximum(no_more(floor) - no_less(fourth * step), 0.0)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        root = np.sqrt(np.maximum(left**2 - 2.0 * fourth * residue, 0.0))
+        e = 2.0 * residue / (left + root) * (1.0 + 1e-9)
+        fine = no_more(e) * no_more(np.maximum(left - fourth * e / 2.0 * PAD, 0.0)) > residue
+    return np.where(fine & np.isfinite(e), no_less(e), np.inf)
 
 
 def _quotient(residue: Floats, floor: Floats) -> Floats:

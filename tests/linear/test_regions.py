@@ -11,7 +11,7 @@ from scipy.interpolate import BSpline
 from scipy.optimize import linprog
 
 from leaveout.errors import LinearError
-from leaveout.kernel.budget import leave_out, relabel, total_shift
+from leaveout.kernel.budget import Change, changed, check_change, lowered
 from leaveout.kernel.design import Column, Design, Region
 from leaveout.kernel.family import check_leaks, check_shifts, prove_members
 from leaveout.kernel.model import KINDS, Groups, LinearModel
@@ -223,12 +223,15 @@ def test_any_few_rows_lower_no_score_by_more_than_the_sum(seed, kind, count):
     family = bound_members(model)
     rng = np.random.default_rng(seed)
     region, points = random_region(rng, model.design)
-    for change in (leave_out, relabel):
-        budget = change(family.parts[0].problem, family.parts[0].at, count)
-        bound = total_shift(family, (budget,), region, family.margin(1, 0))
+    for change in (Change("leave_out", count), Change("relabel", count)):
+        bound, _ = lowered(family, changed(family, change), region, family.margin(1, 0))
+        if np.isfinite(bound):
+            check_change(family, region, change, 1, bound)
+            with pytest.raises(Rejected):
+                check_change(family, region, change, 1, bound - 1e-9 * (1 + bound))
         for _ in range(3):
             chosen = rng.choice(len(model.X), count, replace=False)
-            if change is leave_out:
+            if change.kind == "leave_out":
                 weights = model.weights.copy()
                 weights[chosen] = 0.0
                 other = replace(model, weights=weights)
@@ -268,3 +271,35 @@ def test_hints_prove_the_members_again_and_bad_ones_nothing_false(seed, kind):
             assert radius >= away - family.parts[0].members.radius[unit] - 1e-9
     with pytest.raises(Rejected):
         prove_members(model, [hint._replace(measured=hint.measured + 10**6), *hints_of(family)[1:]])
+
+
+@settings(max_examples=40)
+@given(seeds, st.sampled_from(["logistic", "softmax", "ridge", "svm"]))
+def test_one_more_row_of_any_label(seed, kind):
+    model = random_model(seed, kind)
+    assume(len(model.labels) >= 2)
+    try:
+        family = bound_members(model)
+    except LinearError:
+        assume(False)
+    rng = np.random.default_rng(seed)
+    within, added = random_region(rng, model.design)
+    region, points = random_region(rng, model.design)
+    budgets = changed(family, Change("add_one", 1, within))
+    for label in range(len(model.labels)):
+        for rival in range(len(model.labels)):
+            if rival == label:
+                continue
+            bound, _ = lowered(family, budgets, region, family.margin(label, rival))
+            x, y = added[rng.integers(len(added))], rng.integers(len(model.labels))
+            other = replace(
+                model, X=np.r_[model.X, [x]], y=np.r_[model.y, float(y)], next_name=0,
+                weights=np.r_[model.weights, 1.0], names=np.zeros(0, np.int64),
+            )  # fmt: skip
+            try:
+                other = replace(other, coefficients=coefficients_of(other.problems))
+            except LinearError:
+                continue
+            own, theirs = model.scores(points), other.scores(points)
+            fall = (own[:, label] - own[:, rival]) - (theirs[:, label] - theirs[:, rival])
+            assert fall.max() <= bound + 1e-9

@@ -349,7 +349,8 @@ class LinearLeaks(LeakEngine[Linears]):
         if key in self._asked:
             return self._asked[key]
         held, file = resolver.linear(model), resolver.linear_file(model)
-        given = resolver.bound_arguments(call).get("forest")  # type: ignore[arg-type]
+        arguments = resolver.bound_arguments(call)  # type: ignore[arg-type]
+        given = arguments.get("forest", arguments.get("model"))
         if given is None:
             raise resolver.fail(
                 family, "two linear models are not compared", "compare L with leave_one_out(L)"
