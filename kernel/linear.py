@@ -345,6 +345,16 @@ def members(problem: Problem, at: Curvature, tolerance: float = 0.0) -> Members:
     return Members(b, step, floor, residue, radius, none, empty)
 
 
+def fit_radius(problem: Problem, at: Curvature) -> float:
+    """Bound how far the fitted coefficients are from F's minimum, in the coordinates of ``R``."""
+    residue, floor, none = np.array([at.residue]), np.array([at.floor]), np.zeros(1)
+    if problem.kind == "hinge":
+        return float(_Bands.of(problem, at).radius(residue, floor, none)[0])
+    if problem.kind == "squared":
+        return float(_quotient(residue, floor)[0])
+    return float(_ball(residue, floor, none, at.spread)[0])
+
+
 def _quotient(residue: Floats, floor: Floats) -> Floats:
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         found = np.where(floor > 0, residue / np.where(floor > 0, floor, 1.0) * PAD, np.inf)
