@@ -7,8 +7,10 @@ disagrees; the others come first in the order of |z|, in which float32 copies of
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
 
@@ -16,10 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.arrays import Floats, Integers
+from leaveout.errors import GuardError
 from leaveout.kernel.family import Family, Part, Score
+from leaveout.kernel.model import LinearModel, arrays_of, manifest_of
 from leaveout.kernel.numbers import gamma, lengths, no_less
-from leaveout.models.linear.family import refine
+from leaveout.models.linear.family import bound_members, refine
+from leaveout.models.linear.file import LINEAR, load_linear
+from leaveout.models.linear.folder import COLUMNS, FEATURES, LinearFolder, network_outputs
+from leaveout.models.train.changes import write_changed
+from leaveout.models.train.folder import open_for_change
 from leaveout.verifier.guard.inputs import Finding, Glance, LeakFinder, Point
+from leaveout.verifier.guard.subject import Identity, OnProgress, TableSubject
 
 _SINGLE = 2.0**-24
 """Relative error of one rounding of float32."""
@@ -231,13 +240,107 @@ class LinearLeakTest(LeakFinder):
         singles = [(each.w / each.far).astype(np.float32) for each in rival.terms]
         while first < count:
             chosen = slice(first, min(first + size, count))
-            margins, error = np.full(chosen.stop - first, rival.margin), rival.error
+            margins, error = (np.full(chosen.stop - first, v) for v in (rival.margin, rival.error))
             for term, w in zip(rival.terms, singles, strict=True):
                 layer = self._layers[term.fit]
                 margins += term.far * (layer.z[chosen] @ w)
-                error = error + term.far * layer.near[chosen] + term.wide * layer.wide[chosen]
+                error += term.far * layer.near[chosen] + term.wide * layer.wide[chosen]
             units = self._units[chosen]
             if own is not self._first:
                 margins[np.isin(units, own.units)] = np.inf  # asked already
             yield units, margins, error * _PAD
             first, size = chosen.stop, min(size * 4, _LAST_BLOCK)
+
+
+class LinearSubject(TableSubject):
+    """A linear model whose members are the models without one of its rows, or groups.
+
+    A memory is bound to kind, design, penalty and labels only, so it outlives deletions and
+    additions; which inputs may be noised depends on the rows.
+
+    Parameters
+    ----------
+    folder : Path
+        With ``linear.npz`` and, of a table, ``linear.json``.
+    progress : callable, optional
+        Told how many members are refitted, and of how many.
+
+    Raises
+    ------
+    LeaveoutError
+        If a file cannot be read, the model has no labels, or nothing is proved of a member.
+    """
+
+    def __init__(self, folder: Path, progress: OnProgress = lambda done, of: None) -> None:
+        path, read = folder / LINEAR, None
+        if (folder / COLUMNS).exists():
+            read = LinearFolder.read(folder)
+        model = load_linear(path) if read is None else read.model
+        if not model.labels:
+            raise GuardError(
+                f"{path}: a regression answers with numbers; a guard answers with labels: train a "
+                "model with --kind logistic, softmax or svm"
+            )
+        group = "" if model.groups is None else model.groups.column
+        super().__init__(folder, model.inputs, None if read is None else read.columns, group)
+        self._network = b"" if read is None else read.network
+        family = bound_members(model, progress)
+        unbounded = _unbounded(family)
+        if len(unbounded):
+            family = refine(family, unbounded, progress)
+            unbounded = _unbounded(family)
+        if len(unbounded):
+            row = int(model.unit_names[unbounded[0]])
+            raise GuardError(
+                f"{path}: {len(unbounded):,} of {len(family):,} members are not known, such as "
+                f"that without row {row}, so every answer would be noised; set a larger penalty"
+            )
+        self.leaks = LinearLeakTest(family)
+        self.labels, self.names, self.members = len(model.labels), model.labels, len(family)
+        unit = repr(group) if group else "row"
+        self.identity = Identity(_kind_digest(model), f"every {unit}", model.digest)
+        self._lower, self._upper = model.X.min(axis=0), model.X.max(axis=0)
+
+    def encode(self, rows: Sequence[Mapping[str, str | float]]) -> NDArray[np.float64]:
+        """See `Subject.encode`."""
+        found = super().encode(rows)
+        if not self._network or self.columns is None:
+            return found
+        return network_outputs(self._network, str(self.folder / FEATURES), found)
+
+    def sample(self, rng: np.random.Generator, count: int) -> NDArray[np.float64]:
+        """Draw inputs from the box of the rows held."""
+        return rng.uniform(self._lower, self._upper, (count, len(self._lower)))
+
+    def delete(self, rows: Sequence[int]) -> None:
+        """Delete rows of the model in the folder; this subject stays as it is."""
+        with open_for_change(LinearFolder, self.folder) as folder:
+            model, gone = folder.model, np.unique(np.asarray(rows, np.int64))
+            missing = np.setdiff1d(gone, model.names)
+            if len(missing) or not len(gone):
+                what = f"no row {missing[0]}" if len(missing) else "no row is named"
+                raise GuardError(f"{self.folder / LINEAR}: {what}; nothing was deleted")
+            leaves = np.isin(model.names, gone)
+            left = np.isin(model.units, model.units[leaves]) & ~leaves
+            if left.any():
+                raise GuardError(
+                    f"{self.folder / LINEAR}: row {model.names[left][0]} leaves together with some "
+                    "of these; name all rows of a group"
+                )
+            write_changed(folder.without(gone.tolist()), folder.spec())
+
+
+def _unbounded(family: Family) -> Integers:
+    found = np.any([~np.isfinite(each.members.radius) for each in family.parts], axis=0)
+    return np.flatnonzero(found)
+
+
+def _kind_digest(model: LinearModel) -> str:
+    """Return a digest of what deletions and additions leave as it is."""
+    said = {**manifest_of(model), "next_name": 0}
+    found = hashlib.sha256(repr(sorted(said.items())).encode())
+    rows = ("manifest", "coefficients", "X", "y", "weights", "names", "group")
+    for name, array in arrays_of(model).items():
+        if name not in rows:
+            found.update(f"{name} {array.shape}".encode() + array.tobytes())
+    return found.hexdigest()
