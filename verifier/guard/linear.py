@@ -42,6 +42,9 @@ _PAD = 1.0 + 1e-9
 _FIRST_BLOCK, _LAST_BLOCK = 2**11, 2**18
 """Units evaluated together: few at first, since who moves most disagrees first."""
 
+_WIDE, _MOST_WIDE = 0.1, 512
+"""A member is refitted at first if its radius is more of the longest step, so many at most."""
+
 _MOST_REFITTED = 4096
 """Most members that one call of `find_all` refits."""
 
@@ -284,17 +287,7 @@ class LinearSubject(TableSubject):
         group = "" if model.groups is None else model.groups.column
         super().__init__(folder, model.inputs, None if read is None else read.columns, group)
         self._network = b"" if read is None else read.network
-        family = bound_members(model, progress)
-        unbounded = _unbounded(family)
-        if len(unbounded):
-            family = refine(family, unbounded, progress)
-            unbounded = _unbounded(family)
-        if len(unbounded):
-            row = int(model.unit_names[unbounded[0]])
-            raise GuardError(
-                f"{path}: {len(unbounded):,} of {len(family):,} members are not known, such as "
-                f"that without row {row}, so every answer would be noised; set a larger penalty"
-            )
+        family = known_members(model, path, progress)
         self.leaks = LinearLeakTest(family)
         self.labels, self.names, self.members = len(model.labels), model.labels, len(family)
         unit = repr(group) if group else "row"
@@ -330,9 +323,26 @@ class LinearSubject(TableSubject):
             write_changed(folder.without(gone.tolist()), folder.spec())
 
 
-def _unbounded(family: Family) -> Integers:
-    found = np.any([~np.isfinite(each.members.radius) for each in family.parts], axis=0)
-    return np.flatnonzero(found)
+def known_members(model: LinearModel, path: Path, progress: OnProgress) -> Family:
+    """Bound all members, and refit those that would leave many answers open."""
+    family = bound_members(model, progress)
+    radius, step = (
+        np.max([getattr(each.members, what) for each in family.parts], axis=0)
+        for what in ("radius", "step")
+    )
+    wide = np.argsort(-radius, kind="stable")
+    wide = wide[radius[wide] > _WIDE * step.max()]
+    unbounded = np.count_nonzero(~np.isfinite(radius))
+    family = refine(family, wide[: max(_MOST_WIDE, unbounded)], progress)
+    for part in family.parts:
+        unknown = np.flatnonzero(~np.isfinite(part.members.radius))
+        if len(unknown):
+            row = int(model.unit_names[unknown[0]])
+            raise GuardError(
+                f"{path}: {len(unknown):,} of {len(family):,} members are not known, such as that "
+                f"without row {row}, so every answer would be noised; set a larger penalty"
+            )
+    return family
 
 
 def _kind_digest(model: LinearModel) -> str:
