@@ -169,15 +169,43 @@ class Design:
         mixed = len(self.shift) if self.mix is None else self.mix.shape[1]
         return mixed + (self.constant != 0)
 
+    @property
+    def roundings(self) -> int:
+        """How many roundings any score of an input, or bound of it, has at most."""
+        return 2 * (self.width + len(self.shift)) + 96
+
+    @cached_property
+    def spare(self) -> Floats:
+        """What a spline's rounding is relative to, besides its values, shape (values,)."""
+        splines = np.repeat(
+            [each.degree > 0 for each in self.columns], [each.width for each in self.columns]
+        )
+        return np.where(splines, no_less((1.0 + np.abs(self.shift)) / self.scale), 0.0)
+
     def __call__(self, points: Floats) -> Floats:
         """Return the design rows of inputs, shape (n, width)."""
+        return self._finish(self._values(points))
+
+    def sized(self, points: Floats) -> tuple[Floats, Floats]:
+        """Return the design rows of inputs, and sizes to which their rounding is relative."""
+        values = self._values(points)
+        sizes = no_less(np.abs(values) + self.spare)
+        if self.mix is not None and self.offset is not None:
+            sizes = no_less(sizes @ np.abs(self.mix) + np.abs(self.offset))
+        if self.constant != 0:
+            constant = np.full((len(sizes), 1), abs(self.constant))
+            sizes = np.concatenate([sizes, constant], axis=1)
+        return self._finish(values), sizes
+
+    def _values(self, points: Floats) -> Floats:
         if self.is_plain:
-            found = np.asarray(points, np.float64)
-        else:
-            parts = [each.values(points[:, each.at]) for each in self.columns]
-            found = (np.concatenate(parts, axis=1) - self.shift) / self.scale
-            if self.mix is not None and self.offset is not None:
-                found = found @ self.mix + self.offset
+            return np.asarray(points, np.float64)
+        parts = [each.values(points[:, each.at]) for each in self.columns]
+        return np.asarray((np.concatenate(parts, axis=1) - self.shift) / self.scale)
+
+    def _finish(self, found: Floats) -> Floats:
+        if self.mix is not None and self.offset is not None:
+            found = found @ self.mix + self.offset
         if self.constant == 0:
             return found
         return np.concatenate([found, np.full((len(found), 1), self.constant)], axis=1)
@@ -251,7 +279,7 @@ class Region:
         for each in self.listed:
             found[each.at] = np.abs(each.rows).max(axis=0)
         # A value of a spline may leave the hull by what rounding does to it.
-        found = no_less(found * (1.0 + gamma(64)) + gamma(64))
+        found = no_less(found * (1.0 + gamma(64)) + gamma(64) + design.spare)
         if design.mix is not None and design.offset is not None:
             found = no_less(found @ np.abs(design.mix) + np.abs(design.offset))
         if design.constant != 0:
@@ -261,7 +289,7 @@ class Region:
     @property
     def roundings(self) -> int:
         """How many roundings any score of an input, or bound of it, has at most."""
-        return 2 * (self.design.width + len(self.lower)) + 96
+        return self.design.roundings
 
     def pull(self, slopes: Floats) -> tuple[Floats, Floats]:
         """Return functions of design columns, shape (m, width), as functions of column values."""

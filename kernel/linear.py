@@ -392,6 +392,16 @@ def _inside(residue: Floats, floor: Floats, step: Floats, fourth: float) -> Floa
     return np.where(fine & np.isfinite(e), no_less(e), np.inf)
 
 
+def fit_radius(problem: Problem, at: Curvature) -> float:
+    """Bound how far the fitted coefficients are from F's minimum, in the coordinates of ``R``."""
+    residue, floor, none = np.array([at.residue]), np.array([at.floor]), np.zeros(1)
+    if problem.kind == "hinge":
+        return float(_Bands.of(problem, at).radius(residue, floor, none)[0])
+    if problem.kind == "squared":
+        return float(_quotient(residue, floor)[0])
+    return float(_ball(residue, floor, none, at.spread)[0])
+
+
 def _quotient(residue: Floats, floor: Floats) -> Floats:
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         found = np.where(floor > 0, residue / np.where(floor > 0, floor, 1.0) * PAD, np.inf)
@@ -665,14 +675,12 @@ def _measured(
             lost[m] += float((each.lost * norms[first:last]).sum())
             total[m] += float(np.abs(each.slope).sum())
             if hinge:
-                sign = np.where(target > 0, 1.0, -1.0)
-                now = (1.0 - sign * scores[m, :, 0] > 0) * 2.0 * weights
-                bend = 2.0 * weights * norms[first:last] ** 2
-                over = now != at.curve[first:last, 0]
-                over[own] = False
-                crossed[m] += float(bend[over].sum())
-                bend = np.where(over, 0.0, bend)
+                # New curvature only helps; what the fit had is gone here, or may go nearby.
+                bend = at.curve[first:last, 0] * norms[first:last] ** 2
                 bend[own] = 0.0
+                gone = np.where(target > 0, 1.0 - scores[m, :, 0], 1.0 + scores[m, :, 0]) <= 0
+                crossed[m] += float(bend[gone].sum())
+                bend[gone] = 0.0
                 far = no_more(each.gap / np.maximum(norms[first:last], TINY))
                 kept = np.argsort(far)[:4096]
                 limit = far[kept[-1]] if len(kept) < len(far) else np.inf

@@ -181,7 +181,11 @@ class LinearModel:
 
     def scores(self, points: Floats) -> Floats:
         """Return each label's score, shape (n, labels); of a regression each output's."""
-        found = self.raw_scores(points)
+        return self.scores_of(self.design(points))
+
+    def scores_of(self, rows: Floats) -> Floats:
+        """Return each label's score of design rows; of a regression each output's."""
+        found = np.asarray(rows @ self.coefficients.T)
         if len(self.labels) == 2 and self.outputs == 1:
             return np.concatenate([np.zeros_like(found), found], axis=1)
         return found

@@ -216,18 +216,20 @@ def _gradients(problem: Problem, theta: Floats, units: Integers) -> Floats:
     found = problem.penalised(theta)
     starts, ends = problem.starts[units], problem.starts[units + 1]
     count, outputs, columns = theta.shape
-    for first, last, rows in problem.blocks(columns + 3 * count * outputs):
-        scores = (rows @ theta.reshape(-1, columns).T).reshape(len(rows), count, outputs)
-        slopes = np.empty_like(scores)
+    for first, last, rows in problem.blocks(columns + 8 * count * outputs):
+        # All units' scores below each other, shape (count * rows, outputs).
+        scores = (theta.reshape(-1, columns) @ rows.T).reshape(count, outputs, len(rows))
+        with np.errstate(over="ignore", invalid="ignore"):
+            each = loss(
+                problem.kind, scores.transpose(0, 2, 1).reshape(-1, outputs),
+                np.tile(problem.target[first:last], count),
+                np.tile(problem.weights[first:last], count), _OFF,
+            )  # fmt: skip
+        slopes = each.slope.reshape(count, len(rows), outputs)
         for m in range(count):
-            with np.errstate(over="ignore", invalid="ignore"):
-                each = loss(
-                    problem.kind, scores[:, m], problem.target[first:last],
-                    problem.weights[first:last], _OFF,
-                )  # fmt: skip
-            slopes[:, m] = each.slope
-            slopes[max(starts[m] - first, 0) : max(ends[m] - first, 0), m] = 0.0
-        found += (slopes.reshape(len(rows), -1).T @ rows).reshape(theta.shape)
+            slopes[m, max(starts[m] - first, 0) : max(ends[m] - first, 0)] = 0.0
+        flat = slopes.transpose(0, 2, 1).reshape(-1, len(rows))
+        found += (flat @ rows).reshape(theta.shape)
     return found
 
 

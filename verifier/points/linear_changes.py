@@ -100,13 +100,11 @@ class LinearChanges(Engine[ChangeJob]):
             return asked
         scores = read_scores(statement, resolver)
         if isinstance(scores, ScoreStatement) and not scores.is_difference:
-            call = next(
-                each for each in calls if isinstance(each, Call) and each.function in _CHANGES
-            )
             raise resolver.fail(
-                statement.claim, f"thresholds are not decided of {call.function}",
+                statement.claim,
+                f"thresholds are decided of leave_one_out only, not of {', '.join(_CHANGES)}",
                 "claim labels, or difference(L, M, x) <= d",
-            )  # fmt: skip
+            )
         # Of linear models no other engine decides this.
         if not isinstance(scores, ScoreStatement):
             raise asked
