@@ -84,9 +84,10 @@ def from_sklearn(
         fit.constant,
     )  # fmt: skip
     width = design.width - (fit.constant != 0)
-    if fit.coefficients.shape[1] != design.width:
+    fitted = fit.coefficients.shape[1] - (fit.constant != 0)
+    if fitted != width:
         raise LinearError(
-            f"{type(last).__name__} was fitted to {fit.coefficients.shape[1]} columns, but the "
+            f"{type(last).__name__} was fitted to {fitted} columns, but the "
             f"steps before it make {width}"
         )
     penalty = np.full(design.width, fit.penalty)
