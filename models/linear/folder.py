@@ -232,8 +232,8 @@ class LinearFolder(ModelFolder):
                 raise LinearError(f"the fit cannot be proved: {error}") from None
             if not np.isfinite(radius):
                 raise LinearError(
-                    "the fit is not proved to be near its minimum: scale the columns, drop some "
-                    "that depend on the others, or set a penalty"
+                    "the fit is not proved to be near a minimum, which there may not be without a "
+                    "penalty: set a penalty, or drop columns that depend on the others"
                 )
             found.append((radius, at))
         return found
@@ -360,7 +360,7 @@ def refuse_unfit(kind: str, y: Floats, weights: Floats, at: Callable[[int], str]
     wrong = {"poisson": y < 0, "gamma": y <= 0}.get(kind, np.zeros(len(y), bool))
     if wrong.any():
         row = int(np.argmax(wrong))
-        least = "at least 0" if kind == "poisson" else "above 0"
+        least = "of at least 0" if kind == "poisson" else "above 0"
         raise LinearError(f"{at(row)}: {y[row]:g}; --kind {kind} is for numbers {least}")
     if not (np.isfinite(weights) & (weights >= 0)).all():
         row = int(np.argmin(np.isfinite(weights) & (weights >= 0)))

@@ -275,6 +275,7 @@ def _edges(x: Floats, values: Floats, bins: int) -> Floats:
         shares = np.arange(1, bins) / bins
         above = np.unique(np.quantile(x, shares, method="higher"))
     above = above[above > values[0]]
+    above = above if len(above) else values[1:2]
     below = values[np.searchsorted(values, above) - 1]
     middle = below + (above - below) / 2
     # An edge belongs to the bin above it.
