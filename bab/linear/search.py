@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from leaveout.arrays import Floats, Integers
+from leaveout.arrays import Bools, Floats, Integers
 from leaveout.bab.linear.points import Points
 from leaveout.bab.result import Progress, ProgressCallback, SearchResult, agree
 from leaveout.bab.witness import Witness
@@ -212,8 +212,8 @@ class Search:
         """Improve the members with the greatest bounds; return whether there were any."""
         aim = max(self.lower, -np.inf if self.floor is None else self.floor)
         worst = self.bounds.max(axis=0)
-        rough = ~self._tuned & (self.bounds > aim)
-        units = _greatest(worst, rough.any(axis=0), _TOGETHER)
+        rough = np.asarray(~self._tuned & (self.bounds > aim))
+        units = _greatest(worst, np.asarray(rough.any(axis=0)), _TOGETHER)
         if not len(units):
             refined = self._measured
             wide = np.zeros(len(worst), bool)
@@ -246,7 +246,7 @@ class Search:
         return len(units) > 0
 
     @property
-    def _measured(self) -> Integers:
+    def _measured(self) -> Bools:
         found = np.ones(len(self.family), bool)
         for part in self.family.parts:
             own = np.zeros(len(found), bool)
@@ -269,8 +269,9 @@ class Search:
                 found = abs(float((self.region.design(x[None]) @ apart)[0]))
                 self._keep(Found(x, unit, found - slack))
             return
-        most = goal.level - slack
-        most -= 1e-12 * (abs(most) + slack)
+        # Twice the room: the same member refitted again has another centre and radius.
+        most = goal.level - 2.0 * slack
+        most -= 1e-12 * abs(most)
         point = self._points.reach(own, own + apart, float(self.t[k, unit]), most)
         if point is not None:
             self._keep(Found(point, unit, self.value_at(point, k)))
@@ -341,7 +342,7 @@ class Search:
         )  # fmt: skip
 
 
-def _greatest(values: Floats, allowed: Integers, most: int) -> Integers:
+def _greatest(values: Floats, allowed: Bools, most: int) -> Integers:
     places = np.flatnonzero(allowed)
     return places[np.argsort(-values[places], kind="stable")[:most]]
 
@@ -412,13 +413,16 @@ def _margins(
     sizes = np.abs(rows).max(axis=0)
     for score, places in pairs:
         own, folds = score.of(family.model.coefficients), list(family.folded(score))
-        rest = family.slack(score, sizes, [0.0] * len(folds), 2 * len(sizes) + 96)
+        with np.errstate(invalid="ignore"):
+            rest = family.slack(score, sizes, [0.0] * len(folds), 2 * len(sizes) + 96)
         reach = [lengths(rows[places] @ R) * (1.0 + 2.0**-30) for _, _, R in folds]
         for first, last in family.blocks():
             here = units[(units >= first) & (units < last)]
-            step = max(1, _CELLS // max(1, len(here)))
-            apart = family.apart(score, first, last)[here - first] if len(here) else None
-            for begin in range(0, len(places), step) if apart is not None else ():
+            if not len(here):
+                continue
+            step = max(1, _CELLS // len(here))
+            apart = family.apart(score, first, last)[here - first]
+            for begin in range(0, len(places), step):
                 part = slice(begin, begin + step)
                 slack = np.tile(rest[here][:, None], (1, len(places[part])))
                 for (each, _, _), far in zip(folds, reach, strict=True):

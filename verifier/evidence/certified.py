@@ -52,6 +52,7 @@ from leaveout.verifier.values.decider import ValueJob
 if TYPE_CHECKING:
     from leaveout.verifier.points.forest_leaks import ForestJob
     from leaveout.verifier.points.linear_leaks import LinearJob, Linears
+    from leaveout.verifier.points.linear_scores import ScoreJob
 
 J = TypeVar("J")
 
@@ -403,6 +404,8 @@ def _other_linear(about: Linears, folder: Path, claim: Checked) -> str:
 
 class _LinearScores(_Asked["ScoreJob"]):
     """A statement about the scores of a linear model and its members."""
+
+    job: ScoreJob
 
     @property
     def facts(self) -> tuple[BoxRecord, int]:

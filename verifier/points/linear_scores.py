@@ -215,7 +215,7 @@ class ScoreJob:
         if self.floor is not None:
             return found > self.floor
         told = result.lower if self.asked.sign > 0 else result.upper
-        return told is not None and found >= told * self.asked.sign - 1e-9 * (1.0 + abs(told))
+        return told is not None and found >= told * self.asked.sign - 1e-6 * (1.0 + abs(told))
 
     @property
     def said(self) -> dict[str, Any]:
@@ -251,6 +251,7 @@ class LinearScores(Engine[ScoreJob]):
         asked = self._read(statement)
         if not isinstance(asked, ScoreStatement):
             raise asked
+        self.leaks.refuse_other_families(asked.family)
         about = self.leaks.linears(asked.model, asked.family, asked.box)
         self.leaks.family_of(about, asked.family)
         if asked.is_difference:
