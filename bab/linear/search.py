@@ -7,12 +7,13 @@ bound the answer are improved: first their multipliers, then, by refitting, thei
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from leaveout.arrays import Floats, Integers
+from leaveout.arrays import Bools, Floats, Integers
 from leaveout.bab.linear.points import Points
 from leaveout.bab.result import Progress, ProgressCallback, SearchResult, agree
 from leaveout.bab.witness import Witness
@@ -20,6 +21,7 @@ from leaveout.deadline import Deadline
 from leaveout.encoders import Box
 from leaveout.kernel.design import Region
 from leaveout.kernel.family import Family, Score
+from leaveout.kernel.numbers import lengths
 from leaveout.models.linear.family import centre, refine
 
 
@@ -210,8 +212,8 @@ class Search:
         """Improve the members with the greatest bounds; return whether there were any."""
         aim = max(self.lower, -np.inf if self.floor is None else self.floor)
         worst = self.bounds.max(axis=0)
-        rough = ~self._tuned & (self.bounds > aim)
-        units = _greatest(worst, rough.any(axis=0), _TOGETHER)
+        rough = np.asarray(~self._tuned & (self.bounds > aim))
+        units = _greatest(worst, np.asarray(rough.any(axis=0)), _TOGETHER)
         if not len(units):
             refined = self._measured
             wide = np.zeros(len(worst), bool)
@@ -244,7 +246,7 @@ class Search:
         return len(units) > 0
 
     @property
-    def _measured(self) -> Integers:
+    def _measured(self) -> Bools:
         found = np.ones(len(self.family), bool)
         for part in self.family.parts:
             own = np.zeros(len(found), bool)
@@ -267,11 +269,27 @@ class Search:
                 found = abs(float((self.region.design(x[None]) @ apart)[0]))
                 self._keep(Found(x, unit, found - slack))
             return
-        most = goal.level - slack
-        most -= 1e-12 * (abs(most) + slack)
+        # Twice the room: the same member refitted again has another centre and radius.
+        most = goal.level - 2.0 * slack
+        most -= 1e-12 * abs(most)
         point = self._points.reach(own, own + apart, float(self.t[k, unit]), most)
         if point is not None:
             self._keep(Found(point, unit, self.value_at(point, k)))
+
+    def replay(self, x: Floats, unit: int) -> float | None:
+        """Return what a member certainly does at an input; None if it is not what is asked."""
+        if not self.box.contains(x[None])[0]:
+            return None
+        rows, reached = self.region.design(x[None]), []
+        for k, goal in enumerate(self.goals):
+            slack = float(self.slack[k][unit])
+            apart = float((rows @ self.family.apart(goal.score, unit, unit + 1)[0])[0])
+            own = float((rows @ goal.score.of(self.family.model.coefficients))[0])
+            if goal.level is None:
+                reached.append(abs(apart) - slack)
+            elif own + apart + slack < goal.level:
+                reached.append(self.value_at(x, k))
+        return max(reached, default=None)
 
     def value_at(self, x: Floats, k: int) -> float:
         """Return N's score of a goal as it is served: of a leak its confidence."""
@@ -324,7 +342,7 @@ class Search:
         )  # fmt: skip
 
 
-def _greatest(values: Floats, allowed: Integers, most: int) -> Integers:
+def _greatest(values: Floats, allowed: Bools, most: int) -> Integers:
     places = np.flatnonzero(allowed)
     return places[np.argsort(-values[places], kind="stable")[:most]]
 
@@ -353,3 +371,66 @@ def witness_of(family: Family, found: Found, label: int) -> Witness:
     scores, theirs = model.scores(x[None])[0], other.scores(x[None])[0]
     row = int(model.unit_names[found.unit])
     return Witness(x, found.unit, row, label, confidence(scores, label), scores, theirs)
+
+
+def dissenters(family: Family, x: Floats, labels: Integers) -> tuple[Family, list[Integers]]:
+    """Return of each input the members that do not answer its label.
+
+    Those whose answer the radius leaves open are refitted first; the family returned knows them.
+    """
+    rows = family.model.design(x)
+    region = Region.of(family.model.design, x.min(axis=0), x.max(axis=0))
+    apart: list[set[int]] = [set() for _ in x]
+    pairs = []
+    for label in np.unique(labels).tolist():
+        every = np.flatnonzero(labels == label)
+        for score in (goal.score for goal in leak_goals(family, label)):
+            # No member is further from N than this, so many inputs need no further look.
+            slack, blocks = family.slack_over(score, region), family.blocks()
+            shifts = [family.shift_bounds(region, score, *each, slack)[0].min() for each in blocks]
+            own = rows[every] @ score.of(family.model.coefficients)
+            pairs.append((score, every[~(own + min(shifts) > 0.0)]))
+    open_ones: set[int] = set()
+    for here, places, margins, slack in _margins(family, rows, pairs, np.arange(len(family))):
+        open_ones.update(here[(np.abs(margins) <= slack).any(axis=1)].tolist())
+        _gather(apart, here, places, margins)
+    units = np.array(sorted(open_ones), np.int64)
+    if len(units):
+        family = refine(family, units)
+        apart = [each - open_ones for each in apart]
+        for here, places, margins, _ in _margins(family, rows, pairs, units):
+            _gather(apart, here, places, margins)
+    return family, [np.array(sorted(each), np.int64) for each in apart]
+
+
+_CELLS = 2**22
+
+
+def _margins(
+    family: Family, rows: Floats, pairs: list[tuple[Score, Integers]], units: Integers
+) -> Iterator[tuple[Integers, Integers, Floats, Floats]]:
+    """Yield members, inputs, the members' margins (members, inputs), and their slack."""
+    sizes = np.abs(rows).max(axis=0)
+    for score, places in pairs:
+        own, folds = score.of(family.model.coefficients), list(family.folded(score))
+        with np.errstate(invalid="ignore"):
+            rest = family.slack(score, sizes, [0.0] * len(folds), 2 * len(sizes) + 96)
+        reach = [lengths(rows[places] @ R) * (1.0 + 2.0**-30) for _, _, R in folds]
+        for first, last in family.blocks():
+            here = units[(units >= first) & (units < last)]
+            if not len(here):
+                continue
+            step = max(1, _CELLS // len(here))
+            apart = family.apart(score, first, last)[here - first]
+            for begin in range(0, len(places), step):
+                part = slice(begin, begin + step)
+                slack = np.tile(rest[here][:, None], (1, len(places[part])))
+                for (each, _, _), far in zip(folds, reach, strict=True):
+                    slack += each.members.radius[here][:, None] * far[part]
+                slack = np.where(np.isnan(slack), np.inf, slack)
+                yield here, places[part], (own + apart) @ rows[places[part]].T, slack
+
+
+def _gather(apart: list[set[int]], units: Integers, places: Integers, margins: Floats) -> None:
+    for u, p in np.argwhere(margins <= 0.0).tolist():
+        apart[int(places[p])].add(int(units[u]))

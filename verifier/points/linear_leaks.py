@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -24,7 +24,7 @@ from leaveout.kernel.model import LinearModel
 from leaveout.models.forest.columns import ForestColumns
 from leaveout.models.linear.family import bound_members, hints_of, refine
 from leaveout.models.quality import Quality
-from leaveout.specs import Expression
+from leaveout.specs import Call, Expression
 from leaveout.verifier.points.inputs import InputReader
 from leaveout.verifier.points.leak_decider import (
     Compared,
@@ -256,7 +256,7 @@ class LinearBook:
     def proofs(self) -> Iterator[tuple[str, Mapping[str, NDArray[Any]]]]:
         """Yield the key and the arrays of each model's members, and of each claim's multipliers."""
         for k, fitted in enumerate(self._fitted):
-            arrays = {}
+            arrays: dict[str, NDArray[Any]] = {}
             for i, hint in enumerate(hints_of(fitted.family)):
                 arrays |= {f"R{i}": hint.R, f"measured{i}": hint.measured}
                 arrays[f"centres{i}"] = hint.centres
@@ -332,6 +332,7 @@ class LinearLeaks(LeakEngine[Linears]):
 
     def compare(self, leak: IdpStatement) -> Linears:
         """See `LeakEngine.compare`."""
+        self.refuse_other_families(leak.family)
         about = self.linears(leak.network, leak.family, leak.box)
         if not about.fitted.model.labels:
             raise self.context.resolver.fail(
@@ -340,6 +341,13 @@ class LinearLeaks(LeakEngine[Linears]):
                 "claim difference(L, M, x) <= d, or score(L, x) >= b => score(M, x) >= t",
             )
         return about
+
+    def refuse_other_families(self, family: Expression) -> None:
+        """Raise unless members lack one row each."""
+        call = self.context.resolver.value(family)
+        if not (isinstance(call, Call) and call.function == "leave_one_out"):
+            wrong = "expected the members without one row each"
+            raise self.context.resolver.fail(family, wrong, "e.g. leave_one_out(L)")
 
     def linears(self, model: Expression, family: Expression, box: Expression) -> Linears:
         """Return a model and its members over a set of inputs, read once."""
@@ -350,11 +358,7 @@ class LinearLeaks(LeakEngine[Linears]):
             return self._asked[key]
         held, file = resolver.linear(model), resolver.linear_file(model)
         arguments = resolver.bound_arguments(call)  # type: ignore[arg-type]
-        given = arguments.get("forest", arguments.get("model"))
-        if given is None:
-            raise resolver.fail(
-                family, "two linear models are not compared", "compare L with leave_one_out(L)"
-            )
+        given = arguments.get("forest") or arguments["model"]
         if resolver.linear(given) is not held:
             raise resolver.fail(
                 family,
@@ -431,9 +435,11 @@ class LinearLeaks(LeakEngine[Linears]):
         found = search.result()
         leaks = tuple(witness_of(search.family, each, label) for each in found.leaks)
         best = max(leaks, key=lambda each: each.confidence, default=None)
-        result: EngineResult = replace(  # type: ignore[type-var]
-            found, witness=best, leaks=leaks, lower=max(found.lower, 0.0)
-        )
+        result = EngineResult(
+            label, max(found.lower, 0.0), found.upper, best, found.closed, found.reason,
+            found.detail, found.member_upper, found.solved, found.seconds, found.interrupted,
+            leaks=leaks,
+        )  # fmt: skip
         self._searched[label] = result, search
         self.keep(result, trace)
         return result

@@ -10,7 +10,7 @@ import numpy as np
 
 from leaveout.bab import SearchResult
 from leaveout.bab.linear import Found, Goal, Search
-from leaveout.deadline import Deadline
+from leaveout.deadline import NEVER, Deadline
 from leaveout.errors import LeaveoutError
 from leaveout.models.linear.family import centre
 from leaveout.specs import Binder, Call, Compare, Expression, Find, ForAll, Guarantee, Implies, Name
@@ -206,6 +206,25 @@ class ScoreJob:
         excluded = self.asked.strict if self.asked.is_difference else not self.asked.strict
         return math.nextafter(bound, -math.inf) if excluded else bound
 
+    def replays(self, result: Result) -> bool:
+        """Return whether a result's example reaches its lower bound, or refutes its claim."""
+        example, (point, _, member) = result.example, self.asked.names
+        if example is None or point not in example.points or member not in example.members:
+            return False
+        x, unit = np.asarray(example.points[point]), example.members[member]
+        if x.shape != self.about.box.lower.shape or not 0 <= unit < self.about.members:
+            return False
+        search = Search(
+            self.about.fitted.of(unit), self.about.box, self.goals, self.floor, 0.0, NEVER
+        )
+        found = search.replay(x, unit)
+        if found is None:
+            return False
+        if self.floor is not None:
+            return found > self.floor
+        told = result.lower if self.asked.sign > 0 else result.upper
+        return told is not None and found >= told * self.asked.sign - 1e-6 * (1.0 + abs(told))
+
     @property
     def said(self) -> dict[str, Any]:
         """What a certificate says of the claim."""
@@ -234,6 +253,7 @@ class LinearScores(Engine[ScoreJob]):
         asked = read_scores(statement, self.context.resolver)
         if not isinstance(asked, ScoreStatement):
             raise asked
+        self.leaks.refuse_other_families(asked.family)
         about = self.leaks.linears(asked.model, asked.family, asked.box)
         self.leaks.family_of(about, asked.family)
         if asked.is_difference:
