@@ -19,10 +19,7 @@ EXP = 16.0 * UNIT
 """Relative error charged for one exponential."""
 
 TINY = 2.0**-1000
-"""Far above what underflow can lose in a sum of products."""
-
-_ROOT = 2.0**-520
-"""The same for the root of a sum of squares."""
+"""Far above what underflow can lose in a sum that is told."""
 
 
 class Rejected(ValueError):  # noqa: N818 - what a check says, not a failure of the program
@@ -55,7 +52,9 @@ def lengths(rows: Floats) -> Floats:
     """Return upper bounds of the Euclidean norms along the last axis."""
     with np.errstate(over="ignore"):
         squares = np.einsum("...i,...i->...", rows, rows)
-    bound: Floats = np.sqrt(squares * (1.0 + gamma(rows.shape[-1] + 2))) * PAD + _ROOT
+    # Squares below the least float64 are lost: each is less than what is added for it.
+    squares = squares * (1.0 + gamma(rows.shape[-1] + 2)) + rows.shape[-1] * 2.0**-1070
+    bound: Floats = np.sqrt(squares) * PAD + TINY
     return bound
 
 
@@ -68,7 +67,7 @@ def spectral(matrices: Floats, squarings: int = 4) -> Floats:
     width = matrices.shape[-1]
     for step in range(squarings + 1):
         norm = lengths(power.reshape(*power.shape[:-2], -1))
-        safe = np.where((norm > 2.0 * _ROOT) & np.isfinite(norm), norm, 1.0)
+        safe = np.where((norm > TINY) & np.isfinite(norm), norm, 1.0)
         # log2 of the bound so far; each scaling is by a power of two and therefore exact.
         scale = np.exp2(np.ceil(np.log2(safe)))
         size += np.log2(scale) / 2.0**step
@@ -77,7 +76,7 @@ def spectral(matrices: Floats, squarings: int = 4) -> Floats:
             lost = gamma(width + 2) * width
             power = power @ power + lost * np.eye(width)
     last = np.log2(lengths(power.reshape(*power.shape[:-2], -1))) / 2.0**squarings
-    found: Floats = np.exp2(size + last) * (1.0 + 2.0**-30) + _ROOT
+    found: Floats = np.exp2(size + last) * (1.0 + 2.0**-30) + TINY
     first = lengths(matrices.reshape(*matrices.shape[:-2], -1))
     bound: Floats = np.where(np.isfinite(first + found), np.minimum(first, found), np.inf)
     return bound

@@ -76,7 +76,7 @@ def refine(family: Family, units: Integers, progress: Progress = _unheard) -> Fa
             part.problem, part.at, part.members, left, np.concatenate(centres),
             family.model.tolerance,
         )  # fmt: skip
-        parts.append(part._replace(members=found))
+        parts.append(replace(part, members=found))
     return replace(family, parts=tuple(parts))
 
 

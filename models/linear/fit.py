@@ -64,8 +64,8 @@ def minimise(
         if not np.isfinite(theta).all():
             break
     raise LinearError(
-        "the fit has no minimum: some rows can be told apart without error, so that the coefficients "
-        "grow without end; set a penalty, or a larger one"
+        "the fit has no minimum: some rows can be told apart without error, so that the "
+        "coefficients grow without end; set a penalty, or a larger one"
     )
 
 

@@ -79,7 +79,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "leave_out",
         (_LINEAR, _ROWS),
         LINEARS,
-        "The linear model retrained without any few of its rows, or groups of rows: up to this many.",
+        "The linear model retrained without any few of its rows, or groups: up to this many.",
         "let F = leave_out(L, rows = 5)",
         threat="the training set loses any few rows",
     ),
