@@ -198,7 +198,9 @@ class Subject:
                     f"{path}: format version {head.get('version')!r}; this program reads version "
                     f"{_VERSION}"
                 )
-            found: TableColumns = msgspec.json.decode(text, type=_File[self.columns_type]).columns
+            # A subscript of a value is no type to mypy.
+            file: Any = _File
+            found: TableColumns = msgspec.json.decode(text, type=file[self.columns_type]).columns
             return found
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise self.error(f"{path}: {error}") from None

@@ -41,30 +41,15 @@ Rows = tuple[NDArray[Any], ...]
 """Features, labels, and whatever else a model knows of each row."""
 
 
-class _Groups(Protocol):
-    @property
-    def column(self) -> str: ...
-    @property
-    def cells(self) -> NDArray[np.str_]: ...
-
-
 class Held(Protocol):
-    """The rows that a model holds."""
+    """The rows that a model holds: their names, which never shift, features and groups."""
 
     @property
-    def names(self) -> NDArray[np.int64]:
-        """Ascending numbers, which never shift."""
-        ...
-
+    def names(self) -> NDArray[np.int64]: ...  # noqa: D102
     @property
-    def X(self) -> NDArray[np.float64]:  # noqa: N802 - as in every model
-        """Features, shape (rows, features)."""
-        ...
-
+    def X(self) -> NDArray[np.float64]: ...  # noqa: D102, N802
     @property
-    def groups(self) -> _Groups | None:
-        """Whose each row is."""
-        ...
+    def groups(self) -> Any: ...  # noqa: D102
 
 
 @dataclass(frozen=True, eq=False)

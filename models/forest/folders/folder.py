@@ -151,18 +151,7 @@ def delete_rows(
 ) -> Deletion:
     """Delete rows exactly, leaving bit for bit the forest of the remaining rows.
 
-    Parameters
-    ----------
-    directory : Path or str
-        That `train_forest` wrote.
-    rows, check, tell
-        As of `leaveout.models.train.changes.delete_rows`.
-
-    Raises
-    ------
-    ForestError
-        If a row is not there, or none would be left, or the folder cannot be read or written; the
-        folder is then as it was.
+    The parameters and errors are those of `leaveout.models.train.changes.delete_rows`.
     """
     return changes.delete_rows(ForestFolder, Path(directory), rows, check, tell)
 
@@ -174,18 +163,7 @@ def add_rows(
 ) -> Addition:
     """Add the rows of a table with the same columns, under the next numbers.
 
-    Parameters
-    ----------
-    directory : Path or str
-        That `train_forest` wrote from a table.
-    source, tell
-        As of `leaveout.models.train.changes.add_rows`.
-
-    Raises
-    ------
-    ForestError, TrainingError
-        If the table cannot be used, a row's name is taken, or the folder cannot be read or
-        written; the folder is then as it was.
+    The parameters and errors are those of `leaveout.models.train.changes.add_rows`.
     """
     return changes.add_rows(ForestFolder, Path(directory), Path(source), tell)
 
