@@ -56,7 +56,7 @@ class LinearColumns(TableColumns, frozen=True, kw_only=True, omit_defaults=True)
         return None if self.network else super().width
 
 
-LINEARS = Subject("linear", "model", LinearError, LinearColumns)
+LINEARS = Subject("linear", "L", "model", LinearError, LinearColumns)
 COLUMNS, SPEC = LINEARS.columns, LINEARS.spec
 
 
@@ -136,26 +136,12 @@ class LinearFolder(ModelFolder):
         weight = self.columns.weight
         return super().columns_read | ({weight} if weight else set())
 
-    def around_inputs(self) -> tuple[str, str]:
-        """See `ModelFolder.around_inputs`."""
-        about = " ".join(self.columns.source.split())
-        group = " ".join(self.group.split())
-        lacks = f"all rows of one {group}, for each" if group else "one row, for each row it holds"
-        above = (
-            f"# what any one {group or 'row'} of {about} can change\n"
-            f'let L = linear("{LINEAR}")\n'
-            f"let F = leave_one_out(L)  # L without {lacks}\n"
-        )
+    @property
+    def claim(self) -> str:
+        """See `ModelFolder.claim`."""
         if self.model.labels:
-            claim = (
-                "find bound: least b per label such that\n"
-                "    forall x in X, M in F: confidence(L, x) > b => label(M, x) == label(L, x)\n"
-            )
-        else:
-            claim = (
-                "find d: least d such that\n    forall x in X, M in F: difference(L, M, x) <= d\n"
-            )
-        return above, f"\n\n{claim}"
+            return super().claim
+        return "find d: least d such that\n    forall x in X, M in F: difference(L, M, x) <= d\n"
 
     def inputs(self) -> str:
         """See `ModelFolder.inputs`."""

@@ -126,7 +126,9 @@ class Subject:
     Attributes
     ----------
     word : str
-        Of its files and its command.
+        Of its files, its command and its function.
+    letter : str
+        What specifications call such a model.
     noun : str
         What messages call such a model.
     error : type of LeaveoutError
@@ -134,6 +136,7 @@ class Subject:
     """
 
     word: str
+    letter: str
     noun: str
     error: type[LeaveoutError]
     columns_type: type[TableColumns] = TableColumns

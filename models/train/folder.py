@@ -100,10 +100,6 @@ class ModelFolder(ABC):
         """Write the model's file."""
 
     @abstractmethod
-    def around_inputs(self) -> tuple[str, str]:
-        """Return the specification above and below the lines about the inputs."""
-
-    @abstractmethod
     def inputs(self) -> str:
         """Return the inputs section of the specification."""
 
@@ -155,6 +151,27 @@ class ModelFolder(ABC):
     def more(self) -> Mapping[str, bytes]:
         """Return further files by name."""
         return {}
+
+    @property
+    def claim(self) -> str:
+        """What the specification asks."""
+        of = self.subject.letter
+        return (
+            "find bound: least b per label such that\n"
+            f"    forall x in X, M in F: confidence({of}, x) > b => label(M, x) == label({of}, x)\n"
+        )
+
+    def around_inputs(self) -> tuple[str, str]:
+        """Return the specification above and below the lines about the inputs."""
+        about, group = (" ".join(each.split()) for each in (self.columns.source, self.group))
+        lacks = f"all rows of one {group}, for each" if group else "one row, for each row it holds"
+        word, of = self.subject.word, self.subject.letter
+        return (
+            f"# what any one {group or 'row'} of {about} can change\n"
+            f'let {of} = {word}("{self.subject.model}")\n'
+            f"let F = leave_one_out({of})  # {of} without {lacks}\n",
+            f"\n\n{self.claim}",
+        )
 
     def spec(self) -> str:
         """Return an initial specification: what any one row, or group, can change."""
@@ -294,7 +311,11 @@ def _text(path: Path) -> str | None:
         return ""
 
 
-_MODELS = ("full.onnx", "forest.npz", "linear.npz")
+_MODELS = {
+    "full.onnx": "a network and its family",
+    "forest.npz": "a forest",
+    "linear.npz": "a linear model",
+}
 
 
 def refuse_taken(subject: Subject, directory: Path) -> None:
@@ -310,13 +331,9 @@ def refuse_taken(subject: Subject, directory: Path) -> None:
             f"{directory}: already contains a {subject.noun}, from which rows may have been "
             "deleted; choose another folder, or remove this one"
         )
-    other = next((name for name in _MODELS if (directory / name).exists()), None)
-    if other == "full.onnx":
-        raise subject.error(
-            f"{directory}: contains a network and its family; choose another folder"
-        )
-    if other:
-        raise subject.error(f"{directory}: contains {other}; choose another folder")
+    for name, what in _MODELS.items():
+        if (directory / name).exists():
+            raise subject.error(f"{directory}: contains {what}; choose another folder")
 
 
 def write_new(folder: ModelFolder) -> None:

@@ -104,20 +104,6 @@ class ForestFolder(ModelFolder):
             raise ForestError(f"{self.directory}: differs from retraining: {wrong}")
         return seconds
 
-    def around_inputs(self) -> tuple[str, str]:
-        """See `ModelFolder.around_inputs`."""
-        about = " ".join(self.columns.source.split())
-        group = " ".join(self.group.split())
-        lacks = f"all rows of one {group}, for each" if group else "one row, for each row it holds"
-        return (
-            f"# what any one {group or 'row'} of {about} can change\n"
-            f'let T = forest("{FOREST}")\n'
-            f"let F = leave_one_out(T)  # T without {lacks}\n",
-            "\n\n"
-            "find bound: least b per label such that\n"
-            "    forall x in X, M in F: confidence(T, x) > b => label(M, x) == label(T, x)\n",
-        )
-
     def inputs(self) -> str:
         """See `ModelFolder.inputs`."""
         X = self.held.X
