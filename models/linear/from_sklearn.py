@@ -75,7 +75,7 @@ def from_sklearn(
     estimator = getattr(estimator, "best_estimator_", estimator)
     steps, last = _flatten(estimator)
     rows = _numbers(X)
-    stage = _Stage.of_inputs(rows.shape[1])
+    stage = _Stage.of([*map(Column, range(rows.shape[1]))])
     for step in steps:
         stage = _apply(stage, step)
     fit = _read(last, y, sample_weight, len(rows))
@@ -148,10 +148,10 @@ class _Stage:
     offset: Floats | None = None
 
     @staticmethod
-    def of_inputs(count: int) -> _Stage:
-        """Return the inputs as they are."""
-        columns = tuple(map(Column, range(count)))
-        return _Stage(columns, np.zeros(count), np.ones(count))
+    def of(columns: Sequence[Column]) -> _Stage:
+        """Return columns as they are."""
+        count = sum(each.width for each in columns)
+        return _Stage(tuple(columns), np.zeros(count), np.ones(count))
 
     @property
     def width(self) -> int:
@@ -206,11 +206,6 @@ class _Stage:
             mix,
             offset,
         )
-
-
-def _of_columns(columns: Sequence[Column]) -> _Stage:
-    count = sum(each.width for each in columns)
-    return _Stage(tuple(columns), np.zeros(count), np.ones(count))
 
 
 def _apply(stage: _Stage, step: Any) -> _Stage:
@@ -279,7 +274,7 @@ def _splines(stage: _Stage, step: Any) -> _Stage:
             "SplineTransformer: expected extrapolation='constant' and a degree of 1 to 5"
         )
     bases = zip(stage.plain(step), step.bsplines_, strict=True)
-    return _of_columns(
+    return _Stage.of(
         [Column(at, step.degree, np.asarray(each.t), step.include_bias) for at, each in bases]
     )
 
@@ -294,7 +289,7 @@ def _bins(stage: _Stage, step: Any) -> _Stage:
         if len(edges) < 3:
             raise LinearError(f"KBinsDiscretizer makes one bin of column {at}: drop the column")
         columns.append(Column(at, 0, np.asarray(edges[1:-1], np.float64)))
-    return _of_columns(columns)
+    return _Stage.of(columns)
 
 
 def _one_hot(stage: _Stage, step: Any) -> _Stage:
@@ -311,7 +306,7 @@ def _one_hot(stage: _Stage, step: Any) -> _Stage:
         columns.append(Column(at, 0, known[:-1] + np.diff(known) / 2))
         kept += [first + k for k in range(len(known)) if gone is None or k != int(gone)]
         first += len(known)
-    found = _of_columns(columns)
+    found = _Stage.of(columns)
     return found if len(kept) == first else found.chosen(np.array(kept))
 
 

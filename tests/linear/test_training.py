@@ -180,11 +180,10 @@ def test_accuracy_is_that_of_a_model_without_the_rows_it_is_tested_on(tmp_path):
         tmp_path / "t.csv", tmp_path / "again", label="ill", **{**options, "identity": None}
     )
     model = opened(folder).model
-    assert (report.rows, report.leaving, report.group) == (60, 30, "person")
-    assert report.held_out and report.tested == 2 * round(0.25 * 30)
-    assert report.quality is not None and report.quality.accuracy == report.test_accuracy
-    assert 0.4 < report.test_accuracy <= 1
-    assert report.unbounded == 0 and report.distance < 1e-9
+    assert (len(report.family), report.folder.group) == (30, "person")
+    assert report.tested.held_out and len(report.tested.y) == 2 * round(0.25 * 30)
+    assert 0.4 < report.tested.quality.accuracy <= 1
+    assert report.unbounded == 0 and report.folder.receipt.coefficients < 1e-9
     assert model.groups is not None and model.groups.cells.tolist() == [
         row["person"] for row in rows
     ]
@@ -200,10 +199,11 @@ def test_numbers_are_predicted_with_their_mean_error(tmp_path):
         model = load_linear(tmp_path / kind / "linear.npz")
         found = model.scores(X[60:])[:, 0]
         found = found if kind == "ridge" else np.exp(found)
-        assert report.test_error == pytest.approx(np.abs(found - y[60:]).mean())
-        assert report.mean_error == pytest.approx(np.abs(y[:60].mean() - y[60:]).mean())
-        assert report.test_error < report.mean_error
-        assert (report.labels, report.test_accuracy, report.held_out) == (0, None, False)
+        error, of_mean = report.tested.errors
+        assert error == pytest.approx(np.abs(found - y[60:]).mean())
+        assert of_mean == pytest.approx(np.abs(y[:60].mean() - y[60:]).mean())
+        assert error < of_mean
+        assert report.tested.quality is None and not report.tested.held_out
         spec = (tmp_path / kind / "linear.spec").read_text()
         assert "find d: least d such that" in spec
         assert f"box({X[:60].min(axis=0).tolist()}" in spec
@@ -284,7 +284,7 @@ def test_separable_rows_need_a_penalty(tmp_path, snapshot):
     with pytest.raises(LinearError) as told:
         train_linear(tmp_path / "t.csv", tmp_path / "a", label="ill", penalty=0)
     assert str(told.value) == snapshot
-    assert train_linear(tmp_path / "t.csv", tmp_path / "a", label="ill").rows == 12
+    assert train_linear(tmp_path / "t.csv", tmp_path / "a", label="ill").tested.held_out
 
 
 @pytest.mark.parametrize(("kind", "cost"), [("poisson", "-1"), ("gamma", "0")])
