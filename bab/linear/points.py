@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -87,13 +88,26 @@ class Points:
             ``own - t theirs`` for slightly larger and slightly smaller multipliers.
         most : float
         """
+        low = self._beyond(own, theirs, t, 1.0, lambda found: found <= most)
+        if low is None:
+            return None
+        high = self._beyond(own, theirs, t, -1.0, lambda found: found > most)
+        x = self.point(low)
+        # Where even N's largest score is at an allowed input, that is the best.
+        best = self.best(own) if high is None else high
+        return self._walk(x, low, best, own, theirs, most)
+
+    def _beyond(
+        self, own: Floats, theirs: Floats, t: float, side: float, fits: Callable[[float], bool]
+    ) -> Integers | None:
+        """Return the best choice for a multiplier on one side of t, as near as one fits."""
         for apart in (1e-9, 1e-7, 1e-5, 1e-3, 0.1, 1.0, np.inf):
-            slopes = -theirs if apart == np.inf else own - t * (1.0 + apart) * theirs
-            low = self.best(slopes)
-            x = self.point(low)
-            if self._at(x[None], theirs)[0] <= most:
-                high = self.best(own - t * max(0.0, 1.0 - apart) * theirs)
-                return self._walk(x, low, high, own, theirs, most)
+            slopes = own - t * max(0.0, 1.0 + side * apart) * theirs
+            if apart == np.inf and side > 0:
+                slopes = -theirs
+            chosen = self.best(slopes)
+            if fits(float(self._at(self.point(chosen)[None], theirs)[0])):
+                return chosen
         return None
 
     def _walk(

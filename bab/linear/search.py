@@ -66,6 +66,7 @@ _POINTS = 8
 """Members of a round for which inputs are looked for."""
 
 _GOLDEN = (5.0**0.5 - 1.0) / 2.0
+_FAR = 1e100
 _SAME = 1e-9
 _SAFE = 1e-9
 """What another machine's rounding may change in a bound."""
@@ -333,6 +334,9 @@ class Search:
             if not self.late and not self.interrupted:
                 reason = "numerical"
                 detail = "the bound also covers mixtures of listed values, or of rival labels"
+                lost = np.max([each > _FAR for each in self.slack], axis=0)
+                if lost[self.bounds.max(axis=0).argmax()]:
+                    detail = f"of {np.count_nonzero(lost):,} members too little is known"
         worst = self.bounds.max(axis=0)
         return SearchResult(
             label=self.label, lower=self.lower, upper=max(upper, self.lower), witness=self.best,
