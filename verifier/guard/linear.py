@@ -222,14 +222,15 @@ class LinearLeakTest(LeakFinder):
         """Return whether a member certainly disagrees, and units that may."""
         sight, own, dissents = self._sight(x), self._own, False
         near: list[Integers] = []
-        for rival in sight.rivals:
-            # Where N's own label is in doubt, or beyond float64, so is that of members.
-            dissents |= not (rival.margin > rival.error and np.isfinite(self._spare(rival)))
-            for units, margins, error in self._evaluate(own, sight, rival, every):
-                if dissents and not every:
-                    return True, units[:0]
-                dissents |= bool(np.any(margins + error <= 0.0))
-                near.append(units[~(margins > error)])
+        with np.errstate(over="ignore", invalid="ignore"):
+            for rival in sight.rivals:
+                # Where N's own label is in doubt, or beyond float64, so is that of members.
+                dissents |= not (rival.margin > rival.error and np.isfinite(self._spare(rival)))
+                for units, margins, error in self._evaluate(own, sight, rival, every):
+                    if dissents and not every:
+                        return True, units[:0]
+                    dissents |= bool(np.any(margins + error <= 0.0))
+                    near.append(units[~(margins > error)])
         return dissents, np.unique(np.concatenate(near))
 
     def _evaluate(
