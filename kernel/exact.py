@@ -154,6 +154,13 @@ def members(problem: Problem, theta: Floats, R: Floats, family: Family, place: i
     rho = root((slope @ Z).plus(W.T @ (P @ t)).square()) + _OFF * total * widest
     b = Whole.of(known.b[:, 0])
     smooth = problem.kind != "squared"
+    fourth = Fraction(0)
+    if smooth:
+        squared = Whole.of(np.array(family.parts[place].at.fourth)).fractions()[0] ** 2
+        lengths = Whole(np.array([int(np.dot(z, z)) for z in Z.n], object), 2 * Z.e)
+        bend = Whole(weighted.n * lengths.n[:, None], weighted.e + lengths.e)
+        need(_exceeds(squared - _OFF * total * widest**4, Z.T @ bend), "the fourth moment")
+        fourth = root(squared * (1 + eta))
     steps, radius = [], []
     for unit in range(len(problem.starts) - 1):
         own = slice(int(problem.starts[unit]), int(problem.starts[unit + 1]))
@@ -182,8 +189,17 @@ def members(problem: Problem, theta: Floats, R: Floats, family: Family, place: i
         step = root(d.square())
         g = rho + eta * step + root(bracket.square()) + _OFF * weight * widest * (1 + widest * step)
         moved = widest * step if smooth else Fraction(0)
-        g += _excess(moved) * (1 + eta) * step
-        radius.append(_ball(g, floor, moved, widest, smooth))
+        if smooth:
+            excess = _excess(moved)
+            short = moved < Fraction(1, 100)
+            growth = 1 + moved / 3 * Fraction(101, 100) if short else 2 * excess / moved
+            g += min(excess * (1 + eta) * step, growth * fourth / 2 * step**2)
+        found = _ball(g, floor, moved, widest, smooth)
+        told = float(known.radius[unit])
+        if smooth and np.isfinite(told) and (found is None or Fraction(told) < found):
+            e = Fraction(told)
+            found = e if e * (floor - fourth * (step + e / 2)) > g else found
+        radius.append(found)
     e = min(each.e for each in steps)
     apart = np.array([each.n * 2 ** (each.e - e) for each in steps], object)
     return Exact(W, Whole(apart, e), radius)
@@ -198,9 +214,33 @@ def _norm(bend: Whole, z: Whole) -> Fraction:
     return root(root(root((square @ square).square())))
 
 
+def _exceeds(bound: Fraction, matrix: Whole) -> bool:
+    """Return whether a symmetric matrix lies below a multiple of the identity, by elimination."""
+    width = len(matrix.n)
+    # Rounded to some bits of the bound; what that changes is taken off it.
+    shift = 120 - bound.numerator.bit_length() + bound.denominator.bit_length()
+    scale = Fraction(2) ** (shift + matrix.e)
+    rows = [[-int(each * scale) for each in row] for row in matrix.n.tolist()]
+    for k in range(width):
+        rows[k][k] += int(bound * Fraction(2) ** shift) - width - 1
+    before = 1
+    for k in range(width):
+        pivot = rows[k][k]
+        if pivot <= 0:
+            return False
+        for i in range(k + 1, width):
+            first = rows[i][k]
+            rows[i] = [
+                (pivot * one - first * two) // before
+                for one, two in zip(rows[i], rows[k], strict=True)
+            ]
+        before = pivot
+    return True
+
+
 def _excess(s: Fraction) -> Fraction:
     """Return at least (e^s - 1 - s) / s."""
-    if s < Fraction(1, 1000):
+    if s < Fraction(1, 100):
         return s / 2 * (1 + s / 3 * Fraction(101, 100))
     need(s < 700, "a step is too long")
     return (_exp(s) * _PAD - 1 - s) / s
