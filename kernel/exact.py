@@ -200,9 +200,9 @@ def members(problem: Problem, theta: Floats, R: Floats, family: Family, place: i
             e = Fraction(told)
             found = e if e * (floor - fourth * (step + e / 2)) > g else found
         radius.append(found)
-    e = min(each.e for each in steps)
-    apart = np.array([each.n * 2 ** (each.e - e) for each in steps], object)
-    return Exact(W, Whole(apart, e), radius)
+    power = min(each.e for each in steps)
+    apart = np.array([each.n * 2 ** (each.e - power) for each in steps], object)
+    return Exact(W, Whole(apart, power), radius)
 
 
 def _norm(bend: Whole, z: Whole) -> Fraction:
