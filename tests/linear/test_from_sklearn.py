@@ -85,6 +85,17 @@ ESTIMATORS = {
 }
 
 
+def test_balanced_labels_have_weights_that_stay():
+    X, y, _ = drawn(5, labels=3)
+    for own in (
+        clone(LOGISTIC).set_params(class_weight="balanced"),
+        RidgeClassifier(class_weight="balanced"),
+    ):
+        model = from_sklearn(own.fit(X, y), X, y)
+        assert gradient_norm(model) < 1e-6
+        assert np.bincount(y, model.weights) == pytest.approx([20.0] * 3)
+
+
 def fitted(name, weighted=False, seed=0):
     estimator, labels = ESTIMATORS[name]
     X, y, weights = drawn(seed, labels=max(labels, 2))
