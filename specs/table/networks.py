@@ -18,7 +18,9 @@ def _whole_label(given: Bound, types: Types) -> str | None:
 
 def _score(given: Bound, types: Types) -> str | None:
     if "label" not in given and types["network"] == NETWORK:
-        return "score needs 'label': only a linear model may have a single score"
+        return (
+            "score needs 'label'\nonly a linear model may have a single score: write score(N, x, 1)"
+        )
     return _whole_label(given, types)
 
 

@@ -36,16 +36,17 @@ class Decides:
     who: str  # what it is, and that it decides leaks
     model: str  # what it decides them of
     cure: str = ""  # what to do with other claims; may be empty
+    pairs: bool = True  # whether it compares two models
 
     @property
     def shape(self) -> str:
         """The shape of the claims it decides."""
         T, model = LETTERS[self.model], self.model
+        pairs = f", and with two {model}s instead of a {model} and a family" if self.pairs else ""
         return (
             f"{self.cure}it decides\n    forall x in X, M in F: confidence({T}, x) > b => "
             f"label(M, x) == label({T}, x)\nalso with >=, with confidence({T}, x, c) and "
-            f"label(M, x) == c for one label c, without the premise, and with two {model}s "
-            f"instead of a {model} and a family"
+            f"label(M, x) == c for one label c, without the premise{pairs}"
         )
 
 
@@ -58,7 +59,9 @@ FORESTS = Decides("the search over forests decides leaks only", "forest")
 
 
 LINEARS = Decides(
-    "the search over linear models decides leaks, differences and thresholds only", "linear model"
+    "the search over linear models decides leaks, differences and thresholds only",
+    "linear model",
+    pairs=False,
 )
 
 _KINDS = {"forest": (FOREST, FAMILY_OF_FORESTS), "linear": (LINEAR, FAMILY_OF_LINEARS)}

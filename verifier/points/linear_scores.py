@@ -16,8 +16,10 @@ from leaveout.models.linear.family import centre
 from leaveout.specs import Binder, Call, Compare, Expression, Find, ForAll, Guarantee, Implies, Name
 from leaveout.specs.types import INPUTS, LINEARS
 from leaveout.verifier.points.leak_decider import Trace, finite
+from leaveout.verifier.points.leak_statements import names_model
 from leaveout.verifier.points.linear_leaks import LinearLeaks, Linears
 from leaveout.verifier.points.sentences import box_record, row_name
+from leaveout.verifier.reachable import reachable
 from leaveout.verifier.records import ExampleRecord, ModelRecord
 from leaveout.verifier.report import Result
 from leaveout.verifier.resolve_names import Resolver
@@ -246,7 +248,16 @@ class LinearScores(Engine[ScoreJob]):
     def accepts(self, statement: Statement) -> LeaveoutError | None:
         """See `Engine.accepts`."""
         read = read_scores(statement, self.context.resolver)
-        return None if isinstance(read, ScoreStatement) else read
+        if isinstance(read, ScoreStatement):
+            return None
+        checked, claim = self.context.checked, statement.claim
+        calls = (each for each in reachable(claim, checked) if isinstance(each, Call))
+        if names_model(statement, checked, "linear") and any(
+            each.function in ("score", "difference") for each in calls
+        ):
+            # No other engine knows these of linear models.
+            raise read
+        return read
 
     def load(self, statement: Statement) -> ScoreJob:
         """See `Engine.load`."""
@@ -265,12 +276,13 @@ class LinearScores(Engine[ScoreJob]):
                     asked.model, f"this model has {outputs} scores", "name one: score(L, x, 0)"
                 )
             return ScoreJob(asked, about, 0)
-        number = int(resolver.number(asked.output) or 0)
+        told = resolver.number(asked.output)
+        number = int(told) if told is not None and told.is_integer() else -1
         if outputs == 1 and about.fitted.model.labels and number == 0:
             raise resolver.fail(asked.output, "label 0 of this model always scores 0", "use 1")
         place = number - 1 if outputs == 1 and about.fitted.model.labels else number
         if not 0 <= place < outputs:
-            raise resolver.fail(asked.output, f"output {number} is out of range")
+            raise resolver.fail(asked.output, "there is no such score of this model")
         return ScoreJob(asked, about, place)
 
     def kind(self, job: ScoreJob) -> Kind:
