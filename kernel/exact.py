@@ -20,7 +20,7 @@ from leaveout.kernel.design import Region
 from leaveout.kernel.family import Family
 from leaveout.kernel.linear import Problem
 from leaveout.kernel.model import LinearModel
-from leaveout.kernel.numbers import Floats, need
+from leaveout.kernel.numbers import Floats, Rejected, need
 
 _BITS = 240
 """Bits after the point of what exponentials give."""
@@ -33,6 +33,15 @@ _PAD = Fraction(2**100 + 1, 2**100)
 
 MOST = 10_000
 """Rows up to which this takes minutes at most."""
+
+
+class NotCoveredError(Rejected):
+    """The model is of a kind that whole numbers do not cover."""
+
+
+def _cover(holds: bool, what: str) -> None:
+    if not holds:
+        raise NotCoveredError(what)
 
 
 class Whole(NamedTuple):
@@ -118,7 +127,7 @@ def _loss(problem: Problem, scores: list[Fraction]) -> tuple[Whole, Whole]:
             second = _exp(m)
             first = second - y
         else:
-            need(problem.kind == "gamma", f"no whole numbers for {problem.kind}")
+            _cover(problem.kind == "gamma", f"whole numbers do not cover {problem.kind}")
             need(m > -60 and y < 2**60, "a fitted score is too large")
             second = y * _exp(-m)
             first = 1 - second
@@ -280,10 +289,11 @@ def check_leaks(
         If the claim is not proved, or the model is of a kind that this does not cover.
     """  # fmt: skip
     design = model.design
-    need(model.outputs == 1 and len(model.labels) == 2, "whole numbers take one output")
-    need(model.tolerance == 0 and design.mix is None, "whole numbers take no tolerance and no mix")
-    need(all(each.degree <= 0 for each in design.columns), "whole numbers take no splines")
-    need(len(model.X) <= MOST, f"whole numbers take up to {MOST:,} rows")
+    _cover(model.outputs == 1 and len(model.labels) == 2, "whole numbers cover two labels")
+    _cover(model.tolerance == 0, "whole numbers cover exact minima only, no tolerance")
+    _cover(design.mix is None, "whole numbers cover no columns that a pipeline mixes")
+    _cover(all(each.degree <= 0 for each in design.columns), "whole numbers cover no splines")
+    _cover(len(model.X) <= MOST, f"whole numbers cover up to {MOST:,} rows")
     need(0 <= label < 2 and np.isfinite(upper), "the claim")
     found = members(model.problems[0], model.coefficients, family.parts[0].at.R, family, 0)
     sign = 1 if label else -1

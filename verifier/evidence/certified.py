@@ -51,6 +51,7 @@ from leaveout.verifier.values.decider import ValueJob
 
 if TYPE_CHECKING:
     from leaveout.verifier.points.forest_leaks import ForestJob
+    from leaveout.verifier.points.linear_changes import ChangeJob
     from leaveout.verifier.points.linear_leaks import LinearJob, Linears
     from leaveout.verifier.points.linear_scores import ScoreJob
 
@@ -461,6 +462,65 @@ class _LinearScores(_Asked["ScoreJob"]):
         return Standing(result, told, reached)
 
 
+class _LinearChanges(_Asked["ChangeJob"]):
+    """A statement about any few rows of a linear model."""
+
+    job: ChangeJob
+
+    @property
+    def facts(self) -> tuple[BoxRecord, int]:
+        return box_record(self.job.about.box), self.job.about.members
+
+    @property
+    def labels(self) -> list[int | None]:
+        return self.job.labels
+
+    def label_name(self, label: int | None) -> str:
+        return self.job.about.label_name(label)
+
+    def other_claim(self, claim: Checked) -> str:
+        wrong = _other_linear(self.job.about, self.folder, claim)
+        if wrong or not isinstance(claim.subject, LinearSubject):
+            return wrong
+        said, job = claim.subject.claim, self.job
+        within = None if job.within is None else _box(job.within)
+        for label in job.labels:
+            own = {**job.said(label), "within": within}
+            if said is not None and all(getattr(said, k) == each for k, each in own.items()):
+                return ""
+        return _OTHER
+
+    def _upper(self, result: Result, claims: Sequence[Checked]) -> float | None:
+        """Return what is proved of all labels of a result; None if not of all."""
+        labels = self.job.labels if result.label is None else [result.label]
+        found = {each.label: each.upper for each in claims}
+        uppers = [found.get(label) for label in labels]
+        return None if None in uppers else max(each for each in uppers if each is not None)
+
+    def contradiction(self, result: Result, claims: Sequence[Checked]) -> str:
+        """Return how claims contradict a result; empty if they do not."""
+        upper = self._upper(result, claims)
+        if upper is None or result.lower is None or result.lower <= upper:
+            return ""
+        return f"has an input at {bound(result.lower)}, above what the certificate proves"
+
+    def assess(self, result: Result, claims: Sequence[Checked]) -> Standing:
+        """Return how far claims prove a result."""
+        replayed = result.example is not None and self.job.replays(result)
+        if result.verdict == "refuted":
+            return Standing(result, "refuted" if replayed else "", replayed)
+        upper, floor = self._upper(result, claims), self.job.floor
+        if upper is None:
+            return Standing(result, "", False)
+        told = f"at most {bound(upper, up=True)}"
+        if floor is not None:
+            return Standing(result, told, result.verdict != "proved" or upper <= floor)
+        reached = _reaches(upper, result.upper) and (replayed or not result.lower)
+        if result.verdict == "proved":
+            reached = reached and _is_closed(result.lower or 0.0, result.upper)
+        return Standing(result, told, reached)
+
+
 class _Samples(_OfLeaks[SampledJob]):
     """A statement about all rows that is decided on a sample of members."""
 
@@ -750,6 +810,7 @@ QUESTIONS: Mapping[AskedOf, Callable[[Statement, Any, Path, int], _Asked[Any]]] 
     "forests": _Forests,
     "linear": _Linear,
     "linear scores": _LinearScores,
+    "linear changes": _LinearChanges,
     "samples": _Samples,
     "points": _Points,
     "values": _Values,

@@ -13,9 +13,13 @@ from leaveout.arrays import Floats, Integers
 from leaveout.bab import agree
 from leaveout.bab.linear.points import Points
 from leaveout.bab.linear.search import confidence, region_of
+from leaveout.bab.native.files.manifest_parts import box_part
+from leaveout.encoders import Box
 from leaveout.errors import LeaveoutError, LinearError
 from leaveout.kernel.budget import Budget, Change, changed, lowered, scores_of
+from leaveout.kernel.design import Region
 from leaveout.kernel.family import Family, Score
+from leaveout.kernel.linear import weakest
 from leaveout.kernel.model import LinearModel
 from leaveout.kernel.numbers import Rejected
 from leaveout.models.linear.family import bound_members
@@ -46,6 +50,39 @@ class ChangeJob:
     asked: IdpStatement | ScoreStatement
     about: Linears
     change: Change
+    within: Box | None = None  # what an added row may be
+
+    def said(self, label: int | None) -> dict[str, Any]:
+        """Return what a certificate says of the claim about a label."""
+        within = None if self.within is None else box_part(self.within)
+        return {
+            "kind": self.change.kind, "label": label, "sign": 1, "level": 0.0,
+            "count": self.change.count, "within": within,
+        }  # fmt: skip
+
+    def replays(self, result: Result) -> bool:
+        """Return whether a result's example is an input whose answer its rows change."""
+        example, about = result.example, self.about
+        rows = () if example is None else example.facts.get("rows", ())
+        if example is None or not isinstance(rows, tuple) or len(rows) > self.change.count:
+            return False
+        label, x = example.labels.get("L(x)"), np.array(example.points.get("x", ()))
+        names, model = about.fitted.model.unit_names, about.fitted.model
+        units = np.searchsorted(names, rows)
+        if not np.array_equal(names[np.minimum(units, len(names) - 1)], rows) or label is None:
+            return False
+        if not about.box.contains(x[None])[0] or label not in self.labels:
+            return False
+        other = _refitted(model, self.change, units)
+        value = confidence(model.scores(x[None])[0], label)
+        if other is None or not value > 0 or value != result.lower:
+            return False
+        region = Region.of(model.design, x, x)
+        return any(
+            score.of(other.model.coefficients) @ model.design(x[None])[0]
+            < -_distance(other, score, region)
+            for score in scores_of(about.fitted.family, label)
+        )
 
     @property
     def floor(self) -> float | None:
@@ -82,7 +119,7 @@ class _Witness:
 class LinearChanges(Engine[ChangeJob]):
     """Leaks and differences after any few rows changed."""
 
-    subject: ClassVar[Subject] = "linear scores"
+    subject: ClassVar[Subject] = "linear changes"
 
     def __init__(self, context: Context, leaks: LinearLeaks) -> None:
         super().__init__(context)
@@ -128,10 +165,9 @@ class LinearChanges(Engine[ChangeJob]):
             self._refuse_labels(asked, about)
         if call.function == "add_one":
             reader = InputReader(resolver, fitted.inputs, "linear model")
-            within = region_of(
-                self.leaks.family_of(about, asked.family), reader.read(given["within"])
-            )
-            return ChangeJob(asked, about, Change("add_one", 1, within))
+            family, within = self.leaks.family_of(about, asked.family), reader.read(given["within"])
+            change = Change("add_one", 1, region_of(family, within))
+            return ChangeJob(asked, about, change, within)
         count = resolver.number(given["rows"]) or 0.0
         if not count.is_integer() or not 1 <= count < len(fitted.unit_names):
             raise resolver.fail(
@@ -190,10 +226,14 @@ class LinearChanges(Engine[ChangeJob]):
         began, region = time.perf_counter(), region_of(family, job.about.box)
         upper, worst, alone = 0.0, labels[0], np.zeros(len(family))
         for label in labels:
+            most = 0.0
             for score in scores_of(family, label):
                 bound, own = lowered(family, budgets, region, score)
-                if bound >= upper:
-                    upper, worst, alone = bound, label, own
+                # Another machine may round otherwise.
+                most = max(most, bound * (1.0 + 1e-9) + 1e-12)
+                if most >= upper:
+                    upper, worst, alone = most, label, own
+            self._certify(job, label, most)
         witness = None
         if worst is not None and job.change.within is None and math.isfinite(upper):
             witness = self._witness(job, family, worst, alone)
@@ -219,6 +259,16 @@ class LinearChanges(Engine[ChangeJob]):
             seconds=round(time.perf_counter() - began, 3), engine="linear", solver=None,
             reason=reason, box=box_record(job.about.box), members=job.about.members,
         )  # fmt: skip
+
+    def _certify(self, job: ChangeJob, label: int | None, upper: float) -> None:
+        name, book = job.asked.statement.name, self.leaks.book
+        if book is None:
+            return
+        if math.isfinite(upper):
+            book.add_change(name, job.about, job.said(label), upper)
+            book.target.linear(book)
+        else:
+            book.target.without(name, "no finite bound was proved")
 
     def _witness(
         self, job: ChangeJob, family: Family, label: int, alone: Floats
@@ -266,7 +316,7 @@ class LinearChanges(Engine[ChangeJob]):
             labels={"L(x)": found.label, "M(x)": answer},
             words=f"{how} {told}{more} the answer at x flips from {before} to {after}, confidence "
             f"{found.value:.4g}, where x is {names.point(found.x)}",
-            features=features, label_names=names.labels,
+            features=features, label_names=names.labels, facts={"rows": tuple(rows)},
         )  # fmt: skip
 
 
@@ -286,10 +336,8 @@ def _refitted(model: LinearModel, change: Change, units: Integers) -> Family | N
         return None
 
 
-def _distance(family: Family, score: Score, region: Any) -> float:
+def _distance(family: Family, score: Score, region: Region) -> float:
     """Bound how far the minimum's score may be from the model's own, anywhere in a region."""
-    from leaveout.kernel.linear import weakest
-
     total = 0.0
     for part, _, folded in family.folded(score):
         at, nothing = part.at, np.zeros(1)
@@ -304,13 +352,8 @@ def _falls(family: Family, change: Change, score: Score, x: Floats) -> Floats:
     budgets = changed(family, change)
     for (part, _, folded), budget in zip(family.folded(score), budgets, strict=False):
         v = (part.at.R @ (folded.T @ rows)).reshape(part.at.theta.shape)
-        for first, last, design in part.problem.blocks(design_width(family)):
+        for first, last, design in part.problem.blocks(family.model.design.width):
             shares = (budget.b[first:last] * (design @ v.T)).sum(axis=1)
             unit = np.searchsorted(part.problem.starts, np.arange(first, last), side="right") - 1
             np.add.at(found, unit, -shares)
     return found
-
-
-def design_width(family: Family) -> int:
-    """Return the number of design columns."""
-    return family.model.design.width
