@@ -351,6 +351,8 @@ def leaks(
         region of own x - t ((own + apart) x - level - slack).
     """
     need((t >= 0) & np.isfinite(t), "a multiplier is negative or no number")
+    # With a multiplier of 0 nothing is asked of the member, however far it may be.
+    slack = np.where(t > 0, slack, 0.0)
     theirs = own + apart
     found = region.largest(own - t[:, None] * theirs)
     size = np.abs(own) + t[:, None] * (np.abs(own) + np.abs(apart))

@@ -101,6 +101,9 @@ class Score:
             first += count
         return found
 
+    def __neg__(self) -> Score:
+        return Score(tuple(None if each is None else -each for each in self.factors))
+
     @property
     def sizes(self) -> Score:
         """The combination with absolute factors."""
@@ -226,15 +229,32 @@ class Family:
             From `slack_over`.
         """  # fmt: skip
         score = self.margin(label, rival)
-        own, apart = score.of(self.model.coefficients), self.apart(score, first, last)
-        found = leaks(region, own, apart, slack[first:last], t)
+        return self.bounds(region, score, self.apart(score, first, last), slack[first:last], t)
+
+    def bounds(
+        self,
+        region: Region,
+        score: Score,
+        apart: Floats,
+        slack: Floats,
+        t: Floats,
+        level: float = 0.0,
+    ) -> Floats:
+        """Bound N's score where members, told by `apart`, are at most at a level."""
+        found = leaks(region, score.of(self.model.coefficients), apart, slack, t, level)
         return found + self.served(score, region.sizes, region.roundings)
 
     def shift_bounds(
         self, region: Region, score: Score, first: int, last: int, slack: Floats
     ) -> tuple[Floats, Floats]:
         """Bound the least and the greatest change of a served score, shape (units,) each."""
-        low, high = shifts(region, self.apart(score, first, last), slack[first:last])
+        return self.shifts(region, score, self.apart(score, first, last), slack[first:last])
+
+    def shifts(
+        self, region: Region, score: Score, apart: Floats, slack: Floats
+    ) -> tuple[Floats, Floats]:
+        """Bound the change of a served score by members that are told by `apart`."""
+        low, high = shifts(region, apart, slack)
         served = self.served(score, region.sizes, region.roundings)
         return low - served, high + served
 
@@ -293,13 +313,33 @@ def check_leaks(
         if rival == label:
             continue
         need(rival in multipliers, f"no multipliers for label {rival}")
-        t = np.broadcast_to(multipliers[rival], (len(family),))
-        slack = family.slack_over(family.margin(label, rival), region)
-        for first, last in family.blocks():
-            found = family.leak_bounds(region, label, rival, first, last, t[first:last], slack)
-            wrong = ~(found <= upper)
-            at = first + int(np.argmax(wrong))
-            need(~wrong, f"label {label}: unit {at} is not bounded by {upper}")
+        check_bounds(family, region, family.margin(label, rival), 0.0, upper, multipliers[rival])
+
+
+def check_bounds(
+    family: Family, region: Region, score: Score, level: float, upper: float, multipliers: Floats
+) -> None:
+    """Check that where a member's score is at most a level, N's is at most a bound.
+
+    Parameters
+    ----------
+    multipliers : ndarray of float64, shape (units,) or ()
+
+    Raises
+    ------
+    Rejected
+        If it is not proved of every member.
+    """  # fmt: skip
+    need(np.isfinite([upper, level]).all(), "the claim")
+    need(multipliers.shape in ((), (len(family),)), "one multiplier a unit")
+    t = np.broadcast_to(multipliers, (len(family),))
+    slack = family.slack_over(score, region)
+    for first, last in family.blocks():
+        apart = family.apart(score, first, last)
+        found = family.bounds(region, score, apart, slack[first:last], t[first:last], level)
+        wrong = ~(found <= upper)
+        at = first + int(np.argmax(wrong))
+        need(~wrong, f"unit {at} is not bounded by {upper}")
 
 
 def check_shifts(family: Family, region: Region, output: int, upper: float) -> None:

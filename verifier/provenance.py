@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -107,6 +108,11 @@ def _forest(path: Path, called: str) -> Iterator[NamedFile]:
     yield NamedFile(path.with_name(COLUMNS), "columns")
 
 
+def _linear(path: Path, called: str) -> Iterator[NamedFile]:
+    yield NamedFile(path, "linear", called)
+    yield NamedFile(path.with_name("linear.json"), "columns")
+
+
 def _guard(path: Path, called: str) -> Iterator[NamedFile]:
     # The guard's libraries are loaded once there is one.
     from leaveout.verifier.guard.access import BOUNDS
@@ -124,6 +130,7 @@ _BY_FUNCTION: Mapping[str, Callable[[Path, str], Iterator[NamedFile]]] = {
     "network": _network,
     "family": _family,
     "forest": _forest,
+    "linear": _linear,
     "access": _guard,
     "ballots": _plain("ballots"),
     "sharded": _plain("service"),
@@ -197,6 +204,32 @@ def of_forest(file: Path, path: str) -> TrainingRecord | None:
         rows=rows,
         features=features,
         labels=tuple(map(str, held["classes"].tolist())),
+        group=group,
+    )
+
+
+def of_linear(file: Path, path: str) -> TrainingRecord | None:
+    """Return what a linear model states of its rows; None if the file holds no linear model."""
+    held = _arrays(file, ("manifest", "X", "y", "weights", "group"))
+    try:
+        told = json.loads(held["manifest"].tobytes())
+        rows, features = held["X"].shape
+        labels, group = tuple(map(str, told["labels"])), str(told["group"] or "")
+    except (KeyError, ValueError, TypeError):
+        return None
+    digest = hashlib.sha256()
+    for name in ("X", "y", "weights", "group"):
+        if name in held:
+            digest.update(np.ascontiguousarray(held[name]).tobytes())
+    if group and "group" in held:
+        rows = len(np.unique(held["group"]))
+    return TrainingRecord(
+        path=path,
+        sha256=digest.hexdigest(),
+        manifest_sha256="",
+        rows=rows,
+        features=features,
+        labels=labels,
         group=group,
     )
 
@@ -294,7 +327,7 @@ class Origin:
         return [
             self._relative_name(each.path)
             for each in self._named
-            # Columns of a table lie beside some forests only.
+            # Columns of a table lie beside some models only.
             if each.kind != "columns" and each.path.absolute() not in held
         ]
 
@@ -312,8 +345,8 @@ class Origin:
         )
 
     def training(self) -> tuple[TrainingRecord, ...]:
-        """Return what families and forests state of their training rows."""
-        read = {"family": of_family, "forest": of_forest}
+        """Return what families, forests and linear models state of their training rows."""
+        read = {"family": of_family, "forest": of_forest, "linear": of_linear}
         found = (
             read[each.kind](each.taken.path, self._relative_name(each.taken.path))
             for each in self._held

@@ -25,7 +25,7 @@ class CellRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WitnessRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A replayed leak: networks by onnxruntime in float32, forests in float64."""
+    """A replayed leak: networks by onnxruntime in float32, forests and linear models in float64."""
 
     x: tuple[float, ...]  # the input, as the model reads it
     member: int  # position of the member in the family
@@ -41,7 +41,7 @@ class WitnessRecord(msgspec.Struct, frozen=True, kw_only=True):
     removed_id: str = ""
     group: str = ""  # the column whose cell ``removed_id`` is, if the rows of a group are lacking
     label_names: tuple[str, ...] = ()  # a name a label; empty where labels have none
-    model: Literal["network", "forest"] = "network"
+    model: Literal["network", "forest", "linear"] = "network"
 
 
 class ExampleRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,7 +126,7 @@ class ColumnRecord(msgspec.Struct, frozen=True, kw_only=True):
 class ModelRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A model that statements are about."""
 
-    model: Literal["network", "forest"]
+    model: Literal["network", "forest", "linear"]
     file: str
     family: str
     statements: tuple[str, ...]  # which are about it
@@ -217,7 +217,7 @@ class LabelByRowRecord(msgspec.Struct, frozen=True, kw_only=True):
 class ByRowRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What is proved of each training row, for one model and one input set."""
 
-    model: Literal["network", "forest"]
+    model: Literal["network", "forest", "linear"]
     network: str  # the files; a forest's family is the forest itself
     family: str  # the files; a forest's family is the forest itself
     network_sha256: str
@@ -234,10 +234,11 @@ class ByRowRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 FileKind = Literal[
     "specification", "included specification", "network", "weights", "family", "member", "forest",
-    "columns", "ballots", "service", "audit", "bounds", "rows", "given rows", "file",
+    "linear", "columns", "ballots", "service", "audit", "bounds", "rows", "given rows", "file",
 ]  # fmt: skip
-"""What a file is: ``weights`` lie beside a network, ``columns`` beside a forest, ``bounds`` are
-what a guard rests on, ``rows`` are named by the specification, ``given rows`` by ``--data``."""
+"""What a file is: ``weights`` lie beside a network, ``columns`` beside a forest or a linear model,
+``bounds`` are what a guard rests on, ``rows`` are named by the specification, ``given rows`` by
+``--data``."""
 
 
 class FileRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -250,9 +251,9 @@ class FileRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TrainingRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What a family or forest states of its training rows."""
+    """What a family, forest or linear model states of its training rows."""
 
-    path: str  # of the family or the forest, as of its `FileRecord`
+    path: str  # of the family or the model, as of its `FileRecord`
     sha256: str
     manifest_sha256: str
     rows: int

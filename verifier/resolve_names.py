@@ -1,4 +1,4 @@
-"""From names in a specification to numbers, networks, families and forests."""
+"""From names in a specification to numbers, networks, families, forests and linear models."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from leaveout.errors import FamilyError, ForestError, LeaveoutError, ModelError, cause
+from leaveout.errors import (
+    FamilyError,
+    ForestError,
+    LeaveoutError,
+    LinearError,
+    ModelError,
+    cause,
+)
 from leaveout.models import Family, Manifest, Network, load_family, load_network
 from leaveout.specs import (
     Call,
@@ -39,6 +46,7 @@ from leaveout.specs.types import INPUTS, Type
 from leaveout.specs.typing.params import Value, value_text
 
 if TYPE_CHECKING:
+    from leaveout.kernel.model import LinearModel
     from leaveout.models.forest import Forest
 
 
@@ -52,6 +60,7 @@ class Resolver:
         self._first: dict[int, Network] = {}
         self._families: dict[tuple[Path, str], Family] = {}
         self._forests: dict[Path, Forest] = {}
+        self._linear: dict[Path, LinearModel] = {}
         self.notes: list[str] = []
 
     def fail(self, node: Node, wrong: str, cure: str = "") -> LeaveoutError:
@@ -159,6 +168,22 @@ class Resolver:
     def forest_file(self, node: Expression) -> Path:
         """Return the file of a forest."""
         return self._path(node, "forest")
+
+    def linear(self, node: Expression) -> LinearModel:
+        """Load the linear model of an expression."""
+        from leaveout.models.linear.file import load_linear
+
+        path = self.linear_file(node)
+        if path not in self._linear:
+            try:
+                self._linear[path] = load_linear(path)
+            except LinearError as error:
+                raise self.fail(self.value(node), str(error)) from None
+        return self._linear[path]
+
+    def linear_file(self, node: Expression) -> Path:
+        """Return the file of a linear model."""
+        return self._path(node, "linear")
 
     def is_forest(self, node: Expression) -> bool:
         """Return whether an expression is a single forest."""

@@ -43,7 +43,7 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     row: int  # as `removed` of a witness counts it
     name: str  # what the training data calls it; empty where it does not
-    model: Literal["network", "forest"]
+    model: Literal["network", "forest", "linear"]
     network: str  # the file of the network or forest
     statements: tuple[str, ...]  # that the bounds come from
     members: int  # how many members lack the row

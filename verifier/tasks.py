@@ -36,6 +36,7 @@ USED: Mapping[Kind, frozenset[str]] = {
         {"engine", "time", "solver", "variant", "workers", "seed"}
     ),
     "leaks, forests": frozenset({"time", "workers", "certificate"}),
+    "linear": frozenset({"time", "certificate"}),
     "formula": frozenset(
         {"time", "workers", "executor", "kernel", "seed", "certificate", "resume"}
     ),
@@ -119,8 +120,11 @@ def count_searches(labels: Sequence[int]) -> str:
     return f"{len(labels)}, for label{'s' * (len(labels) != 1)} {listed}"
 
 
-Subject = Literal["networks", "forests", "samples", "points", "values"]
-"""What an engine's claims are about: leaks of networks, of forests, or of a sample; others."""
+Subject = Literal[
+    "networks", "forests", "linear", "linear scores", "samples", "points", "values"
+]  # fmt: skip
+"""What an engine's claims are about: leaks of networks, of forests, of linear models, or of a
+sample; others."""
 
 J = TypeVar("J")
 

@@ -9,6 +9,8 @@ from leaveout.specs.types import (
     FOREST,
     FORESTS,
     INPUTS,
+    LINEAR,
+    LINEARS,
     NUMBER,
     RECORD,
     RECORDS,
@@ -62,11 +64,12 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     Function(
         "leave_one_out",
-        (Parameter("forest", (FOREST,)),),
+        (Parameter("forest", (FOREST, LINEAR)),),
         FORESTS,
-        "The forest retrained without one row each, for every row that it contains.",
+        "The forest or linear model retrained without one row each, for every row that it has.",
         "let F = leave_one_out(T)",
         threat="the training set loses any one row",
+        results={FOREST: FORESTS, LINEAR: LINEARS},
     ),
     Function(
         "points",

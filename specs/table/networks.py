@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from leaveout.specs.table.signatures import Bound, Function, Parameter, Types
 from leaveout.specs.text.expressions import Number
-from leaveout.specs.types import FAMILY, FOREST, LABEL, NETWORK, NUMBER, POINT, TEXT
+from leaveout.specs.types import FAMILY, FOREST, LABEL, LINEAR, NETWORK, NUMBER, POINT, TEXT
 
 
 def _whole_label(given: Bound, types: Types) -> str | None:
@@ -16,13 +16,34 @@ def _whole_label(given: Bound, types: Types) -> str | None:
     return None
 
 
+def _score(given: Bound, types: Types) -> str | None:
+    if "label" not in given and types["network"] == NETWORK:
+        return (
+            "score needs 'label'\nonly a linear model may have a single score: write score(N, x, 1)"
+        )
+    return _whole_label(given, types)
+
+
+def _same_kind(given: Bound, types: Types) -> str | None:
+    if types["network"] == types["other"]:
+        return None
+    return f"difference compares models of one kind, not {types['network'].human} and " + (
+        types["other"].human
+    )
+
+
+def _score_in_words(given: Mapping[str, str]) -> str:
+    which = f" of label {given['label']}" if "label" in given else ""
+    return f"{given['network']}'s score{which} at {given['point']}"
+
+
 def _confidence_in_words(given: Mapping[str, str]) -> str:
     which = f" of label {given['label']}" if "label" in given else ""
     return f"{given['network']}'s confidence{which} at {given['point']}"
 
 
-_NETWORK = Parameter("network", (NETWORK,))
-_MODEL = Parameter("network", (NETWORK, FOREST))
+_MODEL = Parameter("network", (NETWORK, FOREST, LINEAR))
+_SCORED = (NETWORK, LINEAR)
 _POINT = Parameter("point", (POINT,))
 
 FUNCTIONS: tuple[Function, ...] = (
@@ -42,6 +63,13 @@ FUNCTIONS: tuple[Function, ...] = (
         threat="the training set loses any one point",
     ),
     Function(
+        "linear",
+        (Parameter("path", (TEXT,)),),
+        LINEAR,
+        "A linear model with its training rows, as leaveout linear train writes it.",
+        'let L = linear("linear.npz")',
+    ),
+    Function(
         "confidence",
         (_MODEL, _POINT, Parameter("label", (NUMBER,), optional=True)),
         NUMBER,
@@ -55,26 +83,29 @@ FUNCTIONS: tuple[Function, ...] = (
         "label",
         (_MODEL, _POINT),
         LABEL,
-        "The label a network or a forest predicts for a point: the first one with the highest "
-        "score.",
+        "The label a network, a forest or a linear model predicts for a point: the first one with "
+        "the highest score.",
         "label(M, x) == label(N, x)",
         words="{network}'s label at {point}",
     ),
     Function(
         "score",
-        (_NETWORK, _POINT, Parameter("label", (NUMBER,))),
+        (Parameter("network", _SCORED), _POINT, Parameter("label", (NUMBER,), optional=True)),
         NUMBER,
-        "The score that a network gives a label, a float32 number as onnxruntime computes it.",
+        "The score that a network gives a label, a float32 number as onnxruntime computes it; of a "
+        "linear model its output with this number, or its only one, in float64.",
         "score(N, x, 1) >= 0.5",
-        _whole_label,
-        words="{network}'s score of label {label} at {point}",
+        _score,
+        words=_score_in_words,
     ),
     Function(
         "difference",
-        (_NETWORK, Parameter("other", (NETWORK,)), _POINT),
+        (Parameter("network", _SCORED), Parameter("other", _SCORED), _POINT),
         NUMBER,
-        "The largest absolute difference, over all labels, of the scores of two networks.",
+        "The largest absolute difference, over all labels, of the scores of two networks or linear "
+        "models.",
         "difference(N, M, x) <= 0.1",
+        _same_kind,
         words="the largest difference between the scores of {network} and {other} at {point}",
     ),
 )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from leaveout.specs.deciders import Decider, Facts
 from leaveout.specs.table.listed import Lists
 from leaveout.specs.text.errors import Position, Slip, nearest
 from leaveout.specs.text.expressions import Call, Expression
-from leaveout.specs.types import NUMBER, TEXT, Type
+from leaveout.specs.types import NUMBER, TEXT, WORD, Type
 
 Bound: TypeAlias = dict[str, Expression]
 """The arguments of one call, by parameter name."""
@@ -93,6 +93,8 @@ class Function:
     parameters : tuple of Parameter
         Required ones come first.
     result : Type
+    results : mapping of Type to Type
+        By the type of the first argument, where it determines the result.
     doc : str
         Meaning, in one line.
     example : str
@@ -151,6 +153,16 @@ class Function:
     share: bool = False
     facts: Callable[[Sequence[Facts]], object] | str | None = None
     plain: Callable[..., object] | str | None = None
+    results: Mapping[Type, Type] = field(default_factory=dict)
+
+    def result_of(self, kinds: Types) -> Type:
+        """Return the type of a call with arguments of these types, by parameter."""
+        return self.results.get(kinds.get(self.parameters[0].name, WORD), self.result)
+
+    @property
+    def every_result(self) -> tuple[Type, ...]:
+        """The types that calls can have."""
+        return tuple(self.results.values()) or (self.result,)
 
     @property
     def signature(self) -> str:
@@ -159,7 +171,8 @@ class Function:
         for parameter in self.parameters:
             comma = ", " if text else ""
             text += f"[{comma}{parameter}]" if parameter.optional else f"{comma}{parameter}"
-        return f"{self.name}({text}) -> {self.result.name}"
+        results = " | ".join(kind.name for kind in self.every_result)
+        return f"{self.name}({text}) -> {results}"
 
     def call_words(self, given: Mapping[str, str]) -> str | None:
         """Return a call in words, or None if it has no wording.

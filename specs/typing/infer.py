@@ -197,7 +197,7 @@ class Inference:
             if broken:
                 wrong, _, cure = broken.partition("\n")
                 raise Slip(node.at, wrong, cure or f"as in: {function.example}")
-        return function.result
+        return function.result_of(kinds) if function.parameters else function.result
 
     @staticmethod
     def _apply_rule(function: Function, given: Bound, kinds: Types, node: Call) -> str | None:
@@ -227,7 +227,7 @@ class Inference:
             f"'{name}' of {function.name} must be {human}, but {brief(argument)} is {kind.human}"
         )
         cure = function.signature
-        makers = [each for each in self.functions.values() if each.result in expected]
+        makers = [each for each in self.functions.values() if {*each.every_result} & {*expected}]
         if kind.each in expected:
             cure = f"use each element of it: forall v in {brief(argument)}: ..."
         elif NUMBER not in expected and makers:
@@ -235,7 +235,7 @@ class Inference:
         return Slip(argument.at, wrong, cure)
 
     def _iterable(self) -> list[Type]:
-        results = {function.result for function in self.functions.values()}
+        results = {kind for each in self.functions.values() for kind in each.every_result}
         return sorted((kind for kind in results if kind.each), key=lambda kind: kind.name)
 
     def _list(self, node: ListOf, scope: Scope) -> Type:

@@ -11,6 +11,7 @@ from leaveout.verifier.checker.claim_words import PointsSubject
 from leaveout.verifier.checker.ensembles.claims import ForestSubject
 from leaveout.verifier.checker.errors import CertificateError, RejectedError
 from leaveout.verifier.checker.expressions.statements import ValueSubject
+from leaveout.verifier.checker.linear import LinearSubject
 from leaveout.verifier.checker.question import Subject
 from leaveout.verifier.checker.sampled import SampledSubject
 
@@ -18,6 +19,7 @@ __all__ = [
     "CertificateError",
     "Checked",
     "ForestSubject",
+    "LinearSubject",
     "PointsSubject",
     "RejectedError",
     "SampledSubject",

@@ -20,6 +20,15 @@ from leaveout.verifier.checker.expressions.parts import StatementPart, ValuesPar
 from leaveout.verifier.checker.expressions.statements import Statements, ValueSubject
 from leaveout.verifier.checker.files import found_file
 from leaveout.verifier.checker.leaks import Leaks, prepare_leaks
+from leaveout.verifier.checker.linear import (
+    LinearPart,
+    LinearQuestion,
+    LinearResultPart,
+    LinearSubject,
+    Members,
+    check_linear,
+    read_linear,
+)
 from leaveout.verifier.checker.manifest import (
     Certificate,
     ClaimPart,
@@ -41,7 +50,7 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, int | None, int, int], None]
 
-_About = Subject | SampledSubject | PointsSubject | ValueSubject | ForestSubject
+_About = Subject | SampledSubject | PointsSubject | ValueSubject | ForestSubject | LinearSubject
 _Walked = Callable[[], tuple[int, _About]]
 
 
@@ -54,7 +63,7 @@ class Checked:
     upper: float | None
     leaves: int  # leaves of the tree that proves it; 0 without a tree
     seconds: float
-    subject: Subject | SampledSubject | PointsSubject | ValueSubject | ForestSubject
+    subject: _About
 
 
 def check(
@@ -76,6 +85,8 @@ def check(
     found += [checker.claim(each) for each in manifest.claims]
     if manifest.forests is not None:
         found += [checker.forest(each, manifest.forests) for each in manifest.forests.results]
+    if manifest.linear is not None:
+        found += [checker.linear(each, manifest.linear) for each in manifest.linear.results]
     values = manifest.values
     return found + ([] if values is None else checker.values(values))
 
@@ -122,6 +133,8 @@ class _Checker:
         self._shelf = Shelf(certificate.path.parent, given)
         self._ready: dict[int, Leaks] = {}
         self._forests: dict[int, ForestQuestion] = {}
+        self._linear: dict[int, LinearQuestion] = {}
+        self._members: Members = {}
         self.spares: dict[str, Spare] | None = None
 
     def result(self, result: ResultPart) -> Checked:
@@ -155,6 +168,21 @@ class _Checker:
             return check_forest(result, question, proof, report), question.subject
 
         return self._run_check(result.name, result.label, result.upper, run)
+
+    def linear(self, result: LinearResultPart, part: LinearPart) -> Checked:
+        """Check a claim about a linear model."""
+
+        def run() -> tuple[int, LinearSubject]:
+            if result.question not in self._linear:
+                asked, folder = part.questions[result.question], self.certificate.path.parent
+                self._linear[result.question] = read_linear(
+                    asked, folder, self._given, self.certificate.under, self._members
+                )
+            question = self._linear[result.question]
+            return 0, check_linear(result, question, self.certificate.under(result.proof))
+
+        label = result.label if result.kind == "leaks" else None
+        return self._run_check(result.name, label, result.upper, run)
 
     def values(self, part: ValuesPart) -> list[Checked]:
         """Check the statements about values."""

@@ -18,6 +18,7 @@ from leaveout.verifier.checker.errors import CertificateError
 from leaveout.verifier.checker.expressions.parts import ValuesPart
 from leaveout.verifier.checker.expressions.parts import names as names_of
 from leaveout.verifier.checker.files import BoxPart, FilePart, refuse_repeated
+from leaveout.verifier.checker.linear import LinearPart
 from leaveout.verifier.checker.tree_shape import Numbers, TreeArrays, TreePart
 
 
@@ -148,6 +149,7 @@ class ManifestPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     values: ValuesPart | None = None
     forests: ForestsPart | None = None
     samples: tuple[SampledPart, ...] = ()
+    linear: LinearPart | None = None
 
 
 def printed_texts(manifest: ManifestPart) -> Iterator[str]:
@@ -168,6 +170,8 @@ def printed_texts(manifest: ManifestPart) -> Iterator[str]:
         yield from names_of(manifest.values)
     if manifest.forests is not None:
         yield from forest_texts(manifest.forests)
+    if manifest.linear is not None:
+        yield from manifest.linear.texts()
 
 
 _FORMATS = (1, 2, 3, 4)
@@ -211,7 +215,7 @@ def _least_format(manifest: ManifestPart) -> int:
     """Return the first format that supports everything in a manifest."""
     if manifest.samples or any(each.without for each in manifest.questions):
         return 4
-    later = manifest.values is not None or manifest.forests is not None
+    later = any(each is not None for each in (manifest.values, manifest.forests, manifest.linear))
     return 3 if later else 2 if manifest.claims else 1
 
 
@@ -242,17 +246,20 @@ def read_certificate(path: Path) -> Certificate:
             f"statements about values) and {_FORMATS[3]} (with samples)"
         )
     stated = manifest.values is not None and manifest.values.statements
-    leaks = manifest.forests is not None and manifest.forests.results
+    others = [each for each in (manifest.forests, manifest.linear) if each is not None]
+    leaks = any(each.results for each in others)
     if not (manifest.results or manifest.claims or manifest.samples or stated or leaks):
         raise CertificateError(f"{path}: claims nothing")
     for text in printed_texts(manifest):
         if not text.isprintable() or "  " in text:
             raise CertificateError(f"{path}: contains an invalid name: {text!r}")
-    if manifest.forests is not None:
-        known = len(manifest.forests.questions)
-        if not all(0 <= each.question < known for each in manifest.forests.results):
+    for part, what in ((manifest.forests, "forests"), (manifest.linear, "linear models")):
+        if part is None:
+            continue
+        known = len(part.questions)
+        if not all(0 <= each.question < known for each in part.results):
             raise CertificateError(
-                f"{path}: a claim about forests refers to a question that does not exist"
+                f"{path}: a claim about {what} refers to a question that does not exist"
             )
     asked = [(each.name, each.question) for each in manifest.results]
     asked += [(each.name, each.question) for each in manifest.samples]
@@ -273,6 +280,9 @@ def _array_prefixes(manifest: ManifestPart) -> Iterator[str]:
     yield from (bound.tree for each in manifest.samples for bound in each.bounds)
     if manifest.forests is not None:
         yield from (each.proof for each in manifest.forests.results)
+    if manifest.linear is not None:
+        yield from (each.proof for each in manifest.linear.results)
+        yield from (each.hints for each in manifest.linear.questions)
     if manifest.values is not None:
         yield from manifest.values.proofs.values()
 

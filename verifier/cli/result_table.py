@@ -26,6 +26,7 @@ from leaveout.verifier.amounts import (
 from leaveout.verifier.checker import (
     Checked,
     ForestSubject,
+    LinearSubject,
     PointsSubject,
     SampledSubject,
     Subject,
@@ -168,9 +169,10 @@ def render_checked(found: list[Checked], console: Console) -> None:
     subjects = {id(each.subject): each.subject for each in found}.values()
     for subject in subjects:
         lines += [Text(line) for line in subject.lines()]
-        if isinstance(subject, Subject | ForestSubject):
+        if isinstance(subject, Subject | ForestSubject | LinearSubject):
             own = [each.label for each in found if each.subject is subject]
-            lines.append(Text(subject.claim_text([label for label in own if label is not None])))
+            labels = [label for label in own if label is not None]
+            lines += [Text(subject.claim_text(labels))] if labels else []
     lines += [Text(line) for line in _alone(found)]
     stated = [each.subject for each in found if isinstance(each.subject, ValueSubject)]
     # Assumptions of several statements are printed once.
@@ -188,7 +190,8 @@ def _acceptance(found: Checked) -> str:
 def _upper(found: Checked) -> str:
     if isinstance(found.subject, ValueSubject):
         return "-"
-    if isinstance(found.subject, ForestSubject) and found.upper is not None and found.upper < 0:
+    told = isinstance(found.subject, ForestSubject | LinearSubject) and found.label is not None
+    if told and found.upper is not None and found.upper < 0:
         return "none"
     upper = found.upper if not isinstance(found.subject, PointsSubject) else found.subject.upper
     return "none" if upper is None else bound(upper, up=True)

@@ -29,6 +29,7 @@ from leaveout.verifier.checker.expressions.parts import Part, StatementPart
 from leaveout.verifier.checker.expressions.statements import ValueSubject
 from leaveout.verifier.checker.files import BoxPart, FilePart
 from leaveout.verifier.checker.inputs import Inputs
+from leaveout.verifier.checker.linear import LinearSubject
 from leaveout.verifier.checker.manifest import ClaimPart, QuestionPart
 from leaveout.verifier.checker.question import Subject
 from leaveout.verifier.checker.sampled import SampledSubject
@@ -50,6 +51,8 @@ from leaveout.verifier.values.decider import ValueJob
 
 if TYPE_CHECKING:
     from leaveout.verifier.points.forest_leaks import ForestJob
+    from leaveout.verifier.points.linear_leaks import LinearJob, Linears
+    from leaveout.verifier.points.linear_scores import ScoreJob
 
 J = TypeVar("J")
 
@@ -115,7 +118,7 @@ def standings(
 
 def _names(claim: Checked) -> Iterator[str]:
     """Yield the statements that a claim covers."""
-    if isinstance(claim.subject, Subject | ForestSubject):
+    if isinstance(claim.subject, Subject | ForestSubject | LinearSubject):
         # One search can answer several statements.
         yield from claim.name.split(", ")
     else:
@@ -190,7 +193,7 @@ class _Asked(ABC, Generic[J]):
 
 
 class _OfLeaks(_Asked[J]):
-    """A statement about leaks of networks or forests."""
+    """A statement about leaks of networks, forests or linear models."""
 
     def other_rows(self, report: Report) -> str:
         stated = [each for each in report.by_row if self.statement.name in each.statements]
@@ -373,6 +376,89 @@ class _Forests(_OfLeaks["ForestJob"]):
         if not _same_inputs(subject.inputs, _box(compared.box)):
             return "is about other inputs than the certificate"
         return ""
+
+
+class _Linear(_OfLeaks["LinearJob"]):
+    @property
+    def leaks(self) -> LinearJob:
+        return self.job
+
+    def other_claim(self, claim: Checked) -> str:
+        said = claim.subject.claim if isinstance(claim.subject, LinearSubject) else None
+        return _OTHER if said is not None else _other_linear(self.job.compared, self.folder, claim)
+
+
+def _other_linear(about: Linears, folder: Path, claim: Checked) -> str:
+    """Return how a claim about a linear model differs from a statement in its model or inputs."""
+    subject = claim.subject
+    if not isinstance(subject, LinearSubject):
+        return _OTHER
+    if file_part(about.fitted.file, folder, "file")["sha256"] != subject.sha256:
+        return "is about another linear model than the certificate"
+    if subject.members != about.members:
+        return f"is about {about.members:,} members, the certificate about {subject.members:,}"
+    if not _same_inputs(subject.inputs, _box(about.box)):
+        return "is about other inputs than the certificate"
+    return ""
+
+
+class _LinearScores(_Asked["ScoreJob"]):
+    """A statement about the scores of a linear model and its members."""
+
+    job: ScoreJob
+
+    @property
+    def facts(self) -> tuple[BoxRecord, int]:
+        return box_record(self.job.about.box), self.job.about.members
+
+    def other_claim(self, claim: Checked) -> str:
+        wrong = _other_linear(self.job.about, self.folder, claim)
+        if wrong or not isinstance(claim.subject, LinearSubject):
+            return wrong
+        said = claim.subject.claim
+        own = self.job.said
+        if said is None or any(getattr(said, name) != value for name, value in own.items()):
+            return _OTHER
+        return ""
+
+    def _signed(self, result: Result) -> tuple[float | None, float | None]:
+        """Return the bounds of a result as a certificate counts them."""
+        if self.job.asked.sign > 0:
+            return result.lower, result.upper
+        low, high = result.upper, result.lower
+        return (None if low is None else -low), (None if high is None else -high)
+
+    def contradiction(self, result: Result, claims: Sequence[Checked]) -> str:
+        """Return how claims contradict a result; empty if they do not."""
+        uppers = [each.upper for each in claims if each.upper is not None]
+        lower, _ = self._signed(result)
+        if not uppers or lower is None or lower <= min(uppers):
+            return ""
+        return (
+            f"has an input at {bound(lower)} in the results, but the certificate proves that none "
+            f"exceeds {bound(min(uppers), up=True)}"
+        )
+
+    def assess(self, result: Result, claims: Sequence[Checked]) -> Standing:
+        """Return how far claims prove a result."""
+        if result.verdict == "refuted":
+            again = self.job.replays(result)
+            return Standing(result, "refuted" if again else "", again)
+        uppers = [each.upper for each in claims if each.upper is not None]
+        if not uppers:
+            return Standing(result, "", False)
+        upper, floor = min(uppers), self.job.floor
+        told = f"at most {bound(upper, up=True)}"
+        if self.job.asked.sign < 0:
+            told = f"at least {bound(-upper)}"
+        if floor is not None:
+            return Standing(result, told, result.verdict != "proved" or upper <= floor)
+        lower, most = self._signed(result)
+        reached = _reaches(upper, most)
+        if result.verdict == "proved":
+            reached = reached and lower is not None and self.job.replays(result)
+            reached = reached and _is_closed(lower or 0.0, most)
+        return Standing(result, told, reached)
 
 
 class _Samples(_OfLeaks[SampledJob]):
@@ -662,6 +748,8 @@ class _Values(_Asked[ValueJob]):
 QUESTIONS: Mapping[AskedOf, Callable[[Statement, Any, Path, int], _Asked[Any]]] = {
     "networks": _Networks,
     "forests": _Forests,
+    "linear": _Linear,
+    "linear scores": _LinearScores,
     "samples": _Samples,
     "points": _Points,
     "values": _Values,

@@ -32,6 +32,7 @@ _MODELS = {
     "network": "a neural network",
     "family": "networks of one architecture, each trained without one row",
     "forest": "a random forest",
+    "linear": "a linear model",
     "ballots": "votes of base classifiers, given by their answers to test points",
     "service": "models on shards, given by the settings of their service",
     "audit": "unlearned and retrained models, given by what attacks saw of them",

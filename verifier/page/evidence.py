@@ -20,7 +20,7 @@ from leaveout.verifier.page.markup import (
 )
 from leaveout.verifier.page.model import Page
 from leaveout.verifier.page.prose import call_hook
-from leaveout.verifier.points.sentences import LETTERS, row_name
+from leaveout.verifier.points.sentences import LETTERS, NOUNS, row_name
 from leaveout.verifier.records import BoxRecord, CellRecord, ExampleRecord, Fact, WitnessRecord
 from leaveout.verifier.report import Result
 
@@ -92,7 +92,7 @@ def _sentence(text: str) -> Html | None:
 
 
 def _witness(witness: WitnessRecord, box: BoxRecord) -> Html:
-    model, text = witness.model, _writer(witness)
+    model, text = NOUNS[witness.model], _writer(witness)
     rows: list[list[Child]] = [
         [_label(witness, label), text(own), text(other)]
         for label, (own, other) in enumerate(
@@ -152,7 +152,7 @@ def _units(witness: WitnessRecord) -> Html | None:
             f"; the member lacks {row_name(witness.removed, witness.removed_id, witness.group)}"
         )
     columns = [Column("Column"), Column("Value", number=True)]
-    columns.append(Column(f"As the {witness.model} reads it", number=True))
+    columns.append(Column(f"As the {NOUNS[witness.model]} reads it", number=True))
     shown = table(title, columns, rows, seen=len(known) <= _OPEN)
     return shown if len(known) <= _OPEN else collapsible(title, shown)
 
@@ -167,7 +167,7 @@ def _value(cell: CellRecord) -> str:
 
 def _writer(witness: WitnessRecord) -> Callable[[float], str]:
     """Return the number formatter for the model's precision: float32 or float64."""
-    return cell_text if witness.model == "forest" else feature_text
+    return cell_text if witness.model != "network" else feature_text
 
 
 def _example(example: ExampleRecord, box: BoxRecord) -> Html:

@@ -21,14 +21,13 @@ from leaveout.deadline import NEVER, Deadline
 from leaveout.encoders import Box
 from leaveout.errors import ForestError, LeaveoutError
 from leaveout.models.forest import DareForestClassifier, Forest, exact_forest
-from leaveout.models.forest.columns import COLUMNS, ForestColumns, load_columns
+from leaveout.models.forest.columns import COLUMNS, load_columns
 from leaveout.models.forest.family import ForestFamily
 from leaveout.models.forest.leave_one_out import leave_one_out
 from leaveout.models.forest.plain import Ensemble, forest_digest
 from leaveout.models.forest.reading import scored_with_rows
 from leaveout.models.forest.scored import ScoredForest
 from leaveout.models.quality import Quality
-from leaveout.models.train.encoding import CategoryColumn, cell_text, decode_row
 from leaveout.specs import Call
 from leaveout.verifier.points.inputs import InputReader
 from leaveout.verifier.points.leak_decider import (
@@ -38,96 +37,31 @@ from leaveout.verifier.points.leak_decider import (
     Trace,
     column_records,
 )
-from leaveout.verifier.points.leak_statements import FORESTS, IdpStatement, names_forest
+from leaveout.verifier.points.leak_statements import FORESTS, IdpStatement, names_model
 from leaveout.verifier.points.proofs import CertificateTarget
 from leaveout.verifier.points.row_bounds import Kept
-from leaveout.verifier.points.sentences import NO_CONFIDENCE, label_phrase, row_name
-from leaveout.verifier.records import ByRowRecord, CellRecord, ModelRecord, WitnessRecord
+from leaveout.verifier.points.sentences import NO_CONFIDENCE
+from leaveout.verifier.points.table_names import TableNames
+from leaveout.verifier.records import ByRowRecord, ModelRecord, WitnessRecord
 from leaveout.verifier.report import Result
 from leaveout.verifier.tasks import Context, Kind, Statement, Subject
 from leaveout.verifier.time_sharing import Clock
 
-_SHOWN = 12
 
-
-@dataclass(frozen=True, eq=False)
-class ForestNames:
-    """Names of labels, rows and columns."""
-
-    labels: tuple[str, ...]  # the labels themselves, in words
-    columns: ForestColumns | None
-    group: str = ""  # the column whose equal cells name rows that leave together
-    groups: Mapping[int, str] = field(default_factory=dict)  # by the first row of each
-
-    @staticmethod
-    def of(
-        path: Path, forest: ScoredForest, features: int, rows: Ensemble | None = None
-    ) -> ForestNames:
-        """Return the names in the file of a forest with ``features`` features."""
-        beside = path.with_name(COLUMNS)
-        columns = load_columns(beside, features) if beside.exists() else None
-        labels = tuple(map(str, forest.classes.tolist()))
-        if rows is None or rows.groups is None:
-            return ForestNames(labels, columns)
-        first = np.searchsorted(rows.names, rows.unit_names)
-        groups = dict(zip(rows.unit_names.tolist(), rows.groups.cells[first].tolist(), strict=True))
-        return ForestNames(labels, columns, rows.groups.column, groups)
-
-    @property
-    def every_label(self) -> str:
-        """All labels with their numbers."""
-        return ", ".join(f"{at} is {name!r}" for at, name in enumerate(self.labels))
-
-    def label_name(self, label: int) -> str:
-        """Return the name of a label; empty if it only has a number."""
-        return "" if self.labels[label] == str(label) else self.labels[label]
-
-    def row_id(self, row: int) -> str:
-        """Return a row's name in the table; empty if it has none."""
-        ids = self.groups if self.group or self.columns is None else self.columns.ids
-        return ids.get(row, "")
-
-    def cells(self, x: Floats) -> tuple[CellRecord, ...]:
-        """Return an input by table columns; empty if there are none."""
-        known = self.columns
-        if known is None or known.encoding is None or len(known.features) != len(x):
-            return ()
-        values = decode_row(known.encoding, x)
-        cells, first = [], 0
-        for column in known.encoding.columns:
-            at = tuple(range(first, first + len(column.features)))
-            first += len(at)
-            value = values[column.name]
-            if isinstance(column, CategoryColumn):
-                possible = sorted(x[list(at)].tolist()) == [0.0] * (len(at) - 1) + [1.0]
-            else:
-                possible = not column.whole or float(value).is_integer()
-            unit = known.units.get(column.name, "")
-            cells.append(
-                CellRecord(name=column.name, at=at, value=value, nearest=not possible, unit=unit)
-            )
-        return tuple(cells)
-
-    def point(self, x: Floats) -> str:
-        """Return an input in words, by columns or else feature numbers."""
-        cells = self.cells(x)
-        parts = [
-            f"{cell.name} = {cell_text('' if cell.value is None else cell.value)}"
-            f"{f' {cell.unit}' if cell.unit else ''}"
-            for cell in cells
-        ]
-        parts = parts or [cell_text(value) for value in x.tolist()]
-        more = f" and {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""
-        shown = f"({', '.join(parts[:_SHOWN])}{more})"
-        wrong = ", ".join(cell.name for cell in cells if cell.nearest)
-        return f"nearest to {shown}, but not a possible record in {wrong}" if wrong else shown
+def forest_names(
+    path: Path, forest: ScoredForest, features: int, rows: Ensemble | None = None
+) -> TableNames:
+    """Return the names in the file of a forest with ``features`` features."""
+    beside = path.with_name(COLUMNS)
+    columns = load_columns(beside, features) if beside.exists() else None
+    return TableNames.of(tuple(map(str, forest.classes.tolist())), columns, rows)
 
 
 def witness_record(
-    names: ForestNames, witness: Witness, whole: ScoredForest, other: ScoredForest | None
+    names: TableNames, witness: Witness, whole: ScoredForest, other: ScoredForest | None
 ) -> WitnessRecord:
     """Return a witness as stored in the report."""
-    pair, known = other is not None, whole.classes.tolist()
+    known = whole.classes.tolist()
     theirs = known if other is None else other.classes.tolist()
     every = known + [label for label in theirs if label not in known]
     names = replace(names, labels=tuple(map(str, every)))
@@ -135,29 +69,7 @@ def witness_record(
     scores, member_scores = np.zeros(len(every)), np.zeros(len(every))
     scores[: len(known)], member_scores[place] = witness.scores, witness.member_scores
     answer = place[int(np.argmax(witness.member_scores))]
-    told = [label_phrase(each, names.label_name(each)) for each in (witness.label, answer)]
-    row = names.row_id(witness.removed)
-    without = (
-        "in the other forest" if pair else f"without {row_name(witness.removed, row, names.group)}"
-    )
-    return WitnessRecord(
-        x=tuple(witness.x.tolist()),
-        member=witness.member,
-        removed=witness.removed,
-        confidence=witness.confidence,
-        scores=tuple(scores.tolist()),
-        member_scores=tuple(member_scores.tolist()),
-        label=witness.label,
-        member_label=answer,
-        words=f"{without} the answer at x flips from {told[0]} to {told[1]}, confidence "
-        f"{witness.confidence:.4g}, where x is {names.point(witness.x)}",
-        cells=names.cells(witness.x),
-        other=pair,
-        removed_id="" if pair else row,
-        group="" if pair else names.group,
-        label_names=names.labels if any(map(names.label_name, range(len(names.labels)))) else (),
-        model="forest",
-    )
+    return names.leak(witness, scores, member_scores, answer, "forest", other is not None)
 
 
 def outside_inputs(rows: Floats, box: Box, called: str = "rows") -> list[str]:
@@ -292,7 +204,7 @@ class Forests(Compared):
     rows: NDArray[np.float64]  # shape (rows, features)
     leaving: int  # how many rows, or groups of them, can leave
     other: ScoredForest | None  # the other forest; None where every row's deletion is asked about
-    names: ForestNames
+    names: TableNames
     deletions: Deletions
     _questions: list[Question] = field(default_factory=list)
 
@@ -411,7 +323,7 @@ class ForestLeaks(LeakEngine[Forests]):
 
     def accepts(self, statement: Statement) -> LeaveoutError | None:
         """See `Engine.accepts`; no other engine decides claims on forests."""
-        if not names_forest(statement, self.context.checked):
+        if not names_model(statement, self.context.checked, "forest"):
             return self.context.resolver.fail(statement.claim, "this claim is not about a forest")
         refusal = super().accepts(statement)
         if refusal is not None:
@@ -440,7 +352,7 @@ class ForestLeaks(LeakEngine[Forests]):
         file, features = resolver.forest_file(leak.network), forest.n_features_in_
         try:
             held = forest.ensemble() if isinstance(forest, DareForestClassifier) else None
-            names = ForestNames.of(file, whole, features, held)
+            names = forest_names(file, whole, features, held)
         except ForestError as error:
             raise resolver.fail(leak.network, str(error)) from None
         self.note(

@@ -29,7 +29,7 @@ class InputReader:
 
     resolver: Resolver
     dimension: int  # features the model reads
-    model: Literal["network", "forest"] = "network"
+    model: Literal["network", "forest", "linear model"] = "network"
     notes: list[str] = field(default_factory=list)  # what a reader of the results should know
     _data: dict[Path, NDArray[np.float32]] = field(default_factory=dict, init=False)
 
@@ -89,10 +89,10 @@ class InputReader:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Round a fixed feature to the number a network reads.
 
-        Over a box without a float32 number every claim would be vacuous. A forest reads every
-        float64 number.
+        Over a box without a float32 number every claim would be vacuous. Forests and linear models
+        read every float64 number.
         """
-        if self.model == "forest":
+        if self.model != "network":
             return lower, upper
         with np.errstate(over="ignore", invalid="ignore"):
             least = lower.astype(np.float32)
@@ -173,7 +173,7 @@ class InputReader:
         with self.resolver.answering_for(call):
             columns, rows = np.asarray(listed.columns), np.asarray(list(listed.rows), np.float64)
         try:
-            every = Choices(columns, rows, exact=self.model == "forest")
+            every = Choices(columns, rows, exact=self.model != "network")
             inside = every.within(box.lower, box.upper)
         except LeaveoutError as error:
             wrong = str(error).removeprefix("box: ")

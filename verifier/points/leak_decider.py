@@ -41,7 +41,7 @@ _UNCONDITIONAL = -1e-9
 class Compared(ABC):
     """A model, what its answers are held against, and the inputs; statements share it."""
 
-    model: ClassVar[Literal["network", "forest"]]
+    model: ClassVar[Literal["network", "forest", "linear"]]
     files: tuple[Path, Path]  # of the model, and of what it is held against
     box: Box
     pair: bool  # whether it is held against one other model, rather than a family

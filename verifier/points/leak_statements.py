@@ -21,8 +21,9 @@ from leaveout.specs import (
     Name,
     Number,
 )
-from leaveout.specs.types import FOREST
+from leaveout.specs.types import FOREST, LINEAR
 from leaveout.specs.types import FORESTS as FAMILY_OF_FORESTS
+from leaveout.specs.types import LINEARS as FAMILY_OF_LINEARS
 from leaveout.verifier.points.sentences import LETTERS
 from leaveout.verifier.reachable import reachable
 from leaveout.verifier.resolve_names import Resolver
@@ -56,10 +57,17 @@ LUCID = Decides(
 FORESTS = Decides("the search over forests decides leaks only", "forest")
 
 
-def names_forest(statement: Guarantee | Find, spec: CheckedSpec) -> bool:
-    """Return whether a statement is about a forest."""
+LINEARS = Decides(
+    "the search over linear models decides leaks, differences and thresholds only", "linear model"
+)
+
+_KINDS = {"forest": (FOREST, FAMILY_OF_FORESTS), "linear": (LINEAR, FAMILY_OF_LINEARS)}
+
+
+def names_model(statement: Guarantee | Find, spec: CheckedSpec, kind: str) -> bool:
+    """Return whether a statement is about a forest, or a linear model."""
     return any(
-        isinstance(node, Call) and spec.type_of(node) in (FOREST, FAMILY_OF_FORESTS)
+        isinstance(node, Call) and spec.type_of(node) in _KINDS[kind]
         for node in reachable(statement.claim, spec)
     )
 

@@ -265,6 +265,11 @@ class CertificateTarget:
         assert self._book is not None
         self._book.forests = claims
 
+    def linear(self, claims: ValueClaims) -> None:
+        """Store the claims about linear models."""
+        assert self._book is not None
+        self._book.linear = claims
+
     def without(self, name: str, why: str) -> None:
         """Note that a statement is not in the certificate."""
         self._missing.append(f"{name} is not in the certificate: {why}")

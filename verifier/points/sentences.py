@@ -33,8 +33,11 @@ from leaveout.verifier.records import (
     WitnessRecord,
 )
 
-LETTERS = {"network": "N", "forest": "T"}
+LETTERS = {"network": "N", "forest": "T", "linear model": "L"}
 """What a model is called where nobody has named it."""
+
+NOUNS = {"network": "network", "forest": "forest", "linear": "linear model"}
+"""What kinds of models are called."""
 
 
 NO_CONFIDENCE = "no answer of a forest has a confidence above 1"

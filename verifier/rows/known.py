@@ -46,7 +46,7 @@ __all__ = [
     "to_json",
 ]
 
-_BYTES = {"network": 4, "forest": 8}
+_BYTES = {"network": 4, "forest": 8, "linear": 8}
 
 
 def refuse_unfit(record: ByRowRecord) -> None:

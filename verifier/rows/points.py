@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +12,27 @@ from numpy.typing import NDArray
 
 from leaveout.arrays import Floats
 from leaveout.bab import make_instance
+from leaveout.bab.linear.search import confidence, dissenters
 from leaveout.bab.native.files.manifest_parts import family_digest, network_digest
 from leaveout.encoders import Box
 from leaveout.errors import SpecError
+from leaveout.kernel.model import LinearModel
 from leaveout.models import Family, Network, load_family, load_network
+from leaveout.models.archive import read_archive
 from leaveout.models.forest.classifier import DareForestClassifier
-from leaveout.models.forest.columns import COLUMNS, load_columns
+from leaveout.models.forest.columns import COLUMNS, ForestColumns, load_columns
 from leaveout.models.forest.leave_one_out import leave_one_out
 from leaveout.models.forest.plain import Ensemble, forest_digest
 from leaveout.models.forest.scored import ScoredForest
+from leaveout.models.linear.family import bound_members, centre
+from leaveout.models.linear.file import load_linear
 from leaveout.verifier.guard.forests.leaks import ForestLeakTest
 from leaveout.verifier.guard.forests.subject import ForestAccess, ForestSubject
 from leaveout.verifier.guard.leaks import Crowd
 from leaveout.verifier.points.answers import answers_of, as_box
-from leaveout.verifier.points.forest_leaks import ForestNames
+from leaveout.verifier.points.forest_leaks import forest_names
 from leaveout.verifier.points.given import GivenPoints
+from leaveout.verifier.points.linear_leaks import load_names
 from leaveout.verifier.points.sentences import point_words
 from leaveout.verifier.records import ByRowRecord, RowLeakRecord
 from leaveout.verifier.row_records import RowPointsRecord, RowsError
@@ -63,8 +69,10 @@ def changed_points(
     given = GivenPoints.of(data)
     if record.model == "network":
         asked = ask_networks(record, given, network, family, folders)
-    else:
+    elif record.model == "forest":
         asked = ask_forest(record, given, data, network, folders)
+    else:
+        asked = ask_linear(record, given, data, network, folders)
     # Of several members without a row any may be the one that answers otherwise.
     changed: dict[int, dict[int, int]] = {row: {} for row, _ in _left_out(record)}
     for point, members in enumerate(asked.apart):
@@ -218,8 +226,12 @@ def input_words(
     if record.model == "network":
         manifest = network_and_family(record, network, family, folders)[1].manifest
         return lambda x: point_words(manifest, np.asarray(x, np.float32))
+    if record.model == "linear":
+        where, model = _linear(record, network, folders)
+        known = load_names(where, model)
+        return lambda x: known.point(np.asarray(x))
     path, ensemble = _forest(record, network, folders)
-    names = ForestNames.of(path, ScoredForest.of(ensemble), ensemble.X.shape[1])
+    names = forest_names(path, ScoredForest.of(ensemble), ensemble.X.shape[1])
     return lambda x: names.point(np.asarray(x))
 
 
@@ -258,6 +270,56 @@ def _same(path: str, found: str, expected: str, what: Callable[[], str]) -> None
             f"{path}: differs from the verified {what()} (sha256 {found[:12]}..., expected "
             f"{expected[:12]}...); pass the one that was verified, or verify again"
         )
+
+
+def _linear(
+    record: ByRowRecord, file: Path | None, folders: Sequence[Path]
+) -> tuple[Path, LinearModel]:
+    """Read the linear model of a record."""
+    path = find_file(record.network, file, folders, "--network")
+    model = load_linear(path)
+    _same(str(path), model.digest, record.network_sha256, lambda: "linear model")
+    return path, model
+
+
+def ask_linear(
+    record: ByRowRecord, given: GivenPoints, data: Any, file: Path | None, folders: Sequence[Path]
+) -> Asked:
+    """Evaluate a linear model, and its members without each row, at points."""
+    path, model = _linear(record, file, folders)
+    columns = load_names(path, model).columns
+    x = _linear_points(given, data, model.inputs, columns)
+    scores = model.scores(x)
+    labels = scores.argmax(axis=1)
+    confidences = np.array([confidence(own, at) for own, at in zip(scores, labels, strict=True)])
+    family, apart = dissenters(bound_members(model), x, labels)
+
+    def answer(member: int, point: int) -> int:
+        other = replace(model, coefficients=centre(family, member))
+        return int(other.answers(x[point][None])[0])
+
+    return Asked(x, labels, confidences, model.unit_names, apart, answer)
+
+
+def _linear_points(
+    given: GivenPoints, data: Any, width: int, columns: ForestColumns | None
+) -> Floats:
+    encoding = None if columns is None else columns.encoding
+    table = given.table_like(encoding)
+    if table is not None and columns is not None and encoding is not None:
+        x = columns.encode(list(table.records()))
+    elif table is not None:
+        x = np.array([[float(each) for each in row.values()] for row in table.records()])
+    elif given.name != given.place:
+        arrays = read_archive(Path(data), RowsError)
+        x = np.asarray(arrays["X_test" if "X_test" in arrays else "X"], np.float64)
+    else:
+        x = np.asarray(data, np.float64).reshape(len(data), -1)
+    if x.ndim != 2 or x.shape[1] != width:
+        raise RowsError(
+            f"{given.place}: a point has {x.shape[-1]} features, the linear model reads {width}"
+        )
+    return np.require(x, np.float64, ["C"])
 
 
 def ask_forest(

@@ -15,6 +15,7 @@ from leaveout.deadline import Deadline
 from leaveout.verifier.options import VerifyOptions
 from leaveout.verifier.points.answers import as_box
 from leaveout.verifier.points.row_bounds import in_levels
+from leaveout.verifier.points.sentences import NOUNS
 from leaveout.verifier.records import ByRowRecord, RowLeakRecord
 from leaveout.verifier.row_records import RowsError
 from leaveout.verifier.rows.known import refuse_unfit, with_leaks
@@ -39,10 +40,10 @@ def search_rows(
     """Search the leaks of each row separately, highest bounds first."""
     deadline = Deadline.after(seconds)
     refuse_unfit(record)
-    if record.model == "forest":
+    if record.model != "network":
         raise RowsError(
-            "--time: a forest's rows are already searched individually; for tighter bounds "
-            "raise --time of 'leaveout verify'"
+            f"--time: a {NOUNS[record.model]}'s rows are already searched individually; for "
+            "tighter bounds raise --time of 'leaveout verify'"
         )
     whole, members = network_and_family(record, network, family, folders)
     instance = make_instance(whole, members, as_box(record.box))

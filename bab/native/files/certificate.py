@@ -109,6 +109,7 @@ class CertificateBook:
     text: str  # its text
     values: ValueClaims | None = None  # statements about values
     forests: ValueClaims | None = None  # claims about leaks of forests
+    linear: ValueClaims | None = None  # claims about linear models
     _questions: list[tuple[Instance, FileFacts]] = field(default_factory=list)
     _claims: dict[tuple[int, int], _Claim] = field(default_factory=dict)
     _points: list[PointsClaim] = field(default_factory=list)
@@ -163,7 +164,7 @@ class CertificateBook:
 
     def __bool__(self) -> bool:
         named = any(each.names for each in self._claims.values())
-        others = (self._points, self._sampled, self.values, self.forests)
+        others = (self._points, self._sampled, self.values, self.forests, self.linear)
         return named or any(map(bool, others))
 
     def _place(self, instance: Instance, files: FileFacts) -> int:
@@ -176,7 +177,7 @@ class CertificateBook:
     def outside(self, folder: Path) -> list[dict[str, list[Path]]]:
         """Return the files, by kind, that a checker given only the folder cannot open."""
         found = list(self._by_claim())
-        others = [each.files for each in (self.values, self.forests) if each]
+        others = [each.files for each in (self.values, self.forests, self.linear) if each]
         if others:
             found.append({"files": list(dict.fromkeys(file for own in others for file in own))})
         return [
@@ -245,7 +246,8 @@ class CertificateBook:
                 claim.part(name, folder) for claim, name in zip(self._points, names, strict=True)
             ]
         proofs: dict[str, Mapping[str, NDArray[Any]]] = {}
-        for kind, own in (("values", self.values), ("forests", self.forests)):
+        kinds = ("values", self.values), ("forests", self.forests), ("linear", self.linear)
+        for kind, own in kinds:
             if own:
                 prefixes = {}
                 for key, arrays in own.proofs():

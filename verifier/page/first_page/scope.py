@@ -12,6 +12,7 @@ from leaveout.verifier.amounts import count_noun, percent, written_number
 from leaveout.verifier.page.markup import clean
 from leaveout.verifier.page.model import Page, Run
 from leaveout.verifier.page.spec_text import Written
+from leaveout.verifier.points.sentences import NOUNS
 from leaveout.verifier.records import BoxRecord, ColumnRecord, ModelRecord
 
 TOPICS = (
@@ -136,10 +137,11 @@ def _covered_records(page: Page) -> list[str]:
         which = count_noun(model.members, "training record")
         if model.rows is not None and model.rows > model.members:
             which = f"{model.members:,} of {count_noun(model.rows, 'training record')}"
-        found.append(
-            f"Leaving out any one of {which}, where the {model.model} is otherwise trained in the "
-            "same way: the same recipe, settings and random start."
-        )
+        how = "trained in the same way: the same recipe, settings and random start"
+        if model.model == "linear":
+            how = "fitted in the same way, with the inputs encoded as they are"
+        noun = NOUNS[model.model]
+        found.append(f"Leaving out any one of {which}, where the {noun} is otherwise {how}.")
     return found
 
 
@@ -265,6 +267,7 @@ SHORT = 12
 _CALLS: Mapping[str, str] = {
     "network": "network",
     "forest": "forest",
+    "linear": "linear model",
     "ballots": "models that vote",
     "sharded": "service",
     "audit": "audited models",
@@ -275,6 +278,7 @@ _CALLS: Mapping[str, str] = {
 _ROLES: Mapping[str, str] = {
     "network": "network",
     "forest": "forest",
+    "linear": "linear model",
     "ballots": "models that vote",
     "service": "service",
     "audit": "audited models",
@@ -284,7 +288,7 @@ _ROLES: Mapping[str, str] = {
 _OTHER_FILES: Mapping[str, str] = {
     "family": "networks each trained without one record",
     "member": "network trained without a record",
-    "columns": "columns of the forest",
+    "columns": "columns of the model's table",
     "bounds": "bounds of the guard",
     "rows": "records named",
     "given rows": "rows given",

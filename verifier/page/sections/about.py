@@ -20,6 +20,7 @@ from leaveout.verifier.page.markup import (
     verdict,
 )
 from leaveout.verifier.page.model import Page, Run
+from leaveout.verifier.points.sentences import NOUNS
 from leaveout.verifier.records import BoxRecord, ChoicesRecord
 
 _MOST = 1000
@@ -100,6 +101,8 @@ _LEAKS = {
     "member: leaving one point out changes the answer, or makes it a tie.",
     "forest": "An input on which a forest and a member answer different labels: leaving one "
     "point out changes the answer.",
+    "linear": "An input whose label has a confidence above 0 in the linear model and below 0 in a "
+    "member: leaving one point out changes the answer.",
 }
 
 
@@ -120,7 +123,7 @@ def meaning(page: Page) -> Html:
     ]
     models = {result.witness.model for result in results if result.witness is not None}
     if models:
-        kinds = " or ".join(sorted(models, reverse=True))
+        kinds = " or ".join(NOUNS[each] for each in sorted(models, reverse=True))
         words += [
             ("member", f"A {kinds} retrained without one training point."),
             ("confidence", "The score of a label minus the best other score."),

@@ -1,0 +1,217 @@
+"""Claims about linear models: read the model, and let the kernel prove its members and bounds."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.verifier.checker.errors import CertificateError, RejectedError
+from leaveout.verifier.checker.files import BoxPart, FilePart, found_file
+from leaveout.verifier.checker.inputs import Inputs, number, read_box, runs
+
+if TYPE_CHECKING:
+    from leaveout.kernel.family import Family
+    from leaveout.kernel.model import LinearModel
+    from leaveout.verifier.checker.readers import Given
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+class LinearQuestionPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A linear model, its members, and a set of inputs."""
+
+    model: FilePart
+    members: int
+    hints: str  # prefix of the arrays from which the members are proved
+    box: BoxPart
+
+
+class LinearResultPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One claim: what is bounded never exceeds ``upper``.
+
+    Of leaks it is the confidence in ``label``; of differences that of any output's scores; of a
+    threshold ``sign`` times the model's output ``label``, where a member's is at most ``level``.
+    """
+
+    question: int
+    name: str
+    kind: Literal["leaks", "difference", "threshold"]
+    label: int | None
+    sign: int
+    level: float
+    upper: float
+    proof: str  # prefix of the arrays of multipliers
+
+
+class LinearPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """All claims and questions about linear models."""
+
+    questions: tuple[LinearQuestionPart, ...]
+    results: tuple[LinearResultPart, ...]
+
+    def texts(self) -> Iterator[str]:
+        """Yield the texts that are printed."""
+        for result in self.results:
+            yield from (result.name, result.proof)
+        for question in self.questions:
+            file = question.model
+            yield from (file.path, file.sha256, file.kind, question.hints)
+
+
+@dataclass(frozen=True, eq=False)
+class LinearSubject:
+    """The model and inputs of claims about a linear model."""
+
+    path: Path
+    sha256: str
+    members: int
+    inputs: Inputs
+    labels: tuple[str, ...]
+    group: str  # the column whose equal cells name rows that leave together; or empty
+    tolerance: float
+    claim: LinearResultPart | None = None  # None: of leaks, whatever the label
+
+    def lines(self) -> Iterator[str]:
+        """Yield a line for the claim and for the model, and a line per range of inputs."""
+        one = f"all rows of one {self.group!r}" if self.group else "one row"
+        yield f"{self._claimed()}, over all {self.members:,} models without {one} and every x"
+        yield f"linear model {self.path} (SHA-256 {self.sha256})"
+        exactly = (
+            "the exact minimum without them"
+            if self.tolerance == 0
+            else f"any coefficients with a gradient of at most {number(self.tolerance)}"
+        )
+        yield f"  a member is {exactly}; the encoding of the inputs is fixed; scores are float64"
+        if self.labels:
+            known = ", ".join(f"{at} is {label!r}" for at, label in enumerate(self.labels))
+            yield f"labels: {known}"
+        yield from self.inputs.lines()
+
+    def _claimed(self) -> str:
+        claim = self.claim
+        if claim is None:
+            return "no confidence above upper is a leak"
+        upper, level = number(claim.sign * claim.upper), number(claim.sign * claim.level)
+        if claim.kind == "difference":
+            return f"{claim.name}: no score differs by more than {upper}"
+        above, most = ("above", "at most") if claim.sign > 0 else ("below", "at least")
+        return (
+            f"{claim.name}: where score {claim.label} is {above} {upper}, no member's is {most} "
+            f"{level}"
+        )
+
+    def claim_text(self, labels: Collection[int]) -> str:
+        """Return the claimed labels in words."""
+        own = sorted(set(labels))
+        return f"claims label{'s' * (len(own) > 1)} {runs(own)} of {len(self.labels)}"
+
+
+@dataclass(frozen=True, eq=False)
+class LinearQuestion:
+    """A model's members over a set of inputs."""
+
+    family: Family
+    subject: LinearSubject
+
+
+Members = dict[tuple[str, str], "Family"]
+"""Proved members, by the model's digest and the hints' prefix."""
+
+
+def read_linear(
+    part: LinearQuestionPart,
+    folder: Path,
+    given: Given,
+    under: Callable[[str], Arrays],
+    known: Members,
+) -> LinearQuestion:
+    """Read the model of a question, and prove its members."""
+    where = found_file(part.model, folder, given.files, "files", given.roots)
+    key = part.model.sha256, part.hints
+    if key not in known:
+        known[key] = _proved(_model(where), under(part.hints))
+    family, model = known[key], known[key].model
+    inputs = read_box(part.box, model.inputs, str(where), single=False)
+    if part.members != len(family):
+        raise RejectedError(
+            f"{where}: {len(family)} members, but the certificate is about {part.members}"
+        )
+    subject = LinearSubject(
+        where, part.model.sha256, len(family), inputs, model.labels,
+        "" if model.groups is None else model.groups.column, model.tolerance,
+    )  # fmt: skip
+    return LinearQuestion(family, subject)
+
+
+def _model(path: Path) -> LinearModel:
+    from leaveout.kernel.model import model_from, read_arrays
+
+    try:
+        return model_from(read_arrays(path))
+    except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
+        raise CertificateError(f"{path}: not a linear model: {error}") from None
+
+
+def _proved(model: LinearModel, arrays: Arrays) -> Family:
+    from leaveout.kernel.family import Hints, prove_members
+    from leaveout.kernel.numbers import Rejected
+
+    names = ("R", "measured", "centres")
+    hints = []
+    for i in range(len(model.problems)):
+        own = [_array(arrays, f"{name}{i}", "i8" if name == "measured" else "f8") for name in names]
+        hints.append(Hints(*own))
+    if len(arrays) != len(hints) * len(names):
+        raise RejectedError("it has hints of more fits than the model")
+    try:
+        return prove_members(model, hints)
+    except (Rejected, IndexError) as error:
+        raise RejectedError(f"the members are not proved: {error}") from None
+
+
+def _array(arrays: Arrays, name: str, kind: str) -> NDArray[Any]:
+    found = arrays.get(name)
+    if found is None or found.dtype != np.dtype(kind):
+        raise RejectedError(f"it has no array {name!r}, or one of another type")
+    return np.asarray(found)
+
+
+def check_linear(part: LinearResultPart, question: LinearQuestion, proof: Arrays) -> LinearSubject:
+    """Prove one claim; return what it is about."""
+    from leaveout.kernel.design import Region
+    from leaveout.kernel.family import check_bounds, check_leaks, check_shifts
+    from leaveout.kernel.numbers import Rejected
+
+    family, subject = question.family, question.subject
+    model, inputs, label = family.model, subject.inputs, part.label
+    if part.sign not in (1, -1) or (part.kind != "threshold" and (part.sign, part.level) != (1, 0)):
+        raise RejectedError("it has a sign or a level that its kind of claim has not")
+    if (label is None) != (part.kind == "difference"):
+        raise RejectedError("it names a label or an output where there is none, or names none")
+    try:
+        tables = [(each.columns, each.values) for each in inputs.tables]
+        region = Region.of(model.design, inputs.lower, inputs.upper, tables)
+        if label is None:
+            for output in range(model.outputs):
+                check_shifts(family, region, output, part.upper)
+        elif part.kind == "leaks":
+            rivals = [each for each in range(len(model.labels)) if each != label]
+            multipliers = {each: _array(proof, f"t{each}", "f8") for each in rivals}
+            check_leaks(family, region, label, part.upper, multipliers)
+            return subject
+        else:
+            if not 0 <= label < model.outputs:
+                raise RejectedError(f"the model has no output {label}")
+            score = family.output(label) if part.sign > 0 else -family.output(label)
+            t = _array(proof, "t", "f8")
+            check_bounds(family, region, score, part.level, part.upper, t)
+    except Rejected as error:
+        raise RejectedError(str(error)) from None
+    return replace(subject, claim=part)
