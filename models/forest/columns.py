@@ -5,7 +5,7 @@ from __future__ import annotations
 from leaveout.errors import ForestError
 from leaveout.models.train.columns import Subject, TableColumns
 
-FORESTS = Subject("forest", "forest", ForestError)
+FORESTS = Subject("forest", "T", "forest", ForestError)
 FOREST, COLUMNS, SPEC = FORESTS.model, FORESTS.columns, FORESTS.spec
 ForestColumns = TableColumns
 load_columns = FORESTS.load_columns

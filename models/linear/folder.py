@@ -16,7 +16,7 @@ from leaveout.arrays import Floats, Integers
 from leaveout.errors import LinearError
 from leaveout.files import MODEL, read_whole, why_unread
 from leaveout.kernel.design import Region
-from leaveout.kernel.linear import Curvature, fit_radius, survey
+from leaveout.kernel.linear import fit_radius, survey
 from leaveout.kernel.model import Groups, LinearModel
 from leaveout.kernel.numbers import Rejected, lengths, no_less
 from leaveout.models.linear.file import LINEAR, load_linear, save_linear
@@ -56,7 +56,7 @@ class LinearColumns(TableColumns, frozen=True, kw_only=True, omit_defaults=True)
         return None if self.network else super().width
 
 
-LINEARS = Subject("linear", "model", LinearError, LinearColumns)
+LINEARS = Subject("linear", "L", "model", LinearError, LinearColumns)
 COLUMNS, SPEC = LINEARS.columns, LINEARS.spec
 
 
@@ -136,26 +136,12 @@ class LinearFolder(ModelFolder):
         weight = self.columns.weight
         return super().columns_read | ({weight} if weight else set())
 
-    def around_inputs(self) -> tuple[str, str]:
-        """See `ModelFolder.around_inputs`."""
-        about = " ".join(self.columns.source.split())
-        group = " ".join(self.group.split())
-        lacks = f"all rows of one {group}, for each" if group else "one row, for each row it holds"
-        above = (
-            f"# what any one {group or 'row'} of {about} can change\n"
-            f'let L = linear("{LINEAR}")\n'
-            f"let F = leave_one_out(L)  # L without {lacks}\n"
-        )
+    @property
+    def claim(self) -> str:
+        """See `ModelFolder.claim`."""
         if self.model.labels:
-            claim = (
-                "find bound: least b per label such that\n"
-                "    forall x in X, M in F: confidence(L, x) > b => label(M, x) == label(L, x)\n"
-            )
-        else:
-            claim = (
-                "find d: least d such that\n    forall x in X, M in F: difference(L, M, x) <= d\n"
-            )
-        return above, f"\n\n{claim}"
+            return super().claim
+        return "find d: least d such that\n    forall x in X, M in F: difference(L, M, x) <= d\n"
 
     def inputs(self) -> str:
         """See `ModelFolder.inputs`."""
@@ -212,16 +198,7 @@ class LinearFolder(ModelFolder):
         LinearError
             If nothing is proved.
         """
-        squares, scores, region = 0.0, 0.0, self.region()
-        for radius, at in self._radii():
-            R = at.R.reshape(*at.theta.shape, -1)
-            squares += float(no_less((lengths(lengths(at.R)) * radius) ** 2))
-            scores = max(scores, *(float(no_less(region.reach(each) * radius)) for each in R))
-        return float(no_less(np.sqrt(squares))), scores
-
-    def _radii(self) -> list[tuple[float, Curvature]]:
-        """Return, for each fit, a bound of its distance from the minimum in coordinates of R."""
-        found, first = [], 0
+        squares, scores, first, region = 0.0, 0.0, 0, self.region()
         for problem in self.model.problems:
             theta = self.model.coefficients[first : first + problem.outputs]
             first += problem.outputs
@@ -232,28 +209,28 @@ class LinearFolder(ModelFolder):
                 raise LinearError(f"the fit cannot be proved: {error}") from None
             if not np.isfinite(radius):
                 raise LinearError(
-                    "the fit is not proved to be near its minimum: scale the columns, drop some "
-                    "that depend on the others, or set a penalty"
+                    "the fit is not proved to be near a minimum, which there may not be without a "
+                    "penalty: set a penalty, or drop columns that depend on the others"
                 )
-            found.append((radius, at))
-        return found
+            squares += float(no_less((lengths(lengths(at.R)) * radius) ** 2))
+            for R in at.R.reshape(*theta.shape, -1):
+                scores = max(scores, float(no_less(region.reach(R) * radius)))
+        return float(no_less(np.sqrt(squares))), scores
 
     def trained(self) -> LinearFolder:
         """Return the folder with its first receipt."""
         return self._received("train", len(self.model.X), None)
 
     def _received(self, action: str, rows: int, before: Receipt | None) -> LinearFolder:
-        model = self.model
-        return replace(
-            self,
-            receipt=Receipt.of(action, rows, len(model.X), self.distances(), model.digest, before),
-        )
+        held, model = len(self.model.X), self.model.digest
+        receipt = Receipt.of(action, rows, held, self.distances(), model, before)
+        return replace(self, receipt=receipt)
 
     def without(self, names: Sequence[int]) -> LinearFolder:
         """See `ModelFolder.without`."""
         old = self.model
-        kept = ~np.isin(old.names, names)
-        if kept.sum() < 2:
+        kept = np.flatnonzero(~np.isin(old.names, names))
+        if len(kept) < 2:
             raise LinearError(f"{self.directory}: fewer than 2 rows would be left")
         for label, word in enumerate(old.labels):
             if not (old.y[kept] == label).any():
@@ -261,14 +238,7 @@ class LinearFolder(ModelFolder):
                     f"{self.directory}: no row with the label {word!r} would be left; train on the "
                     "other labels"
                 )
-        groups = old.groups
-        if groups is not None:
-            groups = replace(groups, cells=groups.cells[kept])
-        model = replace(
-            old, X=old.X[kept], y=old.y[kept], weights=old.weights[kept], names=old.names[kept],
-            groups=groups,
-        )  # fmt: skip
-        return self._refitted(model, "delete", len(names))
+        return self._refitted(old.of_rows(kept), "delete", len(names))
 
     def _refitted(self, model: LinearModel, action: str, rows: int) -> LinearFolder:
         # The first of Newton's steps from the former fit leads to the closed form.
@@ -357,14 +327,15 @@ class LinearFolder(ModelFolder):
 
 def refuse_unfit(kind: str, y: Floats, weights: Floats, at: Callable[[int], str]) -> None:
     """Raise on numbers that a kind of model cannot be fitted to."""
+    least = "of at least 0" if kind == "poisson" else "above 0"
     wrong = {"poisson": y < 0, "gamma": y <= 0}.get(kind, np.zeros(len(y), bool))
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        least = "at least 0" if kind == "poisson" else "above 0"
-        raise LinearError(f"{at(row)}: {y[row]:g}; --kind {kind} is for numbers {least}")
-    if not (np.isfinite(weights) & (weights >= 0)).all():
-        row = int(np.argmin(np.isfinite(weights) & (weights >= 0)))
-        raise LinearError(f"{at(row)}: the row's weight is {weights[row]:g}, not at least 0")
+    for each, values, cure in (
+        (wrong, y, f"--kind {kind} is for numbers {least}"),
+        (weights < 0, weights, "a row's weight is at least 0"),
+    ):
+        if each.any():
+            row = int(np.argmax(each))
+            raise LinearError(f"{at(row)}: {values[row]:g}; {cure}")
 
 
 def delete_rows(
@@ -375,22 +346,9 @@ def delete_rows(
 ) -> Deletion:
     """Delete rows: the model is then the minimum without them, to a proved distance.
 
-    How inputs become columns stays: scales, bins, knots and words.
-
-    Parameters
-    ----------
-    directory : Path or str
-        That `train_linear` wrote.
-    rows, tell
-        As of `leaveout.models.train.changes.delete_rows`.
-    check : bool
-        Whether to fit from zero as well, and compare.
-
-    Raises
-    ------
-    LinearError
-        If a row is not there, the rows left have no minimum, or the folder cannot be read or
-        written; the folder is then as it was.
+    How inputs become columns stays: scales, bins, knots and words. ``check`` fits from zero as
+    well. The parameters and errors are those of `leaveout.models.train.changes.delete_rows`; rows
+    are also refused whose deletion leaves no minimum.
     """
     return changes.delete_rows(LinearFolder, Path(directory), rows, check, tell)
 
@@ -400,12 +358,5 @@ def add_rows(
     source: Path | str,
     tell: Callable[[Addition], None] = lambda done: None,
 ) -> Addition:
-    """Add the rows of a table with the same columns, under the next numbers; see `delete_rows`.
-
-    Raises
-    ------
-    LinearError, TrainingError
-        If the table cannot be used, a row's name is taken, or the folder cannot be read or
-        written; the folder is then as it was.
-    """
+    """Add the rows of a table with the same columns, under the next numbers; see `delete_rows`."""
     return changes.add_rows(LinearFolder, Path(directory), Path(source), tell)

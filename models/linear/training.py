@@ -6,6 +6,7 @@ import hashlib
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
 
@@ -17,6 +18,7 @@ from leaveout.arrays import Floats
 from leaveout.errors import LinearError
 from leaveout.files import MODEL, read_whole, why_unread
 from leaveout.kernel.design import Column, Design
+from leaveout.kernel.family import Family
 from leaveout.kernel.model import Groups, Kind, LinearModel
 from leaveout.models.linear.family import bound_members
 from leaveout.models.linear.fit import coefficients_of
@@ -29,7 +31,6 @@ from leaveout.models.linear.folder import (
 )
 from leaveout.models.quality import Quality
 from leaveout.models.reading import PLAIN, Reading
-from leaveout.models.train.columns import TableColumns
 from leaveout.models.train.encoding import CategoryColumn
 from leaveout.models.train.folder import refuse_taken, write_new
 from leaveout.models.train.rows import TableRows, read_rows, test_split
@@ -38,68 +39,73 @@ _DEGREE = 3
 _MEASURED = ("ridge", "poisson", "gamma")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class Tested:
+    """Answers to test rows.
+
+    Attributes
+    ----------
+    answers, y : ndarray, shape (rows,)
+        Numbers of labels, or numbers to predict.
+    labels : tuple of str
+    mean : float
+        Of what the model learned from.
+    held_out : bool
+        Whether another model was tested, fitted without these rows of the model's own.
+    """
+
+    answers: NDArray[Any]
+    y: NDArray[Any]
+    labels: tuple[str, ...]
+    mean: float
+    held_out: bool
+
+    @cached_property
+    def quality(self) -> Quality | None:
+        """How well labels are answered; None if numbers are predicted."""
+        return Quality.of(self.answers, self.y, self.labels) if self.labels else None
+
+    @property
+    def errors(self) -> tuple[float, float]:
+        """The mean absolute error, and that of always answering the mean."""
+        return float(np.abs(self.answers - self.y).mean()), float(np.abs(self.mean - self.y).mean())
+
+
+@dataclass(frozen=True, eq=False)
 class LinearReport:
     """What was fitted.
 
     Attributes
     ----------
-    directory : Path
-    kind : str
-    rows, features, columns : int
-        ``columns`` are those of the design: bins, splines and the intercept included.
-    labels : int
-        0 of a regression.
-    test_accuracy : float or None
-        Share of test rows labelled right, in [0, 1].
-    test_error, mean_error : float or None
-        Of a regression: the mean absolute error on the test rows, and that of always answering the
-        mean of the other rows.
-    tested : int
-        How many test rows.
-    held_out : bool
-        Whether the test rows are rows of the model too, so that another one, fitted without them,
-        was tested.
-    quality : Quality or None
+    folder : LinearFolder
+        What was written: the model with its columns, and how near it is to the minimum.
+    family : Family
+        All members, bounded.
+    tested : Tested or None
     seconds : float
     bounding : float
-        Seconds of these in which all models without a row, or a group, were bounded.
-    refitted : int
-        Members of which the closed form told nothing, so that they were refitted.
-    unbounded : int
-        Members of which nothing is proved, such as those without a minimum.
-    distance : float
-        The coefficients' proved distance from the minimum.
-    files : tuple of Path
-    leaving : int
-        How many rows, or groups of them, can leave.
+        Seconds of these in which all members were bounded.
     warnings : tuple of str
         What looks like a mistake in the table.
-    group : str
-        The column whose equal cells name rows that leave together; empty if each leaves alone.
     """
 
-    directory: Path
-    kind: str
-    rows: int
-    features: int
-    columns: int
-    labels: int
-    test_accuracy: float | None
-    test_error: float | None
-    mean_error: float | None
-    tested: int
-    held_out: bool
-    quality: Quality | None
+    folder: LinearFolder
+    family: Family
+    tested: Tested | None
     seconds: float
     bounding: float
-    refitted: int
-    unbounded: int
-    distance: float
-    files: tuple[Path, ...]
-    leaving: int
-    warnings: tuple[str, ...] = ()
-    group: str = ""
+    warnings: tuple[str, ...]
+
+    @property
+    def refitted(self) -> int:
+        """How many members were refitted, as their closed form tells nothing."""
+        return len(np.unique(np.concatenate([p.members.measured for p in self.family.parts])))
+
+    @property
+    def unbounded(self) -> int:
+        """Of how many members nothing is proved, such as of those without a minimum."""
+        radii = np.max([part.members.radius for part in self.family.parts], axis=0)
+        return int((~np.isfinite(radii)).sum())
 
 
 def train_linear(
@@ -138,8 +144,8 @@ def train_linear(
         hinge loss), or for numbers ``ridge`` (least squares), ``poisson``, ``gamma``. None:
         logistic for two labels, softmax for more.
     penalty : float
-        At least 0. scikit-learn's ``C`` of `LogisticRegression` is 1 / penalty, its ``alpha`` of
-        `Ridge` is the penalty.
+        scikit-learn's ``C`` of `LogisticRegression` is 1 / penalty, its ``alpha`` of `Ridge` the
+        penalty.
     bins, splines : int
         At most one of them: how many bins of about equal counts, or how many knots of cubic splines
         at quantiles, replace each column of numbers with more than two values; 0 for none. With
@@ -159,7 +165,16 @@ def train_linear(
         folder is taken.
     """
     began, target = time.monotonic(), Path(directory)
-    _refuse_settings(kind, penalty, bins, splines, test_share)
+    for flag, given, fits, expected in (
+        ("kind", kind, kind in (None, *get_args(Kind)), f"one of {', '.join(get_args(Kind))}"),
+        ("penalty", penalty, 0 <= penalty < np.inf, "a number of at least 0"),
+        ("bins", bins, bins == 0 or bins >= 2, "at least 2, or 0 for none"),
+        ("splines", splines, splines == 0 or splines >= 2, "at least 2, or 0 for none"),
+        ("splines", splines, not (bins and splines), "0, as --bins is set"),
+        ("test-share", test_share, 0 <= test_share < 1, "a number of at least 0 and below 1"),
+    ):
+        if not fits:
+            raise LinearError(f"--{flag} {given}: expected {expected}")
     refuse_taken(LINEARS, target)
     rows = read_rows(
         Path(source), label, identity, units, reading, scaled=True, measured=kind in _MEASURED,
@@ -168,101 +183,46 @@ def train_linear(
     columns = LinearColumns(**msgspec.structs.asdict(rows.columns), weight=weights)
     network = b""
     if features is not None:
-        network = _read_network(Path(features))
+        try:
+            network = read_whole(Path(features), MODEL)
+        except OSError as error:
+            raise LinearError(f"{features}: {why_unread(error)}") from None
         columns = msgspec.structs.replace(columns, network=hashlib.sha256(network).hexdigest())
-        parts = {
-            name: network_outputs(network, str(features), X)
-            for name, X in (("X", rows.X), ("X_test", rows.X_test))
-            if X is not None
-        }
-        rows = replace(rows, **parts)
-    plain = columns if not network else msgspec.structs.replace(rows.columns, encoding=None)
-    design = _design(rows.X, plain, bins, splines, penalty > 0)
-    unfitted = _unfitted(rows, design, kind, penalty, source)
-    model = _fitted(unfitted)
+        rows = replace(rows, X=network_outputs(network, str(features), rows.X))
+        if rows.X_test is not None:
+            rows = replace(rows, X_test=network_outputs(network, str(features), rows.X_test))
+    design = _design(rows.X, columns, bins, splines, penalty > 0)
+    model = _fitted(_unfitted(rows, design, kind, penalty, source))
     folder = LinearFolder(target, columns, model, None, network).trained()
     bounding = time.monotonic()
     family = bound_members(model)
     bounding = time.monotonic() - bounding
-    radii = np.max([part.members.radius for part in family.parts], axis=0)
-    refitted = np.unique(np.concatenate([part.members.measured for part in family.parts]))
     tested, cautions = _tested(rows, model, test_share)
+    if tested is not None and tested.quality is not None:
+        cautions += tested.quality.caution
     write_new(folder)
-    quality = errors = None
-    if tested is not None and model.labels:
-        quality = Quality.of(tested.answers, tested.y, model.labels)
-    elif tested is not None:
-        errors = [float(np.abs(each - tested.y).mean()) for each in (tested.answers, tested.mean)]
-    assert folder.receipt is not None
-    return LinearReport(
-        directory=target,
-        kind=model.kind,
-        rows=len(rows.X),
-        features=rows.X.shape[1],
-        columns=design.width,
-        labels=len(model.labels),
-        test_accuracy=None if quality is None else quality.accuracy,
-        test_error=None if errors is None else errors[0],
-        mean_error=None if errors is None else errors[1],
-        tested=0 if tested is None else len(tested.y),
-        held_out=rows.X_test is None,
-        quality=quality,
-        seconds=time.monotonic() - began,
-        bounding=bounding,
-        refitted=len(refitted),
-        unbounded=int((~np.isfinite(radii)).sum()),
-        distance=folder.receipt.coefficients,
-        files=folder.files,
-        leaving=len(family),
-        warnings=(*rows.cautions, *cautions, *(() if quality is None else quality.caution)),
-        group="" if model.groups is None else model.groups.column,
-    )
+    seconds = time.monotonic() - began
+    return LinearReport(folder, family, tested, seconds, bounding, (*rows.cautions, *cautions))
 
 
-def _refuse_settings(
-    kind: str | None, penalty: float, bins: int, splines: int, test_share: float
-) -> None:
-    if kind is not None and kind not in get_args(Kind):
-        raise LinearError(f"--kind {kind}: expected one of {', '.join(get_args(Kind))}")
-    if not 0 <= penalty < np.inf:
-        raise LinearError(f"--penalty {penalty:g}: expected a number of at least 0")
-    if bins and splines:
-        raise LinearError("--bins and --splines: choose one of them")
-    for flag, count in (("--bins", bins), ("--splines", splines)):
-        if count and count < 2:
-            raise LinearError(f"{flag} {count}: expected at least 2, or 0 for none")
-    if not 0 <= test_share < 1:
-        raise LinearError(
-            f"--test-share {test_share:g}: expected a number of at least 0 and below 1"
-        )
-
-
-def _read_network(path: Path) -> bytes:
-    try:
-        return read_whole(path, MODEL)
-    except OSError as error:
-        raise LinearError(f"{path}: {why_unread(error)}") from None
-
-
-def _design(X: Floats, columns: TableColumns, bins: int, splines: int, every: bool) -> Design:
+def _design(X: Floats, columns: LinearColumns, bins: int, splines: int, every: bool) -> Design:
     """Return how features become columns; ``every``: also those that the others imply."""
     words: set[int] = set()
     first = 0
-    for column in () if columns.encoding is None else columns.encoding.columns:
-        if isinstance(column, CategoryColumn):
-            words |= {*range(first, first + len(column.features))}
-        first += len(column.features)
+    for column in columns.encoding.columns if columns.encoding and not columns.network else ():
+        last = first + len(column.features)
+        words |= {*range(first, last)} if isinstance(column, CategoryColumn) else set()
+        first = last
     found = []
-    for at in range(X.shape[1]):
-        values = np.unique(X[:, at])
+    for at, x in enumerate(X.T):
+        values = np.unique(x)
         if at in words or len(values) <= 2 or not (bins or splines):
             found.append(Column(at))
         elif bins:
-            found.append(Column(at, 0, _edges(X[:, at], values, bins), every))
+            found.append(Column(at, 0, _edges(x, values, bins), every))
         else:
-            inner = np.unique(np.quantile(X[:, at], np.linspace(0, 1, splines)))
-            ends = np.repeat(inner[[0, -1]], _DEGREE)
-            knots = np.concatenate([ends[:_DEGREE], inner, ends[_DEGREE:]])
+            inner = np.unique(np.quantile(x, np.linspace(0, 1, splines)))
+            knots = np.pad(inner, _DEGREE, mode="edge")
             found.append(Column(at, _DEGREE, knots, every))
     count = sum(each.width for each in found)
     return Design(X.shape[1], tuple(found), np.zeros(count), np.ones(count))
@@ -272,13 +232,13 @@ def _edges(x: Floats, values: Floats, bins: int) -> Floats:
     """Return edges between distinct values, so that each bin has rows."""
     above = values
     if len(values) > bins:
-        shares = np.arange(1, bins) / bins
-        above = np.unique(np.quantile(x, shares, method="higher"))
+        above = np.unique(np.quantile(x, np.arange(1, bins) / bins, method="higher"))
     above = above[above > values[0]]
+    above = above if len(above) else values[1:2]
     below = values[np.searchsorted(values, above) - 1]
     middle = below + (above - below) / 2
     # An edge belongs to the bin above it.
-    return np.where(middle > below, middle, above)
+    return np.asarray(np.where(middle > below, middle, above))
 
 
 def _unfitted(
@@ -287,13 +247,11 @@ def _unfitted(
     count = len(rows.labels)
     if kind is None:
         kind = "logistic" if count == 2 else "softmax"
-    outputs = 1 if not count or (count == 2 and kind != "softmax") else count
     weights = np.ones(len(rows.X)) if rows.weights is None else rows.weights
     y = np.asarray(rows.y, np.float64)
     refuse_unfit(kind, y, weights, lambda row: f"{source}, row {row} of the data")
-    penalties = np.full(design.width, float(penalty))
-    penalties[-1] = 0.0
-    names = np.arange(len(rows.X)) if rows.names is None else rows.names
+    outputs = 1 if not count or (count == 2 and kind != "softmax") else count
+    penalties = np.append(np.full(design.width - 1, float(penalty)), 0.0)
     return LinearModel(
         kind=kind,  # type: ignore[arg-type]
         design=design,
@@ -303,8 +261,8 @@ def _unfitted(
         weights=weights,
         penalty=penalties,
         labels=rows.labels,
-        names=names,
-        next_name=int(names[-1]) + 1 if rows.names is None else rows.listed,
+        names=np.arange(len(rows.X)) if rows.names is None else rows.names,
+        next_name=0 if rows.names is None else rows.listed,
         groups=None if rows.groups is None else Groups(*rows.groups),
     )
 
@@ -313,39 +271,25 @@ def _fitted(model: LinearModel) -> LinearModel:
     return replace(model, coefficients=coefficients_of(model.problems))
 
 
-@dataclass(frozen=True, eq=False)
-class _Tested:
-    """Answers to test rows, what is right, and the mean of the rows that were learned from."""
-
-    answers: NDArray[Any]
-    y: NDArray[Any]
-    mean: float
-
-
 def _tested(
     rows: TableRows, model: LinearModel, share: float
-) -> tuple[_Tested | None, tuple[str, ...]]:
+) -> tuple[Tested | None, tuple[str, ...]]:
     """Answer the test rows, or rows that another model is fitted without."""
     if rows.X_test is not None and rows.y_test is not None:
-        return _answers(model, rows.X_test, rows.y_test, model.y), ()
+        return _answers(model, rows.X_test, rows.y_test, held_out=False), ()
     out, others = test_split(model.units, share, 0)
     if not len(out) or len(others) < 2:
         return None, ()
-    groups = model.groups
-    smaller = replace(
-        model, X=model.X[others], y=model.y[others], weights=model.weights[others],
-        names=model.names[others],
-        groups=None if groups is None else replace(groups, cells=groups.cells[others]),
-    )  # fmt: skip
     try:
-        return _answers(_fitted(smaller), model.X[out], model.y[out], model.y[others]), ()
+        return _answers(_fitted(model.of_rows(others)), model.X[out], model.y[out], True), ()
     except LinearError as error:
         return None, (f"no test accuracy: without the test rows {error}",)
 
 
-def _answers(model: LinearModel, X: Floats, y: NDArray[Any], learned: Floats) -> _Tested:
+def _answers(model: LinearModel, X: Floats, y: NDArray[Any], held_out: bool) -> Tested:
+    mean = float(model.y.mean())
     if model.labels:
-        return _Tested(model.answers(X), y.astype(np.int64), 0.0)
+        return Tested(model.answers(X), y.astype(np.int64), model.labels, mean, held_out)
     scores = model.scores(X)[:, 0]
     found = np.exp(scores) if model.kind in ("poisson", "gamma") else scores
-    return _Tested(found, y, float(learned.mean()))
+    return Tested(found, y, (), mean, held_out)

@@ -126,7 +126,9 @@ class Subject:
     Attributes
     ----------
     word : str
-        Of its files and its command.
+        Of its files, its command and its function.
+    letter : str
+        What specifications call such a model.
     noun : str
         What messages call such a model.
     error : type of LeaveoutError
@@ -134,6 +136,7 @@ class Subject:
     """
 
     word: str
+    letter: str
     noun: str
     error: type[LeaveoutError]
     columns_type: type[TableColumns] = TableColumns
@@ -198,7 +201,9 @@ class Subject:
                     f"{path}: format version {head.get('version')!r}; this program reads version "
                     f"{_VERSION}"
                 )
-            found: TableColumns = msgspec.json.decode(text, type=_File[self.columns_type]).columns
+            # A subscript of a value is no type to mypy.
+            file: Any = _File
+            found: TableColumns = msgspec.json.decode(text, type=file[self.columns_type]).columns
             return found
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise self.error(f"{path}: {error}") from None

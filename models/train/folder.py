@@ -41,30 +41,15 @@ Rows = tuple[NDArray[Any], ...]
 """Features, labels, and whatever else a model knows of each row."""
 
 
-class _Groups(Protocol):
-    @property
-    def column(self) -> str: ...
-    @property
-    def cells(self) -> NDArray[np.str_]: ...
-
-
 class Held(Protocol):
-    """The rows that a model holds."""
+    """The rows that a model holds: their names, which never shift, features and groups."""
 
     @property
-    def names(self) -> NDArray[np.int64]:
-        """Ascending numbers, which never shift."""
-        ...
-
+    def names(self) -> NDArray[np.int64]: ...  # noqa: D102
     @property
-    def X(self) -> NDArray[np.float64]:  # noqa: N802 - as in every model
-        """Features, shape (rows, features)."""
-        ...
-
+    def X(self) -> NDArray[np.float64]: ...  # noqa: D102, N802
     @property
-    def groups(self) -> _Groups | None:
-        """Whose each row is."""
-        ...
+    def groups(self) -> Any: ...  # noqa: D102
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,10 +98,6 @@ class ModelFolder(ABC):
     @abstractmethod
     def save(self, path: Path) -> None:
         """Write the model's file."""
-
-    @abstractmethod
-    def around_inputs(self) -> tuple[str, str]:
-        """Return the specification above and below the lines about the inputs."""
 
     @abstractmethod
     def inputs(self) -> str:
@@ -170,6 +151,27 @@ class ModelFolder(ABC):
     def more(self) -> Mapping[str, bytes]:
         """Return further files by name."""
         return {}
+
+    @property
+    def claim(self) -> str:
+        """What the specification asks."""
+        of = self.subject.letter
+        return (
+            "find bound: least b per label such that\n"
+            f"    forall x in X, M in F: confidence({of}, x) > b => label(M, x) == label({of}, x)\n"
+        )
+
+    def around_inputs(self) -> tuple[str, str]:
+        """Return the specification above and below the lines about the inputs."""
+        about, group = (" ".join(each.split()) for each in (self.columns.source, self.group))
+        lacks = f"all rows of one {group}, for each" if group else "one row, for each row it holds"
+        word, of = self.subject.word, self.subject.letter
+        return (
+            f"# what any one {group or 'row'} of {about} can change\n"
+            f'let {of} = {word}("{self.subject.model}")\n'
+            f"let F = leave_one_out({of})  # {of} without {lacks}\n",
+            f"\n\n{self.claim}",
+        )
 
     def spec(self) -> str:
         """Return an initial specification: what any one row, or group, can change."""
@@ -309,7 +311,11 @@ def _text(path: Path) -> str | None:
         return ""
 
 
-_MODELS = ("full.onnx", "forest.npz", "linear.npz")
+_MODELS = {
+    "full.onnx": "a network and its family",
+    "forest.npz": "a forest",
+    "linear.npz": "a linear model",
+}
 
 
 def refuse_taken(subject: Subject, directory: Path) -> None:
@@ -325,13 +331,9 @@ def refuse_taken(subject: Subject, directory: Path) -> None:
             f"{directory}: already contains a {subject.noun}, from which rows may have been "
             "deleted; choose another folder, or remove this one"
         )
-    other = next((name for name in _MODELS if (directory / name).exists()), None)
-    if other == "full.onnx":
-        raise subject.error(
-            f"{directory}: contains a network and its family; choose another folder"
-        )
-    if other:
-        raise subject.error(f"{directory}: contains {other}; choose another folder")
+    for name, what in _MODELS.items():
+        if (directory / name).exists():
+            raise subject.error(f"{directory}: contains {what}; choose another folder")
 
 
 def write_new(folder: ModelFolder) -> None:

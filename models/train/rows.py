@@ -120,27 +120,21 @@ def numbers_of(table: Table, column: str) -> NDArray[np.float64]:
 def _measured_arrays(path: Path, columns: TableColumns) -> TableRows:
     names = archive_names(path, TrainingError)
     wanted = ["X_train", "y_train"] if "X_train" in names else ["X", "y"]
-    if {"X_test", "y_test"} <= set(names) and wanted[0] == "X_train":
-        wanted += ["X_test", "y_test"]
-    expect_arrays(path, names, TrainingError, wanted, expected=" and ".join(wanted[:2]))
-    found = read_archive(path, TrainingError, wanted)
-    arrays = []
-    for name, dimensions in zip(wanted, (2, 1, 2, 1), strict=False):
-        array = found[name]
-        if array.ndim != dimensions or array.dtype.kind not in "fiub" or not array.size:
+    tests = ["X_test", "y_test"] if {"X_test", "y_test"} <= set(names) else []
+    expect_arrays(path, names, TrainingError, wanted, expected=" and ".join(wanted))
+    found = read_archive(path, TrainingError, [*wanted, *tests])
+    arrays = [found[name] for name in (*wanted, *tests)]
+    if any(each.dtype.kind not in "fiub" or not np.isfinite(each).all() for each in arrays):
+        raise TrainingError(f"{path}: expected arrays of finite numbers")
+    given = [each.astype(np.float64) for each in arrays]
+    for X, y in zip(given[::2], given[1::2], strict=True):
+        if X.ndim != 2 or y.shape != X.shape[:1] or X.shape[1] != given[0].shape[1] or len(X) < 2:
             raise TrainingError(
-                f"{path}: {name!r} is {array.dtype} of shape {array.shape}; expected numbers of "
-                f"{dimensions} dimension{'s' * (dimensions > 1)}"
+                f"{path}: arrays of shapes {', '.join(str(each.shape) for each in given)}; "
+                "expected (rows, features) and (rows,), of at least 2 rows"
             )
-        arrays.append(np.ascontiguousarray(array, np.float64))
-        if not np.isfinite(arrays[-1]).all():
-            raise TrainingError(f"{path}: {name!r} has a value that is not a finite number")
-    for at in range(0, len(arrays), 2):
-        if len(arrays[at]) != len(arrays[at + 1]) or arrays[at].shape[1] != arrays[0].shape[1]:
-            raise TrainingError(f"{path}: the shapes of {', '.join(wanted)} do not match")
-    if len(arrays[0]) < 2:
-        raise TrainingError(f"{path}: expected at least 2 rows, so that one can be left out")
-    return TableRows(arrays[0], arrays[1], (), columns, *arrays[2:])
+    X_test, y_test = given[2:] or (None, None)
+    return TableRows(given[0], given[1], (), columns, X_test, y_test)
 
 
 def label_values(names: Sequence[str]) -> NDArray[Any]:

@@ -245,29 +245,33 @@ def _distances(done: Deletion | Addition, compared: str = "") -> list[tuple[str,
 
 
 def _training_table(report: LinearReport) -> str:
-    group = report.group
+    folder, model, tested = report.folder, report.folder.model, report.tested
+    group, receipt = folder.group, folder.receipt
     rows = [
-        ("rows", f"{report.rows:,}"),
-        *([("groups", f"{report.leaving:,}, by {group!r}")] if group else []),
-        ("columns", f"{report.features:,} features, {report.columns:,} in the fit"),
-        *([("labels", f"{report.labels:,}")] if report.labels else []),
-        ("kind", report.kind),
+        ("rows", f"{len(model.X):,}"),
+        *([("groups", f"{len(report.family):,}, by {group!r}")] if group else []),
+        ("columns", f"{model.inputs:,} features, {model.design.width:,} in the fit"),
+        *([("labels", f"{len(model.labels):,}")] if model.labels else []),
+        ("kind", model.kind),
     ]
-    said = f" (of a model fitted without {report.tested:,} of the rows, measured on these)"
-    said = said * report.held_out
-    if report.quality is not None:
-        rows += [("test accuracy", f"{report.quality.accuracy:.2%}{said}"), *report.quality.lines]
-    if report.test_error is not None:
-        rows.append(("test error", f"{report.test_error:.4g} in the mean{said}"))
-        rows.append(("mean", f"{report.mean_error:.4g}, by always answering the mean"))
-    parts = [f"bounded in {report.bounding:.1f} s, {report.refitted:,} refitted"]
-    parts += [f"{report.unbounded:,} not bounded"] * (report.unbounded > 0)
-    rows += [
-        ("members", ", ".join(parts)),
-        ("from minimum", f"proved: at most {report.distance:.2g} in all coefficients"),
-        ("seconds", f"{report.seconds:.1f}"),
-        *file_lines(report.files),
-        ("next", f"leaveout verify {report.directory / 'linear.spec'}"),
-        ("", f"leaveout linear delete {report.directory} {(group and 'GROUP') or 'ROW'}..."),
-    ]
+    if tested is not None:
+        said = f" (of a model fitted without {len(tested.y):,} of the rows, measured on these)"
+        said *= tested.held_out
+        quality = tested.quality
+        if quality is not None:
+            rows += [("test accuracy", f"{quality.accuracy:.2%}{said}"), *quality.lines]
+        else:
+            rows.append(("test error", f"{tested.errors[0]:.4g} in the mean{said}"))
+            rows.append(("mean", f"{tested.errors[1]:.4g}, by always answering the mean"))
+    unbounded = f", {report.unbounded:,} not bounded" * (report.unbounded > 0)
+    bounded = f"bounded in {report.bounding:.1f} s, {report.refitted:,} refitted{unbounded}"
+    rows.append(("members", bounded))
+    if receipt is not None:
+        said = f"proved: at most {receipt.coefficients:.2g} in all coefficients"
+        rows.append(("from minimum", said))
+    rows += [("seconds", f"{report.seconds:.1f}"), *file_lines(folder.files)]
+    rows.append(("next", f"leaveout verify {folder.directory / 'linear.spec'}"))
+    rows.append(
+        ("", f"leaveout linear delete {folder.directory} {(group and 'GROUP') or 'ROW'}...")
+    )
     return lines(rows)

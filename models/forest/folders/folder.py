@@ -104,20 +104,6 @@ class ForestFolder(ModelFolder):
             raise ForestError(f"{self.directory}: differs from retraining: {wrong}")
         return seconds
 
-    def around_inputs(self) -> tuple[str, str]:
-        """See `ModelFolder.around_inputs`."""
-        about = " ".join(self.columns.source.split())
-        group = " ".join(self.group.split())
-        lacks = f"all rows of one {group}, for each" if group else "one row, for each row it holds"
-        return (
-            f"# what any one {group or 'row'} of {about} can change\n"
-            f'let T = forest("{FOREST}")\n'
-            f"let F = leave_one_out(T)  # T without {lacks}\n",
-            "\n\n"
-            "find bound: least b per label such that\n"
-            "    forall x in X, M in F: confidence(T, x) > b => label(M, x) == label(T, x)\n",
-        )
-
     def inputs(self) -> str:
         """See `ModelFolder.inputs`."""
         X = self.held.X
@@ -151,18 +137,7 @@ def delete_rows(
 ) -> Deletion:
     """Delete rows exactly, leaving bit for bit the forest of the remaining rows.
 
-    Parameters
-    ----------
-    directory : Path or str
-        That `train_forest` wrote.
-    rows, check, tell
-        As of `leaveout.models.train.changes.delete_rows`.
-
-    Raises
-    ------
-    ForestError
-        If a row is not there, or none would be left, or the folder cannot be read or written; the
-        folder is then as it was.
+    The parameters and errors are those of `leaveout.models.train.changes.delete_rows`.
     """
     return changes.delete_rows(ForestFolder, Path(directory), rows, check, tell)
 
@@ -174,18 +149,7 @@ def add_rows(
 ) -> Addition:
     """Add the rows of a table with the same columns, under the next numbers.
 
-    Parameters
-    ----------
-    directory : Path or str
-        That `train_forest` wrote from a table.
-    source, tell
-        As of `leaveout.models.train.changes.add_rows`.
-
-    Raises
-    ------
-    ForestError, TrainingError
-        If the table cannot be used, a row's name is taken, or the folder cannot be read or
-        written; the folder is then as it was.
+    The parameters and errors are those of `leaveout.models.train.changes.add_rows`.
     """
     return changes.add_rows(ForestFolder, Path(directory), Path(source), tell)
 

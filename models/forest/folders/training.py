@@ -175,7 +175,7 @@ def train_forest(
             *_expect(trained),
         ),
         leaving=len(trained.ensemble().unit_names),
-        group=trained.ensemble().groups.column if trained.ensemble().groups else "",
+        group="" if data.rows.groups is None else data.rows.groups[0],
     )
 
 
