@@ -21,7 +21,6 @@ import argparse
 import csv
 import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -129,7 +128,7 @@ def measure(case: Case, seconds: float, pairs: int) -> None:
     taken = np.array([_milliseconds(test, x) for x in case.X[:_FEW]])
     found = test.find_all(case.X)
     leaks = np.array([each.leak for each in found])
-    flips, maybe = evaluate_all(test.family, case.X)
+    flips, maybe, near = evaluate_all(test.family, case.X)
     ratio = PROTOTYPE.get(case.name, np.nan) / bounded
     print(
         f"{case.name} | {len(model.X):,} x {model.design.width} | {fit:.2f} s | {bounded:.2f} s, "
@@ -141,9 +140,10 @@ def measure(case: Case, seconds: float, pairs: int) -> None:
     )  # fmt: skip
     print(f"    guard and all {len(family):,} members differ at {(leaks != maybe).sum()} points")
     if pairs:
-        wrong, outside, count, units = compare(test.family, case.X, leaks, pairs)
+        near = sorted(near)[:pairs]
+        outside, wrong, rows = leave_out(model, case.X, leaks, near)
         print(
-            f"    {count:,} pairs, {units:,} rows really left out: {outside} scores outside the "
+            f"    {len(near):,} pairs, {rows:,} rows really left out: {outside} scores outside the "
             f"radius, {wrong} flips not noised"
         )
 
@@ -154,41 +154,41 @@ def _milliseconds(test: LinearLeakTest, x: Floats) -> float:
     return (time.thread_time_ns() - began) / 1e6
 
 
-def evaluate_all(family: Family, X: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return where some member certainly disagrees, and where some may."""
-    flips, maybe = np.zeros(len(X), bool), np.zeros(len(X), bool)
-    for at, margins, slack in _margins(family, X):
-        flips[at], maybe[at] = np.any(margins + slack <= 0), not np.all(margins > slack)
-    return flips, maybe
+Pair = tuple[float, int, int, float, float]
+"""How far from a tie, a member, a point, the member's margin there, and what that may be off."""
 
 
-def _margins(family: Family, X: Floats) -> Iterator[tuple[int, Floats, Floats]]:
-    """Yield, for each point, all members' margins and what they may be off."""
+def evaluate_all(
+    family: Family, X: Floats
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_], list[Pair]]:
+    """Return where some member certainly disagrees, where some may, and the pairs near a tie."""
     model, labels = family.model, family.model.answers(X)
+    flips, maybe, near = np.zeros(len(X), bool), np.zeros(len(X), bool), []
     count = model.design.roundings
     for label in (0, 1):
         score = family.margin(label, 1 - label)
         ((_, _, R),) = family.folded(score)
         own = score.of(model.coefficients)
         apart = np.concatenate([family.apart(score, *each) for each in family.blocks()])
+        size = np.abs(apart)
         for at in np.flatnonzero(labels == label).tolist():
-            row, size = (each[0] for each in model.design.sized(X[at][None]))
+            row, sizes = (each[0] for each in model.design.sized(X[at][None]))
             reach = float(np.linalg.norm(row @ R)) * (1 + 1e-9)
-            slack = family.slack(score, size, [reach], count)
-            slack = slack + family.served(score, size, count) + 1e-12 * (np.abs(apart) @ size)
-            yield at, row @ own + apart @ row, slack
+            slack = family.slack(score, sizes, [reach], count)
+            slack += family.served(score, sizes, count) + 1e-12 * (size @ sizes)
+            margins = row @ own + apart @ row
+            flips[at], maybe[at] = np.any(margins + slack <= 0), not np.all(margins > slack)
+            for unit in np.argpartition(np.abs(margins), 4)[:4].tolist():
+                near.append((abs(margins[unit]), unit, at, margins[unit], slack[unit]))
+    return flips, maybe, near
 
 
-def compare(
-    family: Family, X: Floats, leaks: NDArray[np.bool_], pairs: int
-) -> tuple[int, int, int, int]:
-    """Leave rows really out; return flips missed, scores outside, pairs, and rows."""
-    near = []
-    for at, margins, slack in _margins(family, X):
-        for unit in np.argsort(np.abs(margins))[:4].tolist():
-            near.append((abs(margins[unit]), unit, at, margins[unit], slack[unit]))
-    near = sorted(near)[:pairs]
-    model, known, wrong, outside = family.model, {}, 0, 0
+def leave_out(
+    model: LinearModel, X: Floats, leaks: NDArray[np.bool_], near: list[Pair]
+) -> tuple[int, int, int]:
+    """Leave rows really out; return scores outside the radius, flips missed, and rows."""
+    known: dict[int, Floats] = {}
+    wrong, outside = 0, 0
     labels = model.answers(X)
     for _, unit, at, margin, slack in near:
         if unit not in known:
@@ -196,7 +196,7 @@ def compare(
         truth = float((model.design(X[at][None]) @ known[unit])[0]) * (2 * labels[at] - 1)
         outside += abs(truth - margin) > slack + 1e-11
         wrong += truth < -1e-11 and not leaks[at]
-    return wrong, outside, len(near), len(known)
+    return outside, wrong, len(known)
 
 
 def _left_out(model: LinearModel, row: int) -> Floats:

@@ -483,7 +483,7 @@ def _unit(
         scaled = (np.sqrt(at.curve[own])[:, :, None] * (z - mean[:, None, :])).reshape(-1, width)
 
         def bent(v: Floats) -> Floats:
-            return np.einsum("iqr,ir->iq", blocks, v.reshape(rows, outputs)).reshape(-1)
+            return np.asarray(np.einsum("iqr,ir->iq", blocks, v.reshape(rows, outputs)).reshape(-1))
 
     size = float(at.curve[own].max())
     norms = whole_norms(at.norms[own])
@@ -500,7 +500,7 @@ def _unit(
         b = np.linalg.solve(np.eye(len(W)) - D[:, None] * (W @ W.T), r)
     else:
         b = r + bent(W @ np.linalg.solve(np.eye(width) - scaled.T @ scaled, pulled))
-    along = W.T @ b
+    along: Floats = W.T @ b
     rest = along - W.T @ bent(W @ along) - pulled
     sum_b, all_norms = float(lengths(b)), float(lengths(norms))
     rounding = gamma(width + 4 * rows * outputs + 16) * all_norms * (
