@@ -549,7 +549,7 @@ def _unit(
         b = np.asarray(np.linalg.solve(np.eye(len(W)) - D[:, None] * (W @ W.T), r), np.float64)
     else:
         b = r + bent(W @ np.linalg.solve(np.eye(width) - scaled.T @ scaled, pulled))
-    along = W.T @ b
+    along: Floats = W.T @ b
     rest = along - W.T @ bent(W @ along) - pulled
     sum_b, all_norms = float(lengths(b)), float(lengths(norms))
     rounding = gamma(width + 4 * rows * outputs + 16) * all_norms * (

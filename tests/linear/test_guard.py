@@ -16,10 +16,16 @@ from leaveout.kernel.model import LinearModel
 from leaveout.models.linear.family import bound_members
 from leaveout.models.linear.file import save_linear
 from leaveout.models.linear.fit import coefficients_of
+from leaveout.models.linear.folder import LinearFolder
+from leaveout.models.reading import Reading
+from leaveout.verifier.cli import run
 from leaveout.verifier.guard import Guard
+from leaveout.verifier.guard.classifier import GuardedClassifier
 from leaveout.verifier.guard.linear import LinearLeakTest
 
 from support.linear_refits import KINDS, margins, member, small_model, telling_points
+from support.linear_tables import table, trained, write
+from support.served import Asker, in_thread
 
 UNSURE = 1e-9
 """What the oracle may be off, relative to the size of the scores."""
@@ -152,6 +158,11 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.fixture
+def clinic(tmp_path):
+    return trained(tmp_path, table(3, 40))
+
+
 class TestServed:
     """A folder with a linear.npz."""
 
@@ -167,6 +178,84 @@ class TestServed:
             assert guard.members == len(model.X) and guard.names == model.labels
             assert guard.box is None and not guard.notes
             guard.rehearse(X[:2])
+
+    def test_a_classifier_of_scikit_learn_answers_with_the_tables_labels(self, clinic):
+        with Guard.load(clinic, 0.2, seed=1) as guard:
+            X = LinearFolder.read(clinic).model.X[:20]
+            leaks = guard.inspect(X).leaks
+            answers = GuardedClassifier(guard).predict(X)
+            kept = np.array(guard.names)[guard.inspect(X).labels]
+            assert (answers[~leaks] == kept[~leaks]).all() and set(answers) <= {"n", "y"}
+
+    def test_the_command_answers_tables_in_their_units_and_arrays(self, clinic, tmp_path, capsys):
+        rows = table(5, 30)
+        write(tmp_path, rows, "new.csv")
+        guard = Guard.load(clinic, 0.2, memory=tmp_path / "other.sqlite", seed=1)
+        X = guard.encode(rows)
+        np.savez(tmp_path / "new.npz", X=X)
+        found = guard.inspect(X)
+        kept = np.array(guard.names)[found.labels]
+        for name in ("new.csv", "new.npz"):
+            assert run(["guard", str(clinic), str(tmp_path / name), "--epsilon", "0.2"]) == 0
+            answers = np.array(capsys.readouterr().out.split()[1:])
+            assert (answers[~found.leaks] == kept[~found.leaks]).all()
+        guard.close()
+
+    def test_over_http(self, clinic, snapshot):
+        rows = table(6, 8)
+        with Guard.load(clinic, 0.2, seed=1) as guard, in_thread(guard, pad=0.01) as port:
+            asker = Asker(port)
+            about = asker.get("/about").said
+            assert about["members"] == 40 and about["promise"] == snapshot
+            X = guard.encode(rows)
+            assert asker.ask({"X": X.tolist()}).said["labels"] == guard.labels(X).tolist()
+            asker.close()
+
+    def test_rows_of_one_group_leave_together(self, tmp_path, snapshot):
+        rows = [{**row, "person": f"P-{at % 9}"} for at, row in enumerate(table(3, 40))]
+        folder = trained(tmp_path, rows, reading=Reading(group="person"), identity=None)
+        with Guard.load(folder, 0.2) as guard:
+            assert guard.members == 9
+            assert guard.notes == snapshot
+            with pytest.raises(GuardError, match="name all rows of a group"):
+                guard.delete(4)
+            guard.delete(np.flatnonzero([row["person"] == "P-4" for row in rows]))
+            assert guard.members == 8
+
+    def test_deleted_rows_are_no_members_and_given_answers_stay(self, clinic):
+        X = telling_points(LinearFolder.read(clinic).model, [], 1)
+        with Guard.load(clinic, 0.2, seed=1) as guard:
+            before, leaks = guard.labels(X), guard.inspect(X).leaks
+            guard.delete([3, 17])
+            assert guard.members == 38
+            found = guard.inspect(X)
+            model = LinearFolder.read(clinic).model
+            assert model.names.tolist() == [row for row in range(40) if row not in (3, 17)]
+            assert (found.labels == model.answers(X)).all()
+            after = guard.labels(X)
+            assert (after[leaks] == before[leaks]).all() and leaks.any()
+            assert (after == found.labels)[~leaks & ~found.leaks].all()
+            with pytest.raises(GuardError, match="no row 3; nothing was deleted"):
+                guard.delete(3)
+
+    def test_two_models_in_one_folder_are_refused(self, clinic, snapshot):
+        (clinic / "forest.npz").write_bytes(b"")
+        with pytest.raises(GuardError) as told:
+            Guard.load(clinic, 0.2)
+        assert str(told.value) == snapshot
+
+    def test_a_member_of_which_nothing_is_proved_is_refused(self, tmp_path, snapshot):
+        # Without the last row the labels can be told apart, and nothing holds the coefficients.
+        X = np.array([[-2.0], [-1.0], [1.0], [2.0], [-3.0]])
+        model = LinearModel(
+            "logistic", Design.plain(1), np.zeros((1, 2)), X, np.array([0.0, 0, 1, 1, 1]),
+            np.ones(5), np.zeros(2), ("no", "yes"),
+        )  # fmt: skip
+        model = replace(model, coefficients=coefficients_of(model.problems))
+        save_linear(tmp_path / "linear.npz", model)
+        with pytest.raises(GuardError) as told:
+            Guard.load(tmp_path, 0.2)
+        assert str(told.value) == snapshot
 
     def test_a_regression_is_refused(self, tmp_path, snapshot):
         X = np.arange(6.0)[:, None]

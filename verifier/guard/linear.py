@@ -151,6 +151,11 @@ class LinearLeakTest(LeakFinder):
                 found[here[here >= 0]] = part.moves(first, last)[here >= 0]
         return found
 
+    @property
+    def family(self) -> Family:
+        """The members as they are known by now."""
+        return self._own.family
+
     def label(self, x: Point) -> int:
         """Return the model's answer."""
         return int(self._model.answers(x[None])[0])
