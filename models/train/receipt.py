@@ -69,7 +69,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             coefficients=distances[0],
             scores=distances[1],
             salt=salt,
-            model=_salted(salt, digest),
+            model=_salt(salt, digest),
             before="" if before is None else before.model,
             previous="" if before is None else before.digest,
         )
@@ -94,7 +94,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     def is_of(self, digest: str) -> bool:
         """Return whether this is the receipt of the model with a digest."""
-        return self.model == _salted(self.salt, digest)
+        return self.model == _salt(self.salt, digest)
 
     def follows(self, before: Receipt) -> bool:
         """Return whether another receipt is the one before this one."""
@@ -110,5 +110,5 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return msgspec.json.format(msgspec.json.encode(self)) + b"\n"
 
 
-def _salted(salt: str, digest: str) -> str:
+def _salt(salt: str, digest: str) -> str:
     return hashlib.sha256(f"{salt} {digest}".encode()).hexdigest()
