@@ -112,8 +112,8 @@ class LinearFolder(ModelFolder):
         return cls(directory, columns, model, receipt, network)
 
     @property
-    def held(self) -> LinearModel:
-        """See `ModelFolder.held`."""
+    def rows(self) -> LinearModel:
+        """See `ModelFolder.rows`."""
         return self.model
 
     def save(self, path: Path) -> None:
@@ -217,11 +217,11 @@ class LinearFolder(ModelFolder):
                 scores = max(scores, float(no_less(region.reach(R) * radius)))
         return float(no_less(np.sqrt(squares))), scores
 
-    def trained(self) -> LinearFolder:
+    def with_receipt(self) -> LinearFolder:
         """Return the folder with its first receipt."""
-        return self._received("train", len(self.model.X), None)
+        return self._with_receipt("train", len(self.model.X), None)
 
-    def _received(self, action: str, rows: int, before: Receipt | None) -> LinearFolder:
+    def _with_receipt(self, action: str, rows: int, before: Receipt | None) -> LinearFolder:
         held, model = len(self.model.X), self.model.digest
         receipt = Receipt.of(action, rows, held, self.distances(), model, before)
         return replace(self, receipt=receipt)
@@ -238,13 +238,13 @@ class LinearFolder(ModelFolder):
                     f"{self.directory}: no row with the label {word!r} would be left; train on the "
                     "other labels"
                 )
-        return self._refitted(old.of_rows(kept), "delete", len(names))
+        return self._refit(old.of_rows(kept), "delete", len(names))
 
-    def _refitted(self, model: LinearModel, action: str, rows: int) -> LinearFolder:
+    def _refit(self, model: LinearModel, action: str, rows: int) -> LinearFolder:
         # The first of Newton's steps from the former fit leads to the closed form.
         coefficients = coefficients_of(model.problems, self.model.coefficients)
         changed = replace(self, model=replace(model, coefficients=coefficients))
-        return changed._received(action, rows, self.receipt)
+        return changed._with_receipt(action, rows, self.receipt)
 
     def rows_of(self, table: Table, X: NDArray[np.float64]) -> Rows:
         """See `ModelFolder.rows_of`."""
@@ -288,7 +288,7 @@ class LinearFolder(ModelFolder):
             next_name=old.next_name + len(X),
             groups=groups,
         )
-        return self._refitted(model, "add", len(X)), names
+        return self._refit(model, "add", len(X)), names
 
     def ends_with(self, rows: Rows) -> bool:
         """See `ModelFolder.ends_with`."""

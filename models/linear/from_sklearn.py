@@ -107,11 +107,12 @@ def from_sklearn(
         )
         _refuse_disagreement(model, estimator, X)
         gradient = gradient_norm(model)
+        wanted = gradient if tolerance == "measured" else float(tolerance)
+        model = replace(model, tolerance=wanted)
         if served == "minimum":
             model = replace(model, coefficients=coefficients_of(model.problems, fit.coefficients))
     except Rejected as error:
         raise LinearError(f"{type(last).__name__} cannot be read: {error}") from None
-    wanted = gradient if tolerance == "measured" else float(tolerance)
     if gradient > max(wanted, _SMALL * float(fit.weights.sum())):
         warnings.warn(
             f"{type(last).__name__} stopped at a gradient of norm {gradient:.2g}, so refits of "
@@ -119,7 +120,7 @@ def from_sklearn(
             "tolerance='measured'",
             stacklevel=2,
         )
-    return replace(model, tolerance=wanted)
+    return model
 
 
 def gradient_norm(model: LinearModel) -> float:
@@ -158,7 +159,7 @@ class _Stage:
         """The number of values."""
         return len(self.shift) if self.mix is None else self.mix.shape[1]
 
-    def scaled(self, shift: Any, scale: Any) -> _Stage:
+    def scale_by(self, shift: Any, scale: Any) -> _Stage:
         """Return (values - shift) / scale; None leaves them."""
         shift = np.zeros(self.width) if shift is None else np.asarray(shift, np.float64)
         scale = np.ones(self.width) if scale is None else np.asarray(scale, np.float64)
@@ -168,18 +169,18 @@ class _Stage:
         offset = (self.offset - shift) / scale
         return _Stage(self.columns, self.shift, self.scale, self.mix / scale, offset)
 
-    def mixed(self, mix: Floats, offset: Floats) -> _Stage:
+    def mix_by(self, mix: Floats, offset: Floats) -> _Stage:
         """Return values @ mix + offset."""
         if self.mix is not None and self.offset is not None:
             mix, offset = self.mix @ mix, self.offset @ mix + offset
         return _Stage(self.columns, self.shift, self.scale, mix, offset)
 
-    def chosen(self, places: Integers) -> _Stage:
+    def choose(self, places: Integers) -> _Stage:
         """Return some of the values."""
         if self.mix is None and all(each.width == 1 for each in self.columns):
             columns = tuple(self.columns[at] for at in places.tolist())
             return _Stage(columns, self.shift[places], self.scale[places])
-        return self.mixed(np.eye(self.width)[:, places], np.zeros(len(places)))
+        return self.mix_by(np.eye(self.width)[:, places], np.zeros(len(places)))
 
     def plain(self, step: Any) -> list[int]:
         """Return the inputs that the values are; raise if they are changed."""
@@ -190,7 +191,7 @@ class _Stage:
         return [each.at for each in self.columns]
 
     @staticmethod
-    def joined(parts: Sequence[_Stage]) -> _Stage:
+    def join(parts: Sequence[_Stage]) -> _Stage:
         """Return the values of all parts."""
         mix = offset = None
         if any(each.mix is not None for each in parts):
@@ -239,10 +240,10 @@ def _column_transformer(stage: _Stage, step: Any) -> _Stage:
         if isinstance(each, str) and each == "drop":
             continue
         if len(places):
-            parts.append(_apply(stage.chosen(places), each))
+            parts.append(_apply(stage.choose(places), each))
     if not parts:
         raise LinearError("ColumnTransformer leaves no column")
-    return _Stage.joined(parts)
+    return _Stage.join(parts)
 
 
 def _function(stage: _Stage, step: Any) -> _Stage:
@@ -254,18 +255,18 @@ def _function(stage: _Stage, step: Any) -> _Stage:
 def _min_max(stage: _Stage, step: Any) -> _Stage:
     if step.clip:
         raise LinearError("MinMaxScaler(clip=True) is not supported: use clip=False")
-    return stage.scaled(-step.min_ / step.scale_, 1.0 / step.scale_)
+    return stage.scale_by(-step.min_ / step.scale_, 1.0 / step.scale_)
 
 
 def _robust(stage: _Stage, step: Any) -> _Stage:
-    return stage.scaled(
+    return stage.scale_by(
         step.center_ if step.with_centering else None, step.scale_ if step.with_scaling else None
     )
 
 
 def _pca(stage: _Stage, step: Any) -> _Stage:
-    found = stage.mixed(step.components_.T, -step.mean_ @ step.components_.T)
-    return found.scaled(None, np.sqrt(step.explained_variance_)) if step.whiten else found
+    found = stage.mix_by(step.components_.T, -step.mean_ @ step.components_.T)
+    return found.scale_by(None, np.sqrt(step.explained_variance_)) if step.whiten else found
 
 
 def _splines(stage: _Stage, step: Any) -> _Stage:
@@ -307,7 +308,7 @@ def _one_hot(stage: _Stage, step: Any) -> _Stage:
         kept += [first + k for k in range(len(known)) if gone is None or k != int(gone)]
         first += len(known)
     found = _Stage.of(columns)
-    return found if len(kept) == first else found.chosen(np.array(kept))
+    return found if len(kept) == first else found.choose(np.array(kept))
 
 
 _Reader = Callable[[_Stage, Any], _Stage]
@@ -316,18 +317,18 @@ _READERS: dict[str, _Reader] = {
     "Pipeline": _pipeline,
     "ColumnTransformer": _column_transformer,
     "FunctionTransformer": _function,
-    "StandardScaler": lambda stage, step: stage.scaled(
+    "StandardScaler": lambda stage, step: stage.scale_by(
         step.mean_ if step.with_mean else None, step.scale_
     ),
     "MinMaxScaler": _min_max,
-    "MaxAbsScaler": lambda stage, step: stage.scaled(None, step.scale_),
+    "MaxAbsScaler": lambda stage, step: stage.scale_by(None, step.scale_),
     "RobustScaler": _robust,
     "PCA": _pca,
     "SplineTransformer": _splines,
     "KBinsDiscretizer": _bins,
     "OneHotEncoder": _one_hot,
-    "VarianceThreshold": lambda stage, step: stage.chosen(step.get_support(indices=True)),
-    "SelectKBest": lambda stage, step: stage.chosen(step.get_support(indices=True)),
+    "VarianceThreshold": lambda stage, step: stage.choose(step.get_support(indices=True)),
+    "SelectKBest": lambda stage, step: stage.choose(step.get_support(indices=True)),
 }
 
 

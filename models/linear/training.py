@@ -97,12 +97,12 @@ class LinearReport:
     warnings: tuple[str, ...]
 
     @property
-    def refitted(self) -> int:
+    def refits(self) -> int:
         """How many members were refitted, as their closed form tells nothing."""
         return len(np.unique(np.concatenate([p.members.measured for p in self.family.parts])))
 
     @property
-    def unbounded(self) -> int:
+    def without_bound(self) -> int:
         """Of how many members nothing is proved, such as of those without a minimum."""
         radii = np.max([part.members.radius for part in self.family.parts], axis=0)
         return int((~np.isfinite(radii)).sum())
@@ -192,12 +192,12 @@ def train_linear(
         if rows.X_test is not None:
             rows = replace(rows, X_test=network_outputs(network, str(features), rows.X_test))
     design = _design(rows.X, columns, bins, splines, penalty > 0)
-    model = _fitted(_unfitted(rows, design, kind, penalty, source))
-    folder = LinearFolder(target, columns, model, None, network).trained()
+    model = _fit(_start(rows, design, kind, penalty, source))
+    folder = LinearFolder(target, columns, model, None, network).with_receipt()
     bounding = time.monotonic()
     family = bound_members(model)
     bounding = time.monotonic() - bounding
-    tested, cautions = _tested(rows, model, test_share)
+    tested, cautions = _test(rows, model, test_share)
     if tested is not None and tested.quality is not None:
         cautions += tested.quality.caution
     write_new(folder)
@@ -241,7 +241,7 @@ def _edges(x: Floats, values: Floats, bins: int) -> Floats:
     return np.asarray(np.where(middle > below, middle, above))
 
 
-def _unfitted(
+def _start(
     rows: TableRows, design: Design, kind: str | None, penalty: float, source: Path | str
 ) -> LinearModel:
     count = len(rows.labels)
@@ -267,11 +267,11 @@ def _unfitted(
     )
 
 
-def _fitted(model: LinearModel) -> LinearModel:
+def _fit(model: LinearModel) -> LinearModel:
     return replace(model, coefficients=coefficients_of(model.problems))
 
 
-def _tested(
+def _test(
     rows: TableRows, model: LinearModel, share: float
 ) -> tuple[Tested | None, tuple[str, ...]]:
     """Answer the test rows, or rows that another model is fitted without."""
@@ -281,7 +281,7 @@ def _tested(
     if not len(out) or len(others) < 2:
         return None, ()
     try:
-        return _answers(_fitted(model.of_rows(others)), model.X[out], model.y[out], True), ()
+        return _answers(_fit(model.of_rows(others)), model.X[out], model.y[out], True), ()
     except LinearError as error:
         return None, (f"no test accuracy: without the test rows {error}",)
 

@@ -118,7 +118,7 @@ def delete_rows(
             retraining = folder.check() if check else None
             kept = write_changed(folder, before, request)
         done = Deletion(
-            asked, len(folder.held.names), seconds, retraining, kept, folder.files,
+            asked, len(folder.rows.names), seconds, retraining, kept, folder.files,
             is_finished, _files_with_names(folder, asked), folder.receipt,
         )  # fmt: skip
         tell(done)
@@ -167,7 +167,7 @@ def add_rows(
             cells = _group_cells(table, folder.group, error)
         request = msgspec.json.encode(["add", *(each.tolist() for each in rows), cells or ids])
         if folder.was_asked(request) and folder.ends_with(rows):
-            names, seconds, kept = folder.held.names[-len(table) :], 0.0, folder.own_spec()
+            names, seconds, kept = folder.rows.names[-len(table) :], 0.0, folder.own_spec()
             is_finished = True
         else:
             _refuse_held(table, ids, folder)
@@ -181,7 +181,7 @@ def add_rows(
             kept = write_changed(folder, before, request)
         called = tuple(dict.fromkeys(cells or map(columns.name_of, names.tolist())))
         done = Addition(
-            called, len(folder.held.names), seconds, kept, folder.files, is_finished,
+            called, len(folder.rows.names), seconds, kept, folder.files, is_finished,
             folder.receipt,
         )  # fmt: skip
         tell(done)
@@ -204,7 +204,7 @@ def rows_of_table(kind: type[ModelFolder], path: Path, directory: Path) -> tuple
 
 def write_changed(folder: ModelFolder, before: str, request: bytes = b"") -> Path | None:
     """Write a folder after its model changed; return the specification if it is kept."""
-    held = folder.held
+    held = folder.rows
     changed = replace(folder, columns=folder.columns.restrict_to_rows(held.names, held.X))
     return None if changed.write(before, request) else folder.directory / folder.subject.spec
 
@@ -226,7 +226,7 @@ def _files_with_names(folder: ModelFolder, rows: Sequence[str]) -> tuple[Path, .
 
 def _rows_by_name(folder: ModelFolder) -> dict[str, list[int]]:
     """Return the model's rows by displayed name."""
-    ids, held = folder.columns.ids, folder.held
+    ids, held = folder.columns.ids, folder.rows
     found: dict[str, list[int]] = {}
     if held.groups is not None:
         for row, cell in zip(held.names.tolist(), held.groups.cells.tolist(), strict=True):

@@ -92,7 +92,7 @@ class ModelFolder(ABC):
 
     @property
     @abstractmethod
-    def held(self) -> Held:
+    def rows(self) -> Held:
         """The rows held."""
 
     @abstractmethod
@@ -132,7 +132,7 @@ class ModelFolder(ABC):
     @property
     def group(self) -> str:
         """The column whose equal cells name rows that leave together; empty if none does."""
-        groups = self.held.groups
+        groups = self.rows.groups
         return "" if groups is None else groups.column
 
     @property

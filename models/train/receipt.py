@@ -32,19 +32,13 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         How many rows the change was about, and how many the model then held.
     time : str
         UTC, ISO 8601.
-    coefficients : float
-        At least the Euclidean distance of the coefficients from the only minimum.
-    scores : float
-        At least what any score differs by from the minimum's, at every input of the region that
-        the specification names.
-    salt : str
-        Random; hexadecimal.
-    model : str
-        SHA-256 of the salt and the model's digest.
-    before : str
-        That of the model before the change; empty if there was none.
-    previous : str
-        SHA-256 of the receipt before this one; empty if there was none.
+    coefficients, scores : float
+        At least the Euclidean distance of the coefficients from the only minimum, and what any
+        score differs by from the minimum's at the inputs that the specification names.
+    salt, model : str
+        Random, and the SHA-256 of it and the model's digest.
+    before, previous : str
+        ``model`` of the receipt before this one, and its SHA-256; empty if there was none.
     """
 
     format: Literal["leaveout receipt 1"]
@@ -75,9 +69,9 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             coefficients=distances[0],
             scores=distances[1],
             salt=salt,
-            model=_salted(salt, digest),
+            model=_salt(salt, digest),
             before="" if before is None else before.model,
-            previous="" if before is None else hashlib.sha256(before.to_bytes()).hexdigest(),
+            previous="" if before is None else before.digest,
         )
 
     @staticmethod
@@ -100,17 +94,21 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     def is_of(self, digest: str) -> bool:
         """Return whether this is the receipt of the model with a digest."""
-        return self.model == _salted(self.salt, digest)
+        return self.model == _salt(self.salt, digest)
 
     def follows(self, before: Receipt) -> bool:
         """Return whether another receipt is the one before this one."""
-        of_bytes = hashlib.sha256(before.to_bytes()).hexdigest()
-        return self.previous == of_bytes and self.before == before.model
+        return (self.before, self.previous) == (before.model, before.digest)
+
+    @property
+    def digest(self) -> str:
+        """The file's SHA-256."""
+        return hashlib.sha256(self.to_bytes()).hexdigest()
 
     def to_bytes(self) -> bytes:
         """Return the file's contents."""
         return msgspec.json.format(msgspec.json.encode(self)) + b"\n"
 
 
-def _salted(salt: str, digest: str) -> str:
+def _salt(salt: str, digest: str) -> str:
     return hashlib.sha256(f"{salt} {digest}".encode()).hexdigest()

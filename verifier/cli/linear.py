@@ -263,8 +263,8 @@ def _training_table(report: LinearReport) -> str:
         else:
             rows.append(("test error", f"{tested.errors[0]:.4g} in the mean{said}"))
             rows.append(("mean", f"{tested.errors[1]:.4g}, by always answering the mean"))
-    unbounded = f", {report.unbounded:,} not bounded" * (report.unbounded > 0)
-    bounded = f"bounded in {report.bounding:.1f} s, {report.refitted:,} refitted{unbounded}"
+    unbounded = f", {report.without_bound:,} not bounded" * (report.without_bound > 0)
+    bounded = f"bounded in {report.bounding:.1f} s, {report.refits:,} refitted{unbounded}"
     rows.append(("members", bounded))
     if receipt is not None:
         said = f"proved: at most {receipt.coefficients:.2g} in all coefficients"

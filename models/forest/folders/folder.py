@@ -50,8 +50,8 @@ class ForestFolder(ModelFolder):
         return cls(directory, columns, forest)
 
     @property
-    def held(self) -> Ensemble:
-        """See `ModelFolder.held`."""
+    def rows(self) -> Ensemble:
+        """See `ModelFolder.rows`."""
         return self.forest.ensemble()
 
     def save(self, path: Path) -> None:
@@ -90,7 +90,7 @@ class ForestFolder(ModelFolder):
     def ends_with(self, rows: Rows) -> bool:
         """See `ModelFolder.ends_with`."""
         X, y = rows
-        held = self.held
+        held = self.rows
         labels = held.classes[held.y[-len(X) :]]
         return np.array_equal(held.X[-len(X) :], X) and labels.tolist() == y.tolist()
 
@@ -106,7 +106,7 @@ class ForestFolder(ModelFolder):
 
     def inputs(self) -> str:
         """See `ModelFolder.inputs`."""
-        X = self.held.X
+        X = self.rows.X
         minimum, maximum = X.min(axis=0), X.max(axis=0)
         if self.columns.encoding is not None:
             # Any category may be asked about, also one that no row has any more.
