@@ -54,7 +54,11 @@ def leak_goals(family: Family, label: int) -> tuple[Goal, ...]:
 
 
 _TOGETHER = 48
-"""Members that are improved in a round."""
+"""Members that are improved in a round, at most."""
+
+_FEWEST = 4
+_ROUND = 2**25
+"""Numbers of rows that a round of refitting reads, or those of its fewest members."""
 
 _STEPS = 44
 """Of a golden section search."""
@@ -222,7 +226,9 @@ class Search:
                 # Whether the radius has a say in what is still open.
                 say = np.maximum(self.t[k], 1.0) * self.slack[k]
                 wide |= (self.bounds[k] > aim) & ~(say <= 0.05 * self.gap * np.abs(self.bounds[k]))
-            units = _greatest(worst, wide & ~refined, _TOGETHER)
+            most = _ROUND // (len(self.family.model.X) * self.region.design.width)
+            most = min(max(most, _FEWEST), _TOGETHER)
+            units = _greatest(worst, wide & ~refined, most)
             if not len(units):
                 return self._look_closer(aim)
             self.family = refine(self.family, np.sort(units))
@@ -270,8 +276,8 @@ class Search:
                 found = abs(float((self.region.design(x[None]) @ apart)[0]))
                 self._keep(Found(x, unit, found - slack))
             return
-        # Twice the room: the same member refitted again has another centre and radius.
-        most = goal.level - 2.0 * slack
+        # Some more room: the same member refitted again has another centre and radius.
+        most = goal.level - 1.25 * slack
         most -= 1e-12 * abs(most)
         point = self._points.reach(own, own + apart, float(self.t[k, unit]), most)
         if point is not None:
@@ -333,7 +339,7 @@ class Search:
             reason, detail = "time", "it did not run long enough"
             if not self.late and not self.interrupted:
                 reason = "numerical"
-                detail = "the bound also covers mixtures of listed values, or of rival labels"
+                detail = "it also covers rounding, mixtures of listed values and of rival labels"
                 lost = np.max([each > _FAR for each in self.slack], axis=0)
                 if lost[self.bounds.max(axis=0).argmax()]:
                     detail = f"of {np.count_nonzero(lost):,} members too little is known"

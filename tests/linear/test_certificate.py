@@ -136,11 +136,9 @@ def test_what_is_proved_is_checked(tmp_path_factory, seed, kind, grouped, labels
             (one,) = (each for each in own if each.label == result.label)
             assert one.upper <= max(result.upper, 0.0) + 1e-9
     for claim in json.loads(np.load(folder / "a.cert")["manifest"].tobytes())["linear"]["results"]:
-        box = {
-            "questions": [{"box": {"lower": [0.0] * model.inputs, "upper": [1.0] * model.inputs}}]
-        }
+        box = {"lower": [0.0] * model.inputs, "upper": [1.0] * model.inputs}
         members = [retrained(model, unit) for unit in range(len(model.unit_names))]
-        one = Proved(folder, {"linear": box}, {}, [])
+        one = Proved(folder, {"linear": {"questions": [{"box": box}]}}, {}, [])
         assert not is_refuted(one, {**claim, "question": 0}, model, members)
 
 
