@@ -225,6 +225,8 @@ def _apply(stage: _Stage, step: Any) -> _Stage:
         return read(stage, step)
     except AttributeError as error:
         raise LinearError(f"the step {kind} is not fitted ({cause(error)}): fit it") from None
+    except Rejected as error:
+        raise LinearError(f"the step {kind} cannot be read: {error}; change its settings") from None
 
 
 def _pipeline(stage: _Stage, step: Any) -> _Stage:

@@ -293,8 +293,11 @@ REFUSED = {
     "not fitted": lambda X, y: LogisticRegression(),
     "clip": lambda X, y: make_pipeline(MinMaxScaler(clip=True), LOGISTIC).fit(X, y),
     "function": lambda X, y: make_pipeline(FunctionTransformer(np.abs), LOGISTIC).fit(X, y),
-    "late bins": lambda X, y: make_pipeline(StandardScaler(), SplineTransformer(), LOGISTIC).fit(
+    "late splines": lambda X, y: make_pipeline(StandardScaler(), SplineTransformer(), LOGISTIC).fit(
         X, y
+    ),
+    "equal knots": lambda X, y: make_pipeline(SplineTransformer(8, knots="quantile"), LOGISTIC).fit(
+        X.round(), y
     ),
     "ordinal": lambda X, y: make_pipeline(
         KBinsDiscretizer(3, encode="ordinal", quantile_method="linear"), LOGISTIC

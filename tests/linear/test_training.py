@@ -278,12 +278,11 @@ def test_what_cannot_be_fitted_is_refused_with_the_cure(tmp_path, name, snapshot
     assert not (tmp_path / "clinic").exists()
 
 
-def test_separable_rows_need_a_penalty(tmp_path, snapshot):
+def test_separable_rows_need_a_penalty(tmp_path):
     rows = [{"x": str(at), "ill": "ny"[at > 5]} for at in range(12)]
     write(tmp_path, rows)
-    with pytest.raises(LinearError) as told:
+    with pytest.raises(LinearError, match="set a penalty"):
         train_linear(tmp_path / "t.csv", tmp_path / "a", label="ill", penalty=0)
-    assert str(told.value) == snapshot
     assert train_linear(tmp_path / "t.csv", tmp_path / "a", label="ill").tested.held_out
 
 
