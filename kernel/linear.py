@@ -628,7 +628,7 @@ def measure(
     need(np.isfinite(centres), "a centre is no number")
     radius = known.radius.copy()
     outputs, columns, width = problem.outputs, len(problem.penalty), at.R.shape[1]
-    together = max(1, 256 // outputs)
+    together = max(1, min(256 // outputs, 4 * _NUMBERS // width**2))
     for begin in range(0, len(units), together):
         chosen = slice(begin, begin + together)
         radius[units[chosen]] = _measured(
@@ -656,7 +656,8 @@ def _measured(
     off_delta = score_error(at.sizes, size, more=4)
     gradient, lost = np.zeros((count, outputs, columns)), np.zeros(count)
     total, moved, blocks, block = np.zeros(count), np.zeros(count), 0, 1
-    crossed, hinge = np.zeros(count), problem.kind == "hinge"
+    width, hinge = at.R.shape[1], problem.kind == "hinge"
+    gone, hidden = np.zeros((count * hinge, width, width)), np.zeros(count)
     norms = whole_norms(at.norms)
     starts, ends = problem.starts[units], problem.starts[units + 1]
     near: list[tuple[Floats, Floats]] = []
@@ -676,12 +677,16 @@ def _measured(
             total[m] += float(np.abs(each.slope).sum())
             if hinge:
                 # New curvature only helps; what the fit had is gone here, or may go nearby.
-                bend = at.curve[first:last, 0] * norms[first:last] ** 2
-                bend[own] = 0.0
-                gone = np.where(target > 0, 1.0 - scores[m, :, 0], 1.0 + scores[m, :, 0]) <= 0
-                crossed[m] += float(bend[gone].sum())
-                bend[gone] = 0.0
-                far = no_more(each.gap / np.maximum(norms[first:last], TINY))
+                norm, bend = norms[first:last], at.curve[first:last, 0].copy()
+                leaves = np.where(target > 0, scores[m, :, 0], -scores[m, :, 0]) >= 1.0
+                leaves[own] = True
+                some = np.flatnonzero(leaves & (bend > 0))
+                z, heavy = rows[some] @ at.R, bend[some]
+                gone[m] += z.T @ (heavy[:, None] * z)
+                lose = 4.0 * at.relative + 4.0 * gamma(width + last + 16)
+                hidden[m] += float((heavy * norm[some] * (norm[some] * lose + 2.0 * at.slip)).sum())
+                bend = np.where(leaves, 0.0, bend * norm**2)
+                far = no_more(each.gap / np.maximum(norm, TINY))
                 kept = np.argsort(far)[:4096]
                 limit = far[kept[-1]] if len(kept) < len(far) else np.inf
                 near.append((m, far[kept], bend[kept], limit))  # type: ignore[arg-type]
@@ -701,13 +706,14 @@ def _measured(
     )
     floor = known.floor[units]
     if hinge:
-        return _between(residue, floor, crossed * (1.0 + sums), near)
+        left = no_less(spectral(gone, 8) + no_less(hidden * (1.0 + sums)))
+        return _between(residue, no_more(np.maximum(at.floor - left, 0.0)), near)
     if problem.kind == "squared":
         return _quotient(residue, floor)
     return _ball(residue, floor, no_less(moved + off_delta * 2.0), at.spread)
 
 
-def _between(residue: Floats, floor: Floats, crossed: Floats, near: list) -> Floats:  # type: ignore[type-arg]
+def _between(residue: Floats, floor: Floats, near: list) -> Floats:  # type: ignore[type-arg]
     """Return radii of squared hinge around measured centres."""
     found = np.full(len(residue), np.inf)
     for m in range(len(residue)):
@@ -716,7 +722,7 @@ def _between(residue: Floats, floor: Floats, crossed: Floats, near: list) -> Flo
         bend = np.concatenate([each[1] for each in own])
         limit = min(each[2] for each in own)
         for factor in (16.0, 8.0, 4.0, 2.0, 1.5, 1.2, 1.05, 1.01, 1.0 + 1e-6):
-            left = floor[m] - crossed[m] * PAD
+            left = float(floor[m])
             if not left > 0:
                 break
             e = float(residue[m] / left) * factor
