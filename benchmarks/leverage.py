@@ -51,9 +51,9 @@ def draw(path: Path) -> None:
         style = "marks c1" if is_wrong else "marks c0"
         dots.append(tag("circle", cx=f"{left:.1f}", cy=f"{top:.1f}", r=3, class_=style))
     said = f"{int(wrong.sum())} of {len(wrong)} patients are answered wrong"
-    words = tag("text", f"{said} (orange)", x=300, y=60, class_="label c1")
-    chart = tag("svg", axes(frame, *dots, words), x=14, y=10, width=SIZE[0], height=SIZE[1])
-    path.write_text(f"{picture(SIZE[0] + 28, SIZE[1] + 20, said, chart)}\n", encoding="utf-8")
+    words = tag("text", said, x=340, y=110, class_="label c1")
+    chart = tag("svg", axes(frame, *dots, words), x=14, y=10, width=SIZE[0] + 20, height=SIZE[1])
+    path.write_text(f"{picture(SIZE[0] + 40, SIZE[1] + 20, said, chart)}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
